@@ -1689,6 +1689,28 @@ tcpx_status tcpx_poll_notifications(struct tcpx_session session,
                                     size_t *out_count);
 
 /**
+ * As `tcpx_poll_notifications`, and waits until there is one, for at most `timeout_ms`
+ * milliseconds; TCPX_WAIT_FOREVER (-1) sets no limit. It makes progress meanwhile. With a
+ * `capacity` of 0 it waits for nothing.
+ *
+ * Errors: those of `tcpx_poll_notifications`; `TCPX_ERR_ARGUMENT` for another negative number;
+ * `TCPX_ERR_TIMEOUT` when none has come; `TCPX_ERR_CLOSED`, also when another thread closes the
+ * session meanwhile. `out_count` is written in no case of these. Any thread. Blocks for at most
+ * `timeout_ms`.
+ *
+ * Pointers:
+ * As for `tcpx_poll_notifications`.
+ */
+tcpx_status tcpx_wait_notifications(struct tcpx_session session,
+                                    struct tcpx_notification *out_notifications,
+                                    size_t entry_bytes,
+                                    size_t capacity,
+                                    void *buffer,
+                                    size_t buffer_bytes,
+                                    size_t *out_count,
+                                    int32_t timeout_ms);
+
+/**
  * Prepares a read (TCPX_READ) or a write (TCPX_WRITE) of memory that a connected peer exports. End
  * it with `tcpx_operation_release`.
  *

@@ -780,6 +780,28 @@ class Session {
     return notifications;
   }
 
+  /**
+   * Waits until there is a notification, for at most `timeout_ms` milliseconds; -1 sets no limit.
+   * Returns those that have come then, `most` at most. Empty when none has come in time, which is
+   * never thrown; as codes also after a failure.
+   */
+  std::vector<Notification> waitNotifications(size_t most = 64,
+                                              int timeout_ms = TCPX_WAIT_FOREVER) {
+    std::vector<Notification> notifications;
+    if (most == 0) return notifications;
+    const std::unique_ptr<char[]> buffer(new char[TCPX_MAX_NOTIFICATION_BYTES]);
+    tcpx_notification entry{};
+    size_t count = 0;
+    const tcpx_status waited =
+        tcpx_wait_notifications(handle_, &entry, sizeof entry, 1, buffer.get(),
+                                TCPX_MAX_NOTIFICATION_BYTES, &count, timeout_ms);
+    if (waited == TCPX_ERR_TIMEOUT || detail::check(waited) != TCPX_OK) return notifications;
+    notifications = pollNotifications(most - 1);
+    notifications.insert(notifications.begin(),
+                         {entry.peer, std::string(buffer.get(), entry.bytes)});
+    return notifications;
+  }
+
   /** Makes a transfer with a connected peer. As codes: its handle().id is 0 after a failure. */
   Transfer transfer(const std::string& remote_name) {
     tcpx_transfer handle{0};

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tcpx_core::{
     ExportOptions, Group, MemoryId, MemoryInfo, MemoryRange, Nic, Notification, Operation,
@@ -60,6 +61,13 @@ either! {
         notifications: &mut Vec<Notification>,
         most: usize,
         most_bytes: usize
+    ) -> Result<usize>;
+    fn wait_notifications_within(
+        &self,
+        notifications: &mut Vec<Notification>,
+        most: usize,
+        most_bytes: usize,
+        timeout: Option<Duration>
     ) -> Result<usize>;
     fn poll_completions(
         &self,

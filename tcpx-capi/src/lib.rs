@@ -88,6 +88,7 @@ pub use nic::{
 };
 pub use notification::{
     TCPX_NOTIFICATION_PEER_BYTES, tcpx_notification, tcpx_notify, tcpx_poll_notifications,
+    tcpx_wait_notifications,
 };
 pub use operation::{
     TCPX_MAX_NOTIFICATION_BYTES, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE, TCPX_OPERATION_FAILED,

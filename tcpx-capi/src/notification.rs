@@ -3,14 +3,18 @@
 
 use std::ffi::{c_char, c_void};
 
+use tcpx_core::Notification;
+
 use crate::boundary;
 use crate::entries::Entries;
+use crate::failure::Failure;
 use crate::growing::Growing;
 use crate::input::peer_name;
 use crate::operation::{TCPX_MAX_NOTIFICATION_BYTES, note};
 use crate::output::{Output, Room, fixed_text};
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
+use crate::transfer::timeout;
 
 /// Size of `tcpx_notification.peer` in bytes.
 pub const TCPX_NOTIFICATION_PEER_BYTES: usize = 72;
@@ -100,20 +104,85 @@ pub unsafe extern "C" fn tcpx_poll_notifications(
         // SAFETY: passed on from the caller.
         let count = unsafe { Output::new("out_count", out_count) }?;
         // SAFETY: passed on from the caller.
-        let entries =
-            unsafe { Entries::new("out_notifications", out_notifications, entry_bytes, capacity) }?;
-        let least = if capacity == 0 { 0 } else { TCPX_MAX_NOTIFICATION_BYTES };
-        // SAFETY: passed on from the caller.
-        let mut room = unsafe { Room::new("buffer", buffer.cast(), buffer_bytes, least) }?;
+        let mut places =
+            unsafe { Places::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes) }?;
         let mut taken = Vec::new();
         session.any()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
-        entries.write(taken.iter().map(|notification| tcpx_notification {
-            size: entry_bytes,
-            offset: room.append(&notification.bytes),
-            bytes: notification.bytes.len(),
-            peer: fixed_text(&notification.peer),
-        }))?;
+        places.write(&taken)?;
         count.write(taken.len());
         Ok(())
     })
+}
+
+/// As `tcpx_poll_notifications`, and waits until there is one, for at most `timeout_ms`
+/// milliseconds; TCPX_WAIT_FOREVER (-1) sets no limit. It makes progress meanwhile. With a
+/// `capacity` of 0 it waits for nothing.
+///
+/// Errors: those of `tcpx_poll_notifications`; `TCPX_ERR_ARGUMENT` for another negative number;
+/// `TCPX_ERR_TIMEOUT` when none has come; `TCPX_ERR_CLOSED`, also when another thread closes the
+/// session meanwhile. `out_count` is written in no case of these. Any thread. Blocks for at most
+/// `timeout_ms`.
+///
+/// # Safety
+/// As for `tcpx_poll_notifications`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_wait_notifications(
+    session: tcpx_session,
+    out_notifications: *mut tcpx_notification,
+    entry_bytes: usize,
+    capacity: usize,
+    buffer: *mut c_void,
+    buffer_bytes: usize,
+    out_count: *mut usize,
+    timeout_ms: i32,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let count = unsafe { Output::new("out_count", out_count) }?;
+        // SAFETY: passed on from the caller.
+        let mut places =
+            unsafe { Places::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes) }?;
+        let (timeout, mut taken) = (timeout(timeout_ms)?, Vec::new());
+        session.any()?.wait_notifications_within(&mut taken, capacity, buffer_bytes, timeout)?;
+        places.write(&taken)?;
+        count.write(taken.len());
+        Ok(())
+    })
+}
+
+/// Where notifications go, all checked, so that nothing can fail once these are taken out.
+struct Places {
+    entries: Entries<tcpx_notification>,
+    entry_bytes: usize,
+    room: Room,
+}
+
+impl Places {
+    /// # Safety
+    /// For as long as the result lives, `first` is NULL or may be written for `capacity` times
+    /// `entry_bytes` bytes, and `buffer` is NULL or for `buffer_bytes` bytes.
+    unsafe fn new(
+        first: *mut tcpx_notification,
+        entry_bytes: usize,
+        capacity: usize,
+        buffer: *mut c_void,
+        buffer_bytes: usize,
+    ) -> Result<Self, Failure> {
+        // SAFETY: passed on from the caller.
+        let entries = unsafe { Entries::new("out_notifications", first, entry_bytes, capacity) }?;
+        let least = if capacity == 0 { 0 } else { TCPX_MAX_NOTIFICATION_BYTES };
+        // SAFETY: passed on from the caller.
+        let room = unsafe { Room::new("buffer", buffer.cast(), buffer_bytes, least) }?;
+        Ok(Self { entries, entry_bytes, room })
+    }
+
+    fn write(&mut self, taken: &[Notification]) -> Result<(), Failure> {
+        let Self { entries, entry_bytes, room } = self;
+        entries.write(taken.iter().map(|notification| tcpx_notification {
+            size: *entry_bytes,
+            offset: room.append(&notification.bytes),
+            bytes: notification.bytes.len(),
+            peer: fixed_text(&notification.peer),
+        }))
+    }
 }

@@ -180,6 +180,7 @@ static void call_everything(void) {
   REFUSED(tcpx_operation_release(operation));
   REFUSED(tcpx_notify(pair.left, "right", text, 1));
   REFUSED(tcpx_poll_notifications(pair.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size));
+  REFUSED(tcpx_wait_notifications(pair.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size, -1));
   REFUSED(tcpx_session_disconnect(pair.left, "right"));
   REFUSED(tcpx_session_close(pair.left));
   TRUE(session.id == 99 && other.id == 99 && id == 99 && size == 99 && flag && strcmp(text, "untouched") == 0);

@@ -27,7 +27,8 @@ static tcpx_session make(const char *name) {
 static void expect_note(tcpx_session session, const char *peer) {
   tcpx_notification entry;
   size_t count = 0;
-  while (count == 0) OK(tcpx_poll_notifications(session, &entry, sizeof entry, 1, notes, sizeof notes, &count));
+  OK(tcpx_wait_notifications(session, &entry, sizeof entry, 1, notes, sizeof notes, &count, WAIT_MS));
+  TRUE(count == 1);
   TRUE(strcmp(entry.peer, peer) == 0 && entry.bytes == 4 && memcmp(notes, "done", 4) == 0);
 }
 
@@ -171,6 +172,7 @@ static void refused(tcpx_session group) {
 
 int main(void) {
   char info[4096];
+  tcpx_notification none;
   size_t size = 0;
   int32_t state = 0, descriptor = -1;
   int here, there;
@@ -191,12 +193,19 @@ int main(void) {
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"gpu1\"} ") != NULL);
   OK(tcpx_notify(left, "right", "done", 4));
   expect_note(right, "left");
+  size = 99;
+  EXPECT(TCPX_ERR_TIMEOUT, tcpx_wait_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size, 1));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_wait_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size, -2));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_wait_notifications(right, &none, sizeof none, 1, notes, 9, &size, 1));
+  EXPECT(TCPX_ERR_NULL, tcpx_wait_notifications(right, &none, sizeof none, 1, notes, sizeof notes, NULL, 1));
+  TRUE(size == 99);
   OK(tcpx_session_peer_state(left, "right", &state));
   TRUE(state == TCPX_PEER_UP);
   OK(tcpx_session_disconnect(left, "right"));
   OK(tcpx_session_connect(left, "right"));
   OK(tcpx_session_start_disconnect(left, "right"));
   OK(tcpx_session_close(left));
+  EXPECT(TCPX_ERR_CLOSED, tcpx_wait_notifications(left, &none, sizeof none, 1, notes, sizeof notes, &size, -1));
   EXPECT(TCPX_ERR_CLOSED, tcpx_notify(left, "right", "done", 4));
   OK(tcpx_session_destroy(left));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_destroy(left));

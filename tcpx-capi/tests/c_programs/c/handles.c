@@ -52,6 +52,7 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_operation_prepare(session, "x", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
   EXPECT(TCPX_ERR_HANDLE, tcpx_notify(session, "x", memory, 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_poll_notifications(session, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_wait_notifications(session, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size, 0));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_close(session));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_destroy(session));
 }

@@ -38,8 +38,9 @@ int main() {
     tcpx::Operation write = left.prepare("right", TCPX_WRITE, {key.pair(own, 0, 0, here.size())});
     write.post("done");
     require(write.wait(kPatienceMs) == TCPX_OK && here == there, "it is there");
-    std::vector<tcpx::Notification> notes;
-    while (notes.empty()) notes = right.pollNotifications();
+    const std::vector<tcpx::Notification> notes = right.waitNotifications(9, kPatienceMs);
+    require(notes.size() == 1 && right.waitNotifications(9, 1).empty(), "there is one");
+    require(right.waitNotifications(0).empty(), "none was asked for");
     require(notes[0].peer == "left" && notes[0].bytes == "done", "and so is its notification");
     try {
       left.createTransfer("right");

@@ -34,6 +34,7 @@ int main() {
   require(none.error() == TCPX_ERR_HANDLE && none.release() == TCPX_OK, "nothing to release");
   require(session.notify("nobody", "x") == TCPX_ERR_UNKNOWN_PEER, "nobody hears it");
   require(session.pollNotifications().empty(), "nobody says anything");
+  require(session.waitNotifications(1, -2).empty(), "and so cannot be waited for");
   require(session.unexport(key) == TCPX_OK, "nobody uses it");
   require(session.unexport(key) == TCPX_ERR_REMOTE_MEMORY, "it was taken back");
   std::puts("PASSED");
