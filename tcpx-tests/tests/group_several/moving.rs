@@ -11,7 +11,6 @@ use tcpx_core::{
 
 use super::groups::{
     BYTES, Memories, PATIENCE, Range, crosswise, group, notes, options, pair, prepare, some_bytes,
-    until,
 };
 
 /// Between each two devices ranges of many lengths, none of which touch, in an order in which
@@ -124,9 +123,9 @@ fn a_notification_comes_after_every_byte_of_every_device() {
         let right = &right;
         scope.spawn(move || {
             for round in 1..=ROUNDS {
-                assert_eq!(notes(&right, 1), [[round]]);
+                assert_eq!(notes(right, 1), [[round]]);
                 for device in 0..3 {
-                    let contents = theirs.contents(&right, device);
+                    let contents = theirs.contents(right, device);
                     let early = contents.iter().filter(|byte| **byte != round).count();
                     assert_eq!(early, 0, "bytes of device {device} come later, round {round}");
                 }
