@@ -20,7 +20,7 @@ impl MemoryAddress {
     /// Memory of a GPU, by the number that the CUDA driver gave: a `CUdeviceptr`, or one inside of
     /// it.
     #[must_use]
-    pub fn of_device(address: u64) -> Self {
+    pub fn from_device(address: u64) -> Self {
         Self(address)
     }
 
@@ -53,7 +53,7 @@ mod tests {
         let pointer = &raw const byte;
         let address = MemoryAddress::from_ptr(pointer);
         assert_eq!(address.get(), pointer.addr() as u64);
-        assert_eq!(address, MemoryAddress::of_device(address.get()));
-        assert_eq!(MemoryAddress::of_device(0x7f00).to_string(), "0x7f00");
+        assert_eq!(address, MemoryAddress::from_device(address.get()));
+        assert_eq!(MemoryAddress::from_device(0x7f00).to_string(), "0x7f00");
     }
 }

@@ -67,8 +67,8 @@ fn one_wrong_range_leaves_none_of_a_list() {
     let session = session();
     let mut buffer = [0; RANGES * RANGE_BYTES];
     let mut list = ranges(buffer.as_mut_ptr());
-    let max = MemoryAddress::of_device(u64::MAX);
-    let null = MemoryAddress::of_device(0);
+    let max = MemoryAddress::from_device(u64::MAX);
+    let null = MemoryAddress::from_device(0);
     for (wrong, problem) in [
         (NewRegistration { bytes: 0, ..list[2] }, RegistrationProblem::Empty),
         (NewRegistration { address: null, ..list[2] }, RegistrationProblem::NullAddress),
