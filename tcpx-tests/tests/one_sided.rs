@@ -284,6 +284,45 @@ fn memory_comes_back_from_writes_under_way() {
     }
 }
 
+/// What was not dealt when the memory is taken back stays where it is.
+#[test]
+fn an_operation_under_way_ends_in_the_middle_when_its_memory_is_taken_back() {
+    let bytes = 64 << 20;
+    for (kind, memories) in [
+        (OperationKind::Write, [MemoryType::Host, MemoryType::Host]),
+        (OperationKind::Write, [MemoryType::Host, MemoryType::Device]),
+        (OperationKind::Read, [MemoryType::Host, MemoryType::Host]),
+        (OperationKind::Read, [MemoryType::Device, MemoryType::Host]),
+    ] {
+        // Nothing moves by itself.
+        let options = || session_with(SessionOptions::default().progress_thread(false));
+        let [left, right] = join(options(), options());
+        let [here, there] = [(&left, memories[0]), (&right, memories[1])]
+            .map(|(session, memory)| session.allocate(bytes, memory).expect("memory"));
+        let key = export(&right, there);
+        let local = [MemoryRange { memory: here, offset: 0, bytes }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes }];
+        let operation = left.prepare("right", kind, &local, &remote).expect("fits");
+        operation.post(None).expect("it is not under way");
+        let moved = || {
+            let report = left.stats().total;
+            report.send.bytes + report.recv.bytes
+        };
+        while moved() == 0 {
+            left.progress();
+            right.progress();
+        }
+        std::thread::scope(|scope| {
+            let taken_back = scope.spawn(|| right.unexport(&key));
+            let refused = operation.wait(PATIENCE).expect_err("it was taken back");
+            let problem = matches!(refused, Error::Remote { problem: RemoteProblem::Revoked, .. });
+            assert!(problem, "{kind:?}, {memories:?}: {refused}");
+            taken_back.join().expect("no panic").expect("what uses it is stopped");
+        });
+        assert!(moved() < bytes, "{kind:?}, {memories:?}: all has moved");
+    }
+}
+
 #[test]
 fn notifications_come_in_order_and_wait_for_their_reader() {
     let [left, right] = pair();

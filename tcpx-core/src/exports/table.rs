@@ -162,6 +162,9 @@ impl Exports {
         if std::mem::replace(&mut export.is_revoked, true) {
             return;
         }
+        if export.active > 0 {
+            self.revoked.push(key);
+        }
         let id = export.id;
         if let Some(keys) = self.by_id.get_mut(&id) {
             keys.retain(|other| *other != key);

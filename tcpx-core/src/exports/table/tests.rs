@@ -155,6 +155,8 @@ struct Known {
     memory: u64,
     active: usize,
     is_revoked: bool,
+    /// That it was taken back is known to whoever uses it.
+    is_known: bool,
 }
 
 proptest! {
@@ -195,7 +197,7 @@ proptest! {
             match (step, known.get_mut(at)) {
                 (0, _) | (_, None) => {
                     let (key, opened) = exports.add_one(memory);
-                    known.push(Known { key, opened, memory, active: 0, is_revoked: false });
+                    known.push(Known { key, opened, memory, active: 0, is_revoked: false, is_known: false });
                 }
                 (1, Some(one)) => {
                     exports.revoke(one.opened);
@@ -216,6 +218,13 @@ proptest! {
                     let revoked = known.iter_mut().filter(|one| one.memory == memory);
                     revoked.for_each(|one| one.is_revoked = true);
                 }
+            }
+            // Whoever uses what was just taken back is told, once.
+            let using: Set<_> = exports.take_revoked().into_iter().collect();
+            for one in &mut known {
+                let is_told = using.contains(&one.opened);
+                prop_assert_eq!(is_told, one.is_revoked && !one.is_known && one.active > 0);
+                one.is_known = one.is_revoked;
             }
             for one in &known {
                 let opened = exports.open_by(&one.key);
