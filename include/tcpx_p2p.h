@@ -1265,7 +1265,8 @@ tcpx_status tcpx_transfer_report_completions(struct tcpx_transfer transfer, uint
  *
  * A peer is told of under the name that the program knows it by: one that comes in, once an accept
  * has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
- * session.
+ * session. A peer of a group is up from its first connection on, whichever devices have it, until
+ * the last one has ended.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
  */
@@ -2109,7 +2110,8 @@ tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *pee
 tcpx_status tcpx_session_progress(struct tcpx_session session, bool *out_moved);
 
 /**
- * Writes sums over the session's whole life.
+ * Writes sums over the session's whole life. Those of a group are over all of its devices; each
+ * two devices that are connected count as a peer there.
  *
  * Set `out_stats->size` to sizeof(tcpx_session_stats) first.
  *
@@ -2126,7 +2128,8 @@ tcpx_status tcpx_session_get_stats(struct tcpx_session session,
  *
  * The object has the transport ("software" or "hardware"), the plugin, the unpack backend and why
  * it was chosen, and trouble that was noticed by the id of its diagnosis. It has each peer with
- * its state, and each channel's numbers.
+ * its state, and each channel's numbers. That of a group has `sessions`, an array of such objects,
+ * one for each device that is used: `device` is "host", or "gpu0" and so on.
  *
  * `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
  * alone. Numbers grow between two calls: leave some room, or ask again after

@@ -74,25 +74,12 @@ either! {
         completions: &mut Vec<TransferCompletion>,
         most: usize
     ) -> Result<usize>;
+    fn report_peers(&self) -> Result<()>;
+    fn poll_events(&self, events: &mut Vec<SessionEvent>, most: usize) -> Result<usize>;
     fn event_fd(&self) -> Result<BorrowedFd<'_>>;
     fn progress(&self) -> bool;
     fn nics(&self) -> Vec<Nic>;
     fn close(&self) -> Result<()>;
-}
-
-impl AnySession {
-    /// What has happened, oldest first. A group says nothing of peers.
-    pub(crate) fn poll_events(&self, events: &mut Vec<SessionEvent>, most: usize) -> Result<usize> {
-        match self {
-            Self::Session(session) => session.poll_events(events, most),
-            Self::Group(group) => {
-                let mut completions = Vec::new();
-                let count = group.poll_completions(&mut completions, most)?;
-                events.extend(completions.into_iter().map(SessionEvent::Completed));
-                Ok(count)
-            }
-        }
-    }
 }
 
 /// Ends what a handle stands for, unless something of it still uses registered memory.

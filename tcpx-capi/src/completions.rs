@@ -128,12 +128,13 @@ pub extern "C" fn tcpx_transfer_report_completions(
 ///
 /// A peer is told of under the name that the program knows it by: one that comes in, once an accept
 /// has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
-/// session.
+/// session. A peer of a group is up from its first connection on, whichever devices have it, until
+/// the last one has ended.
 ///
 /// Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_report_peers(session: tcpx_session) -> tcpx_status {
-    boundary::call(|| Ok(session.get()?.report_peers()?))
+    boundary::call(|| Ok(session.any()?.report_peers()?))
 }
 
 /// Takes out of the session's queue peers that have come up or ended, if the program has asked for

@@ -206,7 +206,10 @@ impl Engine {
         let completions = membership.as_ref().map(|group| Arc::clone(&group.completions));
         let transfers = Transfers::new(completions.unwrap_or_default());
         let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));
-        let peer_events = Arc::new(PeerQueue::new(Arc::clone(transfers.completions())));
+        let peer_events = match &membership {
+            Some(group) => Arc::clone(&group.peers),
+            None => Arc::new(PeerQueue::new(Arc::clone(transfers.completions()))),
+        };
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
         let identity = match &membership {

@@ -19,6 +19,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use self::members::Members;
+use crate::completions::session_event::SessionEvent;
 use crate::completions::transfer_completion::TransferCompletion;
 use crate::error::{Error, Result, SettingProblem};
 use crate::plugin::Nic;
@@ -132,6 +133,25 @@ impl Group {
         most: usize,
     ) -> Result<usize> {
         self.front.poll_completions(completions, most)
+    }
+
+    /// As [`Session::report_peers`], by the names of groups: a peer is up from its first connection
+    /// on, whichever two devices have it, until the last one has ended, and is told of as that has.
+    /// While others are up, the operations between two devices say what has become of their
+    /// connection.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn report_peers(&self) -> Result<()> {
+        self.front.report_peers()
+    }
+
+    /// As [`Session::poll_events`], of all devices.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn poll_events(&self, events: &mut Vec<SessionEvent>, most: usize) -> Result<usize> {
+        self.front.poll_events(events, most)
     }
 
     /// As [`Session::event_fd`]: one descriptor for all that the program may want to know of.

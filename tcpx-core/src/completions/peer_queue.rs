@@ -4,6 +4,9 @@
 //! again by then: whatever its operations have ended with, the program hears why. So the queue is
 //! bounded by the names. It has a lock of its own, which nobody holds for longer than it takes to
 //! move an entry.
+//!
+//! The sessions of a group share one, by the names of groups: there a peer is up from its first
+//! connection until the last one has ended.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
+use super::connected::{Connected, DeviceAndName};
 use super::peer_state::PeerState;
 use super::queue::CompletionQueue;
 use super::session_event::SessionEvent;
@@ -24,12 +28,26 @@ struct States {
 
 #[derive(Debug, Default)]
 struct Contents {
+    /// Also while nobody takes anything out.
+    connected: Connected,
     /// Those of whom something waits, oldest first, each once.
     order: VecDeque<String>,
     states: HashMap<String, States>,
 }
 
-/// The queue of a session.
+impl Contents {
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut States)) {
+        match self.states.get_mut(name) {
+            Some(states) => change(states),
+            None => {
+                self.order.push_back(name.to_owned());
+                change(self.states.entry(name.to_owned()).or_default());
+            }
+        }
+    }
+}
+
+/// The queue of a session, or of a group.
 #[derive(Debug)]
 pub(crate) struct PeerQueue {
     contents: Mutex<Contents>,
@@ -45,41 +63,50 @@ impl PeerQueue {
         Self { contents: Mutex::default(), is_wanted: AtomicBool::new(false), completions }
     }
 
-    /// The program takes out what comes from now on. Returns whether it did so before.
-    pub(crate) fn want(&self) -> bool {
-        self.is_wanted.swap(true, Ordering::Relaxed)
-    }
-
-    /// Whether the program takes anything out.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Relaxed)
-    }
-
-    /// A peer of this name is up.
-    pub(crate) fn up(&self, name: &str) {
-        self.change(name, |states| states.is_up = true);
-    }
-
-    /// The peer of this name has ended, so.
-    pub(crate) fn ended(&self, name: &str, how: PeerState) {
-        self.change(name, |states| *states = States { ended: Some(how), is_up: false });
-    }
-
-    fn change(&self, name: &str, change: impl FnOnce(&mut States)) {
-        if !self.is_wanted() {
+    /// The program takes out what comes from now on, and first who is up now.
+    pub(crate) fn want(&self) {
+        let mut contents = self.contents();
+        if self.is_wanted.swap(true, Ordering::Relaxed) {
             return;
         }
-        {
-            let Contents { order, states } = &mut *self.contents();
-            match states.get_mut(name) {
-                Some(states) => change(states),
-                None => {
-                    order.push_back(name.to_owned());
-                    change(states.entry(name.to_owned()).or_default());
-                }
-            }
-        }
+        let up: Vec<_> = contents.connected.peers().map(str::to_owned).collect();
+        up.iter().for_each(|name| contents.change(name, |states| states.is_up = true));
+        drop(contents);
         self.completions.event().signal();
+    }
+
+    /// A connection of a peer is up.
+    pub(crate) fn up(&self, peer: &str, connection: DeviceAndName) {
+        let mut contents = self.contents();
+        if contents.connected.up(peer, connection) {
+            self.tell(contents, peer, |states| states.is_up = true);
+        }
+    }
+
+    /// A connection of a peer has ended, so, or has not come up.
+    pub(crate) fn ended(&self, peer: &str, connection: &DeviceAndName, how: PeerState) {
+        let mut contents = self.contents();
+        if contents.connected.ended(peer, connection) {
+            self.tell(contents, peer, |it| *it = States { ended: Some(how), is_up: false });
+        }
+    }
+
+    /// The program leaves a connection of a peer, which it knows.
+    pub(crate) fn left(&self, peer: &str, connection: &DeviceAndName) {
+        self.contents().connected.ended(peer, connection);
+    }
+
+    fn tell(
+        &self,
+        mut contents: MutexGuard<'_, Contents>,
+        name: &str,
+        change: impl FnOnce(&mut States),
+    ) {
+        if self.is_wanted.load(Ordering::Relaxed) {
+            contents.change(name, change);
+            drop(contents);
+            self.completions.event().signal();
+        }
     }
 
     /// Takes out at most so many, those first that have waited longest, and appends them. The event
@@ -87,7 +114,7 @@ impl PeerQueue {
     pub(crate) fn take(&self, events: &mut Vec<SessionEvent>, most: usize) {
         let end = events.len().saturating_add(most);
         let is_empty = {
-            let Contents { order, states } = &mut *self.contents();
+            let Contents { order, states, .. } = &mut *self.contents();
             while events.len() < end
                 && let Some(name) = order.pop_front()
             {
@@ -118,6 +145,7 @@ impl PeerQueue {
 mod tests {
     use super::*;
     use crate::error::Error;
+    use crate::types::device::Device;
 
     fn queue() -> PeerQueue {
         PeerQueue::new(Arc::default())
@@ -133,35 +161,74 @@ mod tests {
         events.iter().map(words).collect()
     }
 
+    fn only(name: &str) -> DeviceAndName {
+        (Device::Host, name.to_owned())
+    }
+
+    fn up(queue: &PeerQueue, name: &str) {
+        queue.up(name, only(name));
+    }
+
+    fn ended(queue: &PeerQueue, name: &str, how: PeerState) {
+        queue.ended(name, &only(name), how);
+    }
+
+    fn failed() -> PeerState {
+        PeerState::Failed(Error::Cancelled)
+    }
+
     #[test]
     fn nothing_waits_for_a_program_that_does_not_look() {
         let queue = queue();
-        queue.up("a");
-        assert!(!queue.want() && queue.want());
+        ["a", "b", "c"].iter().for_each(|name| up(&queue, name));
+        ended(&queue, "b", failed());
         assert!(take(&queue, 9).is_empty());
-        queue.up("a");
-        assert_eq!(take(&queue, 9), ["a Up"]);
+        // Those that are up are told once somebody looks.
+        queue.want();
+        queue.want();
+        assert_eq!(take(&queue, 9), ["a Up", "c Up"]);
+        queue.want();
+        assert!(take(&queue, 9).is_empty());
     }
 
     #[test]
     fn an_end_is_told_also_when_a_peer_of_that_name_is_up_again() {
         let queue = queue();
         queue.want();
-        queue.up("a");
-        queue.up("b");
-        queue.ended("a", PeerState::Failed(Error::Cancelled));
-        queue.up("a");
+        up(&queue, "a");
+        up(&queue, "b");
+        ended(&queue, "a", failed());
+        up(&queue, "a");
         assert_eq!(take(&queue, 1), ["a Failed(Cancelled)"]);
         assert_eq!(take(&queue, 1), ["a Up"]);
         assert_eq!(take(&queue, 1), ["b Up"]);
         for round in 0..1000 {
-            queue.up("a");
-            queue.ended("a", PeerState::Parted);
-            queue.up("a");
+            ended(&queue, "a", PeerState::Parted);
+            up(&queue, "a");
             assert_eq!(queue.contents().order.len(), 1, "{round}");
         }
-        queue.ended("a", PeerState::Failed(Error::Cancelled));
+        ended(&queue, "a", failed());
         assert_eq!(take(&queue, 9), ["a Failed(Cancelled)"], "the last end");
         assert!(take(&queue, 9).is_empty() && queue.contents().states.is_empty());
+    }
+
+    #[test]
+    fn a_peer_of_a_group_ends_with_its_last_connection_unless_the_program_leaves_it() {
+        let queue = queue();
+        queue.want();
+        let (hosts, gpus) = (only("a"), (Device::Gpu(0), "a/gpu1".to_owned()));
+        for _ in 0..2 {
+            queue.up("a", gpus.clone());
+            queue.up("a", hosts.clone());
+            assert_eq!(take(&queue, 9), ["a Up"]);
+            queue.ended("a", &gpus, failed());
+            assert!(take(&queue, 9).is_empty(), "the other is up");
+            queue.ended("a", &hosts, PeerState::Parted);
+            assert_eq!(take(&queue, 9), ["a Parted"]);
+            queue.up("a", hosts.clone());
+            assert_eq!(take(&queue, 9), ["a Up"]);
+            queue.left("a", &hosts);
+        }
+        assert!(take(&queue, 9).is_empty());
     }
 }

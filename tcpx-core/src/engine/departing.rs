@@ -12,7 +12,7 @@ use crate::transfer::batch::BatchNumber;
 use crate::types::PeerKey;
 
 impl Engine {
-    /// Drops a peer, and its name with it, unless another peer has that by now.
+    /// Drops a peer, and its names with it, unless another peer has that by now.
     pub(crate) fn forget(&mut self, key: PeerKey) {
         self.names.retain(|_, named| *named != key);
         self.take_out(key);
@@ -20,14 +20,15 @@ impl Engine {
 
     /// Drops the peer that has this name, which is over.
     pub(super) fn forget_name(&mut self, name: &str) {
-        if let Some(key) = self.names.remove(name) {
-            self.take_out(key);
+        if let Some(key) = self.names.get(name).copied() {
+            self.forget(key);
         }
     }
 
     /// Takes a peer out for good. Its numbers stay in the session's.
     pub(super) fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
         let peer = self.peers.remove(key)?;
+        self.tell_left(&peer);
         self.has_news = true;
         self.agenda.forget(key);
         self.departed.add(&peer.report());
@@ -46,6 +47,7 @@ impl Engine {
         self.agenda.mark(key);
         let leaving = peer.disconnect(&mut self.commons);
         peer.show_at_gate();
+        self.peers.get(key).into_iter().for_each(|peer| self.tell_left(peer));
         match leaving {
             Ok(Leaving::Begun) => {}
             Ok(Leaving::NobodyThere) => self.fail_peer(key, Error::Closed),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::group_names::GroupNames;
+use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
 use crate::control::conn_info::{Secret, SessionId};
 use crate::control::identity::Identity;
@@ -29,6 +30,8 @@ pub(crate) struct Membership {
     pub(crate) names: Arc<GroupNames>,
     /// Where the ends of rounds wait for the program.
     pub(crate) completions: Arc<CompletionQueue>,
+    /// Where peers that have come up or ended do.
+    pub(crate) peers: Arc<PeerQueue>,
     /// Of the session that listens.
     pub(crate) hand_over: Option<HandOver>,
 }

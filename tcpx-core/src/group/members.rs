@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tcpx_cuda::CudaError;
 
+use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
 use crate::control::conn_info::{Secret, SessionId};
 use crate::control::identity::new_id;
@@ -25,6 +26,7 @@ pub(super) struct Members {
     secret: Secret,
     pub(super) names: Arc<GroupNames>,
     completions: Arc<CompletionQueue>,
+    peers: Arc<PeerQueue>,
     /// Held by whoever makes a session: a GPU takes its time.
     making: Mutex<()>,
     made: Mutex<Made>,
@@ -40,12 +42,15 @@ impl Members {
     /// None yet.
     pub(super) fn new(options: SessionOptions) -> Result<Self> {
         let (id, secret) = new_id()?;
+        let completions = Arc::default();
+        let peers = Arc::new(PeerQueue::new(Arc::clone(&completions)));
         Ok(Self {
             options,
             id,
             secret,
             names: Arc::default(),
-            completions: Arc::default(),
+            completions,
+            peers,
             making: Mutex::default(),
             made: Mutex::default(),
         })
@@ -72,6 +77,7 @@ impl Members {
             device,
             names: Arc::clone(&self.names),
             completions: Arc::clone(&self.completions),
+            peers: Arc::clone(&self.peers),
             hand_over,
         }
     }

@@ -15,7 +15,10 @@ impl Session {
     /// # Errors
     /// [`Error::Forked`].
     pub fn report_peers(&self) -> Result<()> {
-        self.shared.engine()?.report_peers();
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        self.peers.want();
         Ok(())
     }
 

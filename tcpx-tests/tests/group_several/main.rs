@@ -6,3 +6,4 @@ mod groups;
 mod moving;
 mod preparing;
 mod served;
+mod telling;

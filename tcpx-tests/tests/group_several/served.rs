@@ -35,7 +35,8 @@ pub(crate) struct Served {
     pub(crate) child: Child,
     pub(crate) client: Group,
     pub(crate) ours: Memories,
-    keys: [RemoteKey; 3],
+    pub(crate) keys: [RemoteKey; 3],
+    pub(crate) info: Vec<u8>,
 }
 
 impl Served {
@@ -56,7 +57,8 @@ impl Served {
         let key = |at: usize| RemoteKey::deserialize(&words[at]).expect("a key");
         let keys = [1, 2, 3].map(key);
         let ours = Memories::new(&client);
-        let served = Self { child, client, ours, keys };
+        let info = words[0].clone();
+        let served = Self { child, client, ours, keys, info };
         let read = served.prepare(OperationKind::Read);
         read.post(None).expect("it is not under way");
         read.wait(PATIENCE).expect("it goes well");

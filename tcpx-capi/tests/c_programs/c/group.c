@@ -32,6 +32,14 @@ static void expect_note(tcpx_session session, const char *peer) {
   TRUE(strcmp(entry.peer, peer) == 0 && entry.bytes == 4 && memcmp(notes, "done", 4) == 0);
 }
 
+/* The next event is that "left" is in this state. */
+static void expect_peer(tcpx_session session, int32_t state) {
+  tcpx_completion entry;
+  size_t count = 0;
+  while (count == 0) OK(tcpx_session_poll_completions(session, &entry, sizeof entry, 1, &count));
+  TRUE(entry.kind == TCPX_COMPLETION_PEER && entry.state == state && strcmp(entry.peer, "left") == 0);
+}
+
 /* Writes from a device of left to one of right, and reads it back to another place. */
 static void move(tcpx_session left, tcpx_session right, int32_t here, int32_t there) {
   tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE, 0};
@@ -135,24 +143,39 @@ static void together(tcpx_session left, tcpx_session right) {
   }
 }
 
+/* Sums over all devices, and each device by itself. Each pair of devices has written and read once, and once more
+ * together; the last write was refused at one device. */
+static void counted(tcpx_session left, tcpx_session right) {
+  tcpx_session_stats stats;
+  size_t size = 0;
+  stats.size = sizeof stats;
+  OK(tcpx_session_get_stats(right, &stats));
+  TRUE(stats.peers == DEVICES * DEVICES && stats.channels >= stats.peers);
+  TRUE(stats.writes_served >= 2 * DEVICES * DEVICES && stats.reads_served >= 2 * DEVICES * DEVICES);
+  TRUE(stats.bytes_written >= (uint64_t)DEVICES * DEVICES * BYTES && stats.bytes_read >= (uint64_t)DEVICES * DEVICES * BYTES);
+  TRUE(stats.refused_key + stats.revoked >= 1 && stats.notifications_received == DEVICES * DEVICES + 1);
+  OK(tcpx_session_get_stats(left, &stats));
+  TRUE(stats.notifications_sent == DEVICES * DEVICES + 1 && stats.peers == DEVICES * DEVICES);
+  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_session_stats_json(left, page, 9, &size));
+  TRUE(size > 9);
+  OK(tcpx_session_stats_json(left, page, sizeof page, &size));
+  TRUE(strncmp(page, "{\"sessions\":[{", 14) == 0 && strcmp(page + size - 3, "]}") == 0);
+  TRUE(strstr(page, "\"device\":\"host\"") != NULL && strstr(page, "\"device\":\"gpu1\"") != NULL);
+}
+
 /* Calls that are for sessions outside groups, and devices that there are not. */
 static void refused(tcpx_session group) {
-  char byte, text[64];
+  char byte;
   bool flag = false;
   uint64_t id = 0;
   tcpx_transfer transfer = {0};
   tcpx_session alone = {0};
-  tcpx_session_stats stats;
-  size_t size = 0;
-  stats.size = sizeof stats;
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_accept(group, "x"));
   TRUE(strstr(tcpx_last_error(), "group") != NULL);
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept(group, "x"));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept_any(group));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_stop_accept_any(group));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_create_transfer(group, "right", &transfer));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_get_stats(group, &stats));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_stats_json(group, text, sizeof text, &size));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(group, &byte, 1, TCPX_PTR_CUDA, 1, &id));
   EXPECT(TCPX_ERR_UNAVAILABLE, tcpx_session_register_memory_on(group, 2, &byte, 1, 1, &id));
   EXPECT(TCPX_ERR_UNAVAILABLE, tcpx_session_register_memory_on(group, INT32_MAX, &byte, 1, 1, &id));
@@ -184,10 +207,12 @@ int main(void) {
   OK(tcpx_session_load_remote_conn_info(left, "right", info, size));
   EXPECT(TCPX_ERR_SETTING, tcpx_session_load_remote_conn_info(left, "right/gpu0", info, size));
   OK(tcpx_session_event_fd(left, &descriptor));
+  OK(tcpx_session_report_peers(right));
   refused(left);
   for (here = 0; here < DEVICES; ++here)
     for (there = 0; there < DEVICES; ++there) move(left, right, devices[here], devices[there]);
   together(left, right);
+  counted(left, right);
   OK(tcpx_metrics_text(&left, 1, page, sizeof page, &size));
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"host\"} ") != NULL);
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"gpu1\"} ") != NULL);
@@ -201,7 +226,9 @@ int main(void) {
   TRUE(size == 99);
   OK(tcpx_session_peer_state(left, "right", &state));
   TRUE(state == TCPX_PEER_UP);
+  expect_peer(right, TCPX_PEER_UP);
   OK(tcpx_session_disconnect(left, "right"));
+  expect_peer(right, TCPX_PEER_PARTED);
   OK(tcpx_session_connect(left, "right"));
   OK(tcpx_session_start_disconnect(left, "right"));
   OK(tcpx_session_close(left));

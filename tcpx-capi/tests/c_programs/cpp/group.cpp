@@ -31,6 +31,7 @@ int main() {
     std::vector<char> here(100000, 'x'), there(100000, 'y');
     tcpx::Session left = group("left");
     tcpx::Session right = group("right");
+    right.reportPeers();
     left.loadRemoteConnInfo("right", right.listen());
     const uint64_t own = left.registerMemoryOn(0, here.data(), here.size(), true);
     const uint64_t theirs = right.registerMemoryOn(1, there.data(), there.size(), true);
@@ -42,6 +43,11 @@ int main() {
     require(notes.size() == 1 && right.waitNotifications(9, 1).empty(), "there is one");
     require(right.waitNotifications(0).empty(), "none was asked for");
     require(notes[0].peer == "left" && notes[0].bytes == "done", "and so is its notification");
+    const std::vector<tcpx_completion> told = right.pollCompletions();
+    require(told.size() == 1 && told[0].kind == TCPX_COMPLETION_PEER, "a peer is told of");
+    require(told[0].state == TCPX_PEER_UP && std::string(told[0].peer) == "left", "it is up");
+    require(right.stats().writes_served == 1, "its GPU has served one");
+    require(right.statsJson().find("\"device\":\"gpu1\"") != std::string::npos, "by devices");
     try {
       left.createTransfer("right");
       require(false, "a group has no transfers");

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::completions::peer_queue::PeerQueue;
 use crate::control::conn_info::ConnInfo;
 use crate::control::identity::new_id;
 use crate::engine::handing_over::MOST_HANDED_OVER;
@@ -36,12 +37,14 @@ fn those_who_wait_for_a_member_are_bounded() {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
     let waits = Arc::clone(&gate);
+    let completions = Arc::default();
     let membership = Membership {
         group,
         secret,
         device: Device::Host,
         names: Arc::default(),
-        completions: Arc::default(),
+        peers: Arc::new(PeerQueue::new(Arc::clone(&completions))),
+        completions,
         hand_over: Some(Arc::new(move |device, handshake| {
             drop(waits.lock());
             handshake.refuse(format!("{device} is no more"));

@@ -1,0 +1,68 @@
+//! Peers of groups are told of, by the names of groups.
+
+use std::time::Instant;
+
+use tcpx_core::{Group, OperationKind, PeerState, SessionEvent};
+
+use super::groups::{Memories, PATIENCE, crosswise, group, notes, pair, prepare};
+use super::served::Served;
+
+/// The next events of peers.
+fn next_peer(group: &Group) -> (String, PeerState) {
+    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let mut events = Vec::new();
+    while group.poll_events(&mut events, 1).expect("no fork") == 0 {
+        assert!(Instant::now() < give_up_at, "nothing is told");
+        std::thread::yield_now();
+    }
+    match events.remove(0) {
+        SessionEvent::Peer { name, state } => (name, state),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_peer_comes_up_once_and_parts_once() {
+    let ([left, right], [ours, theirs]) = pair();
+    right.report_peers().expect("no fork");
+    let write = crosswise();
+    let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &write);
+    let write = write.expect("it fits");
+    for round in 0..2 {
+        write.report_completions(5).expect("no fork");
+        write.post(Some(b"here")).expect("it waits");
+        write.wait(PATIENCE).expect("it goes well");
+        assert_eq!(notes(&right, 1), [b"here"]);
+        if round == 1 {
+            // Those that are up now are told first, as are ends of posts.
+            left.report_peers().expect("no fork");
+            assert!(matches!(next_peer(&left), (name, PeerState::Up) if name == "right"));
+            let mut events = Vec::new();
+            assert_eq!(left.poll_events(&mut events, 9).expect("no fork"), 1);
+            let is_it = |event: &SessionEvent| matches!(event, SessionEvent::Completed(it) if it.context == 5 && it.rounds == 2);
+            assert!(is_it(&events[0]), "{events:?}");
+        }
+        assert!(matches!(next_peer(&right), (name, PeerState::Up) if name == "left"));
+        left.disconnect("right").expect("all say goodbye");
+        assert!(matches!(next_peer(&right), (name, PeerState::Parted) if name == "left"));
+        assert_eq!(right.poll_events(&mut Vec::new(), 9).expect("no fork"), 0, "one of each");
+    }
+    assert_eq!(left.poll_events(&mut Vec::new(), 9).expect("no fork"), 0, "its own doing");
+}
+
+/// Also of sessions of devices that were made later.
+#[test]
+fn a_killed_peer_is_told_of() {
+    let mut served = Served::new();
+    let client = group("another");
+    client.report_peers().expect("no fork");
+    let ours = Memories::new(&client);
+    client.load_remote_conn_info("it", &served.info).expect("its bytes load");
+    let read = prepare(&client, "it", OperationKind::Read, (&ours.ids, &served.keys), &crosswise());
+    let read = read.expect("it fits");
+    read.post(None).expect("it waits");
+    read.wait(PATIENCE).expect("it goes well");
+    assert!(matches!(next_peer(&client), (name, PeerState::Up) if name == "it"));
+    served.child.kill().expect("it lives");
+    assert!(matches!(next_peer(&client), (name, PeerState::Failed(_)) if name == "it"));
+}
