@@ -1,10 +1,12 @@
 #![allow(unsafe_code)]
 //! The numbers of a session: sums in a struct, and everything as JSON.
 
+use std::collections::BTreeMap;
 use std::ffi::c_char;
 
-use tcpx_core::SessionReport;
+use tcpx_core::{ChannelStats, OneSidedStats, SessionReport};
 
+use crate::any_session::AnySession;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
@@ -112,59 +114,71 @@ unsafe impl Growing for tcpx_session_stats {
     const FIRST_BYTES: usize = 176;
 }
 
-impl From<&SessionReport> for tcpx_session_stats {
-    fn from(report: &SessionReport) -> Self {
-        let total = &report.total;
-        let mut stats = Self {
-            size: size_of::<Self>(),
-            peers: report.peers.len() as u64,
-            channels: report.peers.iter().map(|peer| peer.channels.len() as u64).sum(),
-            chunks_sent: total.send.chunks,
-            bytes_sent: total.send.bytes,
-            chunks_received: total.recv.chunks,
-            bytes_received: total.recv.bytes,
-            unpack_batches: report.unpack_batches,
-            unpack_ns: report.unpack_ns,
-            messages_sent: total.messages_sent,
-            messages_received: total.messages_received,
-            errors: total.errors,
-            peers_failed: report.peers_failed,
-            alarms: report.alarms.iter().map(|alarm| alarm.count).sum(),
-            peers_parked: report.peers_parked as u64,
-            staging_bytes: report.staging_memory.used_bytes,
-            plugin_calls_hung: report.plugin_calls_hung as u64,
-            eager_messages_sent: total.eager_sent.messages,
-            eager_bytes_sent: total.eager_sent.bytes,
-            eager_messages_received: total.eager_received.messages,
-            eager_bytes_received: total.eager_received.bytes,
-            writes_served: total.one_sided.writes_served,
-            reads_served: total.one_sided.reads_served,
-            bytes_written: total.one_sided.bytes_written,
-            bytes_read: total.one_sided.bytes_read,
-            refused_key: total.one_sided.refused_key,
-            refused_range: total.one_sided.refused_range,
-            refused_access: total.one_sided.refused_access,
-            refused_otherwise: total.one_sided.refused_otherwise,
-            revoked: total.one_sided.revoked,
-            notifications_sent: total.one_sided.notifications_sent,
-            notifications_received: total.one_sided.notifications_received,
-            notifications_waiting: report.notifications_waiting as u64,
-            ranges_told: total.one_sided.ranges_told,
-            notifications_unsent: total.one_sided.notifications_unsent,
-            ..Self::default()
-        };
-        for lane in [&total.send, &total.recv] {
-            stats.fragments += lane.fragments;
-            stats.fragments_merged += lane.fragments_merged;
-            stats.window_full += lane.window_full;
-            stats.plugin_busy += lane.plugin_busy;
-            stats.credit_waits += lane.credit_waits;
+impl tcpx_session_stats {
+    /// Sums over what these sessions count.
+    fn of<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) -> Self {
+        let mut stats = Self { size: size_of::<Self>(), ..Self::default() };
+        for report in reports {
+            stats.add_session(report);
+            stats.add_lane(&report.total.send);
+            stats.add_lane(&report.total.recv);
+            stats.add_one_sided(&report.total.one_sided);
         }
         stats
     }
+
+    fn add_session(&mut self, report: &SessionReport) {
+        let total = &report.total;
+        self.peers += report.peers.len() as u64;
+        self.channels += report.peers.iter().map(|peer| peer.channels.len() as u64).sum::<u64>();
+        self.chunks_sent += total.send.chunks;
+        self.bytes_sent += total.send.bytes;
+        self.chunks_received += total.recv.chunks;
+        self.bytes_received += total.recv.bytes;
+        self.unpack_batches += report.unpack_batches;
+        self.unpack_ns += report.unpack_ns;
+        self.messages_sent += total.messages_sent;
+        self.messages_received += total.messages_received;
+        self.errors += total.errors;
+        self.peers_failed += report.peers_failed;
+        self.alarms += report.alarms.iter().map(|alarm| alarm.count).sum::<u64>();
+        self.peers_parked += report.peers_parked as u64;
+        self.staging_bytes += report.staging_memory.used_bytes;
+        self.plugin_calls_hung += report.plugin_calls_hung as u64;
+        self.eager_messages_sent += total.eager_sent.messages;
+        self.eager_bytes_sent += total.eager_sent.bytes;
+        self.eager_messages_received += total.eager_received.messages;
+        self.eager_bytes_received += total.eager_received.bytes;
+        self.notifications_waiting += report.notifications_waiting as u64;
+    }
+
+    fn add_lane(&mut self, lane: &ChannelStats) {
+        self.fragments += lane.fragments;
+        self.fragments_merged += lane.fragments_merged;
+        self.window_full += lane.window_full;
+        self.plugin_busy += lane.plugin_busy;
+        self.credit_waits += lane.credit_waits;
+    }
+
+    fn add_one_sided(&mut self, total: &OneSidedStats) {
+        self.writes_served += total.writes_served;
+        self.reads_served += total.reads_served;
+        self.bytes_written += total.bytes_written;
+        self.bytes_read += total.bytes_read;
+        self.refused_key += total.refused_key;
+        self.refused_range += total.refused_range;
+        self.refused_access += total.refused_access;
+        self.refused_otherwise += total.refused_otherwise;
+        self.revoked += total.revoked;
+        self.notifications_sent += total.notifications_sent;
+        self.notifications_received += total.notifications_received;
+        self.ranges_told += total.ranges_told;
+        self.notifications_unsent += total.notifications_unsent;
+    }
 }
 
-/// Writes sums over the session's whole life.
+/// Writes sums over the session's whole life. Those of a group are over all of its devices; each
+/// two devices that are connected count as a peer there.
 ///
 /// Set `out_stats->size` to sizeof(tcpx_session_stats) first.
 ///
@@ -178,9 +192,14 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
     out_stats: *mut tcpx_session_stats,
 ) -> tcpx_status {
     boundary::call(|| {
-        let report = session.get()?.stats();
+        let stats = match session.any()? {
+            AnySession::Session(session) => tcpx_session_stats::of([&session.stats()]),
+            AnySession::Group(group) => {
+                tcpx_session_stats::of(group.stats().iter().map(|(_, report)| report))
+            }
+        };
         // SAFETY: passed on from the caller.
-        unsafe { growing::fill(out_stats, tcpx_session_stats::from(&report)) }
+        unsafe { growing::fill(out_stats, stats) }
     })
 }
 
@@ -188,7 +207,8 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
 ///
 /// The object has the transport ("software" or "hardware"), the plugin, the unpack backend and why
 /// it was chosen, and trouble that was noticed by the id of its diagnosis. It has each peer with
-/// its state, and each channel's numbers.
+/// its state, and each channel's numbers. That of a group has `sessions`, an array of such objects,
+/// one for each device that is used: `device` is "host", or "gpu0" and so on.
 ///
 /// `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
 /// alone. Numbers grow between two calls: leave some room, or ask again after
@@ -209,15 +229,22 @@ pub unsafe extern "C" fn tcpx_session_stats_json(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
-        let json = serde_json::to_string(&session.get()?.stats())
-            .map_err(|error| Failure::new(TCPX_ERR_INTERNAL, error.to_string()))?;
+        let json = match session.any()? {
+            AnySession::Session(session) => serde_json::to_string(&session.stats()),
+            AnySession::Group(group) => {
+                let sessions: Vec<_> =
+                    group.stats().into_iter().map(|(_, report)| report).collect();
+                serde_json::to_string(&BTreeMap::from([("sessions", sessions)]))
+            }
+        };
+        let json = json.map_err(|error| Failure::new(TCPX_ERR_INTERNAL, error.to_string()))?;
         out.write_text(&json)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use tcpx_core::{AlarmReport, ChannelReport, ChannelStats, PeerReport};
+    use tcpx_core::{AlarmReport, ChannelReport, PeerReport};
 
     use super::*;
 
@@ -258,7 +285,7 @@ mod tests {
         (report.peers_failed, report.peers_parked, report.plugin_calls_hung) = (1, 4, 2);
         report.staging_memory.used_bytes = 4096;
         report.alarms = [2, 3].map(alarm).to_vec();
-        let stats = tcpx_session_stats::from(&report);
+        let stats = tcpx_session_stats::of([&report]);
         assert_eq!((stats.peers, stats.channels, stats.unpack_batches), (2, 6, 5));
         assert_eq!((stats.chunks_sent, stats.bytes_sent), (6, 60));
         assert_eq!((stats.chunks_received, stats.bytes_received), (12, 120));
@@ -277,5 +304,8 @@ mod tests {
         assert_eq!((stats.revoked, stats.ranges_told), (38, 39));
         assert_eq!((stats.notifications_sent, stats.notifications_received), (40, 41));
         assert_eq!((stats.notifications_waiting, stats.notifications_unsent), (42, 43));
+        let of_group = tcpx_session_stats::of([&report, &report, &SessionReport::default()]);
+        assert_eq!((of_group.peers, of_group.bytes_sent, of_group.fragments), (4, 120, 3600));
+        assert_eq!((of_group.reads_served, of_group.unpack_ns), (62, 12));
     }
 }
