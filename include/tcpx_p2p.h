@@ -2041,7 +2041,7 @@ tcpx_status tcpx_session_accept(struct tcpx_session session, const char *peer);
 
 /**
  * Remembers how `peer` is reached, from the bytes that its `tcpx_session_listen` wrote. The bytes
- * are copied.
+ * are copied. They stay until `tcpx_session_forget_remote_conn_info`.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_CONN_INFO` when the
  * bytes are damaged or of another version. Any thread; does not block.
@@ -2053,6 +2053,19 @@ tcpx_status tcpx_session_load_remote_conn_info(struct tcpx_session session,
                                                const char *peer,
                                                const void *bytes,
                                                size_t size);
+
+/**
+ * Forgets how `peer` is reached, and why it is over if it is. A connection that is there stays.
+ * For programs whose peers come and go. In a group it may be any name of the peer, which then has
+ * none.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
+ * nothing was loaded under the name; `TCPX_ERR_CLOSED`. Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL.
+ */
+tcpx_status tcpx_session_forget_remote_conn_info(struct tcpx_session session, const char *peer);
 
 /**
  * Connects to a peer whose connection info was loaded.

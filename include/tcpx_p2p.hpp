@@ -603,6 +603,13 @@ class Session {
     });
   }
 
+  /** Forgets how a peer is reached, and why it is over if it is. A connection stays. */
+  int forgetRemoteConnInfo(const std::string& remote_name) {
+    return detail::named(remote_name, [&](const char* name) {
+      return tcpx_session_forget_remote_conn_info(handle_, name);
+    });
+  }
+
   /**
    * Connects to a peer whose connection info was loaded, within connect_timeout_ms. Afterwards both
    * ends can send and receive. The other end may call it too: the two get one connection.

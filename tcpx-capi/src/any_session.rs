@@ -39,6 +39,7 @@ macro_rules! either {
 either! {
     fn listen(&self) -> Result<Vec<u8>>;
     fn load_remote_conn_info(&self, peer: &str, conn_info: &[u8]) -> Result<()>;
+    fn forget_remote_conn_info(&self, peer: &str) -> Result<()>;
     fn connect(&self, peer: &str) -> Result<()>;
     fn start_connect(&self, peer: &str) -> Result<()>;
     fn disconnect(&self, peer: &str) -> Result<()>;

@@ -106,7 +106,8 @@ pub use post::{
 pub use session::{
     TCPX_MAX_CONN_INFO_BYTES, tcpx_session, tcpx_session_accept, tcpx_session_close,
     tcpx_session_connect, tcpx_session_create, tcpx_session_destroy, tcpx_session_disconnect,
-    tcpx_session_listen, tcpx_session_load_remote_conn_info, tcpx_session_progress,
+    tcpx_session_forget_remote_conn_info, tcpx_session_listen, tcpx_session_load_remote_conn_info,
+    tcpx_session_progress,
 };
 pub use stats::{tcpx_session_get_stats, tcpx_session_stats, tcpx_session_stats_json};
 pub use status::{tcpx_status, tcpx_status_text};

@@ -172,7 +172,7 @@ pub unsafe extern "C" fn tcpx_session_accept(
 }
 
 /// Remembers how `peer` is reached, from the bytes that its `tcpx_session_listen` wrote. The bytes
-/// are copied.
+/// are copied. They stay until `tcpx_session_forget_remote_conn_info`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_CONN_INFO` when the
 /// bytes are damaged or of another version. Any thread; does not block.
@@ -196,6 +196,27 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
         let bytes =
             unsafe { input::array("bytes", bytes.cast::<u8>(), size, TCPX_MAX_CONN_INFO_BYTES) }?;
         Ok(session.any()?.load_remote_conn_info(peer, bytes)?)
+    })
+}
+
+/// Forgets how `peer` is reached, and why it is over if it is. A connection that is there stays.
+/// For programs whose peers come and go. In a group it may be any name of the peer, which then has
+/// none.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
+/// nothing was loaded under the name; `TCPX_ERR_CLOSED`. Any thread; does not block.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_session_forget_remote_conn_info(
+    session: tcpx_session,
+    peer: *const c_char,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        Ok(session.any()?.forget_remote_conn_info(peer)?)
     })
 }
 

@@ -107,6 +107,7 @@ use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
+use crate::types::device::Device;
 use crate::types::{PeerKey, PreparedKey};
 use crate::workers::Workers;
 
@@ -299,10 +300,36 @@ impl Engine {
     }
 
     pub(crate) fn load_conn_info(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let info = self.check_conn_info(name, bytes)?;
+        self.infos.insert(name.to_owned(), info);
+        Ok(())
+    }
+
+    /// Forgets how the peers are reached that have this name: in a session of a group all devices
+    /// of another. Peers that are over are forgotten, too.
+    pub(crate) fn forget_conn_info(&mut self, name: &str) -> Result<()> {
+        self.check_open()?;
+        let is_group = self.membership.is_some();
+        let is_it = |other: &str| name == if is_group { Device::group_name(other) } else { other };
+        let before = self.infos.len();
+        self.infos.retain(|other, _| !is_it(other));
+        if self.infos.len() == before {
+            return Err(unknown(name, self.infos.keys()));
+        }
+        self.attempts.forget_failures(is_it);
+        let is_over = |key: &PeerKey| self.peers.get(*key).is_none_or(Peer::is_gone);
+        let over = self.names.iter().filter(|(other, key)| is_it(other) && is_over(key));
+        for key in over.map(|(_, key)| *key).collect::<Vec<_>>() {
+            self.forget(key);
+        }
+        Ok(())
+    }
+
+    /// Connection info that may be loaded under this name.
+    pub(crate) fn check_conn_info(&self, name: &str, bytes: &[u8]) -> Result<ConnInfo> {
         self.check_open()?;
         check_peer_name(name)?;
-        self.infos.insert(name.to_owned(), ConnInfo::decode(bytes)?);
-        Ok(())
+        Ok(ConnInfo::decode(bytes)?)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -331,17 +358,20 @@ impl Engine {
 
     pub(crate) fn peer(&self, name: &str) -> Result<(PeerKey, &Peer)> {
         let found = self.names.get(name).and_then(|key| Some((*key, self.peers.get(*key)?)));
-        found.ok_or_else(|| {
-            let mut known: Vec<&str> = self.names.keys().map(String::as_str).collect();
-            known.sort_unstable();
-            Error::UnknownPeer { peer: name.to_owned(), known: known.join(", ") }
-        })
+        found.ok_or_else(|| unknown(name, self.names.keys()))
     }
 
     /// What a peer is up to; `None`: it is forgotten.
     pub(crate) fn status(&self, key: PeerKey) -> Option<PeerStatus<'_>> {
         self.peers.get(key).map(Peer::status)
     }
+}
+
+/// The error of a name that is none of these.
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
+    let mut known: Vec<&str> = known.map(String::as_str).collect();
+    known.sort_unstable();
+    Error::UnknownPeer { peer: name.to_owned(), known: known.join(", ") }
 }
 
 fn check_peer_name(name: &str) -> Result<()> {

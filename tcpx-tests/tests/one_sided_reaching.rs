@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tcpx_core::{
-    Device, Error, ExportOptions, Group, MemoryId, MemoryRange, Notification, Operation,
-    OperationKind, OperationStatus, PeerState, PluginChoice, RemoteAccess, RemoteKey,
-    RemoteProblem, RemoteRange, Session, SessionOptions,
+    Error, ExportOptions, MemoryId, MemoryRange, Notification, Operation, OperationKind,
+    OperationStatus, PeerState, PluginChoice, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange,
+    Session, SessionOptions,
 };
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -159,75 +159,4 @@ fn a_key_of_another_session_is_refused_before_anybody_is_connected() {
         }
     }
     assert!(initiator.stats().peers.is_empty());
-}
-
-/// Until a peer is up.
-fn until_up(state: impl Fn() -> Result<PeerState, Error>) {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
-    while !matches!(state(), Ok(PeerState::Up)) {
-        assert!(Instant::now() < give_up_at, "it does not come up");
-        std::thread::yield_now();
-    }
-}
-
-/// Whoever has come, and was accepted without being asked for, is the one that a connect with its
-/// connection info means: also if that was loaded later.
-#[test]
-fn a_connect_finds_who_has_come_by_itself() {
-    for knows_before in [true, false] {
-        let [left, right] =
-            ["left", "right"].map(|name| session(lively().accept_all(true).name(name)));
-        let (left_info, right_info) = (left.listen().expect("it"), right.listen().expect("it"));
-        if knows_before {
-            right.load_remote_conn_info("left", &left_info).expect("own bytes load");
-        }
-        left.load_remote_conn_info("right", &right_info).expect("own bytes load");
-        left.connect("right").expect("it is there");
-        until_up(|| right.peer_state("left"));
-        if !knows_before {
-            right.load_remote_conn_info("left", &left_info).expect("own bytes load");
-        }
-        right.connect("left").expect("it is here");
-        right.connect("left").expect("again");
-        assert_eq!((left.stats().peers.len(), right.stats().peers.len()), (1, 1));
-        right.notify("left", b"1").expect("it is up");
-        assert_eq!(notifications(&left, 1)[0].peer, "right");
-    }
-}
-
-/// The same of groups: the hosts, and each pair of devices.
-#[test]
-fn groups_find_who_has_come_by_itself() {
-    for knows_before in [true, false] {
-        let options = SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(1);
-        let make = |name| Group::new(options.clone().name(name)).expect("soft");
-        let [left, right] = ["left", "right"].map(make);
-        let (left_info, right_info) = (left.listen().expect("it"), right.listen().expect("it"));
-        if knows_before {
-            right.load_remote_conn_info("left", &left_info).expect("own bytes load");
-        }
-        left.load_remote_conn_info("right", &right_info).expect("own bytes load");
-        let write = |from: &Group, to: &Group, peer: &str| {
-            let [here, there] =
-                [from, to].map(|group| group.allocate(Device::Gpu(0), 5000).expect("memory"));
-            let key = to.export(there, ExportOptions::new(RemoteAccess::Write)).expect("it is");
-            let local = [MemoryRange { memory: here, offset: 0, bytes: 5000 }];
-            let remote = [RemoteRange { key: &key, offset: 0, bytes: 5000 }];
-            let write = from.prepare(peer, OperationKind::Write, &local, &remote).expect("known");
-            write.post(None).expect("it is not under way");
-            write.wait(PATIENCE).expect("it goes well");
-        };
-        left.connect("right").expect("it is there");
-        write(&left, &right, "right");
-        until_up(|| right.peer_state("left"));
-        if !knows_before {
-            right.load_remote_conn_info("left", &left_info).expect("own bytes load");
-        }
-        right.connect("left").expect("it is here");
-        write(&right, &left, "left");
-        for group in [&left, &right] {
-            let connections = group.stats().iter().map(|(_, it)| it.peers.len()).sum::<usize>();
-            assert_eq!(connections, 2, "of the hosts, and of the GPUs");
-        }
-    }
 }

@@ -54,6 +54,8 @@ pub(crate) struct AcceptQueue<K> {
     /// Those of them for which a peer has come: every round asks, whether or not any has.
     fulfilled: usize,
     unclaimed: VecDeque<Unclaimed<K>>,
+    /// Peers that were accepted though the program asked for nobody, and that no connect has named.
+    by_themselves: Vec<K>,
     /// Peers that were gone before an accept asked for them.
     missed: u64,
     /// Peers that connects of this session have taken.
@@ -66,6 +68,7 @@ impl<K> Default for AcceptQueue<K> {
             accepting: Vec::new(),
             fulfilled: 0,
             unclaimed: VecDeque::new(),
+            by_themselves: Vec::new(),
             missed: 0,
             taken_by_connects: 0,
         }
@@ -151,11 +154,27 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         }
     }
 
-    /// A connect takes the peer that came first of those that it would reach.
+    /// The peer that waits longest is accepted, though the program has asked for nobody.
+    pub(crate) fn take_by_itself(&mut self) -> Option<K> {
+        let Unclaimed { peer, .. } = self.unclaimed.pop_front()?;
+        self.by_themselves.push(peer);
+        Some(peer)
+    }
+
+    /// A connect takes the peer that came first of those that it would reach: one that waits, or
+    /// that was accepted by itself. The latter has a name already, and gets another.
     pub(crate) fn take_for_connect(&mut self, is_reached: impl Fn(K) -> bool) -> Option<K> {
-        let index = self.unclaimed.iter().position(|waiting| is_reached(waiting.peer))?;
+        let Some(index) = self.unclaimed.iter().position(|waiting| is_reached(waiting.peer)) else {
+            let index = self.by_themselves.iter().position(|peer| is_reached(*peer))?;
+            return Some(self.by_themselves.remove(index));
+        };
         self.note_taken_by_connect();
         self.unclaimed.remove(index).map(|found| found.peer)
+    }
+
+    /// A connect has named this peer.
+    pub(crate) fn note_named(&mut self, peer: K) {
+        self.by_themselves.retain(|other| *other != peer);
     }
 
     /// A connect has taken a peer that has not waited here.
@@ -174,6 +193,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
             stays
         });
         self.missed += gone.len() as u64;
+        self.by_themselves.retain(|peer| !is_gone(*peer));
         gone
     }
 
@@ -266,6 +286,20 @@ mod tests {
         assert!(queue.why_nobody().contains("1 came from where a connect"));
         assert_eq!(queue.start_accept(named("b")), Some(3));
         assert_eq!(queue.start_accept(named("c")), None);
+    }
+
+    #[test]
+    fn a_connect_names_once_who_was_accepted_by_itself() {
+        let mut queue = AcceptQueue::default();
+        assert_eq!(queue.take_by_itself(), None);
+        (1..=5).for_each(|peer| assert_eq!(queue.arrive(peer, "a"), None));
+        assert_eq!([(); 4].map(|()| queue.take_by_itself()), [1, 2, 3, 4].map(Some));
+        assert_eq!(queue.take_for_connect(|_| true), Some(5), "one without a name goes first");
+        queue.note_named(1);
+        assert!(queue.take_gone(|peer| peer == 2).is_empty(), "it was accepted");
+        assert_eq!(queue.take_for_connect(|peer| peer == 4), Some(4));
+        assert_eq!(queue.take_for_connect(|_| true), Some(3));
+        assert_eq!(queue.take_for_connect(|_| true), None);
     }
 
     #[test]

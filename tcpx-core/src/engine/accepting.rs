@@ -58,11 +58,10 @@ impl Engine {
 
     /// Takes the peer that waits longest as an accept of anyone does, which nobody asks about.
     fn accept_by_itself(&mut self) {
-        let accept = self.accept_of_anyone();
-        if let Some(key) = self.accept_queue.start_accept(accept.clone()) {
+        if let Some(key) = self.accept_queue.take_by_itself() {
+            let accept = self.accept_of_anyone();
             self.claim_for(&accept, key);
         }
-        self.accept_queue.take_accepted(&accept);
     }
 
     /// Gives a peer that came in its name: the accept's, or else its own if that is free, or else
@@ -105,7 +104,8 @@ impl Engine {
         }
     }
 
-    /// Gives a peer that came in the name that an accept, or a connect, has for it.
+    /// Gives a peer that came in the name that an accept, or a connect, has for it. One that was
+    /// accepted by itself is known by both names then, and speaks under the first.
     pub(super) fn claim(&mut self, name: &str, key: PeerKey) {
         self.attempts.forget_failure(name);
         self.forget_name(name);

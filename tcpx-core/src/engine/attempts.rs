@@ -108,6 +108,11 @@ impl Attempts {
         self.failures.remove(name).is_some()
     }
 
+    /// These names are not used any more.
+    pub(super) fn forget_failures(&mut self, is_it: impl Fn(&str) -> bool) {
+        self.failures.retain(|name, _| !is_it(name));
+    }
+
     /// Takes the attempt out that has this name.
     pub(super) fn take(&mut self, name: &str) -> Option<Attempt> {
         let index = self.running.iter().position(|attempt| attempt.name() == Some(name))?;

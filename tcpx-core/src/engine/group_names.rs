@@ -1,6 +1,6 @@
 //! What other groups, and sessions outside groups, are called by all sessions of a group: by the
 //! name under which their connection info was loaded, or else by the one that they give themselves.
-//! Pure.
+//! Who has one name and gets another is known by both, and called by the first. Pure.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,44 +21,89 @@ pub(crate) struct GroupNames(Mutex<Names>);
 
 #[derive(Debug, Default)]
 struct Names {
-    /// By the name that the program gave.
+    /// By each name that the program may use.
     loaded: HashMap<String, ConnInfo>,
-    strangers: HashMap<SessionId, String>,
+    /// What those are called that these lead to: the first name that each has had. Several have
+    /// one id only if connection info was forged.
+    called: HashMap<SessionId, Vec<String>>,
+    strangers: HashMap<SessionId, Stranger>,
     /// The oldest first.
     order: VecDeque<SessionId>,
     made_up: u64,
 }
 
+/// One whose connection info was not loaded before it came in.
+#[derive(Debug)]
+struct Stranger {
+    name: String,
+    introduction: Introduction,
+}
+
 impl GroupNames {
-    /// This connection info leads to the group of this name.
-    pub(crate) fn load(&self, name: &str, info: ConnInfo) {
+    /// This connection info leads to the group of this name. Returns what the group is called: by
+    /// another name, if it had one before.
+    pub(crate) fn load(&self, name: &str, info: ConnInfo) -> String {
         let mut names = self.names();
         let group = Device::Host.session_of(info.session);
-        names.strangers.remove(&group);
-        names.order.retain(|stranger| *stranger != group);
-        names.loaded.insert(name.to_owned(), info);
+        names.unload(name);
+        let stranger = names.forget_stranger(&group);
+        let is_it = |stranger: &Stranger| is_of(&stranger.introduction, &info);
+        if let Some(Stranger { name, .. }) = stranger.filter(is_it) {
+            names.add_loaded(&name, info.clone());
+        }
+        names.add_loaded(name, info);
+        names.called(name).unwrap_or(name).to_owned()
     }
 
-    /// How the session of a device is reached, of the group of this name.
-    pub(crate) fn info(&self, name: &str, device: Device) -> Option<ConnInfo> {
-        let info = self.names().loaded.get(name)?.clone();
-        Some(ConnInfo { session: device.session_of(info.session), ..info })
+    /// Nothing that this name leads to is known any more, also by its other names. Returns whether
+    /// anything was.
+    pub(crate) fn forget(&self, name: &str) -> bool {
+        let mut names = self.names();
+        let Some(called) = names.called(name).map(str::to_owned) else { return false };
+        let Some(info) = names.loaded.remove(&called) else { return false };
+        names.loaded.retain(|_, other| !is_same(other, &info));
+        names.rename(&called, &info, None);
+        true
+    }
+
+    /// The group that this connection info leads to, if it has come in by itself, and what it is
+    /// called.
+    pub(crate) fn stranger(&self, info: &ConnInfo) -> Option<String> {
+        let names = self.names();
+        let stranger = names.strangers.get(&Device::Host.session_of(info.session))?;
+        is_of(&stranger.introduction, info).then(|| stranger.name.clone())
+    }
+
+    /// The group that this connection info leads to is not here any more.
+    pub(crate) fn stranger_left(&self, info: &ConnInfo) {
+        self.names().forget_stranger(&Device::Host.session_of(info.session));
+    }
+
+    /// What the group is called that has this name, too.
+    pub(crate) fn called(&self, name: &str) -> String {
+        self.names().called(name).unwrap_or(name).to_owned()
+    }
+
+    /// What the group is called that has this name, too, and how the session of a device of it is
+    /// reached.
+    pub(crate) fn way(&self, name: &str, device: Device) -> (String, Option<ConnInfo>) {
+        let names = self.names();
+        let info = names.loaded.get(name).cloned();
+        let info = info.map(|info| ConnInfo { session: device.session_of(info.session), ..info });
+        (names.called(name).unwrap_or(name).to_owned(), info)
     }
 
     /// The name of a session that has come in.
     pub(crate) fn of(&self, introduction: &Introduction) -> String {
         let session = introduction.session();
-        let device = Device::of_session(session);
         let group = Device::Host.session_of(*session);
         let mut names = self.names();
-        let is_it = |info: &ConnInfo| {
-            Device::Host.session_of(info.session) == group
-                && introduction.is_of(&ConnInfo { session: *session, ..info.clone() })
-        };
-        let loaded = names.loaded.iter().find(|(_, info)| is_it(info)).map(|(name, _)| name);
-        let name = loaded.or_else(|| names.strangers.get(&group)).cloned();
-        let name = name.unwrap_or_else(|| names.add(group, &introduction.proven.hello.name));
-        device.name_in(&name)
+        let mut called = names.called.get(&group).into_iter().flatten();
+        let is_it = |info: &ConnInfo| is_of(introduction, info);
+        let loaded = called.find(|name| names.loaded.get(*name).is_some_and(is_it));
+        let name = loaded.or_else(|| Some(&names.strangers.get(&group)?.name)).cloned();
+        let name = name.unwrap_or_else(|| names.add(group, introduction));
+        Device::of_session(session).name_in(&name)
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -66,15 +111,71 @@ impl GroupNames {
     }
 }
 
+/// Whether somebody is a session of the group that this connection info leads to.
+fn is_of(introduction: &Introduction, info: &ConnInfo) -> bool {
+    let session = *introduction.session();
+    Device::Host.session_of(session) == Device::Host.session_of(info.session)
+        && introduction.is_of(&ConnInfo { session, ..info.clone() })
+}
+
+/// Whether these lead to the same group.
+fn is_same(one: &ConnInfo, other: &ConnInfo) -> bool {
+    one.session == other.session && one.secret == other.secret
+}
+
 impl Names {
+    fn called(&self, name: &str) -> Option<&str> {
+        let info = self.loaded.get(name)?;
+        let called = self.called.get(&Device::Host.session_of(info.session))?;
+        let leads_there =
+            |name: &&String| self.loaded.get(*name).is_some_and(|other| is_same(other, info));
+        called.iter().find(leads_there).map(String::as_str)
+    }
+
+    fn add_loaded(&mut self, name: &str, info: ConnInfo) {
+        let group = Device::Host.session_of(info.session);
+        self.loaded.insert(name.to_owned(), info);
+        if self.called(name).is_none() {
+            self.called.entry(group).or_default().push(name.to_owned());
+        }
+    }
+
+    /// The name is to lead elsewhere. Those who were called so have another of their names.
+    fn unload(&mut self, name: &str) {
+        let Some(info) = self.loaded.remove(name) else { return };
+        let other = self.loaded.iter().find(|(_, other)| is_same(other, &info));
+        let other = other.map(|(other, _)| other.clone());
+        self.rename(name, &info, other);
+    }
+
+    /// The group that this leads to is not called so any more, if it was, but perhaps otherwise.
+    fn rename(&mut self, name: &str, info: &ConnInfo, other: Option<String>) {
+        let group = Device::Host.session_of(info.session);
+        let Some(called) = self.called.get_mut(&group) else { return };
+        let before = called.len();
+        called.retain(|called| called != name);
+        if called.len() < before {
+            called.extend(other);
+        }
+        if called.is_empty() {
+            self.called.remove(&group);
+        }
+    }
+
+    fn forget_stranger(&mut self, group: &SessionId) -> Option<Stranger> {
+        self.order.retain(|stranger| stranger != group);
+        self.strangers.remove(group)
+    }
+
     /// Names a stranger: as it calls itself, if that is a name and nobody else has it.
-    fn add(&mut self, group: SessionId, given: &str) -> String {
+    fn add(&mut self, group: SessionId, introduction: &Introduction) -> String {
+        let given = &introduction.proven.hello.name;
         let is_name = !given.is_empty()
             && given.len() + LONGEST_SUFFIX <= MAX_NAME_BYTES
             && Device::group_name(given) == given
-            && printable(given) == given;
-        let mut name = given.to_owned();
-        while !is_name && name == given || self.is_taken(&name) {
+            && printable(given) == *given;
+        let mut name = given.clone();
+        while !is_name && name == *given || self.is_taken(&name) {
             self.made_up += 1;
             name = format!("peer-{}", self.made_up);
         }
@@ -84,12 +185,13 @@ impl Names {
             self.strangers.remove(&oldest);
         }
         self.order.push_back(group);
-        self.strangers.insert(group, name.clone());
+        let introduction = introduction.clone();
+        self.strangers.insert(group, Stranger { name: name.clone(), introduction });
         name
     }
 
     fn is_taken(&self, name: &str) -> bool {
-        self.loaded.contains_key(name) || self.strangers.values().any(|taken| taken == name)
+        self.loaded.contains_key(name) || self.strangers.values().any(|taken| taken.name == name)
     }
 }
 
@@ -108,6 +210,11 @@ mod tests {
         let session = device.session_of([group; 16]);
         let hello = Hello { session, name: name.to_owned(), ..sample_hello() };
         Introduction::new(hello.prove(Role::Connector, &[9; 32], &LISTENERS), own)
+    }
+
+    fn info(group: u8) -> ConnInfo {
+        let session = Device::Host.session_of([group; 16]);
+        ConnInfo { session, secret: OWN, addresses: vec!["10.0.0.1:4000".parse().unwrap()] }
     }
 
     #[test]
@@ -129,16 +236,68 @@ mod tests {
     fn whose_way_is_known_has_the_name_that_the_program_gave() {
         let names = GroupNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
-        let addresses = vec!["10.0.0.1:4000".parse().unwrap()];
-        let group = Device::Host.session_of([1; 16]);
-        names.load("decode", ConnInfo { session: group, secret: OWN, addresses });
+        // It has come and gone.
+        names.stranger_left(&info(1));
+        assert_eq!(names.load("decode", info(1)), "decode");
         assert_eq!(names.of(&session(1, Device::Gpu(0), "a", &OWN)), "decode/gpu0");
-        let info = names.info("decode", Device::Gpu(0)).expect("it was loaded");
-        assert_eq!(info.session, Device::Gpu(0).session_of(group));
-        assert!(names.info("a", Device::Host).is_none());
+        let (called, way) = names.way("decode", Device::Gpu(0));
+        assert_eq!(called, "decode");
+        let group = Device::Host.session_of([1; 16]);
+        assert_eq!(way.map(|info| info.session), Some(Device::Gpu(0).session_of(group)));
+        assert!(names.way("a", Device::Host).1.is_none());
         // Who only knows the group's id does not get its name.
         let pretender = session(1, Device::Gpu(1), "decode", &LISTENERS);
         assert_eq!(names.of(&pretender), "peer-1/gpu1");
+    }
+
+    #[test]
+    fn whoever_has_several_names_is_called_by_the_first() {
+        let names = GroupNames::default();
+        assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
+        assert_eq!(names.stranger(&info(1)).as_deref(), Some("a"));
+        assert_eq!(names.load("decode", info(1)), "a");
+        assert_eq!(names.load("again", info(1)), "a");
+        assert_eq!(names.of(&session(1, Device::Gpu(0), "a", &OWN)), "a/gpu0");
+        for name in ["a", "decode", "again"] {
+            let (called, way) = names.way(name, Device::Host);
+            assert_eq!((called.as_str(), way), ("a", Some(info(1))));
+        }
+        // A name that leads elsewhere now.
+        assert_eq!(names.load("a", info(2)), "a");
+        let next = names.called("decode");
+        assert!(["decode", "again"].contains(&&*next), "{next}");
+        assert_eq!(names.called("again"), next);
+        assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), next);
+        assert_eq!(names.of(&session(2, Device::Host, "b", &OWN)), "a");
+        assert!(names.forget("again") && !names.forget("decode") && !names.forget("x"));
+        assert_eq!(names.called("decode"), "decode");
+        assert!(names.way("decode", Device::Host).1.is_none());
+        assert!(names.forget("a"));
+        let names = names.names();
+        assert!(names.loaded.is_empty() && names.called.is_empty());
+    }
+
+    #[test]
+    fn forged_connection_info_is_nobody_elses() {
+        let names = GroupNames::default();
+        assert_eq!(names.load("a", info(1)), "a");
+        let forged = ConnInfo { secret: LISTENERS, ..info(1) };
+        assert_eq!(names.load("b", forged.clone()), "b");
+        assert_eq!(names.way("a", Device::Host), ("a".to_owned(), Some(info(1))));
+        assert_eq!(names.way("b", Device::Host), ("b".to_owned(), Some(forged)));
+        assert_eq!(names.of(&session(1, Device::Gpu(1), "x", &OWN)), "a/gpu1");
+        assert!(names.forget("b"));
+        assert_eq!(names.of(&session(1, Device::Gpu(1), "x", &OWN)), "a/gpu1");
+    }
+
+    /// Whoever comes in under somebody else's id is not found.
+    #[test]
+    fn a_pretender_that_came_first_is_not_the_one_that_is_loaded() {
+        let names = GroupNames::default();
+        assert_eq!(names.of(&session(1, Device::Host, "a", &LISTENERS)), "a");
+        assert_eq!(names.stranger(&info(1)), None);
+        assert_eq!(names.load("decode", info(1)), "decode");
+        assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "decode");
     }
 
     #[test]
@@ -151,10 +310,12 @@ mod tests {
         };
         let mut names = names.names();
         for number in 0..=MOST_STRANGERS {
-            names.add(group(number), &format!("name {number}"));
+            let mut stranger = session(1, Device::Host, "", &OWN);
+            stranger.proven.hello.name = format!("name {number}");
+            names.add(group(number), &stranger);
         }
         assert_eq!((names.order.len(), names.strangers.len()), (MOST_STRANGERS, MOST_STRANGERS));
-        assert_eq!(names.strangers.get(&group(0)), None);
-        assert_eq!(names.strangers[&group(1)], "name 1");
+        assert!(names.strangers.get(&group(0)).is_none());
+        assert_eq!(names.strangers[&group(1)].name, "name 1");
     }
 }

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::Engine;
 use super::collision::{OwnDial, Verdict, decide};
+use super::{Engine, unknown};
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::Connector;
 use crate::control::inbound_handshake::Welcomed;
@@ -23,16 +23,16 @@ impl Engine {
     pub(crate) fn start_connect(&mut self, name: &str) -> Result<PeerKey> {
         self.check_open()?;
         let Some(info) = self.infos.get(name) else {
-            let known = self.infos.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-            return Err(Error::UnknownPeer { peer: name.to_owned(), known });
+            return Err(unknown(name, self.infos.keys()));
         };
         let info = info.clone();
-        if let Some(key) = self.came_by_itself(name, &info) {
+        if let Some(key) = self.is_met(name, &info) {
+            self.accept_queue.note_named(key);
             return Ok(key);
         }
         self.check_free(name)?;
         self.attempts.forget_failure(name);
-        if let Some(key) = self.take_unclaimed_from(&info) {
+        if let Some(key) = self.take_unnamed_from(&info) {
             self.claim(name, key);
             return Ok(key);
         }
@@ -48,20 +48,25 @@ impl Engine {
     }
 
     /// The peer that has this name, if it has come in by itself from where this connection info
-    /// leads, and was accepted without an accept.
-    fn came_by_itself(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
+    /// leads, and was accepted without an accept. Of a group also one that is being reached, or
+    /// was: its programs need not connect, and may do so under each of its names.
+    fn is_met(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
         if !self.commons.session.options.accept_all {
             return None;
         }
         let (key, peer) = self.peer(name).ok()?;
-        (peer.came_from(info) && !peer.is_left()).then_some(key)
+        let is_dialled = self.membership.is_some()
+            && peer.introduction().is_none()
+            && peer.connection_with(&info.session).is_some();
+        ((is_dialled || peer.came_from(info)) && !peer.is_left()).then_some(key)
     }
 
     /// Takes the peer out of the accept queue that a connect with this connection info would reach.
-    fn take_unclaimed_from(&mut self, info: &ConnInfo) -> Option<PeerKey> {
+    fn take_unnamed_from(&mut self, info: &ConnInfo) -> Option<PeerKey> {
         self.forget_gone_unclaimed();
         let peers = &self.peers;
-        let is_reached = |key| peers.get(key).is_some_and(|peer| peer.came_from(info));
+        let came_from = |peer: &Peer| peer.came_from(info) && !peer.is_left();
+        let is_reached = |key| peers.get(key).is_some_and(came_from);
         self.accept_queue.take_for_connect(is_reached)
     }
 

@@ -19,7 +19,7 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
-        self.front.notify(peer, bytes)
+        self.front.notify(&self.members.names.called(peer), bytes)
     }
 
     /// As [`Session::poll_notifications`](crate::Session::poll_notifications), of all devices of

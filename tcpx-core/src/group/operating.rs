@@ -69,9 +69,10 @@ impl Group {
         local: Option<&MemoryRange>,
         call: impl FnOnce(&str, &Session) -> Result<T>,
     ) -> Result<T> {
-        let name = there.name_in(peer);
+        let (called, info) = self.members.names.way(peer, there);
+        let name = there.name_in(&called);
         let prepare = |session: &Session| {
-            if let Some(info) = self.members.names.info(peer, there) {
+            if let Some(info) = info {
                 session.know(&name, info)?;
             }
             call(&name, session)

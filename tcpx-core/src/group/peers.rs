@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Group;
 use crate::completions::peer_state::PeerState;
-use crate::control::conn_info::ConnInfo;
 use crate::error::{Error, Result, SettingProblem};
 use crate::session::Session;
 use crate::types::MAX_NAME_BYTES;
@@ -21,8 +20,9 @@ impl Group {
     }
 
     /// As [`Session::load_remote_conn_info`](crate::Session::load_remote_conn_info), of a group or
-    /// of a session that is in none. A peer that connects later by itself has this name too; one
-    /// that has connected before keeps the name that it came under.
+    /// of a session that is in none. A peer that connects later by itself has this name too. One
+    /// that is here already, or whose connection info was loaded before, has both names from then
+    /// on: calls take either, while errors, events and notifications have the first.
     ///
     /// # Errors
     /// As there; [`Error::Setting`] for a name of more than 55 bytes, and for one that ends as
@@ -36,19 +36,60 @@ impl Group {
         if bytes > limit {
             return Err(refuse(SettingProblem::TooLong { bytes, limit }));
         }
-        self.front.load_remote_conn_info(peer, conn_info)?;
-        self.members.names.load(peer, ConnInfo::decode(conn_info)?);
-        Ok(())
+        let info = self.front.check_conn_info(peer, conn_info)?;
+        let names = &self.members.names;
+        if let Some(stranger) = names.stranger(&info)
+            && !self.is_here(&stranger)?
+        {
+            names.stranger_left(&info);
+        }
+        let called = names.load(peer, info.clone());
+        self.front.know(&called, info)
+    }
+
+    /// As [`Session::forget_remote_conn_info`](crate::Session::forget_remote_conn_info), of all
+    /// devices of a peer, by any of its names.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn forget_remote_conn_info(&self, peer: &str) -> Result<()> {
+        let called = self.members.names.called(peer);
+        self.members.names.forget(peer);
+        for member in self.members.all() {
+            match member.forget_remote_conn_info(&called) {
+                // None of its devices was reached from this one.
+                Ok(()) | Err(Error::UnknownPeer { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.front.forget_remote_conn_info(&called)
+    }
+
+    /// Whether a device has a connection with a group that is not over.
+    fn is_here(&self, called: &str) -> Result<bool> {
+        let members = self.members.all();
+        for session in std::iter::once(&self.front).chain(members.iter().map(|it| &**it)) {
+            for name in session.peers_of_group(called)? {
+                // It may have gone since.
+                let state = session.peer_state(&name);
+                let is_over =
+                    matches!(state, Err(_) | Ok(PeerState::Parted | PeerState::Failed(_)));
+                if !is_over {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// As [`Session::connect`](crate::Session::connect), for notifications and memory of the hosts.
     /// It need not be called: what is posted first connects, and so each pair of devices is
-    /// connected. A peer that has connected by itself under this name is one that is up.
+    /// connected. A peer that is up, or on its way, by any of its names is waited for.
     ///
     /// # Errors
     /// As there.
     pub fn connect(&self, peer: &str) -> Result<()> {
-        self.front.connect(peer)
+        self.front.connect(&self.members.names.called(peer))
     }
 
     /// As [`Session::start_connect`](crate::Session::start_connect).
@@ -56,7 +97,7 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn start_connect(&self, peer: &str) -> Result<()> {
-        self.front.start_connect(peer)
+        self.front.start_connect(&self.members.names.called(peer))
     }
 
     /// What a peer is up to, as [`Session::peer_state`](crate::Session::peer_state): the connection
@@ -65,7 +106,7 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn peer_state(&self, peer: &str) -> Result<PeerState> {
-        self.front.peer_state(peer)
+        self.front.peer_state(&self.members.names.called(peer))
     }
 
     /// As [`Session::disconnect`](crate::Session::disconnect): says goodbye to all devices of a
@@ -75,6 +116,7 @@ impl Group {
     /// As there; the first of those that there are. All are left all the same.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
         let members = self.members.all();
+        let peer = &self.members.names.called(peer);
         let left = self.leave(peer, &members)?;
         if left.is_empty() {
             // Also ends an attempt, and says what is known.
@@ -98,6 +140,7 @@ impl Group {
     /// As there.
     pub fn start_disconnect(&self, peer: &str) -> Result<()> {
         let members = self.members.all();
+        let peer = &self.members.names.called(peer);
         match self.leave(peer, &members)?.is_empty() {
             true => self.front.start_disconnect(peer),
             false => Ok(()),

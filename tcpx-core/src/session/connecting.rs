@@ -126,14 +126,25 @@ impl Session {
         self.shared.engine()?.load_conn_info(peer, conn_info)
     }
 
+    /// Forgets how `peer` is reached, and why it is over if it is. A connection that is there
+    /// stays. For programs whose peers come and go: what was loaded stays otherwise.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`] when nothing was loaded under the name; [`Error::Closed`].
+    pub fn forget_remote_conn_info(&self, peer: &str) -> Result<()> {
+        self.shared.engine()?.forget_conn_info(peer)
+    }
+
     /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and
     /// receive. The peer's program need not have called [`accept`](Self::accept) yet: what is
     /// posted before waits for its counterpart.
     ///
     /// Both ends may connect to each other, at the same time or one after the other, each under a
     /// name of its own: they get one connection. A peer that has come in from the session that the
-    /// connection info leads to, and that no accept has named, is given this name. One that comes
-    /// in while this call is dialling is what the call waits for, also when an accept of another
+    /// connection info leads to, and that no accept has named, is given this name. Where whoever
+    /// comes is accepted ([`SessionOptions::accept_all`]), it has a name already, and is known by
+    /// both from then on: calls take either, while errors, events and notifications have the first.
+    /// One that comes in while this call is dialling is what the call waits for, also when an accept of another
     /// name waits. So one direction that leads somewhere is enough. (An accept of *this* name
     /// excludes a connect.)
     ///

@@ -12,6 +12,11 @@ impl Session {
         Ok(())
     }
 
+    /// Connection info that may be loaded under a name.
+    pub(crate) fn check_conn_info(&self, name: &str, conn_info: &[u8]) -> Result<ConnInfo> {
+        self.shared.engine()?.check_conn_info(name, conn_info)
+    }
+
     /// Remembers how a session of another group is reached.
     pub(crate) fn know(&self, name: &str, info: ConnInfo) -> Result<()> {
         self.shared.engine()?.know(name, info)

@@ -84,7 +84,13 @@ int main(void) {
   TRUE(memcmp(exported, own, BYTES) == 0);
   expect_note(host, "host");
 
+  OK(tcpx_session_forget_remote_conn_info(visitor, "host"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_forget_remote_conn_info(visitor, "host"));
+  EXPECT(TCPX_ERR_NULL, tcpx_session_forget_remote_conn_info(visitor, NULL));
+  OK(tcpx_notify(visitor, "host", "moved", 5));
+  expect_note(host, "visitor");
   OK(tcpx_session_disconnect(visitor, "host"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_notify(visitor, "host", "moved", 5));
   OK(tcpx_session_destroy(visitor));
   OK(tcpx_session_destroy(host));
   puts("PASSED");

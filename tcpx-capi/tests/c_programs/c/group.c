@@ -196,16 +196,18 @@ static void refused(tcpx_session group) {
 int main(void) {
   char info[4096];
   tcpx_notification none;
-  size_t size = 0;
+  tcpx_session_stats stats;
+  size_t size = 0, info_bytes = 0;
   int32_t state = 0, descriptor = -1;
   int here, there;
   tcpx_session left, right;
   TRUE(setenv("TCPX_EMULATED_GPUS", "2", 1) == 0);
   left = make("left");
   right = make("right");
-  OK(tcpx_session_listen(right, info, sizeof info, &size));
-  OK(tcpx_session_load_remote_conn_info(left, "right", info, size));
-  EXPECT(TCPX_ERR_SETTING, tcpx_session_load_remote_conn_info(left, "right/gpu0", info, size));
+  stats.size = sizeof stats;
+  OK(tcpx_session_listen(right, info, sizeof info, &info_bytes));
+  OK(tcpx_session_load_remote_conn_info(left, "right", info, info_bytes));
+  EXPECT(TCPX_ERR_SETTING, tcpx_session_load_remote_conn_info(left, "right/gpu0", info, info_bytes));
   OK(tcpx_session_event_fd(left, &descriptor));
   OK(tcpx_session_report_peers(right));
   refused(left);
@@ -230,6 +232,12 @@ int main(void) {
   OK(tcpx_session_disconnect(left, "right"));
   expect_peer(right, TCPX_PEER_PARTED);
   OK(tcpx_session_connect(left, "right"));
+  OK(tcpx_session_load_remote_conn_info(left, "other", info, info_bytes));
+  OK(tcpx_session_connect(left, "other"));
+  OK(tcpx_session_get_stats(left, &stats));
+  TRUE(stats.peers == 1);
+  OK(tcpx_session_forget_remote_conn_info(left, "other"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_forget_remote_conn_info(left, "right"));
   OK(tcpx_session_start_disconnect(left, "right"));
   OK(tcpx_session_close(left));
   EXPECT(TCPX_ERR_CLOSED, tcpx_wait_notifications(left, &none, sizeof none, 1, notes, sizeof notes, &size, -1));

@@ -48,6 +48,10 @@ int main() {
     require(told[0].state == TCPX_PEER_UP && std::string(told[0].peer) == "left", "it is up");
     require(right.stats().writes_served == 1, "its GPU has served one");
     require(right.statsJson().find("\"device\":\"gpu1\"") != std::string::npos, "by devices");
+    left.loadRemoteConnInfo("other", right.listen());
+    left.notify("other", "again");
+    require(right.waitNotifications(9, kPatienceMs).size() == 1, "it is the same peer");
+    left.forgetRemoteConnInfo("other");
     try {
       left.createTransfer("right");
       require(false, "a group has no transfers");
