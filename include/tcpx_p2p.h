@@ -1743,6 +1743,22 @@ tcpx_status tcpx_operation_prepare(struct tcpx_session session,
                                    struct tcpx_operation *out_operation);
 
 /**
+ * Prepares an operation that moves no bytes: each post brings its notification, and is done when
+ * that is there for the peer's program to take, which `tcpx_notify` does not say. A post without a
+ * notification asks whether the peer still answers. End it with `tcpx_operation_release`.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_UNKNOWN_PEER`,
+ * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or over. Any thread; does not
+ * block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL; `out_operation` is NULL or may be written.
+ */
+tcpx_status tcpx_operation_prepare_notification(struct tcpx_session session,
+                                                const char *peer,
+                                                struct tcpx_operation *out_operation);
+
+/**
  * Posts an operation, once more if it has ended. The error of the post before is forgotten.
  *
  * With a `notification` that is not NULL the peer gets these bytes, and finds them with

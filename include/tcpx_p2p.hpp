@@ -752,6 +752,18 @@ class Session {
   }
 
   /**
+   * Prepares an operation that moves no bytes: a post of it is done when its notification is there
+   * for the peer's program to take. As codes: its handle().id is 0 after a failure.
+   */
+  Operation prepareNotification(const std::string& remote_name) {
+    tcpx_operation handle{0};
+    detail::named(remote_name, [&](const char* name) {
+      return tcpx_operation_prepare_notification(handle_, name, &handle);
+    });
+    return Operation(handle);
+  }
+
+  /**
    * Sends a notification to a peer. Returns TCPX_OK, or TCPX_ERR_AGAIN while too much waits for the
    * peer's program. TCPX_ERR_AGAIN is never thrown, because the program may try again.
    */

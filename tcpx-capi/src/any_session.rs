@@ -56,6 +56,7 @@ either! {
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>]
     ) -> Result<Operation>;
+    fn prepare_notification(&self, peer: &str) -> Result<Operation>;
     fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()>;
     fn poll_notifications_within(
         &self,

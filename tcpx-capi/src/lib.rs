@@ -94,8 +94,8 @@ pub use operation::{
     TCPX_MAX_NOTIFICATION_BYTES, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE, TCPX_OPERATION_FAILED,
     TCPX_OPERATION_IDLE, TCPX_READ, TCPX_WRITE, tcpx_operation, tcpx_operation_cancel,
     tcpx_operation_error, tcpx_operation_options, tcpx_operation_post, tcpx_operation_post_with,
-    tcpx_operation_prepare, tcpx_operation_release, tcpx_operation_report_completions,
-    tcpx_operation_status, tcpx_operation_wait,
+    tcpx_operation_prepare, tcpx_operation_prepare_notification, tcpx_operation_release,
+    tcpx_operation_report_completions, tcpx_operation_status, tcpx_operation_wait,
 };
 pub use options::{TCPX_GPU_NONE, tcpx_session_options, tcpx_session_options_init};
 pub use pairs::{TCPX_MAX_PAIRS, tcpx_pair};

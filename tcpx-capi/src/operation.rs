@@ -120,6 +120,33 @@ pub unsafe extern "C" fn tcpx_operation_prepare(
     })
 }
 
+/// Prepares an operation that moves no bytes: each post brings its notification, and is done when
+/// that is there for the peer's program to take, which `tcpx_notify` does not say. A post without a
+/// notification asks whether the peer still answers. End it with `tcpx_operation_release`.
+///
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_UNKNOWN_PEER`,
+/// `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or over. Any thread; does not
+/// block.
+///
+/// # Safety
+/// `peer` is NULL or a text that ends with NUL; `out_operation` is NULL or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tcpx_operation_prepare_notification(
+    session: tcpx_session,
+    peer: *const c_char,
+    out_operation: *mut tcpx_operation,
+) -> tcpx_status {
+    boundary::call(|| {
+        // SAFETY: passed on from the caller.
+        let out = unsafe { Output::new("out_operation", out_operation) }?;
+        // SAFETY: passed on from the caller.
+        let peer = unsafe { peer_name(peer) }?;
+        let operation = session.any()?.prepare_notification(peer)?;
+        out.write(tcpx_operation { id: registry::add(operation) });
+        Ok(())
+    })
+}
+
 /// Posts an operation, once more if it has ended. The error of the post before is forgotten.
 ///
 /// With a `notification` that is not NULL the peer gets these bytes, and finds them with

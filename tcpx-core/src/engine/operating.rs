@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Engine;
 use super::prepared::Prepared;
 use super::prepared_pairs::PreparedPairs;
+use crate::control::conn_info::SessionId;
 use crate::error::{Departure, Error, Phase, RegistrationProblem, Result};
 use crate::exports::remote_range::RemoteRange;
 use crate::exports::table::ExportKey;
@@ -15,6 +16,7 @@ use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
 use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
+use crate::types::memory_id::MemoryId;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
 
@@ -40,26 +42,32 @@ impl Engine {
         let pairs = self.pair(name, kind, local, remote)?;
         let PreparedPairs { pieces, memory, keys, key_bytes, ranges, remote_memory } = pairs;
         let pieces = Arc::new(pieces);
+        let session = remote.first().map(|range| range.key.session);
+        let list = |key| PreparedList { key, kind, pieces, keys, key_bytes, ranges, remote_memory };
+        Ok(self.add_prepared(name, session, memory, list))
+    }
+
+    /// Prepares an operation that moves nothing but notifications.
+    pub(crate) fn prepare_notification(&mut self, name: &str) -> Result<OperationKeys> {
+        self.check_open()?;
+        self.check_reachable(name, std::iter::empty())?;
+        Ok(self.add_prepared(name, None, Box::default(), PreparedList::empty))
+    }
+
+    fn add_prepared(
+        &mut self,
+        name: &str,
+        session: Option<SessionId>,
+        memory: Box<[MemoryId]>,
+        list: impl FnOnce(PreparedKey) -> PreparedList,
+    ) -> OperationKeys {
         let peer = self.names.get(name).copied().unwrap_or_default();
-        // There is one, or there were no pairs.
-        let session = remote.first().map(|range| range.key.session).unwrap_or_default();
-        let prepared = self.prepared.insert_with_key(|key| Prepared {
-            list: Arc::new(PreparedList {
-                key,
-                kind,
-                pieces,
-                keys,
-                key_bytes,
-                ranges,
-                remote_memory,
-            }),
-            peer_name: name.into(),
-            session,
-            peer,
-            memory,
+        let prepared = self.prepared.insert_with_key(|key| {
+            let list = Arc::new(list(key));
+            Prepared { list, peer_name: name.into(), session, peer, memory }
         });
-        let (key, cell) = self.commons.ledger.transfers.add(peer);
-        Ok(OperationKeys { prepared, transfer: key, cell })
+        let (transfer, cell) = self.commons.ledger.transfers.add(peer);
+        OperationKeys { prepared, transfer, cell }
     }
 
     /// The pairs of an operation, checked.

@@ -11,9 +11,9 @@ use crate::types::memory_id::MemoryId;
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) list: Arc<PreparedList>,
-    /// The name of its peer, and the session whose memory it is about.
+    /// The name of its peer, and the session whose memory it is about; `None`: it is about none.
     pub(super) peer_name: Box<str>,
-    pub(super) session: SessionId,
+    pub(super) session: Option<SessionId>,
     /// The peer that it was posted to last, or would be now; null: it is to be connected first.
     pub(super) peer: PeerKey,
     /// The registrations that it uses.

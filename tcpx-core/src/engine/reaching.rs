@@ -65,7 +65,7 @@ impl Engine {
         if !operation.peer.is_null() && !is_known {
             return Err(Error::Closed);
         }
-        self.check_reachable(&name, std::iter::once(session))?;
+        self.check_reachable(&name, session.into_iter())?;
         let key = self.reach(&name)?;
         if let Some(operation) = self.prepared.get_mut(prepared) {
             operation.peer = key;

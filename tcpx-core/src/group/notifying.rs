@@ -8,6 +8,7 @@ use super::Group;
 use crate::completions::notification::Notification;
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
+use crate::session::operation::Operation;
 use crate::types::device::Device;
 
 /// How long a thread waits before it looks again by itself.
@@ -20,6 +21,14 @@ impl Group {
     /// As there.
     pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
         self.front.notify(&self.members.names.called(peer), bytes)
+    }
+
+    /// As [`Session::prepare_notification`](crate::Session::prepare_notification).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn prepare_notification(&self, peer: &str) -> Result<Operation> {
+        self.front.prepare_notification(&self.members.names.called(peer))
     }
 
     /// As [`Session::poll_notifications`](crate::Session::poll_notifications), of all devices of

@@ -92,7 +92,21 @@ impl Session {
         Ok(Operation::one(part, Arc::clone(&self.completions)))
     }
 
-    /// The same, for what may be a part of a group's operation. This session is of `device`.
+    /// Prepares an operation that moves no bytes: each post brings its notification, and is
+    /// [done](OperationStatus::Done) when that is there for the peer's program to take. One without
+    /// a notification asks whether the peer still answers. [`notify`](Self::notify) does not say
+    /// that anything has arrived, and keeps the order of notifications, which posts have not.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is leaving or
+    /// over.
+    pub fn prepare_notification(&self, peer: &str) -> Result<Operation> {
+        let keys = self.shared.engine()?.prepare_notification(peer)?;
+        let part = Part::new(Arc::clone(&self.shared), keys, Device::Host);
+        Ok(Operation::one(part, Arc::clone(&self.completions)))
+    }
+
+    /// As [`prepare`](Self::prepare), for what may be a part of a group's operation. This session is of `device`.
     pub(crate) fn prepare_part(
         &self,
         peer: &str,

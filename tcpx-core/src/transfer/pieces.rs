@@ -22,7 +22,7 @@ pub(crate) struct Pieces {
     pub(crate) memory: MemoryType,
     owners: Box<[RegistrationKey]>,
     pieces: Box<[Piece]>,
-    /// Bytes of all pieces, at least 1.
+    /// Bytes of all pieces, at least 1 if there are any.
     pub(crate) bytes: u64,
     /// What each byte costs, for what it takes to name the pieces.
     weight: u64,
@@ -53,6 +53,12 @@ impl Pieces {
         Some(Self { memory, owners, pieces, bytes: total, weight })
     }
 
+    /// No memory at all.
+    pub(crate) fn none() -> Self {
+        let (owners, pieces) = (Box::default(), Box::default());
+        Self { memory: MemoryType::Host, owners, pieces, bytes: 0, weight: 1 }
+    }
+
     /// The registrations that the pieces lie in.
     pub(crate) fn owners(&self) -> &[RegistrationKey] {
         &self.owners
@@ -69,9 +75,12 @@ impl Pieces {
         self.pieces.iter()
     }
 
-    /// Where the first byte lies.
+    /// Where the first byte lies; nowhere, if there is none.
     pub(crate) fn start(&self) -> Span {
-        self.span(&self.pieces[0], 0)
+        match self.pieces.first() {
+            Some(first) => self.span(first, 0),
+            None => Span { registration: <_>::default(), address: 0, memory: self.memory },
+        }
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Piece> {
@@ -110,6 +119,8 @@ pub(super) mod tests {
             assert!(new(&[good, bad]).is_none(), "{bad:?}");
         }
         assert!(new(&[]).is_none());
+        assert_eq!((Pieces::none().bytes, Pieces::none().iter().count()), (0, 0));
+        assert_eq!(Pieces::none().start().registration, RegistrationKey::default());
         assert!(new(&[piece(0, 1, u64::MAX - 1); 2]).is_none(), "too many bytes together");
         assert_eq!(new(&[good]).expect("a piece").owners(), owners);
         assert_eq!(new(&[good]).map(|pieces| pieces.cost(7)), Some(7));

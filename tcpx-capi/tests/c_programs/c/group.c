@@ -197,6 +197,7 @@ int main(void) {
   char info[4096];
   tcpx_notification none;
   tcpx_session_stats stats;
+  tcpx_operation told = {0};
   size_t size = 0, info_bytes = 0;
   int32_t state = 0, descriptor = -1;
   int here, there;
@@ -220,6 +221,17 @@ int main(void) {
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"gpu1\"} ") != NULL);
   OK(tcpx_notify(left, "right", "done", 4));
   expect_note(right, "left");
+  OK(tcpx_operation_prepare_notification(left, "right", &told));
+  for (here = 0; here < 2; ++here) {
+    OK(tcpx_operation_post(told, "done", 4));
+    OK(tcpx_operation_wait(told, WAIT_MS));
+    /* It is there when the post is done: nobody has to wait for it. */
+    OK(tcpx_poll_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size));
+    TRUE(size == 1 && strcmp(none.peer, "left") == 0 && memcmp(notes, "done", 4) == 0);
+  }
+  OK(tcpx_operation_release(told));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_operation_prepare_notification(left, "nobody", &told));
+  EXPECT(TCPX_ERR_NULL, tcpx_operation_prepare_notification(left, "right", NULL));
   size = 99;
   EXPECT(TCPX_ERR_TIMEOUT, tcpx_wait_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size, 1));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_wait_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size, -2));

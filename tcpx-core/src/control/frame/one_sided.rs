@@ -23,7 +23,8 @@ const NO_NOTE: u32 = u32::MAX;
 /// otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OneSidedFrame {
-    /// A list begins, by the initiator's number: so many keys and then so many ranges follow.
+    /// A list begins, by the initiator's number: so many keys and then so many ranges follow. One
+    /// without any is whole at once, and is for writes that merely bring a note.
     List {
         list: u32,
         kind: OperationKind,
@@ -40,7 +41,8 @@ pub(crate) enum OneSidedFrame {
     Forget { list: u32 },
     /// The initiator wants to write a list. A note's bytes follow the frame, if there is one.
     Write { op: u64, list: u32, note: Option<u32> },
-    /// The initiator writes a short list: its bytes follow the frame, and then those of a note.
+    /// The initiator writes a short list, or an empty one: its bytes follow the frame, and then
+    /// those of a note.
     WriteNow { op: u64, list: u32, bytes: u32, note: Option<u32> },
     /// The initiator wants to read a list.
     Read {
@@ -252,8 +254,7 @@ fn write_now(fields: &mut Fields<'_>) -> Option<OneSidedFrame> {
     let (op, list, bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
     let note = note(fields)?;
     let together = bytes.checked_add(note.unwrap_or_default())?;
-    let is_short = bytes > 0 && together <= MAX_EAGER_BYTES;
-    is_short.then_some(OneSidedFrame::WriteNow { op, list, bytes, note })
+    (together <= MAX_EAGER_BYTES).then_some(OneSidedFrame::WriteNow { op, list, bytes, note })
 }
 
 fn note(fields: &mut Fields<'_>) -> Option<Option<u32>> {

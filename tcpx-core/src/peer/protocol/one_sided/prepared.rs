@@ -25,6 +25,19 @@ pub(crate) struct PreparedList {
 }
 
 impl PreparedList {
+    /// A list without ranges, whose writes merely bring notifications.
+    pub(crate) fn empty(key: PreparedKey) -> Self {
+        Self {
+            key,
+            kind: OperationKind::Write,
+            pieces: Arc::new(Pieces::none()),
+            keys: Box::default(),
+            key_bytes: Box::default(),
+            ranges: Box::default(),
+            remote_memory: MemoryType::Host,
+        }
+    }
+
     /// Which way its bytes go.
     pub(crate) fn direction(&self) -> Direction {
         self.kind.direction()

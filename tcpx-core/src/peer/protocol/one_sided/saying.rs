@@ -195,11 +195,15 @@ impl PeerProtocol {
     }
 }
 
-/// Whether the bytes of a write may go with its request, together with a note of so many.
+/// Whether the bytes of a write go with its request, together with a note of so many.
 /// `is_quiet`: little else is on its way like that.
 fn fits_on_link(eager: &EagerBooks, list: &PreparedList, note_bytes: u32, is_quiet: bool) -> bool {
     let bytes = list.pieces.bytes;
     let terms = &eager.terms;
+    if bytes == 0 {
+        // A note alone waits for no grant.
+        return true;
+    }
     (terms.allows(bytes) || is_quiet && terms.allows_write(bytes))
         && bytes + u64::from(note_bytes) <= MAX_EAGER_BYTES.into()
         && bytes <= eager.link_room as u64

@@ -103,6 +103,11 @@ impl PeerProtocol {
         let Some(told) = self.requested(op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
+        if told.bytes == 0 {
+            // It needs no grant.
+            self.broken(Violation::Request { op, list });
+            return Landing::Nowhere;
+        }
         if note.is_some_and(|bytes| !self.comes(bytes)) {
             return Landing::Nowhere;
         }
@@ -142,7 +147,8 @@ impl PeerProtocol {
         let Some(told) = self.requested(op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
-        if told.bytes != u64::from(bytes) || !self.eager.terms.allows_write(bytes.into()) {
+        let is_allowed = bytes == 0 || self.eager.terms.allows_write(bytes.into());
+        if told.bytes != u64::from(bytes) || !is_allowed {
             self.broken(Violation::Request { op, list });
             return Landing::Nowhere;
         }
@@ -153,7 +159,9 @@ impl PeerProtocol {
         match self.begin(&told, exports) {
             Ok(opened) if reaches(&opened) => {
                 self.actions.push_back(Action::Served(opened.uses));
-                self.one_sided.stats.served(OperationKind::Write, bytes.into(), None);
+                if bytes > 0 {
+                    self.one_sided.stats.served(OperationKind::Write, bytes.into(), None);
+                }
                 self.one_sided.stats.notifications_received += u64::from(note.is_some());
                 self.answer(op, None);
                 let note = note.map_or(NoteUse::None, NoteUse::Publish);

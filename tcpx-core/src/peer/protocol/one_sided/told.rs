@@ -116,8 +116,9 @@ impl ToldLists {
         if self.lists.contains_key(&list) {
             return Err(ListFault::Known);
         }
+        let is_empty = (keys, ranges, bytes) == (0, 0, 0) && kind == OperationKind::Write;
         let is_possible = 1 <= keys && keys <= ranges && u64::from(ranges) <= bytes;
-        if !is_possible || bytes > i64::MAX as u64 {
+        if !is_empty && !is_possible || bytes > i64::MAX as u64 {
             return Err(ListFault::Sizes { keys, ranges, bytes });
         }
         let (keys, ranges) = (keys as usize, ranges as usize);
@@ -126,6 +127,10 @@ impl ToldLists {
             || self.ranges + ranges > self.limits.ranges
         {
             return Err(ListFault::TooMany);
+        }
+        if is_empty {
+            self.lists.insert(list, ToldList::empty());
+            return Ok(());
         }
         self.ranges += ranges;
         self.partial = Some(Partial {
@@ -221,6 +226,15 @@ impl ToldLists {
     #[cfg(any(test, fuzzing))]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.lists.len(), self.ranges)
+    }
+}
+
+impl ToldList {
+    /// It needs no key, and opens nothing.
+    fn empty() -> Self {
+        let opened = Opened { pieces: Arc::new(Pieces::none()), uses: Arc::default() };
+        let kind = OperationKind::Write;
+        Self { kind, bytes: 0, ranges: 0, opened: Ok(opened), active: 0 }
     }
 }
 

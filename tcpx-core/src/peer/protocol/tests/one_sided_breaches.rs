@@ -159,6 +159,26 @@ fn a_request_must_be_of_a_list_that_allows_it() {
 }
 
 #[test]
+fn a_list_without_ranges_is_for_writes_that_need_no_grant() {
+    let empty = |kind| F::List { list: 7, kind, keys: 0, ranges: 0, bytes: 0 };
+    let sizes = ListFault::Sizes { keys: 0, ranges: 0, bytes: 0 };
+    let wrong = Some(Violation::List { list: 7, fault: sizes });
+    assert_eq!(Prey::with_lists().hear(empty(Read)), wrong);
+    for (frame, is_wrong) in
+        [(write(OP, 7), true), (write_now(7, 1), true), (write_now(7, 0), false)]
+    {
+        let mut prey = Prey::with_lists();
+        assert_eq!(prey.hear(empty(Write)), None);
+        let wrong = is_wrong.then_some(Violation::Request { op: OP, list: 7 });
+        assert_eq!(prey.hear(frame), wrong);
+    }
+    assert_eq!(
+        Prey::with_lists().hear(write_now(3, 0)),
+        Some(Violation::Request { op: OP, list: 3 })
+    );
+}
+
+#[test]
 fn a_name_is_in_use_until_its_request_is_over() {
     for (first, second, list) in [
         (write(OP, 2), write(OP, 2), 2),

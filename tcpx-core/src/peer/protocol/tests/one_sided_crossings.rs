@@ -175,6 +175,27 @@ fn each_kind_of_operation_is_done_and_done_again() {
     }
 }
 
+/// Also where no message travels on the link.
+#[test]
+fn a_notification_is_answered_when_it_is_there() {
+    for setting in [SETTING, eager()] {
+        let mut pair = up_as(setting);
+        let requests = &mut pair.ends[0].requests;
+        let (transfer, request) = (requests.next_transfer(), Request::of_none(requests));
+        requests.all.insert(transfer, request);
+        for note in [Some(vec![7; 9].into()), Some(vec![].into()), None] {
+            post(&mut pair, transfer, note);
+            let said = under_way(&pair, 0);
+            assert!(matches!(said[..], [.., OneSidedFrame::WriteNow { bytes: 0, .. }]), "{said:?}");
+            hear(&mut pair, 1);
+            assert_eq!(end_of(&pair, transfer), None);
+            hear(&mut pair, 0);
+            assert_eq!(outcome(&pair, transfer), Outcome::Done);
+            settle(&mut pair);
+        }
+    }
+}
+
 #[test]
 fn a_little_write_is_one_frame_and_its_answer() {
     let mut pair = up_as(eager());

@@ -89,6 +89,13 @@ impl Request {
         Self { list, ranges, areas, fault: None, is_dropped: false, post: None }
     }
 
+    /// An operation that merely brings notifications.
+    pub(super) fn of_none(requests: &Requests) -> Self {
+        let list = Arc::new(PreparedList::empty(requests.next_key()));
+        let (ranges, areas) = (Vec::new(), Vec::new());
+        Self { list, ranges, areas, fault: None, is_dropped: false, post: None }
+    }
+
     pub(super) fn is_active(&self) -> bool {
         self.post.as_ref().is_some_and(|post| post.end.is_none())
     }

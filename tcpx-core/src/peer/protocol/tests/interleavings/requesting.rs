@@ -160,7 +160,19 @@ impl Story {
         self.pair.ends[end].unexport(area)
     }
 
+    fn prepare_notification(&mut self, end: usize) -> Check {
+        let requests = &mut self.pair.ends[end].requests;
+        let (transfer, request) = (requests.next_transfer(), Request::of_none(requests));
+        requests.all.insert(transfer, request);
+        self.write_down(format!("{end} prepares {transfer:?} for notifications"));
+        let note = self.note();
+        self.pair.ends[end].post_request(transfer, note).map(drop)
+    }
+
     fn prepare(&mut self, end: usize) -> Check {
+        if self.random.one_in(8) {
+            return self.prepare_notification(end);
+        }
         let areas = self.pair.ends[1 - end].exporting.areas.clone();
         if areas.is_empty() {
             return self.export(1 - end);

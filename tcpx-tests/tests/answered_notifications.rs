@@ -1,0 +1,106 @@
+//! Operations that move no bytes: done when their notification is there.
+
+use std::time::Duration;
+
+use tcpx_core::{
+    Error, Group, Operation, OperationStatus, PluginChoice, PostOptions, Session, SessionOptions,
+};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const LONGEST: usize = 65_536;
+
+fn options(name: &str) -> SessionOptions {
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).name(name);
+    options.progress_thread(true).accept_all(true)
+}
+
+/// Two sessions, of which the first knows the way to the second.
+fn pair(change: impl Fn(SessionOptions) -> SessionOptions) -> [Session; 2] {
+    let [left, right] = ["left", "right"].map(|name| Session::new(change(options(name))));
+    let [left, right] =
+        [left, right].map(|made| made.expect("the software plugin is always there"));
+    left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
+    [left, right]
+}
+
+fn run(operation: &Operation, note: Option<&[u8]>) {
+    operation.post(note).expect("it is not under way");
+    operation.wait(PATIENCE).expect("it goes well");
+}
+
+/// Also where no message travels on the link, and with a peer that the first post connects.
+#[test]
+fn a_post_is_done_when_its_notification_is_there() {
+    for eager_bytes in [0, 8192] {
+        let [left, right] = pair(|options| options.eager_bytes(eager_bytes));
+        let told = left.prepare_notification("right").expect("it is known");
+        assert!(matches!(told.status(), OperationStatus::Idle));
+        let longest = vec![7; LONGEST];
+        for note in [&b"a"[..], b"", b"b\0c", &longest] {
+            run(&told, Some(note));
+            // Nobody waits for it any more.
+            let mut heard = Vec::new();
+            assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 1);
+            assert_eq!((heard[0].peer.as_str(), &heard[0].bytes[..]), ("left", note));
+        }
+        run(&told, None);
+        assert_eq!(right.poll_notifications(&mut Vec::new(), 9).expect("no fork"), 0);
+        let stats = right.stats().total.one_sided;
+        assert_eq!((stats.notifications_received, stats.writes_served), (4, 0));
+        let counts = told.counts().expect("no fork");
+        assert_eq!(
+            (counts.operations_posted, counts.operations_done, counts.bytes_done),
+            (5, 5, 0)
+        );
+        let too_long = told.post(Some(&vec![7; LONGEST + 1])).expect_err("it is too long");
+        assert!(matches!(too_long, Error::NotificationTooLong { .. }), "{too_long}");
+        right.close().expect("left answers");
+        let gone = told.post(Some(b"d")).and_then(|()| told.wait(PATIENCE));
+        gone.expect_err("nobody is there");
+    }
+}
+
+/// What the peer's program does not take has no room at some time: posts wait then, and end.
+#[test]
+fn a_post_waits_for_room_at_the_peer() {
+    let [left, right] = pair(|options| options.notification_bytes(2 * LONGEST as u32));
+    let note = vec![3; LONGEST / 2];
+    let prepare = |_| left.prepare_notification("right").expect("it is known");
+    let posts: Vec<Operation> = (0..9).map(prepare).collect();
+    posts.iter().for_each(|it| it.post(Some(&note)).expect("it waits"));
+    for done in &posts[..3] {
+        done.wait(PATIENCE).expect("there is room for it");
+    }
+    assert!(matches!(posts[8].status(), OperationStatus::Active));
+    posts[8].cancel().expect("no fork");
+    let cancelled = posts[8].wait(PATIENCE).expect_err("it was given up");
+    assert!(matches!(cancelled, Error::Cancelled), "{cancelled}");
+    let mut late = PostOptions::default().timeout(Duration::from_millis(1));
+    late.notification = Some(&note);
+    posts[8].post_with(late).expect("it ended");
+    let expired = posts[8].wait(PATIENCE).expect_err("there is no room");
+    assert!(matches!(expired, Error::Expired { .. }), "{expired}");
+    let mut heard = Vec::new();
+    while heard.len() < 8 {
+        right.wait_notifications(&mut heard, 9, PATIENCE).expect("one comes");
+    }
+    posts[..8].iter().for_each(|it| it.wait(PATIENCE).expect("there is room by now"));
+    assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 0, "none of what failed");
+}
+
+#[test]
+fn groups_have_them_under_any_name_of_the_peer() {
+    let [left, right] = ["left", "right"]
+        .map(|name| Group::new(options(name)).expect("the software plugin is always there"));
+    let info = right.listen().expect("listen");
+    for name in ["right", "other"] {
+        left.load_remote_conn_info(name, &info).expect("own bytes load");
+        let told = left.prepare_notification(name).expect("it is known");
+        run(&told, Some(name.as_bytes()));
+        let mut heard = Vec::new();
+        assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 1);
+        assert_eq!(heard[0].bytes, name.as_bytes());
+    }
+    let unknown = left.prepare_notification("nobody").expect_err("nobody knows the way");
+    assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");
+}
