@@ -25,6 +25,8 @@ pub(in crate::peer::protocol) struct Notes {
     /// Those that wait, oldest first.
     queue: VecDeque<Arc<[u8]>>,
     queued: u64,
+    /// The room was used last for the note of a write, while others waited.
+    owes_turn: bool,
     /// Those that have come and belong to writes under way.
     pub(super) numbers_used: u64,
 }
@@ -41,6 +43,7 @@ impl Notes {
             told: 0,
             queue: VecDeque::new(),
             queued: 0,
+            owes_turn: false,
             numbers_used: 0,
         }
     }
@@ -50,9 +53,17 @@ impl Notes {
         self.sent - self.sent_taken + cost(bytes) <= self.buffer
     }
 
-    /// One of so many bytes is sent.
-    pub(super) fn send(&mut self, bytes: usize) {
+    /// Whether that of a write, of so many bytes, may be sent now. Writes and those that wait by
+    /// themselves take turns, however long they are: neither starves the other where the peer's
+    /// program takes them slowly.
+    pub(super) fn may_send_with_write(&self, bytes: usize) -> bool {
+        self.may_send(bytes) && !self.owes_turn
+    }
+
+    /// That of a write is sent.
+    pub(super) fn send_with_write(&mut self, bytes: usize) {
         self.sent += cost(bytes);
+        self.owes_turn = !self.queue.is_empty();
     }
 
     /// Puts one behind those that wait.
@@ -88,7 +99,8 @@ impl Notes {
             return None;
         }
         self.queued -= cost(bytes);
-        self.send(bytes);
+        self.sent += cost(bytes);
+        self.owes_turn = false;
         self.queue.pop_front()
     }
 
@@ -136,7 +148,7 @@ mod tests {
         let mut notes = Notes::new(1000);
         assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
         assert!(!notes.handle_taken(1), "nothing was sent");
-        notes.send(100);
+        notes.send_with_write(100);
         assert!(notes.handle_taken(164) && !notes.handle_taken(163) && !notes.handle_taken(165));
     }
 
@@ -146,10 +158,10 @@ mod tests {
         let buffer = u64::from(LEAST_NOTIFICATION_BYTES);
         let (mut sender, mut receiver) = (Notes::new(buffer), Notes::new(buffer));
         let taken = (buffer / 4) as usize - 65;
-        sender.send(taken);
+        sender.send_with_write(taken);
         assert!(receiver.handle_note(taken));
         for dropped in [taken, 0, 1, 100, taken / 2, taken / 2 - 64, 0] {
-            sender.send(dropped);
+            sender.send_with_write(dropped);
             assert!(receiver.handle_note(dropped));
             if let Some(told) = receiver.drop_note(dropped) {
                 assert!(sender.handle_taken(told));
@@ -167,6 +179,29 @@ mod tests {
         assert_eq!(notes.queued(), 936);
         assert!(notes.next().is_some() && notes.next().is_none());
         assert!(notes.has_room(936) && !notes.may_send(1) && notes.may_send(0));
+    }
+
+    /// However long those are that wait, and however short those of writes.
+    #[test]
+    fn writes_and_those_that_wait_take_turns() {
+        let mut notes = Notes::new(1000);
+        for _ in 0..5 {
+            assert!(notes.may_send_with_write(100));
+            notes.send_with_write(100);
+        }
+        notes.push(vec![0; 500].into());
+        notes.push(vec![].into());
+        assert!(!notes.has_next() && notes.may_send_with_write(50));
+        notes.send_with_write(50);
+        assert!(notes.may_send(1) && !notes.may_send_with_write(1), "it is another's turn");
+        assert!(notes.handle_taken(500) && notes.has_next() && !notes.may_send_with_write(1));
+        assert!(notes.next().is_some_and(|note| note.len() == 500));
+        assert!(notes.handle_taken(notes.sent) && notes.may_send_with_write(1));
+        notes.send_with_write(1);
+        assert!(!notes.may_send_with_write(1) && notes.next().is_some());
+        assert!(notes.may_send_with_write(1));
+        notes.send_with_write(1);
+        assert!(notes.may_send_with_write(1), "nothing waits");
     }
 
     proptest! {

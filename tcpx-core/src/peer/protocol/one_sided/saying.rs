@@ -36,7 +36,7 @@ impl PeerProtocol {
             || (!reads.is_empty() && undealt.len() < asked)
             || (!writes.is_empty() && unanswered.len() < asked)
             || (unanswered.len() < asked
-                && self.next_noted_write().is_some_and(|bytes| notes.may_send(bytes)));
+                && self.next_noted_write().is_some_and(|bytes| notes.may_send_with_write(bytes)));
         has_more && self.may_say()
     }
 
@@ -83,10 +83,10 @@ impl PeerProtocol {
         };
         let bytes = self.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
         let bytes = bytes.unwrap_or_default();
-        if !self.one_sided.notes.may_send(bytes) {
+        if !self.one_sided.notes.may_send_with_write(bytes) {
             return false;
         }
-        self.one_sided.notes.send(bytes);
+        self.one_sided.notes.send_with_write(bytes);
         self.one_sided.noted_writes.pop_front();
         self.ask_write(op)
     }

@@ -5,6 +5,7 @@ use super::driver::{CHUNK_BYTES, End, Over};
 use super::pair::{ENDS, Pair};
 use super::requests::{Note, Request};
 use super::setting::{AMPLE, Setting, WHOLE};
+use crate::completions::notification_queue::note_cost;
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
@@ -193,6 +194,41 @@ fn a_notification_is_answered_when_it_is_there() {
             assert_eq!(outcome(&pair, transfer), Outcome::Done);
             settle(&mut pair);
         }
+    }
+}
+
+/// Writes with notes for which there is always room again, to a program that takes one at a time.
+#[test]
+fn writes_with_notes_do_not_starve_a_notification() {
+    let buffer = 2 * note_cost(40);
+    let mut pair =
+        up_as(Setting { one_sided: OneSidedTerms { note_bytes: buffer, ..AMPLE }, ..eager() });
+    let transfers: Vec<_> = (0..3).map(|_| prepare(&mut pair, Write, LITTLE)).collect();
+    for transfer in &transfers {
+        post(&mut pair, *transfer, Some(vec![1; 40].into()));
+    }
+    pair.settle().unwrap();
+    // Longer than what one that is taken leaves room for.
+    pair.ends[0].notify(80).unwrap();
+    for round in 0.. {
+        assert!(round < 9, "nobody hears the notification");
+        pair.ends[1].take_notes(1).unwrap();
+        pair.settle().unwrap();
+        for transfer in &transfers {
+            if end_of(&pair, *transfer).is_some() {
+                post(&mut pair, *transfer, Some(vec![1; 40].into()));
+            }
+        }
+        if pair.ends[0].notes.sent.is_empty() {
+            break;
+        }
+    }
+    while pair.ends[1].take_notes(1).unwrap() {
+        pair.settle().unwrap();
+    }
+    settle(&mut pair);
+    for transfer in transfers {
+        assert_eq!(outcome(&pair, transfer), Outcome::Done, "nor do notifications starve writes");
     }
 }
 
