@@ -40,6 +40,7 @@ pub(crate) mod post_gate;
 pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
+mod unread_answers;
 mod waiting;
 pub(crate) mod watch;
 

@@ -199,7 +199,8 @@ impl LinkProxy {
         self.shared.changed.notify_all();
     }
 
-    /// Lets nothing pass any more, either way, and tells nobody.
+    /// Lets nothing pass any more, either way, and tells nobody. Nor is anything taken out that is
+    /// withheld: nobody reads.
     pub fn swallow(&self) {
         let mut state = self.shared.state();
         (state.to_listener_is_shut, state.to_connector_is_shut) = (true, true);
@@ -320,7 +321,7 @@ enum Passage {
 
 fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Shared) -> Passage {
     let mut state = shared.state();
-    if state.withholds.contains(&(direction, kind)) {
+    if state.withholds.contains(&(direction, kind)) && !*state.is_shut(direction) {
         state.withheld.push((direction, kind, frame));
         shared.changed.notify_all();
         return Passage::Withheld;

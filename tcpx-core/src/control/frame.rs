@@ -137,6 +137,22 @@ pub(crate) const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + SECTION_BYTES;
 /// Most bytes of a frame that bytes of a message follow.
 pub(crate) const EAGER_FRAME_BYTES: usize = HEADER_BYTES + 12;
 
+impl Frame {
+    /// Whether it says something because the peer has asked.
+    pub(crate) fn is_answer(&self) -> bool {
+        match self {
+            Self::Pong | Self::Sent(_) => true,
+            Self::OneSided(frame) => matches!(
+                frame,
+                OneSidedFrame::Answer { .. }
+                    | OneSidedFrame::Stopped { .. }
+                    | OneSidedFrame::Grant { .. }
+            ),
+            _ => false,
+        }
+    }
+}
+
 impl LinkFrame for Frame {
     const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::NotesTaken;
     /// The ranges of a list are the longest, and the handles of 64 channels.

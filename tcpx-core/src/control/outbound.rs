@@ -14,6 +14,8 @@ const KEPT_BYTES: usize = 256 << 10;
 pub(super) struct Outbound {
     bytes: Vec<u8>,
     sent: usize,
+    /// Bytes that the kernel has taken since the link began.
+    taken: u64,
     /// Bytes that were moved to the front so far.
     #[cfg(test)]
     moved: u64,
@@ -41,8 +43,14 @@ impl Outbound {
         &self.bytes[self.sent..]
     }
 
+    /// Bytes that the kernel has taken so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// The kernel has taken so many of the oldest bytes.
     pub(super) fn take(&mut self, bytes: usize) {
+        self.taken += bytes as u64;
         self.sent = (self.sent + bytes).min(self.bytes.len());
         let unsent = self.bytes.len() - self.sent;
         if self.sent < unsent {

@@ -188,6 +188,11 @@ impl LinkSocket {
         self.outbound.unsent().len()
     }
 
+    /// Queued bytes that the kernel has taken so far.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.outbound.taken()
+    }
+
     /// Sends what the kernel takes. Returns whether any byte moved. A link that has ended says so
     /// once every frame that came before is handled.
     pub(crate) fn flush(&mut self) -> Result<bool, LinkError> {

@@ -8,6 +8,7 @@ use super::protocol::arrivals::Loss;
 use super::protocol::one_sided::prepared::PreparedList;
 use super::protocol::operation::Withdrawal;
 use super::protocol::stage::PeerStage;
+use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::exports::refusal::Refusal;
@@ -21,12 +22,22 @@ use crate::transfer::stripe::chunk_count;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 impl Connection {
+    /// Sends a frame that nothing follows.
+    fn send(&mut self, frame: &Frame) -> Result<()> {
+        self.link.queue(frame);
+        let (taken, waiting) = (self.link.taken_bytes(), self.link.unsent_bytes());
+        match !frame.is_answer() || self.unread_answers.add(taken, waiting) {
+            true => Ok(()),
+            false => Err(self.protocol_error("it asks on, and does not read the answers".into())),
+        }
+    }
+
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
         while let Some(action) = self.protocol.poll_action() {
             match action {
-                Action::Send(frame) => self.link.queue(&frame),
+                Action::Send(frame) => self.send(&frame)?,
                 Action::SendMessage { frame, member } => {
                     self.send_message(&frame, &member, &mut cx.ledger);
                 }

@@ -16,6 +16,7 @@ use super::protocol::stage::{Leaving, PeerStage};
 use super::protocol::withdrawal::Unmatched;
 use super::protocol::{Opening, PeerProtocol, SLICE};
 use super::session_context::SessionContext;
+use super::unread_answers::UnreadAnswers;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
@@ -70,6 +71,7 @@ pub(crate) struct Connection {
     pub(super) kept_notes: KeptMessages,
     /// Room for what is sent on the link of several pieces.
     pub(super) scratch: Vec<u8>,
+    pub(super) unread_answers: UnreadAnswers,
     /// Chunks that the protocol has not been told of.
     finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
@@ -113,6 +115,7 @@ impl Connection {
             kept: KeptMessages::default(),
             kept_notes: KeptMessages::default(),
             scratch: Vec::new(),
+            unread_answers: UnreadAnswers::default(),
             finished: Vec::new(),
             chunks: [0; 2],
             deferred: None,

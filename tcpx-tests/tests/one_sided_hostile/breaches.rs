@@ -45,7 +45,8 @@ fn lists_that_cannot_be() {
     let other_key = |liar: &Liar| list(LIST, true, &liar.write_key, &[(1, 0, LONG)]);
     assert_thrown_out(&[
         ("a list told twice", |liar| [good(liar), good(liar)].concat()),
-        ("a list of no keys", |_| list_of(LIST, true, (0, 0), 0)),
+        ("a list of nothing to read", |_| list_of(LIST, false, (0, 0), 0)),
+        ("a list of no keys", |_| list_of(LIST, true, (0, 1), 1)),
         ("more keys than ranges", |_| list_of(LIST, true, (2, 1), 9)),
         ("more ranges than bytes", |_| list_of(LIST, true, (1, 10), 9)),
         ("more ranges than anybody may tell", |_| list_of(LIST, true, (1, u32::MAX), 1 << 40)),

@@ -7,7 +7,9 @@ use tcpx_tests::proxy::kind;
 
 use super::arena::BYTES;
 use super::scene::{CLOSE_TIMEOUT, LONG, Scene};
-use super::words::{WireRange, forget, keys, list, list_of, notify, read, section, write};
+use super::words::{
+    WireRange, forget, keys, list, list_of, notify, read, section, write, write_now,
+};
 
 const LIST: u32 = 1 << 20;
 const REQUEST: u64 = 77 << 32 | 5;
@@ -162,6 +164,28 @@ fn sections_of_nothing_are_bounded() {
     assert!(grown < 100_000, "{grown} KiB for sections whose chunks do not come");
     liar.end();
     scene.end("sections of nothing");
+}
+
+/// Requests that are refused at once, one after the other, by a peer that never reads its link.
+#[test]
+#[serial]
+fn answers_that_nobody_reads_are_bounded() {
+    let scene = Scene::new();
+    let liar = scene.liar("liar");
+    liar.say(&list(LIST, true, &liar.read_key, &[(0, 0, 1)]));
+    liar.stop_reading();
+    let before = resident_kib();
+    let requests: Vec<u8> = (0..1000).flat_map(|_| write_now(REQUEST, LIST, &[0])).collect();
+    let mut said = 0;
+    while !scene.has_thrown_out(&liar) {
+        assert!(said < 2_000_000, "it is still there");
+        liar.say(&requests);
+        said += 1000;
+    }
+    let grown = resident_kib().saturating_sub(before);
+    assert!(grown < 20_000, "{grown} KiB after {said} requests");
+    liar.end();
+    scene.end("answers that nobody reads");
 }
 
 /// Faster than they are read, past what the buffer takes.

@@ -120,15 +120,19 @@ impl Scene {
         body.open(&key).expect("it is a key")[16..40].try_into().expect("so long")
     }
 
+    /// Whether the target has thrown a liar out for what it said.
+    pub(crate) fn has_thrown_out(&self, liar: &Liar) -> bool {
+        match self.target.create_transfer(&liar.name) {
+            Err(Error::Protocol { .. }) => true,
+            Ok(_) | Err(Error::PeerState { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// The target has thrown a liar out for what it said.
     pub(crate) fn assert_thrown_out(&self, liar: &Liar, case: &str) {
         let give_up_at = Instant::now() + PATIENCE;
-        loop {
-            match self.target.create_transfer(&liar.name) {
-                Err(Error::Protocol { .. }) => return,
-                Ok(_) | Err(Error::PeerState { .. }) => {}
-                Err(error) => panic!("{case}: {error}"),
-            }
+        while !self.has_thrown_out(liar) {
             assert!(Instant::now() < give_up_at, "{case}: it is still there");
             std::thread::yield_now();
         }
@@ -177,6 +181,11 @@ impl Liar {
     pub(crate) fn say(&self, words: &[u8]) {
         // Once the target has given up, nobody reads any more.
         let _ = self.proxy.inject(Direction::ToListener, words);
+    }
+
+    /// Nothing that the target says is read any more.
+    pub(crate) fn stop_reading(&self) {
+        self.proxy.swallow();
     }
 
     /// The body of the next word of this kind that the target says about requests.

@@ -51,11 +51,11 @@ int main() {
     left.loadRemoteConnInfo("other", right.listen());
     left.notify("other", "again");
     require(right.waitNotifications(9, kPatienceMs).size() == 1, "it is the same peer");
-    tcpx::Operation told = left.prepareNotification("other");
-    told.post("told");
-    require(told.wait(kPatienceMs) == TCPX_OK, "it is answered");
+    tcpx::Operation answered = left.prepareNotification("other");
+    answered.post("told");
+    require(answered.wait(kPatienceMs) == TCPX_OK, "it is answered");
     require(right.pollNotifications().size() == 1, "so it is there");
-    told.release();
+    answered.release();
     left.forgetRemoteConnInfo("other");
     try {
       left.createTransfer("right");

@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
 //! Sessions whose unpack fails in the middle, with a backend that does so on purpose.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,10 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 use super::connect;
 use crate::Session;
 use crate::types::MemoryType;
-use crate::{Departure, Error, MemoryId, PluginChoice, Post, SessionOptions, UnpackFailure};
+use crate::{
+    Departure, Error, ExportOptions, MemoryId, MemoryRange, OperationKind, PluginChoice, Post,
+    RemoteAccess, RemoteRange, SessionOptions, UnpackFailure,
+};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const CHUNK_BYTES: u32 = 16 << 10;
@@ -138,5 +142,83 @@ fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
         right.deregister_memory(memories[1]).expect("no operation uses it");
         chunk_named_by(&right.create_transfer("left").map(drop));
         drop((right, left));
+    }
+}
+
+/// An operation of left on right's memory, whose first chunk cannot be unpacked. What its wait
+/// returned.
+fn operate(
+    [left, right]: [&Session; 2],
+    memories: [MemoryId; 2],
+    kind: OperationKind,
+) -> crate::Result<()> {
+    let options = ExportOptions::new(RemoteAccess::ReadWrite);
+    let key = right.export(memories[1], options).expect("it is registered");
+    let local = [MemoryRange { memory: memories[0], offset: 0, bytes: MESSAGE_BYTES }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: MESSAGE_BYTES }];
+    let operation = left.prepare("right", kind, &local, &remote).expect("it fits");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Acquire) {
+                right.progress();
+            }
+        });
+        operation.post(Some(b"never")).expect("it is not under way");
+        let ended = operation.wait(PATIENCE);
+        is_over.store(true, Ordering::Release);
+        ended
+    })
+}
+
+fn assert_aborted(outcome: &crate::Result<()>) {
+    let Err(Error::PeerGone { how: Departure::Abort(reason), .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(reason.contains("cuTestCall"), "{reason}");
+}
+
+#[test]
+fn a_failed_unpack_ends_an_operation_at_both_ends_and_leaves_no_memory_in_use() {
+    for at in [Call::Submit, Call::Poll] {
+        for kind in [OperationKind::Write, OperationKind::Read] {
+            let sessions = [session(), session()];
+            let [left, right] = &sessions;
+            connect(left, right);
+            let memories = [left, right].map(|session| {
+                session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room")
+            });
+            let receiver = usize::from(kind == OperationKind::Write);
+            let faulty = |real| Faulty { real, healthy: 0, at, stuck_after: None };
+            let mut engine = sessions[receiver].shared.engine().expect("no fork");
+            engine.unpack_with(|real| Box::new(faulty(real)));
+            drop(engine);
+            let ended = operate([left, right], memories, kind);
+            // The end that has received says which chunk, the other one what that end has said.
+            let at_target = || loop {
+                right.progress();
+                match right.create_transfer("left").map(drop) {
+                    Err(Error::PeerState { .. }) | Ok(()) => {}
+                    ended => return ended,
+                }
+            };
+            let failure = match kind {
+                OperationKind::Write => {
+                    assert_aborted(&ended);
+                    chunk_named_by(&at_target()).clone()
+                }
+                OperationKind::Read => {
+                    assert_aborted(&at_target());
+                    chunk_named_by(&ended).clone()
+                }
+            };
+            assert_eq!((failure.channel, failure.chunk), (0, 0));
+            assert_eq!(failure.registration, Some(memories[receiver]), "{at:?} {kind:?}");
+            assert_eq!(failure.source, error());
+            for (session, memory) in [(left, memories[0]), (right, memories[1])] {
+                session.deregister_memory(memory).expect("nothing uses it");
+            }
+            assert_eq!(right.poll_notifications(&mut Vec::new(), 1).expect("no fork"), 0);
+        }
     }
 }
