@@ -3,8 +3,8 @@
 //!
 //! - `queue`: the rounds that wait to be looked at. `transfer_completion`: one of them.
 //! - `notification_queue`: what peers have sent to be looked at. `notification`: one of them.
-//! - `peer_queue`: peers that have come up or ended; `peer_state`: what they are up to; `connected`:
-//!   by which connections. Pure.
+//! - `peer_queue`: peers that have come up or ended; `peer_state`: what they are up to;
+//!   `connected`: by which connections. Pure.
 //! - `news`: how a thread that waits in a call hears of something.
 //! - `session_event`: anything of this, as a program takes it out. `event`: the descriptor.
 

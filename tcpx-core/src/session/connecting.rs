@@ -144,9 +144,9 @@ impl Session {
     /// connection info leads to, and that no accept has named, is given this name. Where whoever
     /// comes is accepted ([`SessionOptions::accept_all`]), it has a name already, and is known by
     /// both from then on: calls take either, while errors, events and notifications have the first.
-    /// One that comes in while this call is dialling is what the call waits for, also when an accept of another
-    /// name waits. So one direction that leads somewhere is enough. (An accept of *this* name
-    /// excludes a connect.)
+    /// One that comes in while this call is dialling is what the call waits for, also when an
+    /// accept of another name waits. So one direction that leads somewhere is enough. (An accept of
+    /// *this* name excludes a connect.)
     ///
     /// Two sessions may have several connections. A further one is made by a connect when those
     /// before have been named here, by a connect or an accept. Two ends that each want to connect

@@ -106,7 +106,8 @@ impl Session {
         Ok(Operation::one(part, Arc::clone(&self.completions)))
     }
 
-    /// As [`prepare`](Self::prepare), for what may be a part of a group's operation. This session is of `device`.
+    /// As [`prepare`](Self::prepare), for what may be a part of a group's operation. This session
+    /// is of `device`.
     pub(crate) fn prepare_part(
         &self,
         peer: &str,
