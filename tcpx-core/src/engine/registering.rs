@@ -97,7 +97,8 @@ impl Engine {
         Ok(Poll::Ready(Deregistered { calls, owned }))
     }
 
-    /// A copy to or from memory begins, while which nothing is posted on it.
+    /// A copy to or from memory begins, while which nothing is posted on it. What peers say waits
+    /// until it is over, if the memory is exported: they might ask for it.
     ///
     /// # Errors
     /// [`Error::InUse`] when something was posted by now.
@@ -106,6 +107,7 @@ impl Engine {
         let operations = self.commons.ledger.uses(id);
         if operations == 0 {
             self.commons.ledger.registrations.begin_copy(key);
+            self.commons.ledger.exports.begin_copy(id);
             return Ok(());
         }
         self.offer(id);
@@ -115,6 +117,7 @@ impl Engine {
     /// A copy has ended.
     pub(crate) fn end_copy(&mut self, id: MemoryId, key: RegistrationKey) {
         self.commons.ledger.registrations.end_copy(key);
+        self.commons.ledger.exports.end_copy(id);
         self.offer(id);
     }
 

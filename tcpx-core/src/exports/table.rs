@@ -48,6 +48,8 @@ pub(crate) struct Exports {
     /// exported, the latest last.
     by_id: HashMap<ExportId, SmallVec<[ExportKey; 1]>>,
     by_memory: HashMap<MemoryId, OfMemory>,
+    /// Memory that the program's own calls copy to or from, without the lock.
+    copied: Vec<MemoryId>,
     /// Those that were revoked while something used them, since somebody asked.
     revoked: Vec<ExportKey>,
     /// Nothing uses one of those any more, since somebody asked.
@@ -95,6 +97,7 @@ impl Exports {
             all: SlotMap::with_key(),
             by_id: HashMap::default(),
             by_memory: HashMap::default(),
+            copied: Vec::new(),
             revoked: Vec::new(),
             is_over: false,
             ids_used: 0,
@@ -180,6 +183,24 @@ impl Exports {
         let Some(of_memory) = self.by_memory.get(&memory_id) else { return };
         let keys: Vec<_> = of_memory.keys.iter().copied().collect();
         keys.into_iter().for_each(|key| self.revoke(key));
+    }
+
+    /// A copy to or from memory begins, which nothing uses.
+    pub(crate) fn begin_copy(&mut self, memory: MemoryId) {
+        self.copied.push(memory);
+    }
+
+    /// A copy has ended.
+    pub(crate) fn end_copy(&mut self, memory: MemoryId) {
+        if let Some(at) = self.copied.iter().position(|copied| *copied == memory) {
+            self.copied.swap_remove(at);
+        }
+    }
+
+    /// Whether something is being copied that peers might ask for.
+    pub(crate) fn is_any_copied(&self) -> bool {
+        let is_exported = |memory| self.by_memory.get(memory).is_some_and(|it| !it.keys.is_empty());
+        self.copied.iter().any(is_exported)
     }
 
     /// Whether nothing uses an export.

@@ -157,6 +157,9 @@ impl Connection {
     }
 
     fn read_link(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        if cx.ledger.exports.is_any_copied() {
+            return Ok(false);
+        }
         if !self.link.begin_round(now).map_err(|error| self.link_error(error))? {
             return Ok(false);
         }

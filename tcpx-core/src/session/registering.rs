@@ -266,9 +266,9 @@ impl Session {
     pub fn write_memory(&self, id: MemoryId, offset: u64, bytes: &[u8]) -> Result<()> {
         self.copy(id, offset, bytes.len(), |memory, address| {
             // SAFETY: the span lies in memory that the registration owns. No operation is posted on
-            // it, and none can be before `copy` returns, so the session does not touch it. Another
-            // thread may copy too, and a peer begin to use an export of it: in host memory not at
-            // the same time, since the engine is locked; on a GPU the driver does it.
+            // it, and none can be before `copy` returns, so the session does not touch it; nor can
+            // a peer begin to use an export of it. Another thread may copy too: in host memory not
+            // at the same time, since the engine is locked; on a GPU the driver does it.
             unsafe { memory.write(address, bytes) }
         })
     }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::Duration;
 
+use super::connect;
 use crate::error::{RegistrationProblem, RemoteProblem};
 use crate::exports::table::ExportKey;
 use crate::{
-    Access, Error, ExportOptions, MemoryId, MemoryType, PluginChoice, RemoteAccess, RemoteKey,
-    Session, SessionOptions,
+    Access, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
+    OperationStatus, PluginChoice, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
 };
 
 const READ: ExportOptions =
@@ -227,4 +228,39 @@ fn own_operations_are_told_of_before_any_key_is_taken_back() {
     });
     right.deregister_memory(memory).expect("it has ended with its peer");
     assert!(!is_open(&right, &key));
+}
+
+/// On a GPU the program's own copies go on without the lock.
+#[test]
+fn requests_of_peers_wait_for_a_copy_to_or_from_the_memory() {
+    // Nobody answers a goodbye: they go one after the other.
+    let [left, right] = [(); 2].map(|()| patient_session(Duration::from_millis(1)));
+    connect(&left, &right);
+    let [here, there] = [&left, &right].map(|it| lent(it, Access::ReadWrite));
+    let options = ExportOptions::new(RemoteAccess::ReadWrite);
+    let key = right.export(there, options).expect("it may be");
+    let local = [MemoryRange { memory: here, offset: 0, bytes: 100 }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: 100 }];
+    for kind in [OperationKind::Write, OperationKind::Read] {
+        let mut engine = right.shared.engine().expect("no fork");
+        let registrations = &engine.commons.ledger.registrations;
+        let span = registrations.span(there, 0, 1, Access::ReadOnly).expect("it fits");
+        engine.begin_copy(there, span.registration).expect("nothing uses it");
+        drop(engine);
+        let operation = left.prepare("right", kind, &local, &remote).expect("it fits");
+        operation.post(None).expect("it is not under way");
+        for _ in 0..1000 {
+            left.progress();
+            right.progress();
+        }
+        assert!(matches!(operation.status(), OperationStatus::Active));
+        let is_idle = right.shared.engine().expect("no fork").commons.ledger.uses(there) == 0;
+        assert!(is_idle, "{kind:?}");
+        right.shared.engine().expect("no fork").end_copy(there, span.registration);
+        while matches!(operation.status(), OperationStatus::Active) {
+            left.progress();
+            right.progress();
+        }
+        assert!(matches!(operation.status(), OperationStatus::Done));
+    }
 }
