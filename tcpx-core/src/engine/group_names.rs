@@ -315,7 +315,7 @@ mod tests {
             names.add(group(number), &stranger);
         }
         assert_eq!((names.order.len(), names.strangers.len()), (MOST_STRANGERS, MOST_STRANGERS));
-        assert!(names.strangers.get(&group(0)).is_none());
+        assert!(!names.strangers.contains_key(&group(0)));
         assert_eq!(names.strangers[&group(1)].name, "name 1");
     }
 }
