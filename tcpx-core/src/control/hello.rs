@@ -344,8 +344,8 @@ pub(crate) mod tests {
         let ours = sample_hello();
         let refuse = |theirs: Hello| ours.agree(&theirs).unwrap_err().to_string();
         assert!(
-            refuse(Hello { protocol: 9, ..other() })
-                .contains(&format!("{PROTOCOL_VERSION} here, 9 there"))
+            refuse(Hello { protocol: 99, ..other() })
+                .contains(&format!("{PROTOCOL_VERSION} here, 99 there"))
         );
         let text = refuse(Hello { plugin: "GPUDirectTCPX_v7".into(), ..other() });
         assert!(text.contains("TCPXSoft_v7") && text.contains("GPUDirectTCPX_v7"), "{text}");

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 8;
+pub(crate) const PROTOCOL_VERSION: u16 = 9;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
