@@ -227,7 +227,7 @@ nixl_status_t Engine::postXfer(const nixl_xfer_op_t&, const nixl_meta_dlist_t&,
       notification = seal(localAgent, args->notifMsg);
       if (!notification) return tooLong(args->notifMsg);
     }
-    return request->post(std::move(notification));
+    return request->post(notification);
   });
 }
 

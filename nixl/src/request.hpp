@@ -1,7 +1,4 @@
-/*
- * A transfer of NIXL: one operation of tcpx for each pair of devices, one here and one at the peer.
- * As a rule that is one.
- */
+/* A transfer of NIXL: an operation of tcpx. */
 #ifndef TCPX_NIXL_REQUEST_HPP
 #define TCPX_NIXL_REQUEST_HPP
 
@@ -14,7 +11,7 @@
 #include <vector>
 
 #include "nixl_abi.hpp"
-#include "plan.hpp"
+#include "pairs.hpp"
 #include "tcpx_p2p.h"
 
 namespace tcpx_nixl {
@@ -30,32 +27,26 @@ class Request : public nixlBackendReqH {
                                std::unique_ptr<Request>& out);
 
   /* Posts it, once more if it has ended. */
-  nixl_status_t post(std::optional<std::string> notification);
+  nixl_status_t post(const std::optional<std::string>& notification);
 
   /* How it stands; once this is not NIXL_IN_PROG, nothing of it is under way. */
-  nixl_status_t check();
+  nixl_status_t check() const;
 
   bool uses(std::uint64_t memory) const;
   bool isWith(const std::string& peer) const { return peer == peer_; }
-  const std::vector<tcpx_operation>& operations() const { return operations_; }
+  const std::optional<tcpx_operation>& operation() const { return operation_; }
 
  private:
   Request(tcpx_session session, const std::string& peer) : session_(session), peer_(peer) {}
 
-  nixl_status_t postOthers();
-  nixl_status_t postLast();
-  nixl_status_t fail(nixl_status_t why);
+  tcpx_status prepare();
 
   tcpx_session session_;
   std::string peer_;
   /* Of a request whose peer was gone when it was made: NIXL wants to hear of that from a post. */
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Pairs> pairs_;
   std::vector<std::uint64_t> memory_; /* sorted */
-  std::vector<tcpx_operation> operations_;
-  /* A notification goes with the last operation, which is posted when the others are done. */
-  std::optional<std::string> notification_;
-  std::size_t posted_ = 0;
-  nixl_status_t outcome_ = NIXL_SUCCESS;
+  std::optional<tcpx_operation> operation_;
 };
 
 /* The requests of an engine, for what is done to all that touch a memory or a peer. */
