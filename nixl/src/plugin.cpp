@@ -28,6 +28,9 @@ nixlBackendPlugin plugin = {
 
 extern "C" {
 
+/* Which version a file is, for those who do not load it: `tcpx doctor` reads it. */
+__attribute__((visibility("default"))) extern const char tcpx_nixl_version[] = TCPX_VERSION;
+
 __attribute__((visibility("default"))) nixlBackendPlugin* nixl_plugin_init() { return &plugin; }
 
 __attribute__((visibility("default"))) void nixl_plugin_fini() {}

@@ -12,6 +12,7 @@
 //! | `connection` | TCPX-7xx | making and ending comms |
 //! | `requests` | TCPX-8xx | requests, the order of calls, registration |
 //! | `transfer` | TCPX-9xx | what a user of the programs sees |
+//! | `nixl` | TCPX-10xx | the backend for NIXL |
 //!
 //! `lookup` finds rows in all of them.
 
@@ -21,6 +22,7 @@ pub mod environment;
 pub mod kernel;
 pub mod limits;
 mod lookup;
+pub mod nixl;
 pub mod plugin;
 pub mod requests;
 pub mod topology;

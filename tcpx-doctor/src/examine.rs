@@ -13,10 +13,11 @@ use crate::checks::nics::{check_features, check_state};
 use crate::checks::{check_peer, driver_log, limits};
 use crate::environment::own;
 use crate::kernel::Kernel;
+use crate::nixl;
 
 /// Examines a machine: the plugin's file, CUDA, GPUs and NICs, kernel and drivers, RxDM, limits,
-/// environment, and the way to `peer` if one is given. `plugin` is `None` for the software plugin
-/// that is linked in.
+/// environment, NIXL's backend, and the way to `peer` if one is given. `plugin` is `None` for the
+/// software plugin that is linked in.
 ///
 /// With a software plugin, what only the hardware plugin needs is still reported, as information.
 /// Changes nothing; each question takes at most `host.deadline`.
@@ -35,6 +36,7 @@ pub fn examine(
         ),
     };
     findings.extend(limits::check(&host.tree(), kernel));
+    findings.extend(nixl::check(host));
 
     let Hardware { gpus, nics, dialects, findings: mut hardware, .. } =
         Hardware::examine(host, None);

@@ -11,7 +11,8 @@
 //!
 //! What must be known before the plugin is loaded, and the table of all diagnoses, lie in
 //! [`tcpx_diagnosis`]; this crate adds what takes longer to ask: the kernel and the NICs' drivers
-//! ([`Kernel`], which [`LiveKernel`] asks over netlink), the kernel's log, limits, and a peer.
+//! ([`Kernel`], which [`LiveKernel`] asks over netlink), the kernel's log, limits, a peer, and
+//! whether a NIXL finds its backend.
 //!
 //! This crate never changes a setting, never loads the plugin, never prints, and never asks without
 //! a deadline.
@@ -35,6 +36,7 @@ mod devices;
 pub mod environment;
 mod examine;
 mod kernel;
+mod nixl;
 
 pub use checks::{NicCounters, NicGrowth, check_devmem_packets, check_peer};
 pub use devices::{gpu_nic_distance, nearest_nics, render_devices};

@@ -25,7 +25,7 @@ use crate::session::Transport;
 /// The variable by which the plugin is told its data NICs.
 const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 
-/// Examine this machine: plugin, CUDA, GPUs, NICs, kernel, RxDM, limits, environment.
+/// Examine this machine: plugin, CUDA, GPUs, NICs, kernel, RxDM, limits, environment, NIXL.
 ///
 /// Each finding has a code (see `tcpx explain`), a severity, what was seen, why that matters, and
 /// the cure as commands to type. Nothing is changed and the plugin is not loaded. With the software

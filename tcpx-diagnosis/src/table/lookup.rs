@@ -1,7 +1,7 @@
 //! The chapters of the table, and ways to find a row.
 
 use super::{
-    connection, daemon, environment, kernel, limits, plugin, requests, topology, transfer,
+    connection, daemon, environment, kernel, limits, nixl, plugin, requests, topology, transfer,
 };
 use crate::code::Code;
 use crate::diagnosis::Diagnosis;
@@ -16,6 +16,7 @@ static CHAPTERS: &[(&str, &[&Diagnosis])] = &[
     ("Connections", connection::ALL),
     ("Requests", requests::ALL),
     ("Transfers", transfer::ALL),
+    ("NIXL", nixl::ALL),
 ];
 
 /// The title of each chapter and its diagnoses, in the order of their codes.

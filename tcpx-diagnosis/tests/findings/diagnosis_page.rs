@@ -152,6 +152,8 @@ fn every_cure_can_be_typed() {
         "ping",
         "ss",
         "cargo",
+        "pip",
+        "python",
     ]
     .into();
     for diagnosis in all() {

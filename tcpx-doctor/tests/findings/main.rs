@@ -7,6 +7,7 @@ mod fixture;
 mod limit_findings;
 mod machine;
 mod nic_findings;
+mod nixl_findings;
 mod peer_findings;
 mod plugin_findings;
 mod this_machine;

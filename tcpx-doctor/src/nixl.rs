@@ -1,0 +1,10 @@
+//! The backend for NIXL, as a NIXL of this machine would find it.
+//!
+//! - `installed`: which NIXL there is, and where each looks for backends. `backend_file`: what a
+//!   file says of itself, without being loaded. `check`: what is wrong.
+
+mod backend_file;
+mod check;
+mod installed;
+
+pub(crate) use check::check;
