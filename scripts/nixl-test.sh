@@ -4,6 +4,9 @@
 #                                            path is printed: 100 MB to download, 350 MB on disk
 #   scripts/nixl-test.sh FOLDER [PYTHON]     FOLDER has libplugin_TCPX.so, from
 #                                            cargo xtask nixl --out FOLDER
+#   scripts/nixl-test.sh soak FOLDER SECONDS [PYTHON]
+#                                            everything that agents do for so long, over and over:
+#                                            memory, threads and descriptors must stay as they are
 #   scripts/nixl-test.sh wheel FILE [PYTHON] FILE is from cargo xtask wheel; it is installed, tried
 #                                            and removed
 set -euo pipefail
@@ -42,8 +45,20 @@ if [[ $1 == wheel ]]; then
     "$python" -m pip uninstall -q -y nixl-tcpx
     exit
 fi
+soak=
+if [[ $1 == soak ]]; then
+    soak=${3:?for how many seconds}
+    set -- "$2" "${@:4}"
+fi
 folder=$(realpath "$1")
 python=${2:-$(install)}
+
+# Nothing of the caller's environment chooses another plugin, settings or a GPU.
+for variable in "${!TCPX_@}"; do unset "$variable"; done
+export NIXL_PLUGIN_DIR=$folder NIXL_LOG_LEVEL=${NIXL_LOG_LEVEL:-ERROR}
+if [[ $soak ]]; then
+    exec "$python" nixl/tests/soak.py "$soak"
+fi
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
@@ -52,10 +67,15 @@ c++ -std=c++17 -Wall -Wextra -fsanitize=address,undefined -I include -I nixl/src
     nixl/tests/units.cpp nixl/src/envelope.cpp nixl/src/peers.cpp -o "$work/units"
 "$work/units"
 
-# Nothing of the caller's environment chooses another plugin, settings or a GPU.
-for variable in "${!TCPX_@}"; do unset "$variable"; done
-export NIXL_PLUGIN_DIR=$folder NIXL_LOG_LEVEL=${NIXL_LOG_LEVEL:-ERROR}
-for test in vtable transfers ends devices refusals; do
+echo "-- the file needs nothing of tcpx or NIXL"
+others=$(LC_ALL=C readelf -d "$folder/libplugin_TCPX.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+    grep -vE '^(libstdc\+\+|libgcc_s|libc|libm|libpthread|libdl|ld-linux-[^.]*)\.so' || true)
+if [[ $others ]]; then
+    echo "error: it needs $others" >&2
+    exit 1
+fi
+
+for test in vtable transfers ends phases devices refusals tensor soak; do
     echo "-- $test"
     "$python" "nixl/tests/$test.py"
 done

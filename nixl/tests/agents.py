@@ -103,6 +103,13 @@ class Agent:
     def notify(self, peer, message):
         self.nixl.send_notif(peer, message)
 
+    def notify_often(self, peer, message, times):
+        for _ in range(times):
+            self.notify(peer, message)
+
+    def address(self, number):
+        return self.areas[number].ctypes.data
+
     def prepare(self, operation, pairs, peer, notification=b"", kinds=("DRAM", "DRAM")):
         """A transfer of pairs (address here, device, address there, device, bytes)."""
         local = [(here, count, device) for here, device, _, _, count in pairs]
@@ -156,9 +163,9 @@ class Agent:
         )
 
 
-def _serve(pipe, name, config, parameters, environment):
+def _serve(pipe, kind, name, config, parameters, environment):
     os.environ.update(environment)
-    agent = Agent(name, config, parameters)
+    agent = kind(name, config, parameters)
     pipe.send(None)
     while True:
         try:
@@ -172,12 +179,12 @@ def _serve(pipe, name, config, parameters, environment):
 
 
 class Peer:
-    """An agent in a process of its own. Its methods are those of Agent; `begin` does not wait."""
+    """An agent in a process of its own, with the methods of its kind; `begin` does not wait."""
 
-    def __init__(self, name, config=None, parameters=None, environment=None):
+    def __init__(self, name, config=None, parameters=None, environment=None, kind=Agent):
         self.name = name
         self._pipe, other = multiprocessing.Pipe()
-        arguments = (other, name, config, parameters, environment or {})
+        arguments = (other, kind, name, config, parameters, environment or {})
         self.process = multiprocessing.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         other.close()

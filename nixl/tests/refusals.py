@@ -1,12 +1,17 @@
 """What is wrong from outside: each is an error in words, and the agent goes on."""
 
 import os
+import struct
 import subprocess
 import sys
+import tempfile
 
 from agents import BACKEND, Agent, Peer, run
 from ends import fails
 from transfers import MIB, pair, span
+
+# What NIXL writes of a range before the backend's key to it: address, length, device.
+RECORD = 24
 
 
 def parameters():
@@ -33,17 +38,90 @@ def parameters():
     Agent("here", parameters=offered)
 
 
-def words():
-    """A parameter that does not exist is named in the log, with those that do."""
-    program = (
-        "from nixl._api import *\n"
-        "a = nixl_agent('a', nixl_agent_config(backends=[]))\n"
-        "try: a.create_backend('TCPX', {'chanels': '2'})\n"
-        "except Exception: pass\n"
+def logged(program):
+    """What a program writes to the log whose last lines may fail."""
+    begin = (
+        "from agents import Agent\n"
+        "def attempt(call, *arguments):\n"
+        "    try: call(*arguments)\n"
+        "    except Exception: pass\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          timeout=60, check=True, env=os.environ)
-    assert "no parameter chanels; there are plugin" in done.stderr, done.stderr
+    done = subprocess.run([sys.executable, "-c", begin + program], capture_output=True, text=True,
+                          timeout=60, check=True, env=os.environ, cwd=os.path.dirname(__file__))
+    return done.stderr
+
+
+def words():
+    """What is wrong is said in NIXL's log, by one line that names it."""
+    log = logged("attempt(Agent, 'a', None, {'chanels': '2'})")
+    assert "no parameter chanels; there are plugin" in log, log
+    log = logged("attempt(Agent, 'a', None, {'channels': 'two'})")
+    assert "parameter channels=two: not a number" in log, log
+    there = Agent("there")
+    area = there.add_area(4096)
+    right = there.metadata()
+    way, key = right.index(b"tcpx-nixl/1 "), right.index(b"TCPXRKEY")
+    for what, wrong, line in (
+        ("another version", right.replace(b"tcpx-nixl/1 ", b"tcpx-nixl/2 "),
+         "the connection info of agent there is damaged, or of another version of this backend"),
+        ("a forged way", flipped(right, way + 40),
+         "the connection info of there#"),
+        ("a cut way", cut(right, way, 20), "the connection info of there#"),
+        ("nothing but the version", cut(right, way, None, 12),
+         "the connection info of there#"),
+        ("a forged key", flipped(right, key + 8), "metadata of agent there"),
+        ("a cut key", cut(right, key - RECORD, 8), "metadata of agent there"),
+    ):
+        log = logged(f"a = Agent('here')\nattempt(a.know, {wrong!r})")
+        assert f"NIXL backend TCPX: {line}" in log, (what, log)
+    log = logged(
+        f"a = Agent('here')\nm = a.add_area(4096)\na.know({right!r})\n"
+        f"attempt(a.transfer, 'WRITE', [(m[1], 0, {area[1]}, 0, 4096)], 'there', b'x' * 70000)"
+    )
+    assert "a notification of 70000 bytes is too long" in log, log
+
+
+def flipped(metadata, at):
+    wrong = bytearray(metadata)
+    wrong[at] ^= 0x5A
+    return bytes(wrong)
+
+
+def cut(metadata, at, less, keep=None):
+    """Metadata with a part in it that is shorter, and its length, which NIXL writes before it."""
+    (count,) = struct.unpack_from("<Q", metadata, at - 8)
+    left = count - less if keep is None else keep
+    assert 0 < left < count <= len(metadata) - at, (count, left)
+    begin = metadata[: at - 8] + struct.pack("<Q", left)
+    return begin + metadata[at : at + left] + metadata[at + count :]
+
+
+def cut_off():
+    """Metadata that ends too early, anywhere, is refused, and the agent goes on."""
+    here, there = Agent("here"), Agent("there")
+    mine, its = here.add_area(4096), there.add_area(4096)
+    right = there.metadata()
+    for count in range(0, len(right), 17):
+        fails(f"metadata of {count} bytes", "MISMATCH|INVALID|BACKEND|NOT_FOUND",
+              here.know, right[:count])
+        forget_quietly(here)
+    here.know(right)
+    here.transfer("WRITE", span(mine, its, 4096), "there", b"whole")
+    assert there.notifications("here") == [b"whole"]
+
+
+def another_nixl():
+    """The wheel's check refuses a NIXL whose interface is another one."""
+    with tempfile.TemporaryDirectory() as site:
+        os.mkdir(f"{site}/nixl-0.10.1.dist-info")
+        with open(f"{site}/nixl-0.10.1.dist-info/METADATA", "w", encoding="ascii") as file:
+            file.write("Metadata-Version: 2.1\nName: nixl\nVersion: 0.10.1\n")
+        package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
+        path = os.pathsep.join([site, package])
+        done = subprocess.run([sys.executable, "-m", "nixl_tcpx", "check"], capture_output=True,
+                              text=True, timeout=60, check=False,
+                              env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 1 and "NIXL 0.10.1 has another interface" in done.stderr, done
 
 
 def metadata():
@@ -55,10 +133,8 @@ def metadata():
         info = right.index(b"tcpx-nixl/1 ")
         key = right.index(b"TCPXRKEY")
         for at in (info, info + 10, info + 20, info + 60, key, key + 8, key + 40, key + 80):
-            wrong = bytearray(right)
-            wrong[at] ^= 0x5A
             fails(f"metadata with another byte {at}", "MISMATCH|INVALID|BACKEND|NOT_FOUND",
-                  here.know, bytes(wrong))
+                  here.know, flipped(right, at))
             forget_quietly(here)
         here.know(right)
         here.fill(0, 90)
@@ -108,4 +184,4 @@ def kinds_of_memory():
 
 
 if __name__ == "__main__":
-    run([parameters, words, metadata, ranges, names, kinds_of_memory])
+    run([parameters, words, metadata, cut_off, another_nixl, ranges, names, kinds_of_memory])

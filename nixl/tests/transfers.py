@@ -76,8 +76,16 @@ def descriptors():
             for source, target, count in pairs:
                 expected[target : target + count] = here.areas[0][source : source + count]
             ranges = [(mine[1] + source, 0, its[1] + to, 0, n) for source, to, n in pairs]
-            here.transfer("WRITE", ranges, "there", name.encode())
+            # Without a notification, and once more with one.
+            handle = here.prepare("WRITE", ranges, "there")
+            here.post(handle)
+            here.finish(handle)
+            assert there.read(0, blocks * block) == bytes(expected), name
+            there.fill(0, 4)
+            here.post(handle, name.encode())
+            here.finish(handle)
             assert there.notifications("here") == [name.encode()]
+            here.nixl.release_xfer_handle(handle)
             here.fill(0, 5)
             back = here.add_area(blocks * block)
             here.transfer("READ", span(back, its, blocks * block), "there")
@@ -213,6 +221,30 @@ def two_in_one_process():
     assert one.notifications("two") == [b"from two"]
 
 
+def both_at_once():
+    """Two agents that have never met begin at the same time, each with the other."""
+    for life in range(5):
+        one, two = Peer("one"), Peer("two")
+        with one, two:
+            ones, twos = one.add_area(MIB), two.add_area(MIB)
+            one.know(two.metadata())
+            two.know(one.metadata())
+            one.fill(0, 200 + life, 0, MIB // 2)
+            two.fill(0, 300 + life, MIB // 2, MIB // 2)
+            half = MIB // 2
+            for first, its, second, theirs, offset in (
+                (one, ones, two, twos, 0), (two, twos, one, ones, half)
+            ):
+                first.begin("transfer", "WRITE", span(its, theirs, half, offset), second.name,
+                            b"from " + first.name.encode())
+            one.answer()
+            two.answer()
+            assert two.is_filled(0, 200 + life, 0, half)
+            assert one.is_filled(0, 300 + life, half, half)
+            assert two.notifications("one") == [b"from one"]
+            assert one.notifications("two") == [b"from two"]
+
+
 def each_to_each():
     """Eight agents, which all begin at once."""
     count, area = 8, 65536
@@ -292,6 +324,7 @@ def released_while_active():
 if __name__ == "__main__":
     run([
         write_and_read, sizes, descriptors, prepared_lists, posted_again, notifications,
-        visible_before_done, passive_target, to_itself, two_in_one_process, each_to_each,
+        visible_before_done, passive_target, to_itself, two_in_one_process,
+        both_at_once, each_to_each,
         many_threads, released_while_active,
     ])
