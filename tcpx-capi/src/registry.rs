@@ -110,9 +110,15 @@ pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get(handle)
 }
 
+/// What is picked out of the object of a handle, if it has one. Nothing is said about why not.
+pub(crate) fn pick<T>(handle: u64, pick: impl FnOnce(&Object) -> Option<T>) -> Option<T> {
+    let objects = REGISTRY.objects.read().unwrap_or_else(PoisonError::into_inner);
+    pick(entry(&objects, handle)?.1)
+}
+
 /// Whether a handle is one of this kind.
 pub(crate) fn is_a<T: Handled>(handle: u64) -> bool {
-    REGISTRY.get::<T>(handle).is_ok()
+    pick(handle, |object| T::of(object).map(|_| ())).is_some()
 }
 
 /// The object of a handle, for the call that ends it. It fails while another call uses the object.
@@ -160,14 +166,17 @@ fn busy<T: Handled>() -> Failure {
     Failure::new(TCPX_ERR_BUSY, format!("another thread is inside a call on this {}", T::KIND))
 }
 
+fn entry(objects: &SlotMap<HandleKey, Object>, handle: u64) -> Option<(HandleKey, &Object)> {
+    let key = HandleKey::from(KeyData::from_ffi(handle));
+    // The slot map takes several numbers for one key; a handle is one number.
+    objects.get(key).filter(|_| key.data().as_ffi() == handle).map(|object| (key, object))
+}
+
 fn find<T: Handled>(
     objects: &SlotMap<HandleKey, Object>,
     handle: u64,
 ) -> Result<(HandleKey, &Arc<T>), Failure> {
-    let key = HandleKey::from(KeyData::from_ffi(handle));
-    // The slot map takes several numbers for one key; a handle is one number.
-    let object = objects.get(key).filter(|_| key.data().as_ffi() == handle);
-    let object = object.ok_or_else(|| unknown::<T>(handle))?;
+    let (key, object) = entry(objects, handle).ok_or_else(|| unknown::<T>(handle))?;
     T::of(object).map(|object| (key, object)).ok_or_else(|| {
         let text = match object {
             Object::Group(_) => "stands for a group, which this call is not for".to_owned(),

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::input::peer_name;
 use crate::options::{self, tcpx_session_options};
 use crate::output::{ByteOutput, Output};
+use crate::registry::Object;
 use crate::status::tcpx_status;
 use crate::{boundary, input, registry};
 
@@ -37,13 +38,13 @@ impl tcpx_session {
 
     /// The session, or the group.
     pub(crate) fn any(self) -> Result<AnySession, Failure> {
-        match self.get() {
-            Ok(session) => Ok(AnySession::Session(session)),
-            Err(failure) => {
-                let group = registry::get::<Group>(self.id);
-                group.map(AnySession::Group).map_err(|_| failure)
-            }
-        }
+        let any = registry::pick(self.id, |object| match object {
+            Object::Session(session) => Some(AnySession::Session(Arc::clone(session))),
+            Object::Group(group) => Some(AnySession::Group(Arc::clone(group))),
+            _ => None,
+        });
+        // A program that polls asks for it again and again, so words are made only where it fails.
+        any.map_or_else(|| self.get().map(AnySession::Session), Ok)
     }
 }
 

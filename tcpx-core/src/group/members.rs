@@ -142,7 +142,10 @@ impl Members {
 
     /// All that there are.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
-        self.by_device().into_values().collect()
+        match tcpx_sys::is_forked() {
+            true => Vec::new(),
+            false => self.made().sessions.values().cloned().collect(),
+        }
     }
 
     /// All that there are, by their devices.
