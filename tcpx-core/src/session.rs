@@ -1,5 +1,6 @@
 //! The session: what a program holds.
 
+mod askers;
 mod connecting;
 mod event_set;
 mod events;

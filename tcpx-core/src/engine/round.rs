@@ -70,6 +70,15 @@ impl Engine {
         moved | settled
     }
 
+    /// The same, of a thread that does not lead. Whoever leads rests as before, and is woken when
+    /// something has become due sooner.
+    pub(crate) fn progress_beside(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {
+        let until = self.resting_until;
+        let moved = self.progress(now, events);
+        self.resting_until = until;
+        moved
+    }
+
     /// Books the time of the round that ends now.
     fn book_time(&mut self) {
         let (sending, receiving) = self.agenda.activity();

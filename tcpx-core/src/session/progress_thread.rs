@@ -2,11 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::thread::JoinHandle;
 
 use super::shared::Shared;
-use super::wait::WaitLimit;
 use crate::error::{Error, Result};
 
 /// A running progress thread.
@@ -24,12 +22,8 @@ impl ProgressThread {
         let handle = std::thread::Builder::new()
             .name("tcpx-progress".into())
             .spawn(move || {
-                let is_stopped = |_: &mut _| match stopped.load(Ordering::SeqCst) {
-                    true => Ok(Poll::Ready(())),
-                    false => Ok(Poll::Pending),
-                };
-                // It has no deadline, so it ends when it is stopped.
-                let _ = driven.wait(WaitLimit::endless(), is_stopped, |_, _, _| Error::Closed);
+                // It ends when it is stopped, or in a forked child.
+                let _ = driven.serve(&stopped);
             })
             .map_err(|error| Error::io("starting the progress thread", &error))?;
         Ok(Self { shared: Arc::clone(shared), stop, handle: Mutex::new(Some(handle)) })
@@ -40,6 +34,9 @@ impl ProgressThread {
         self.stop.store(true, Ordering::SeqCst);
         self.shared.wake();
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = &handle {
+            handle.thread().unpark();
+        }
         if let Some(handle) = handle
             && handle.thread().id() != std::thread::current().id()
         {

@@ -18,17 +18,20 @@
 //!   a round that came before is seen, and one that comes later tells them.
 //! - *The lead.* Whoever does not get it listened before, and whoever lets go of it tells
 //!   afterwards, with a fence at both: either it was free, or it is told.
+//! - *While the progress thread stands back* nobody may lead: whoever asks for progress makes the
+//!   rounds, and whoever waits leads. It looks again and again whether they still ask.
 //! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of
 //!   the engine compares what is due with when the leader wakes up by itself.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tcpx_sys::is_forked;
 
+use super::askers::{Askers, STAND_BACK};
 use super::lead::Lead;
 use super::wait::WaitLimit;
 use crate::completions::news::News;
@@ -42,6 +45,10 @@ use crate::types::Direction;
 /// How long a thread that does not lead waits before it looks again by itself.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
+/// Rounds that a thread makes at once that does not lead, while they move something. What is left
+/// then is for the one that leads.
+const MOST_BESIDE: usize = 4;
+
 /// The engine and what waiting threads need to know.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -51,6 +58,7 @@ pub(crate) struct Shared {
     poller: Arc<Poller>,
     /// Held by the thread that leads.
     lead: Mutex<Lead>,
+    askers: Askers,
     /// For those who wait for a transfer: one has become complete.
     completed: News,
     /// For those who wait for anything else: something about peers has changed.
@@ -85,6 +93,7 @@ impl Shared {
                 inbox: Arc::clone(engine.inbox()),
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(Lead::new(spin)),
+                askers: Askers::default(),
                 completed: News::default(),
                 changed: News::default(),
             }
@@ -163,6 +172,12 @@ impl Shared {
         self.changed.tell();
     }
 
+    /// Whether some thread leads.
+    #[cfg(test)]
+    pub(super) fn is_led(&self) -> bool {
+        self.try_lead().is_none()
+    }
+
     fn try_lead(&self) -> Option<LeadGuard<'_>> {
         let lead = match self.lead.try_lock() {
             Ok(lead) => lead,
@@ -174,15 +189,39 @@ impl Shared {
 
     /// One round of progress. Returns whether anything moved.
     pub(super) fn progress(&self) -> bool {
+        self.askers.note();
         self.progress_at(Instant::now())
+    }
+
+    /// Makes the rounds, but while the program does, until it is stopped: for the progress thread,
+    /// which is unparked then.
+    pub(super) fn serve(&self, stopped: &AtomicBool) -> Result<()> {
+        while !stopped.load(Ordering::SeqCst) {
+            let mut before = Instant::now();
+            let check = |_: &mut Engine| {
+                let now = Instant::now();
+                let asked_often = self.askers.have_asked_often(now - before);
+                before = now;
+                let is_over = asked_often || stopped.load(Ordering::SeqCst);
+                Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
+            };
+            self.wait(WaitLimit::endless(), check, |_, _, _| Error::Closed)?;
+            while !stopped.load(Ordering::SeqCst) {
+                let began = Instant::now();
+                std::thread::park_timeout(STAND_BACK);
+                if !self.askers.have_asked_often(began.elapsed()) {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// One round of progress at this time.
     pub(super) fn progress_at(&self, now: Instant) -> bool {
         match (self.try_lead(), self.engine()) {
             (Some(mut guard), Ok(engine)) => self.round(&mut guard, engine, now),
-            // Another thread leads, which asks the system.
-            (None, Ok(mut engine)) => engine.progress(now, &mut Vec::new()),
+            (None, Ok(engine)) => self.round_beside(engine, now),
             (_, Err(_)) => false,
         }
     }
@@ -199,6 +238,23 @@ impl Shared {
             self.poller.set_alarm(lead.next_alarm(engine.rest(now), moved, now));
         }
         moved
+    }
+
+    /// A round of a thread that does not lead. The one that does may have no processor to run on,
+    /// when those that ask again and again have them all: so this one asks the system too. What the
+    /// system tells it is dealt with before the engine is let go.
+    fn round_beside(&self, mut engine: EngineGuard<'_>, now: Instant) -> bool {
+        let mut events = Vec::new();
+        let mut has_moved = false;
+        for _ in 0..MOST_BESIDE {
+            self.poller.look(&mut events);
+            let moved = engine.progress_beside(now, &mut events);
+            has_moved |= moved;
+            if !moved || !engine.wants_round() {
+                break;
+            }
+        }
+        has_moved
     }
 
     /// A worker has come to something. Where nobody leads, its thread makes a round.

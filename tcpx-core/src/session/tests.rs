@@ -2,6 +2,7 @@
 
 mod answers;
 mod arrival;
+mod asking;
 mod attempting;
 mod buffer;
 mod copying;

@@ -1,0 +1,54 @@
+//! Programs that ask for progress again and again, and so make it themselves.
+//!
+//! The progress thread is in their way then: on a machine whose processors they all use, it takes
+//! what the system says, and has no processor to act on it. So it stands back while they ask often.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long the progress thread stands back before it looks whether they still ask.
+pub(super) const STAND_BACK: Duration = Duration::from_micros(200);
+/// Whoever asks at least so often needs no thread beside it.
+const OFTEN: Duration = Duration::from_micros(50);
+/// Fewer questions say nothing about how often they come.
+const FEWEST: u32 = 4;
+
+/// How often the program has asked lately.
+#[derive(Debug, Default)]
+pub(super) struct Askers {
+    questions: AtomicU32,
+}
+
+impl Askers {
+    /// It asks once more.
+    pub(super) fn note(&self) {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it has asked often in this time, which has passed since this was called before.
+    pub(super) fn have_asked_often(&self, time: Duration) -> bool {
+        let questions = self.questions.swap(0, Ordering::Relaxed);
+        questions >= FEWEST && time <= OFTEN * questions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_many_questions_in_a_short_time_are_often() {
+        let askers = Askers::default();
+        let are_often = |questions: u32, time: Duration| {
+            (0..questions).for_each(|_| askers.note());
+            askers.have_asked_often(time)
+        };
+        assert!(!are_often(0, Duration::ZERO));
+        assert!(!are_often(FEWEST - 1, Duration::ZERO));
+        assert!(are_often(FEWEST, OFTEN * FEWEST));
+        assert!(!are_often(FEWEST, OFTEN * (FEWEST + 1)));
+        assert!(!are_often(1_000, Duration::from_secs(1)), "a loop with other work in it");
+        assert!(are_often(100, STAND_BACK));
+        assert!(!are_often(0, STAND_BACK), "they were counted");
+    }
+}
