@@ -223,7 +223,7 @@ def two_in_one_process():
 
 def both_at_once():
     """Two agents that have never met begin at the same time, each with the other."""
-    for life in range(5):
+    for life in range(3):
         one, two = Peer("one"), Peer("two")
         with one, two:
             ones, twos = one.add_area(MIB), two.add_area(MIB)
