@@ -261,6 +261,6 @@ fn what_was_begun_can_be_given_up() {
     assert!(matches!(far.poll_accept_any(), Err(Error::Closed)));
 
     left.start_accept("right").expect("it has come");
-    left.progress();
+    take_turns(&[&left, &right], "it is up", || state(&left, "right") == "Ok(Up)");
     part(&left, &right);
 }
