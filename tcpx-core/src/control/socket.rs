@@ -132,10 +132,10 @@ impl LinkSocket {
         acknowledgement::overdue(&self.stream)
     }
 
-    /// Sends a frame, and the bytes of a message behind it, with all that is queued. What the
-    /// kernel does not take at once is copied to the queue. [`flush`](Self::flush) tells of an
+    /// Sends a frame, and the bytes of a message and a note behind it, with all that is queued. What
+    /// the kernel does not take at once is copied to the queue. [`flush`](Self::flush) tells of an
     /// error.
-    pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: &[u8]) {
+    pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: [&[u8]; 2]) {
         self.queue(frame);
         let mut sent = 0;
         if self.ended.is_none() && !self.is_blocked {
@@ -144,14 +144,18 @@ impl LinkSocket {
                 Err(error) => self.ended = Some(error),
             }
         }
-        self.outbound.append(|bytes| bytes.extend_from_slice(&payload[sent..]));
+        let [message, note] = payload;
+        let rest_of_note = &note[sent.saturating_sub(message.len())..];
+        let rest = [&message[sent.min(message.len())..], rest_of_note];
+        self.outbound.append(|bytes| rest.iter().for_each(|part| bytes.extend_from_slice(part)));
     }
 
     /// Writes what is queued and a payload behind it. Returns how many bytes of the payload went.
-    fn write_with(&mut self, payload: &[u8]) -> Result<usize, LinkError> {
+    fn write_with(&mut self, payload: [&[u8]; 2]) -> Result<usize, LinkError> {
         let queued = self.outbound.unsent();
         let before = queued.len();
-        let slices = [IoSlice::new(queued), IoSlice::new(payload)];
+        let [message, note] = payload;
+        let slices = [queued, message, note].map(IoSlice::new);
         let written = match (&*self.stream).write_vectored(&slices) {
             Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
             Ok(bytes) => bytes,
@@ -159,7 +163,7 @@ impl LinkSocket {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(0),
             Err(error) => return Err(LinkError::Gone(departure(&error))),
         };
-        if written < before + payload.len() {
+        if written < before + message.len() + note.len() {
             // `flush` has the system say when it takes more.
             self.is_blocked = !self.must_be_polled();
         }

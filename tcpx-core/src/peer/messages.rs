@@ -10,7 +10,7 @@ use crate::completions::notification_queue::NotTakenIn;
 use crate::control::frame::Frame;
 use crate::control::link_frame::LinkFrame;
 use crate::error::{Error, MemoryUnavailable, Result};
-use crate::transfer::pieces::Pieces;
+use crate::transfer::pieces::{Piece, Pieces};
 use crate::transfer::plan::Member;
 use crate::transfer::stripe::chunk_count;
 use crate::types::TransferKey;
@@ -77,7 +77,8 @@ impl Connection {
         })
     }
 
-    /// Sends a frame, the bytes of pieces behind it, and a note behind those.
+    /// Sends a frame, the bytes of pieces behind it, and a note behind those. Pieces that lie apart
+    /// are gathered first.
     pub(super) fn send_listed(
         &mut self,
         frame: &Frame,
@@ -85,18 +86,26 @@ impl Connection {
         note: Option<&[u8]>,
         ledger: &mut Ledger,
     ) {
-        let mut payload = std::mem::take(&mut self.scratch);
-        payload.clear();
-        if let Some((transfer, pieces)) = pieces {
-            self.count_listed(transfer, &pieces, ledger);
-            // SAFETY: these are pieces of a write of ours, which has not ended, or of exports that
-            // the protocol has just begun to use: in either case of registrations that stay, in
-            // memory that the CPU reaches.
-            unsafe { collect(&pieces, &mut payload) };
+        let note = note.unwrap_or_default();
+        let Some((transfer, pieces)) = pieces else {
+            return self.link.send_with_payload(frame, [&[], note]);
+        };
+        self.count_listed(transfer, &pieces, ledger);
+        if let Some(piece) = pieces.only() {
+            // SAFETY: this is a piece of a write of ours, which has not ended, or of an export that
+            // the protocol has just begun to use: in either case of a registration that stays, in
+            // memory that the CPU reaches. The slice is gone when this call returns.
+            let bytes = unsafe { slice(piece) };
+            return self.link.send_with_payload(frame, [bytes, note]);
         }
-        payload.extend_from_slice(note.unwrap_or_default());
-        self.link.send_with_payload(frame, &payload);
-        self.scratch = payload;
+        let mut gathered = std::mem::take(&mut self.scratch);
+        gathered.clear();
+        for piece in pieces.iter() {
+            // SAFETY: as above.
+            gathered.extend_from_slice(unsafe { slice(piece) });
+        }
+        self.link.send_with_payload(frame, [&gathered, note]);
+        self.scratch = gathered;
     }
 
     /// What travels on the link counts as a chunk of its own.
@@ -114,7 +123,7 @@ impl Connection {
         let payload = unsafe {
             std::slice::from_raw_parts(member.span.address as *const u8, member.bytes as usize)
         };
-        self.link.send_with_payload(frame, payload);
+        self.link.send_with_payload(frame, [payload, &[]]);
     }
 
     /// Takes a message that was kept: it goes into a receive, or nowhere.
@@ -158,17 +167,13 @@ unsafe fn scatter(pieces: &Pieces, mut bytes: &[u8]) {
     }
 }
 
-/// Appends the bytes of pieces.
+/// The bytes of a piece.
 ///
 /// # Safety
-/// The CPU may read all pieces, and nobody writes them during the call.
-unsafe fn collect(pieces: &Pieces, into: &mut Vec<u8>) {
-    for piece in pieces.iter() {
-        // SAFETY: the caller vouches for the piece. The slice is gone at once.
-        into.extend_from_slice(unsafe {
-            std::slice::from_raw_parts(piece.address as *const u8, piece.bytes as usize)
-        });
-    }
+/// The CPU may read the piece, and nobody writes or frees it while the slice is in use.
+unsafe fn slice<'a>(piece: &Piece) -> &'a [u8] {
+    // SAFETY: the caller vouches for the piece.
+    unsafe { std::slice::from_raw_parts(piece.address as *const u8, piece.bytes as usize) }
 }
 
 /// Writes the bytes of a message in place.

@@ -75,6 +75,11 @@ impl Pieces {
         self.pieces.iter()
     }
 
+    /// The piece, where all bytes lie in one.
+    pub(crate) fn only(&self) -> Option<&Piece> {
+        self.pieces.first().filter(|_| self.pieces.len() == 1)
+    }
+
     /// Where the first byte lies; nowhere, if there is none.
     pub(crate) fn start(&self) -> Span {
         match self.pieces.first() {

@@ -58,13 +58,15 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
         let bytes = [0, 1, 4096, 65_536][number as usize % 4];
         vec![number as u8; bytes]
     };
+    let note_bytes = |number: i64| [0, 5, 70_000][number as usize % 3];
     let (mut sent, mut received, mut was_full) = (0, 0, false);
     while received < 400 {
         if sent < 400 {
             let payload = message(sent);
             left.queue(&Frame::Taken { tag: sent });
-            let ahead = Frame::Ahead { tag: sent, bytes: payload.len() as u32 };
-            left.send_with_payload(&ahead, &payload);
+            let note = vec![!sent as u8; note_bytes(sent)];
+            let ahead = Frame::Ahead { tag: sent, bytes: (payload.len() + note.len()) as u32 };
+            left.send_with_payload(&ahead, [&payload, &note]);
             was_full |= left.unsent_bytes() > 0;
             sent += 1;
         }
@@ -79,7 +81,9 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
                 Frame::Taken { tag } => assert_eq!(tag, received),
                 Frame::Ahead { tag, bytes } => {
                     assert_eq!(tag, received);
-                    assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
+                    let mut expected = message(tag);
+                    expected.resize(expected.len() + note_bytes(tag), !tag as u8);
+                    assert!(right.payload(bytes as usize) == expected, "message {tag}");
                     received += 1;
                 }
                 other => panic!("{other:?}"),
@@ -94,7 +98,7 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
 fn a_message_on_a_quiet_link_leaves_at_once_with_what_is_queued() {
     let (mut left, mut right) = pair();
     left.queue(&Frame::Ping);
-    left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+    left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"da", b"ta"]);
     assert_eq!((left.unsent_bytes(), left.outbound.unsent()), (0, &[][..]));
     assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
     assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
@@ -107,7 +111,7 @@ fn a_message_on_a_link_that_has_ended_is_told_of_by_the_next_flush() {
     drop(right);
     let give_up_at = Instant::now() + Duration::from_secs(60);
     loop {
-        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, b"data");
+        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"data", b""]);
         match left.flush() {
             Ok(_) => assert!(Instant::now() < give_up_at),
             Err(error) => return assert_eq!(error, LinkError::Gone(Departure::LinkClosed)),
