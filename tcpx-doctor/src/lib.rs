@@ -43,4 +43,5 @@ pub use devices::{gpu_nic_distance, nearest_nics, render_devices};
 pub use examine::{data_nic_names, examine, examine_environment};
 pub use kernel::{
     DevmemAnswer, Direction, HeaderSplit, Kernel, LiveKernel, LogLine, Rings, Statistics,
+    ZeroCopyAnswer,
 };

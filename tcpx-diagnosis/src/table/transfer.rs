@@ -11,7 +11,12 @@ KERNEL_UNPACK_SLOW = 901 Warning "the kernel unpack is 100 times slower than d2d
     source "p2p notes on errors"
 TRANSFER_STUCK = 902 Error "a transfer is stuck or times out"
     symptom "\"Send timeout at iteration n chunk=n\"; no error from the plugin"
-    lines ["chunk_idx=n tag=n size=n offset=n"]
+    lines [
+        "chunk_idx=n tag=n size=n offset=n",
+        "tag must be unique",
+        "unique tag per chunk to avoid cross-match",
+        "must match sender's tag",
+    ]
     cause "the two ends run different sequences of operations, a data socket died unnoticed, pages leaked, or the chunk size is 0; equal tags are not the reason, because the plugin ignores tags"
     cure ["tcpx doctor", "tcpx env", "# compare both ends' errors: ours name peer, channel and phase"]
     source "plugin 3.1.9, run; p2p notes on errors"

@@ -5,7 +5,7 @@ use tcpx_diagnosis::table::{kernel as kernel_table, topology as table};
 use tcpx_diagnosis::{Dialects, Finding};
 
 use crate::devices::nearest_nics;
-use crate::kernel::{DevmemAnswer, Direction, HeaderSplit, Kernel};
+use crate::kernel::{DevmemAnswer, Direction, HeaderSplit, Kernel, ZeroCopyAnswer};
 
 /// MTU of A3 High data networks, in bytes.
 const JUMBO_MTU: u32 = 8244;
@@ -65,8 +65,8 @@ fn check_nearest(gpu: &Gpu, data: &[Nic]) -> Option<Finding> {
     })
 }
 
-/// Header split, flow steering and device memory of each NIC. Only a kernel with the upstream
-/// dialect can be asked about device memory.
+/// Header split, flow steering, device memory and zero-copy receive of each NIC. Only a kernel with
+/// the upstream dialect can be asked about the last two.
 pub(crate) fn check_features(
     kernel: &dyn Kernel,
     data: &[&Nic],
@@ -80,6 +80,7 @@ pub(crate) fn check_features(
             if dialects.upstream {
                 findings.push(check_devmem(kernel, nic, Direction::Receive));
                 findings.push(check_devmem(kernel, nic, Direction::Transmit));
+                findings.push(check_zero_copy(kernel, nic));
             }
             findings
         })
@@ -146,6 +147,22 @@ fn check_devmem(kernel: &dyn Kernel, nic: &Nic, direction: Direction) -> Finding
         Err(error) => return query_failed(nic, command, &error),
     };
     Finding::new(diagnosis, format!("{name}: {command}: {said}")).with("<NIC>", name)
+}
+
+fn check_zero_copy(kernel: &dyn Kernel, nic: &Nic) -> Finding {
+    let (diagnosis, said) = match kernel.zero_copy_receive(nic.ifindex) {
+        Ok(ZeroCopyAnswer::Supported) => (&kernel_table::ZERO_COPY_SUPPORTED, "capable"),
+        Ok(ZeroCopyAnswer::NotByDriver) => {
+            (&kernel_table::ZERO_COPY_UNSUPPORTED, "not by this driver or device")
+        }
+        Ok(ZeroCopyAnswer::NotByKernel) => {
+            (&kernel_table::ZERO_COPY_NOT_IN_KERNEL, "not by this kernel")
+        }
+        Ok(ZeroCopyAnswer::Denied) => (&kernel_table::ZERO_COPY_PROBE_DENIED, "not permitted"),
+        Err(error) => return query_failed(nic, "io_uring zero-copy receive", &error),
+    };
+    let seen = format!("{}: io_uring zero-copy receive: {said}", nic.name);
+    Finding::new(diagnosis, seen).with("<NIC>", &nic.name)
 }
 
 fn query_failed(nic: &Nic, what: &str, error: &std::io::Error) -> Finding {

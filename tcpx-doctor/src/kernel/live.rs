@@ -8,8 +8,8 @@ use rustix::process::{Resource, getrlimit};
 use super::log::{self, LogLine};
 use super::message::nested;
 use super::netlink::{Netlink, Refusal};
-use super::questions::{DevmemAnswer, Direction, Kernel, Rings, Statistics};
-use super::{counters, ethtool};
+use super::questions::{DevmemAnswer, Direction, Kernel, Rings, Statistics, ZeroCopyAnswer};
+use super::{counters, ethtool, zero_copy};
 
 /// Asks the running kernel. Changes nothing on the machine.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,10 @@ impl Kernel for LiveKernel {
             Ok(_) => Ok(DevmemAnswer::Supported),
             Err(refusal) => classify(refusal),
         }
+    }
+
+    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopyAnswer> {
+        zero_copy::ask(ifindex)
     }
 
     fn rings(&self, nic: &str) -> io::Result<Rings> {

@@ -31,6 +31,20 @@ pub enum DevmemAnswer {
     Denied,
 }
 
+/// Whether a NIC can receive into the memory of a process, by io_uring's zero-copy receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ZeroCopyAnswer {
+    /// Kernel, driver and device are capable.
+    Supported,
+    /// The driver or the device is not capable.
+    NotByDriver,
+    /// The kernel is too old, or was built without it.
+    NotByKernel,
+    /// This user may not ask.
+    Denied,
+}
+
 /// Whether headers are split from payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,6 +78,12 @@ pub trait Kernel {
     /// # Errors
     /// When the question cannot be asked, as on a kernel without the `netdev` family.
     fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemAnswer>;
+
+    /// Whether the NIC with this index can receive into the memory of a process. Changes nothing.
+    ///
+    /// # Errors
+    /// When the question cannot be asked, or the kernel's answer tells nothing.
+    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopyAnswer>;
 
     /// A NIC's ring settings.
     ///

@@ -2,8 +2,8 @@
 
 use tcpx_diagnosis::{Dialects, Finding, Severity};
 use tcpx_doctor::{
-    DevmemAnswer, HeaderSplit, LogLine, NicCounters, Rings, Statistics, check_devmem_packets,
-    data_nic_names,
+    DevmemAnswer, HeaderSplit, LogLine, NicCounters, Rings, Statistics, ZeroCopyAnswer,
+    check_devmem_packets, data_nic_names,
 };
 
 use crate::fixture::{codes, one};
@@ -37,7 +37,7 @@ fn no_dialect() {
 #[test]
 fn the_upstream_dialect_only() {
     let findings = examine_with(|machine| machine.facts.dialects = UPSTREAM);
-    assert_eq!(codes(&findings), ["TCPX-402", "TCPX-415", "TCPX-416"]);
+    assert_eq!(codes(&findings), ["TCPX-402", "TCPX-415", "TCPX-416", "TCPX-420"]);
     assert_eq!(findings[0].seen, "option 80 is known, option 97 is not");
     assert_eq!(findings[0].cure[0], "uname -r");
     assert_eq!(findings[1].seen, "eth1: bind-rx: capable");
@@ -79,6 +79,35 @@ fn device_memory_that_is_blocked_or_denied() {
     });
     assert_eq!(one(&findings, "TCPX-412").cure[0], "ip -d link show dev eth1");
     assert_eq!(one(&findings, "TCPX-408").cure, ["sudo tcpx doctor"]);
+}
+
+#[test]
+fn receiving_into_the_memory_of_processes() {
+    let with = |answer| {
+        examine_with(|machine| {
+            machine.facts.dialects = UPSTREAM;
+            machine.kernel.zero_copy = answer;
+        })
+    };
+    for (answer, code, said, cure) in [
+        (ZeroCopyAnswer::Supported, "TCPX-420", "capable", "# nothing to do"),
+        (
+            ZeroCopyAnswer::NotByDriver,
+            "TCPX-421",
+            "not by this driver or device",
+            "ethtool -i eth1",
+        ),
+        (ZeroCopyAnswer::NotByKernel, "TCPX-422", "not by this kernel", "uname -r"),
+        (ZeroCopyAnswer::Denied, "TCPX-423", "not permitted", "sudo tcpx doctor"),
+    ] {
+        let findings = with(Some(answer));
+        let finding = one(&findings, code);
+        assert_eq!(finding.seen, format!("eth1: io_uring zero-copy receive: {said}"));
+        assert_eq!((finding.severity, finding.cure[0].as_str()), (Severity::Info, cure));
+    }
+    let unknown = with(None);
+    let seen = "eth1: io_uring zero-copy receive: not answered";
+    assert_eq!(one(&unknown, "TCPX-411").seen, seen);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use tcpx_diagnosis::Finding;
 use tcpx_doctor::{
-    DevmemAnswer, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics, examine,
+    DevmemAnswer, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics, ZeroCopyAnswer,
+    examine,
 };
 
 use crate::fixture::host_tree::{HostTree, PLUGIN, refused};
@@ -54,6 +55,8 @@ impl DerefMut for Machine {
 pub(crate) struct KernelAnswers {
     pub(crate) receive: DevmemAnswer,
     pub(crate) transmit: DevmemAnswer,
+    /// `None`: the question cannot be asked.
+    pub(crate) zero_copy: Option<ZeroCopyAnswer>,
     pub(crate) rings: Option<Rings>,
     pub(crate) flow_steering: Option<bool>,
     pub(crate) locked_memory: Option<u64>,
@@ -69,6 +72,7 @@ impl KernelAnswers {
         Self {
             receive: DevmemAnswer::Supported,
             transmit: DevmemAnswer::Supported,
+            zero_copy: Some(ZeroCopyAnswer::Supported),
             rings: Some(Rings {
                 header_split: HeaderSplit::On,
                 header_split_threshold_bytes: Some(0),
@@ -91,6 +95,11 @@ impl Kernel for KernelAnswers {
         } else {
             self.transmit.clone()
         })
+    }
+
+    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopyAnswer> {
+        assert_ne!(ifindex, 0);
+        self.zero_copy.ok_or_else(refused)
     }
 
     fn rings(&self, _nic: &str) -> io::Result<Rings> {
