@@ -43,7 +43,10 @@ fn install() {
 }
 
 fn note(info: &PanicHookInfo<'_>) {
-    let message = info.payload_as_str().unwrap_or("no message");
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let message = text.unwrap_or("no message");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let _ = PLACE.try_with(|kept| {
         if let Ok(mut kept) = kept.try_borrow_mut() {

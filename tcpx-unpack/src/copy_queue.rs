@@ -115,8 +115,11 @@ impl CopyQueue {
 
     fn finish(&mut self) -> bool {
         let before = self.finished;
-        while let Some(first) = self.under_way.pop_front_if(|first| first.pieces == 0) {
+        while let Some(first) = self.under_way.front()
+            && first.pieces == 0
+        {
             self.finished = first.ticket;
+            self.under_way.pop_front();
         }
         self.finished != before
     }

@@ -180,8 +180,8 @@ impl NotificationQueue {
         let is_empty = {
             let contents = &mut *self.contents();
             while notifications.len() - before < most
-                && let Some(Waiting { sender, name, bytes }) =
-                    contents.waiting.pop_front_if(|next| next.bytes.len() <= room)
+                && contents.waiting.front().is_some_and(|next| next.bytes.len() <= room)
+                && let Some(Waiting { sender, name, bytes }) = contents.waiting.pop_front()
             {
                 room -= bytes.len();
                 contents.count_taken(sender, note_cost(bytes.len()));

@@ -191,7 +191,8 @@ pub(super) fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 }
 
 fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_REASON_BYTES)]
+    let mut ends = (0..=text.len().min(MAX_REASON_BYTES)).rev();
+    &text[..ends.find(|&end| text.is_char_boundary(end)).unwrap_or(0)]
 }
 
 #[cfg(test)]

@@ -223,9 +223,11 @@ mod tests {
                     Step::TakeComm(comm) => {
                         let mut taken = table.take_comm(CommId(comm));
                         taken.sort_unstable();
-                        let gone = model.extract_if(.., |key, _| key.0 == comm);
+                        let goes = |key: &(u32, usize, u64)| key.0 == comm;
+                        let gone = model.iter().filter(|(key, _)| goes(key));
                         let mut gone: Vec<_> =
-                            gone.map(|(_, name)| MemoryHandle::for_tests(name)).collect();
+                            gone.map(|(_, name)| MemoryHandle::for_tests(*name)).collect();
+                        model.retain(|key, _| !goes(key));
                         gone.sort_unstable();
                         prop_assert_eq!(taken, gone);
                     }
@@ -233,10 +235,12 @@ mod tests {
                         let mut taken = Vec::new();
                         table.take_region(regions[region], |comm, handle| taken.push((comm.0, handle)));
                         taken.sort_unstable();
-                        let gone = model.extract_if(.., |key, _| key.1 == region);
+                        let goes = |key: &(u32, usize, u64)| key.1 == region;
+                        let gone = model.iter().filter(|(key, _)| goes(key));
                         let mut gone: Vec<_> = gone
-                            .map(|(key, name)| (key.0, MemoryHandle::for_tests(name)))
+                            .map(|(key, name)| (key.0, MemoryHandle::for_tests(*name)))
                             .collect();
+                        model.retain(|key, _| !goes(key));
                         gone.sort_unstable();
                         prop_assert_eq!(taken, gone);
                     }

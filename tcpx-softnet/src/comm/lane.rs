@@ -296,8 +296,8 @@ impl Lane {
     fn hear(&self, working: &mut Working) {
         let Working { lingering, in_place: Some(in_place), .. } = working else { return };
         in_place.hear(&self.socket);
-        while let Some(chunk) =
-            lingering.pop_front_if(|chunk| in_place.are_over(chunk.calls_to_end))
+        while lingering.front().is_some_and(|chunk| in_place.are_over(chunk.calls_to_end))
+            && let Some(chunk) = lingering.pop_front()
         {
             self.lingering.fetch_sub(1, Ordering::Relaxed);
             self.finish(chunk);

@@ -40,7 +40,8 @@ impl SendsUnderWay {
                 bytes += call.bytes;
             }
         }
-        while self.calls.pop_front_if(|call| call.is_over).is_some() {
+        while self.calls.front().is_some_and(|call| call.is_over) {
+            self.calls.pop_front();
             self.first += 1;
         }
         bytes

@@ -32,8 +32,13 @@ struct Comm {
 }
 
 fn new_comm() -> *mut Comm {
-    // SAFETY: every field is plain numbers and pointers, for which zero bytes are a value.
-    let mut comm = unsafe { Box::<Comm>::new_zeroed().assume_init() };
+    let mut comm = Box::<Comm>::new_uninit();
+    // SAFETY: the box is as large as what is written. Every field is plain numbers and pointers,
+    // for which zero bytes are a value.
+    let mut comm = unsafe {
+        comm.as_mut_ptr().write_bytes(0, 1);
+        comm.assume_init()
+    };
     let bounce = vec![0u8; BOUNCE_BYTES].leak();
     *comm.device.get_mut() = UnpackNetDeviceHandle {
         meta: comm.meta.get(),
