@@ -8,12 +8,14 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use tcpx_core::PluginChoice;
 
+use crate::commands::completions::{self, CompletionsArgs};
 use crate::commands::conformance::{self, ConformanceArgs};
 use crate::commands::connect::{self, ConnectArgs};
 use crate::commands::devices::{self, DevicesArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::environment::{self, EnvArgs};
 use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::manual::{self, ManualArgs};
 use crate::commands::transfer::{self, TransferArgs};
 use crate::failure::{Failure, error_line, usage_line};
 use crate::output::logging::{self, LogArgs};
@@ -46,6 +48,8 @@ enum Command {
     Env(EnvArgs),
     Explain(ExplainArgs),
     Devices(DevicesArgs),
+    Completions(CompletionsArgs),
+    Manual(ManualArgs),
     #[command(name = isolation::COMMAND, hide = true)]
     OpenPlugin(OpenPluginArgs),
 }
@@ -80,6 +84,8 @@ impl Command {
             Self::Env(args) => environment::run(args),
             Self::Explain(args) => explain::run(args),
             Self::Devices(args) => devices::run(args),
+            Self::Completions(args) => completions::run(args, shown()).map(success),
+            Self::Manual(args) => manual::run(args, shown()).map(success),
             Self::OpenPlugin(args) => isolation::run(args),
         }
     }
@@ -123,6 +129,23 @@ fn parse(words: impl Iterator<Item = OsString>) -> Result<CommandLine, clap::Err
         })
     });
     CommandLine::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// The whole command line but what is nobody's to type.
+fn shown() -> clap::Command {
+    let whole = CommandLine::command();
+    let commands: Vec<clap::Command> =
+        whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let arguments: Vec<clap::Arg> = whole.get_arguments().cloned().collect();
+    let about = |text: Option<&clap::builder::StyledStr>| text.cloned().unwrap_or_default();
+    clap::Command::new("tcpx")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(about(whole.get_about()))
+        .long_about(about(whole.get_long_about()))
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .args(arguments)
+        .subcommands(commands)
 }
 
 /// What was wrong with the command line, in one line.

@@ -6,8 +6,10 @@
 //! - `bundle`: all of it in a file, for whoever helps
 //! - `textfile`: the doctor's findings as metrics
 //! - `explain`: the diagnoses
+//! - `completions`, `manual`: what a shell and `man` know of this command
 
 mod bundle;
+pub(crate) mod completions;
 pub(crate) mod conformance;
 pub(crate) mod connect;
 pub(crate) mod devices;
@@ -15,5 +17,6 @@ pub(crate) mod doctor;
 pub(crate) mod environment;
 pub(crate) mod explain;
 mod machine;
+pub(crate) mod manual;
 mod textfile;
 pub(crate) mod transfer;

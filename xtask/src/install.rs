@@ -1,7 +1,10 @@
-//! Installation of the C library: what a program needs to find it with pkg-config or CMake.
+//! Installation of the C library, with what a program needs to find it with pkg-config or CMake, and
+//! packages: the backend for NIXL, and the command.
 
 mod archive;
 mod build;
+mod command;
+mod deb;
 mod error;
 mod file;
 mod glibc;
@@ -11,11 +14,13 @@ mod licenses;
 mod needed;
 mod nixl;
 mod package;
+mod program;
 mod shared;
 mod tool;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use command::CommandPackages;
 use error::InstallError;
 pub(crate) use glibc::Glibc;
 pub(crate) use library::Debug;

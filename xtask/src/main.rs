@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use install::{Debug, Glibc, Installation, LibraryFolder, NixlBackend};
+use install::{CommandPackages, Debug, Glibc, Installation, LibraryFolder, NixlBackend};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -52,14 +52,17 @@ enum Command {
     },
     /// Builds libplugin_TCPX.so, the backend for NIXL, with all of tcpx in it. Needs binutils, a
     /// C++ compiler and CMake, and no part of NIXL.
-    Nixl(Backend),
+    Nixl(Packed),
     /// Packs that backend into a wheel, nixl-tcpx, which puts it where NIXL looks. Needs Python
     /// besides.
-    Wheel(Backend),
+    Wheel(Packed),
+    /// Packs the command `tcpx` into a .deb and a .tar.gz, with manual pages, completions and
+    /// licences. Needs binutils, tar and gzip, and nothing of Debian.
+    Package(Packed),
 }
 
 #[derive(clap::Args)]
-struct Backend {
+struct Packed {
     /// The folder for it; of the plugin itself that for NIXL_PLUGIN_DIR.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
@@ -74,9 +77,16 @@ struct Backend {
     keep_debug: bool,
 }
 
-impl From<Backend> for NixlBackend {
-    fn from(asked: Backend) -> Self {
-        let Backend { out: folder, glibc, profile, keep_debug } = asked;
+impl From<Packed> for NixlBackend {
+    fn from(asked: Packed) -> Self {
+        let Packed { out: folder, glibc, profile, keep_debug } = asked;
+        Self { folder, profile, debug: debug(keep_debug), glibc }
+    }
+}
+
+impl From<Packed> for CommandPackages {
+    fn from(asked: Packed) -> Self {
+        let Packed { out: folder, glibc, profile, keep_debug } = asked;
         Self { folder, profile, debug: debug(keep_debug), glibc }
     }
 }
@@ -102,6 +112,7 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
         }
         Command::Nixl(backend) => NixlBackend::from(backend).build(root())?,
         Command::Wheel(backend) => NixlBackend::from(backend).pack(root())?,
+        Command::Package(packages) => CommandPackages::from(packages).pack(root())?,
     })
 }
 

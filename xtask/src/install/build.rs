@@ -35,7 +35,7 @@ pub(super) fn build(root: &Path, profile: &str) -> Result<Built, InstallError> {
 }
 
 /// The artifacts among cargo's messages, which are one JSON object a line.
-fn artifacts(messages: &str) -> Vec<Value> {
+pub(super) fn artifacts(messages: &str) -> Vec<Value> {
     let objects = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     objects.filter(|message| message["reason"] == "compiler-artifact").collect()
 }
@@ -46,7 +46,7 @@ fn archive(artifact: &Value) -> Option<PathBuf> {
 }
 
 /// Of a package from a registry, whose id ends with `#name@version`.
-fn package(artifact: &Value) -> Option<(String, PathBuf)> {
+pub(super) fn package(artifact: &Value) -> Option<(String, PathBuf)> {
     let (_, name) = artifact["package_id"].as_str()?.rsplit_once('#')?;
     let (name, version) = name.split_once('@')?;
     let folder = Path::new(artifact["manifest_path"].as_str()?).parent()?;

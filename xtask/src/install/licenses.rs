@@ -10,18 +10,30 @@ use super::{build, file, tool};
 
 const RUST_NOTICES: &str = "COPYRIGHT-library.html";
 
-/// Writes them to `to`, which holds nothing else. `packages` says where cargo keeps each package.
+/// Writes those of the C library to `to`, which holds nothing else. `packages` says where cargo
+/// keeps each package.
 pub(super) fn lay_down(
     root: &Path,
     packages: &BTreeMap<String, PathBuf>,
     to: &Path,
 ) -> Result<(), InstallError> {
+    lay_down_of(root, "tcpx-capi", "libtcpx_p2p", packages, to)
+}
+
+/// Writes those of what the crate `of` makes, which is called `name`.
+pub(super) fn lay_down_of(
+    root: &Path,
+    of: &str,
+    name: &str,
+    packages: &BTreeMap<String, PathBuf>,
+    to: &Path,
+) -> Result<(), InstallError> {
     file::make_fresh_folder(to)?;
     file::copy(&root.join("LICENSE"), &to.join("LICENSE"))?;
-    let mut list = "What is in libtcpx_p2p besides tcpx itself, and its licences.\n\n".to_owned();
+    let mut list = format!("What is in {name} besides tcpx's own code, and its licences.\n\n");
     list += &rust(root, to)?;
     let mut tree = build::cargo(root);
-    tree.args(["tree", "--package", "tcpx-capi", "--edges", "normal,no-proc-macro"]);
+    tree.args(["tree", "--package", of, "--edges", "normal,no-proc-macro"]);
     let tree = tool::run(tree.args(["--prefix", "none", "--format", "{p}|{l}"]))?;
     for (package, license) in linked(&tree) {
         // What has no folder is a crate of this workspace: `deny.toml` lets no other come from

@@ -1,0 +1,92 @@
+//! The command as packages: a .deb, and a .tar.gz for any other system.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::InstallError;
+use super::glibc::Glibc;
+use super::library::{Debug, VERSION};
+use super::program::{self, PROGRAM};
+use super::shared::Linker;
+use super::{deb, file, licenses, needed, tool};
+
+const GLIBC: &str = "program that names a version of glibc";
+/// Below `usr`, where each shell looks for what it completes.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/tcpx"),
+    ("zsh", "share/zsh/vendor-completions/_tcpx"),
+    ("fish", "share/fish/vendor_completions.d/tcpx.fish"),
+];
+
+/// What to pack, and where to.
+pub(crate) struct CommandPackages {
+    pub(crate) folder: PathBuf,
+    pub(crate) profile: String,
+    pub(crate) debug: Debug,
+    /// The oldest glibc with which the command is to work; without, that of this machine.
+    pub(crate) glibc: Option<Glibc>,
+}
+
+impl CommandPackages {
+    /// Builds the command, lays it out as it is installed, and packs that. What can go wrong for
+    /// want of a tool does so before anything is built.
+    pub(crate) fn pack(&self, root: &Path) -> Result<String, InstallError> {
+        tool::require_binutils()?;
+        for name in ["tar", "gzip"] {
+            tool::run(Command::new(name).arg("--version"))?;
+        }
+        let linker = Linker::find(self.glibc)?;
+        let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
+        let tree = work.path().join("tree");
+        let usr = tree.join("usr");
+
+        let built = program::build(root, &self.profile, &linker)?;
+        let program = usr.join("bin").join(PROGRAM);
+        file::make_folder(&usr.join("bin"))?;
+        file::copy(&built.program, &program)?;
+        if self.debug == Debug::Strip {
+            tool::run(Command::new("strip").arg("--strip-debug").arg(&program))?;
+        }
+        let needed = needed::check(&program, self.glibc)?.ok_or(InstallError::Missing(GLIBC))?;
+        let depends = deb::depends(&needed.to_string(), &program::libraries(&program)?);
+
+        lay_down_manual(&program, &usr)?;
+        lay_down_completions(&program, &usr)?;
+        let about = usr.join("share/doc/tcpx");
+        licenses::lay_down_of(root, "tcpx-cli", PROGRAM, &built.packages, &about)?;
+        // Where Debian looks for it.
+        file::copy(&root.join("LICENSE"), &about.join("copyright"))?;
+
+        let deb = self.folder.join(format!("tcpx_{VERSION}_{}.deb", deb::ARCHITECTURE));
+        let name = format!("tcpx-{VERSION}");
+        let arch = std::env::consts::ARCH;
+        let archive = self.folder.join(format!("{name}-linux-{arch}.tar.gz"));
+        file::make_folder(&self.folder)?;
+        deb::pack(&tree, &depends, &deb, work.path())?;
+        file::clear(&archive)?;
+        deb::archive(&usr, &name, &archive)?;
+        Ok(format!("{}\n{}\nneeds {depends}", deb.display(), archive.display()))
+    }
+}
+
+fn lay_down_manual(program: &Path, usr: &Path) -> Result<(), InstallError> {
+    let pages = usr.join("share/man/man1");
+    tool::run(Command::new(program).arg("manual").arg(&pages))?;
+    for page in pages.read_dir().map_err(file::at(&pages))? {
+        let page = page.map_err(file::at(&pages))?.path();
+        tool::run(Command::new("gzip").args(["-9", "--no-name"]).arg(page))?;
+    }
+    Ok(())
+}
+
+fn lay_down_completions(program: &Path, usr: &Path) -> Result<(), InstallError> {
+    for (shell, place) in COMPLETIONS {
+        let path = usr.join(place);
+        if let Some(folder) = path.parent() {
+            file::make_folder(folder)?;
+        }
+        let script = tool::run(Command::new(program).args(["completions", shell]))?;
+        file::write(&path, &script)?;
+    }
+    Ok(())
+}
