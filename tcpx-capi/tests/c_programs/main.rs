@@ -8,5 +8,6 @@ mod header;
 mod misuse;
 mod plugin_api;
 mod programs;
+mod readme;
 mod symbols;
 mod toolchain;
