@@ -41,6 +41,10 @@ fn garbage_on_the_bootstrap_port_ends_nothing() {
     for (bytes, words) in [
         (&b"GET / HTTP/1.1\r\nHost: tcpx\r\n\r\n"[..], "does not speak this protocol"),
         (&[1, 0, 0, 0, 0, 0, 0, 0, 99], "version 99"),
+        // Another release, which is said with ours; and one that wants to write into a terminal.
+        (b"\x07\0\0\0\0\0\0\0\x63\x050.9.0", "runs tcpx 0.9.0 and this end"),
+        (b"\x07\0\0\0\0\0\0\0\x63\x050.9.0", concat!("this end tcpx ", env!("CARGO_PKG_VERSION"))),
+        (b"\x07\0\0\0\0\0\0\0\x63\x050\x1b[2J", "runs tcpx"),
         (&huge, "4294967295 bytes"),
         (&nonsense, "cannot be read"),
         (&out_of_turn, "sent its go where its request was due"),
@@ -56,7 +60,7 @@ fn garbage_on_the_bootstrap_port_ends_nothing() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
         let line = server.wait_for_line("turned away: ");
-        assert!(line.contains(words), "{words}: {line}");
+        assert!(line.contains(words) && !line.contains('\u{1b}'), "{words}: {line:?}");
     }
     let client = client(&server, &[]);
     assert_eq!(client.status, Some(0), "{client}");

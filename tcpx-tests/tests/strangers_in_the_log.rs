@@ -1,0 +1,78 @@
+//! A flood of strangers at the control port is a few lines of the log, which say where they come
+//! from and carry nothing of theirs to the terminal.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tcpx_core::{PluginChoice, Session, SessionOptions};
+use tcpx_tests::control_addresses;
+use tracing_subscriber::util::SubscriberInitExt;
+
+const STRANGERS: usize = 200;
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What a session writes in each minute.
+const LINES_A_MINUTE: usize = 8;
+
+/// The log's text.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("nobody panics with it").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Says nonsense to a session until it hangs up.
+fn turned_away(session: &Session, address: SocketAddr) -> SocketAddr {
+    let mut stranger = TcpStream::connect(address).expect("the system takes it in");
+    stranger.write_all(b"\x1b[2Jall is well\n[ERROR] \x07").expect("nobody has hung up yet");
+    stranger.set_nonblocking(true).expect("a socket");
+    let begin = Instant::now();
+    loop {
+        assert!(begin.elapsed() < PATIENCE, "nobody hangs up");
+        session.progress();
+        match stranger.read(&mut [0; 256]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Ok(1..) => {}
+            Ok(0) | Err(_) => return stranger.local_addr().expect("a socket"),
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_strangers_is_a_few_lines_with_their_addresses() {
+    let log = Log::default();
+    let writer = log.clone();
+    let _logging = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .set_default();
+    let options = SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .listen("127.0.0.1:0".parse().expect("an address"));
+    let session = Session::new(options).expect("the software plugin is always there");
+    let address = control_addresses(&session.listen().expect("listen"))[0];
+
+    let begin = Instant::now();
+    let strangers: Vec<SocketAddr> =
+        (0..STRANGERS).map(|_| turned_away(&session, address)).collect();
+    let windows = begin.elapsed().as_secs() / 60 + 1;
+
+    let bytes = log.0.lock().expect("nobody panics with it").clone();
+    let text = String::from_utf8(bytes).expect("text");
+    let lines: Vec<&str> =
+        text.lines().filter(|line| line.contains("control connection refused")).collect();
+    let most = LINES_A_MINUTE * usize::try_from(windows).expect("a few");
+    assert!((LINES_A_MINUTE..=most).contains(&lines.len()), "{} lines\n{text}", lines.len());
+    for (line, stranger) in lines.iter().zip(&strangers).take(LINES_A_MINUTE) {
+        assert!(line.contains(&stranger.to_string()), "{stranger}: {line}");
+    }
+    assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
+}
