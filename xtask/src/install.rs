@@ -1,5 +1,5 @@
-//! Installation of the C library, with what a program needs to find it with pkg-config or CMake, and
-//! packages: the backend for NIXL, and the command.
+//! Installation of the C library, with what a program needs to find it with pkg-config or CMake.
+//! Packages besides: the backend for NIXL, and the command.
 
 mod archive;
 mod build;
