@@ -23,7 +23,11 @@ setup=$(grep -o '`[^`]*`' <<<"$named" | tr -d '`')
 commands=$(sed -n '/^## Try it/,/^## Install it/p' "$root/README.md" | sed -n 's/^    \(cargo .*\)/\1/p')
 [[ -n $setup && -n $commands ]] || { echo "error: the README names no commands" >&2; exit 1; }
 
-[[ -e $folder/root/etc/debian_version ]] || debootstrap --variant=minbase "$suite" "$folder/root"
+# A suite that is newer than this debootstrap is laid down as the newest that it knows.
+script=/usr/share/debootstrap/scripts/$suite
+[[ -e $script ]] || script=/usr/share/debootstrap/scripts/sid
+[[ -e $folder/root/etc/debian_version ]] ||
+    debootstrap --variant=minbase "$suite" "$folder/root" http://deb.debian.org/debian "$script"
 mkdir -p "$folder/root/tcpx"
 find "$folder/root/tcpx" -mindepth 1 -maxdepth 1 ! -name target -exec rm -rf {} +
 (cd "$root" && git ls-files -z --cached --others --exclude-standard | tar --null -T - -cf -) | tar -C "$folder/root/tcpx" -xf -
