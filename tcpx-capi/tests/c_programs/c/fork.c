@@ -124,6 +124,7 @@ static void call_everything(void) {
   REFUSED(tcpx_session_listen(pair.left, text, sizeof text, &size));
   REFUSED(tcpx_session_accept(pair.left, "x"));
   REFUSED(tcpx_session_load_remote_conn_info(pair.left, "x", "x", 1));
+  REFUSED(tcpx_session_forget_remote_conn_info(pair.left, "right"));
   REFUSED(tcpx_session_accept_any(pair.left, name, sizeof name));
   REFUSED(tcpx_session_start_accept(pair.left, "x"));
   REFUSED(tcpx_session_start_accept_any(pair.left));
@@ -170,6 +171,7 @@ static void call_everything(void) {
   REFUSED(tcpx_unexport(pair.left, text, sizeof text));
   REFUSED(tcpx_remote_key_info(text, sizeof text, &remote));
   REFUSED(tcpx_operation_prepare(pair.left, "right", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
+  REFUSED(tcpx_operation_prepare_notification(pair.left, "right", &operation));
   REFUSED(tcpx_operation_post(operation, NULL, 0));
   REFUSED(tcpx_operation_post_with(operation, NULL));
   REFUSED(tcpx_operation_status(operation, &number, &error));
