@@ -361,10 +361,10 @@ pub(crate) mod tests {
     fn a_challenge_of_another_protocol_or_version_is_refused() {
         let mut challenge = Challenge::new([1; 32]);
         assert_eq!(challenge.check(), Ok([1; 32]));
-        challenge.protocol = 9;
+        challenge.protocol = 99;
         assert_eq!(
             challenge.check(),
-            Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: 9 })
+            Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: 99 })
         );
         challenge.magic = *b"TCPXLUNK";
         assert_eq!(challenge.check(), Err(HandshakeError::NotTcpx));

@@ -27,7 +27,7 @@ const INCOMPATIBILITIES: [Incompatibility; 6] = [
     (|hello| hello.channels = 0, &["0 channels there, 1 to"]),
     (|hello| hello.channels = 9_999, &["9999 channels there, 1 to"]),
     (|hello| hello.chunk_bytes = 1, &["chunk of 1 bytes there, at least"]),
-    (|hello| hello.protocol = 9, &["9 there"]),
+    (|hello| hello.protocol = 99, &["99 there"]),
 ];
 
 fn identity() -> Identity {

@@ -132,9 +132,9 @@ impl LinkSocket {
         acknowledgement::overdue(&self.stream)
     }
 
-    /// Sends a frame, and the bytes of a message and a note behind it, with all that is queued. What
-    /// the kernel does not take at once is copied to the queue. [`flush`](Self::flush) tells of an
-    /// error.
+    /// Sends a frame, and the bytes of a message and a note behind it, with all that is queued.
+    /// What the kernel does not take at once is copied to the queue. [`flush`](Self::flush) tells
+    /// of an error.
     pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: [&[u8]; 2]) {
         self.queue(frame);
         let mut sent = 0;
