@@ -201,7 +201,8 @@ mod tests {
             (&["tcpx", "perf", "--plugin", ""], "auto, soft or the path"),
             (&["tcpx", "bogus"], "perf, transfer, connect, conformance, doctor"),
             (&["tcpx", "perf", "--sise", "1"], "--size"),
-            (&["tcpx", "perf", "--sweep", "--latency"], "cannot be used with"),
+            (&["tcpx", "perf", "--sweep", "--size", "4"], "cannot be used with"),
+            (&["tcpx", "perf", "--sweep", "client"], "FROM..TO"),
             (&["tcpx", "pref"], "perf"),
         ] {
             let words = words.iter().map(OsString::from);

@@ -10,6 +10,7 @@
 //! - `input`: numbers and variables as the user gives them
 //! - `failure`: why a command failed, as the one line that the user reads
 //! - `backstop`: what ends a command that does not end by itself
+//! - `interrupt`: Ctrl-C while something is measured
 //! - `budget`: the time that a command has
 //! - `deadline`: a point in time by which something must have happened
 //!
@@ -23,6 +24,7 @@ mod commands;
 mod deadline;
 mod failure;
 mod input;
+mod interrupt;
 mod output;
 mod perf;
 mod process;

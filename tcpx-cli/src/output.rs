@@ -12,4 +12,4 @@ mod progress;
 mod stdout;
 
 pub(crate) use progress::Progress;
-pub(crate) use stdout::{json, print, print_json};
+pub(crate) use stdout::{host, json, print, print_json};

@@ -49,7 +49,7 @@ pub(crate) use args::EndsArgs;
 pub(crate) use door::Door;
 pub(crate) use link::Link;
 pub(crate) use message::{Message, RESULT_LIMIT};
-pub(crate) use program::Program;
+pub(crate) use program::{Program, Several};
 pub(crate) use role::Role;
 pub(crate) use socket::bind;
 pub(crate) use watch::LinkWatch;

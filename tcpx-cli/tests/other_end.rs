@@ -62,12 +62,8 @@ fn a_started_end_that_freezes_is_killed() {
 
 #[test]
 #[serial]
-fn neither_interrupt_nor_kill_leaves_a_process_behind() {
-    for name in ["-INT", "-TERM", "-9"] {
-        // A shell's background job ignores interrupts, and so does everything that it starts.
-        if name == "-INT" && ignores_interrupts() {
-            continue;
-        }
+fn neither_end_nor_kill_leaves_a_process_behind() {
+    for name in ["-TERM", "-9"] {
         let running = start_long("600");
         signal(name, running.process.id());
         assert_eq!(running.finish().status, None, "ended by the signal");
@@ -92,14 +88,4 @@ fn the_peer_on_another_host_is_told() {
     let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
     assert_eq!(errors, 1, "{finished}");
     assert_nothing_is_left();
-}
-
-/// Whether SIGINT, number 2, is ignored in this process.
-fn ignores_interrupts() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").expect("status of this process");
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .expect("a mask of ignored signals");
-    u64::from_str_radix(mask.trim(), 16).expect("hexadecimal digits") & 0b10 != 0
 }

@@ -31,7 +31,7 @@ fn expect(finished: &Finished, words: &[&str]) {
 #[serial]
 fn garbage_on_the_bootstrap_port_ends_nothing() {
     // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
-    let greeting = [&[24, 0, 0, 0, 0, 0, 0, 0, 8, 5][..], b"0.1.0", &[7; 16], &[0]].concat();
+    let greeting = [&[24, 0, 0, 0, 0, 0, 0, 0, 9, 5][..], b"0.1.0", &[7; 16], &[0]].concat();
     let after_greeting = |bytes: &[u8]| [&greeting, bytes].concat();
     let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
     let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);
@@ -157,7 +157,7 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
     // Whoever starts this in the background may have told it to ignore an interrupt.
     signal("-TERM", server.running().process.id());
     let finished = server.finish();
-    assert_eq!(finished.stdout.matches("receiver GB/s").count(), 2, "{finished}");
+    assert_eq!(finished.stdout.matches("recv GB/s").count(), 2, "{finished}");
     assert!(finished.stderr.contains("error: client 127.0.0.1:"), "{finished}");
     assert_nothing_is_left();
 }

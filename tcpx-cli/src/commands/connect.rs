@@ -24,6 +24,7 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
         make_plan: &|| Ok(()),
         check_plan: &|()| Ok(()),
         body: &|agreed, ()| Ok(describe(agreed)),
+        several: None,
     };
     program.run(|text| print(&text))
 }

@@ -50,6 +50,7 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
         make_plan: &|| Ok(()),
         check_plan: &|()| Ok(()),
         body: &|agreed, ()| transfer(agreed),
+        several: None,
     };
     program.run(tell)
 }

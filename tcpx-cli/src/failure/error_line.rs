@@ -54,6 +54,8 @@ fn code_of(failure: &Failure) -> Option<Code> {
         | Failure::Refused(_)
         | Failure::Refusing(_)
         | Failure::Unknown(_)
+        | Failure::Others(_)
+        | Failure::Interrupted
         | Failure::OutOfTime { .. }
         | Failure::Io { .. } => return None,
     };

@@ -50,6 +50,12 @@ pub(crate) enum Failure {
     /// What was asked about is not known.
     #[error("{0}")]
     Unknown(String),
+    /// What is measured together with this has come to an end.
+    #[error("{0}")]
+    Others(String),
+    /// The user wanted an end.
+    #[error("interrupted; what was measured until then was shown")]
+    Interrupted,
     /// Bytes did not arrive as they were sent.
     #[error("NOT VERIFIED: {0}")]
     NotVerified(String),
@@ -81,12 +87,14 @@ impl Failure {
         }
     }
 
-    /// 2 for what the user asked for, 1 for what went wrong.
+    /// 2 for what the user asked for, 1 for what went wrong, 130 after an interrupt.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_)
             | Self::Library(Error::Setting { .. })
             | Self::Connection(ConnectionError::BadAddress { .. }) => 2,
+            // As shells say of a command that an interrupt ended.
+            Self::Interrupted => 130,
             _ => 1,
         }
     }

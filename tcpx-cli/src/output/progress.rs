@@ -11,6 +11,11 @@ use super::logging;
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
+    /// Nothing at all.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
     /// A bar over so many steps.
     pub(crate) fn bar(steps: u64) -> Self {
         Self::show(|| ProgressBar::new(steps), "{bar:40} {pos}/{len} iterations, {eta} left")

@@ -48,12 +48,17 @@ struct Stamp {
 
 impl<'a, T> Stamped<'a, T> {
     fn new(value: &'a T) -> Self {
+        let host = host();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // A system that does not say its name has none.
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let (version, host) = (env!("CARGO_PKG_VERSION"), host.trim().to_owned());
+        let version = env!("CARGO_PKG_VERSION");
         Self { tcpx: Stamp { version, unix_time: since.as_secs(), host }, value }
     }
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> String {
+    // A system that does not say its name has none.
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 fn unwritable(error: serde_json::Error) -> Failure {

@@ -1,14 +1,18 @@
 //! Flags of `tcpx perf`, and the plan they make.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
+use super::output::{Format, Output};
 use super::plan::{
     Batch, Direction, MAX_DEPTH, MAX_ITERATIONS, MAX_MESSAGES, Mode, OneSided, Plan, Receives,
 };
+use super::sweep::Sweep;
 use crate::failure::Failure;
-use crate::input::{ByteSize, variables};
-use crate::rendezvous::EndsArgs;
+use crate::input::{ByteSize, Seconds, variables};
+use crate::rendezvous::{EndsArgs, Role};
 use crate::session::insist;
 
 const SIZE: ByteSize = ByteSize(64 << 20);
@@ -22,8 +26,6 @@ const LATENCY_WARMUP: u32 = 50;
 const MESSAGES_WARMUP: u32 = 1;
 const STREAM_WARMUP: u32 = 1;
 const DEPTH: u32 = 8;
-const SWEEP_FROM: u64 = 4 << 10;
-const SWEEP_TO: u64 = 64 << 20;
 
 /// What moves the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -41,8 +43,11 @@ enum Op {
 ///
 /// Alone it runs both ends here, as two processes over loopback. For two hosts start `tcpx perf
 /// server` on one and `tcpx perf client ADDR` with the flags of the measurement on the other. Exit
-/// status: 0 when everything was verified, 2 when flags or variables are wrong, else 1. GB is 10^9
-/// bytes.
+/// status: 0 when everything was verified, 2 when flags or variables are wrong, 130 after an
+/// interrupt, else 1. GB is 10^9 bytes.
+///
+/// A size is shown as soon as it is measured. Ctrl-C ends the measurement at both ends, and shows
+/// what there is by then; a second one ends the command at once.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct PerfArgs {
     /// Bytes of one message, for example 67108864, 64M or 64MiB, up to 16GiB, or several sizes, one
@@ -67,11 +72,23 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Measure sizes from 4 KiB to 64 MiB, each 4 (or 2) times the one before
-    #[arg(long, value_name = "FACTOR", value_parser = ["2", "4"])]
-    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "4")]
-    #[arg(conflicts_with_all = ["size", "latency"])]
-    sweep: Option<String>,
+    /// Measure sizes from one to another, each FACTOR times the one before [default: 4K..64M, with
+    /// --latency 64..4M, and a factor of 4]
+    #[arg(long, value_name = "FROM..TO[:FACTOR]", num_args = 0..=1, default_missing_value = "4")]
+    #[arg(conflicts_with = "size")]
+    sweep: Option<Sweep>,
+
+    /// Measure each size for so long, however many iterations that are
+    #[arg(long, value_name = "SECONDS", conflicts_with = "iters")]
+    duration: Option<Seconds>,
+
+    /// Send one message each way at once
+    #[arg(long, conflicts_with_all = ["latency", "messages", "op", "receives"])]
+    bidir: bool,
+
+    /// Wait for so many clients with the same flags, and let all of them send at once [server only]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    clients: Option<u16>,
 
     /// Measure round trips of --size bytes instead: half of each, in microseconds
     #[arg(long)]
@@ -133,7 +150,15 @@ pub(crate) struct PerfArgs {
     /// Print one JSON object instead of a table; of several sizes its figures are those of the
     /// largest, and the list "sweep" has every size
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
+
+    /// Print a line of comma-separated values for each size instead of a table
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+
+    /// Write a page with plots of it, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 
     // The last, because what follows would be listed below its heading.
     #[command(flatten)]
@@ -150,11 +175,12 @@ impl PerfArgs {
         let plan = Plan {
             mode,
             sizes: match &self.sweep {
-                Some(factor) => sweep(if factor == "2" { 2 } else { 4 }),
+                Some(sweep) => sweep.sizes(self.latency),
                 None if self.size.is_empty() => vec![size_from_env.unwrap_or(size).0],
                 None => self.size.iter().map(|size| size.0).collect(),
             },
             iterations: self.iters.or(iters_from_env).unwrap_or(iterations),
+            duration_ms: self.duration.map(milliseconds),
             warmup: self.warmup.unwrap_or(warmup),
             seed: self.seed.map_or_else(random_seed, Ok)?,
             baseline: self.baseline,
@@ -204,10 +230,35 @@ impl PerfArgs {
         }
         Ok(match self.messages {
             Some(messages) => Mode::Messages(Batch { messages, is_scattered: self.scattered }),
+            None if self.bidir => Mode::Bidirectional,
             None if self.notify => Mode::Notifications,
             None if self.latency => Mode::Latency,
             None => Mode::Throughput,
         })
+    }
+
+    /// How many clients this end serves at once.
+    pub(super) fn clients(&self) -> Result<usize, Failure> {
+        let clients = self.clients.unwrap_or(1);
+        if self.clients.is_some() && (self.ends.role() != Role::Server || self.ends.forever) {
+            return Err(Failure::Usage(
+                "--clients is for a server that is not there for ever: start `tcpx perf server \
+                 --clients N`, and N times `tcpx perf client ADDR`"
+                    .into(),
+            ));
+        }
+        Ok(clients.into())
+    }
+
+    /// Where the report goes.
+    pub(super) fn output(&self) -> Output {
+        let format = match (self.json, self.csv) {
+            _ if self.ends.is_started_end() => Format::Nothing,
+            (true, _) => Format::Json,
+            (_, true) => Format::Csv,
+            _ => Format::Table,
+        };
+        Output { format, page: self.html.clone() }
     }
 
     /// As the server: whether the client's plan is what this end was told to expect.
@@ -217,6 +268,8 @@ impl PerfArgs {
         let own = (!self.size.is_empty()).then(|| Sizes(self.size.clone()));
         insist("--size", own, Sizes(plan.sizes.iter().copied().map(ByteSize).collect()))?;
         insist("--iters", self.iters, plan.iterations)?;
+        let duration = self.duration.map(milliseconds);
+        insist("--duration (ms)", duration, plan.duration_ms.unwrap_or(0))?;
         insist("--warmup", self.warmup, plan.warmup)?;
         insist("--seed", self.seed, plan.seed)?;
         self.insist_on_mode(plan.mode)?;
@@ -231,7 +284,7 @@ impl PerfArgs {
 /// Size, iterations, and uncounted iterations before them.
 fn defaults(mode: Mode) -> (ByteSize, u32, u32) {
     match mode {
-        Mode::Throughput => (SIZE, ITERATIONS, WARMUP),
+        Mode::Throughput | Mode::Bidirectional => (SIZE, ITERATIONS, WARMUP),
         Mode::Latency | Mode::Notifications | Mode::OneSided(OneSided { is_latency: true, .. }) => {
             (SMALL_SIZE, LATENCY_ITERATIONS, LATENCY_WARMUP)
         }
@@ -251,11 +304,14 @@ impl PerfArgs {
             Mode::OneSided(one_sided) => {
                 (NONE, one_sided.is_scattered, one_sided.depth, one_sided.descriptors)
             }
-            Mode::Throughput | Mode::Latency | Mode::Notifications => (NONE, false, NONE, NONE),
+            Mode::Throughput | Mode::Bidirectional | Mode::Latency | Mode::Notifications => {
+                (NONE, false, NONE, NONE)
+            }
         };
         let op = self.op.and_then(|op| op.to_possible_value());
         insist("--op", op.as_ref().map(PossibleValue::get_name), mode.op())?;
         insist("--latency", self.latency.then_some(true), mode.is_latency())?;
+        insist("--bidir", self.bidir.then_some(true), mode == Mode::Bidirectional)?;
         insist("--notify", self.notify.then_some(true), mode == Mode::Notifications)?;
         insist("--messages", self.messages, messages)?;
         insist("--depth", self.depth, depth)?;
@@ -275,26 +331,10 @@ impl std::fmt::Display for Sizes {
     }
 }
 
-fn sweep(factor: u64) -> Vec<u64> {
-    std::iter::successors(Some(SWEEP_FROM), |size| size.checked_mul(factor))
-        .take_while(|size| *size <= SWEEP_TO)
-        .collect()
+fn milliseconds(Seconds(time): Seconds) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 fn random_seed() -> Result<u64, Failure> {
     getrandom::u64().map_err(|error| Failure::io("choosing a seed")(error.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sweep_goes_from_4_kib_to_64_mib() {
-        for (factor, sizes) in [(2, 15), (4, 8)] {
-            let sweep = sweep(factor);
-            assert_eq!(sweep.len(), sizes);
-            assert_eq!((sweep[0], sweep[sizes - 1]), (4 << 10, 64 << 20));
-        }
-    }
 }

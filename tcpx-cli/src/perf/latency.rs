@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 use tcpx_core::{MemoryId, Post, Session, Transfer};
 
 use super::baseline::PlainSocket;
+use super::case::PlannedCase;
 use super::pattern::{Content, Pattern};
-use super::plan::{Go, PlannedCase, Receives};
+use super::plan::{Go, Receives};
 use super::samples::nanos;
 use super::times::CaseTimes;
 use crate::failure::Failure;

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use tcpx_core::{MemoryId, Notification, Post, Session};
 
+use super::case::PlannedCase;
 use super::pattern::{Content, Pattern};
-use super::plan::{Go, PlannedCase};
+use super::plan::Go;
 use super::samples::nanos;
 use super::times::CaseTimes;
 use crate::failure::Failure;

@@ -24,7 +24,8 @@ mod turns;
 use end::End;
 pub(super) use turns::Turns;
 
-use super::plan::{OneSided, PlannedCase};
+use super::case::PlannedCase;
+use super::plan::OneSided;
 use super::times::CaseTimes;
 use crate::failure::Failure;
 use crate::output::Progress;

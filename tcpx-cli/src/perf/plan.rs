@@ -17,6 +17,8 @@ pub(super) const MAX_DEPTH: u32 = 4096;
 const MAX_NOTIFICATION_BYTES: u64 = 64 << 10;
 /// Most sizes in one run.
 const MAX_SIZES: usize = 64;
+/// Longest time of one case: a day.
+const MAX_DURATION_MS: u32 = 86_400_000;
 /// Longest idleness before a message, and most threads of other work.
 const MAX_IDLE_MS: u32 = 10_000;
 const MAX_BUSY: u32 = 1024;
@@ -32,8 +34,10 @@ pub(super) struct Plan {
     pub(super) mode: Mode,
     /// Message sizes in bytes, one case each.
     pub(super) sizes: Vec<u64>,
-    /// Counted iterations of each case.
+    /// Counted iterations of each case; without a duration.
     pub(super) iterations: u32,
+    /// How long each case is measured, if that says how many.
+    pub(super) duration_ms: Option<u32>,
     /// Uncounted iterations before them.
     pub(super) warmup: u32,
     /// Of the payload.
@@ -74,6 +78,8 @@ impl std::fmt::Display for Receives {
 pub(super) enum Mode {
     /// One message from client to server in each iteration.
     Throughput,
+    /// One message each way at once, in each iteration.
+    Bidirectional,
     /// There and back.
     Latency,
     /// Many messages from client to server in each iteration, in turns with few large ones of the
@@ -121,7 +127,7 @@ impl Mode {
     /// What moves the bytes, as `--op` and the report call it.
     pub(super) fn op(self) -> &'static str {
         match self {
-            Self::Throughput | Self::Latency | Self::Messages(_) => "send",
+            Self::Throughput | Self::Bidirectional | Self::Latency | Self::Messages(_) => "send",
             Self::OneSided(OneSided { direction: Direction::Write, .. }) => "write",
             Self::OneSided(OneSided { direction: Direction::Read, .. }) => "read",
             Self::Notifications => "notify",
@@ -133,7 +139,7 @@ impl Mode {
         match self {
             Self::Latency | Self::Notifications => true,
             Self::OneSided(OneSided { is_latency, .. }) => is_latency,
-            Self::Throughput | Self::Messages(_) => false,
+            Self::Throughput | Self::Bidirectional | Self::Messages(_) => false,
         }
     }
 
@@ -144,9 +150,14 @@ impl Mode {
         }
     }
 
+    /// Whether several clients of a server may do it at once.
+    pub(super) fn can_be_incast(self) -> bool {
+        matches!(self, Self::Throughput | Self::Bidirectional)
+    }
+
     /// Whether what is sent is received, so that plain sockets can be measured beside it.
     fn is_two_sided(self) -> bool {
-        self.op() == "send"
+        self.op() == "send" && self != Self::Bidirectional
     }
 }
 
@@ -159,17 +170,6 @@ pub(super) struct Batch {
 }
 
 impl Plan {
-    /// What is measured, one size after the other.
-    pub(super) fn cases(&self) -> impl Iterator<Item = PlannedCase<'_>> {
-        let iterations = u64::from(self.warmup) + u64::from(self.iterations);
-        self.sizes.iter().zip(0..).map(move |(&bytes, index)| PlannedCase {
-            plan: self,
-            bytes,
-            iterations,
-            first_message: WAYS * iterations * index,
-        })
-    }
-
     /// Whether this end is willing to do it. Numbers from the other end are not trusted.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.sizes.is_empty() || self.sizes.len() > MAX_SIZES {
@@ -182,6 +182,9 @@ impl Plan {
         if !(1..=MAX_ITERATIONS).contains(&self.iterations) {
             return Err(format!("{} iterations: must be 1 to {MAX_ITERATIONS}", self.iterations));
         }
+        if self.duration_ms.is_some_and(|ms| !(1..=MAX_DURATION_MS).contains(&ms)) {
+            return Err(format!("--duration: at most {} s", MAX_DURATION_MS / 1000));
+        }
         if self.warmup > MAX_ITERATIONS {
             return Err(format!("{} warmup iterations: at most {MAX_ITERATIONS}", self.warmup));
         }
@@ -190,7 +193,7 @@ impl Plan {
 
     fn check_mode(&self) -> Result<(), String> {
         match self.mode {
-            Mode::Throughput | Mode::Latency => Ok(()),
+            Mode::Throughput | Mode::Bidirectional | Mode::Latency => Ok(()),
             Mode::Messages(Batch { messages, .. }) => {
                 check_count(messages, MAX_MESSAGES, "messages")?;
                 self.check_together(messages.into(), "messages")
@@ -242,7 +245,7 @@ impl Plan {
             return Err("--idle-ms: only with --latency of sends".into());
         }
         if self.baseline && !self.mode.is_two_sided() {
-            return Err("--baseline: only beside sends".into());
+            return Err("--baseline: only beside sends, one way at a time".into());
         }
         if self.idle_ms > MAX_IDLE_MS {
             return Err(format!("--idle-ms {}: at most {MAX_IDLE_MS}", self.idle_ms));
@@ -261,36 +264,16 @@ fn check_count(count: u32, most: u32, what: &str) -> Result<(), String> {
     }
 }
 
-/// One size of a plan.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlannedCase<'a> {
-    pub(super) plan: &'a Plan,
-    /// Of one message.
-    pub(super) bytes: u64,
-    /// Uncounted and counted ones.
-    pub(super) iterations: u64,
-    /// Number of the first message, which makes its payload.
-    pub(super) first_message: u64,
+/// Server: so many counted iterations come next; 0: this size is over.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Next {
+    pub(super) iterations: u32,
+    /// And everything else with it.
+    pub(super) is_end: bool,
 }
 
-impl PlannedCase<'_> {
-    /// Messages of one iteration, or descriptors of one operation.
-    pub(super) fn messages(&self) -> u64 {
-        match self.plan.mode {
-            Mode::Messages(Batch { messages, .. }) => messages.into(),
-            Mode::OneSided(OneSided { descriptors, .. }) => descriptors.into(),
-            Mode::Throughput | Mode::Latency | Mode::Notifications => 1,
-        }
-    }
-
-    /// Their bytes.
-    pub(super) fn total_bytes(&self) -> u64 {
-        self.bytes * self.messages()
-    }
-
-    pub(super) fn is_counted(&self, iteration: u64) -> bool {
-        iteration >= u64::from(self.plan.warmup)
-    }
+impl Message for Next {
+    const KIND: u16 = 11;
 }
 
 /// Server: go ahead. Either end of a round trip whose receives are posted late: a message comes.
@@ -322,6 +305,7 @@ mod tests {
             mode: Mode::Throughput,
             sizes: vec![1, MAX_SIZE_BYTES],
             iterations: 1,
+            duration_ms: None,
             warmup: 0,
             seed: 0,
             baseline: false,
@@ -337,6 +321,9 @@ mod tests {
             (Plan { sizes: vec![u64::MAX], ..plan.clone() }, "size 18446744073709551615"),
             (Plan { iterations: 0, ..plan.clone() }, "0 iterations"),
             (Plan { iterations: u32::MAX, ..plan.clone() }, "4294967295 iterations"),
+            (Plan { duration_ms: Some(0), ..plan.clone() }, "--duration"),
+            (Plan { duration_ms: Some(u32::MAX), ..plan.clone() }, "--duration"),
+            (Plan { mode: Mode::Bidirectional, baseline: true, ..plan.clone() }, "--baseline"),
             (Plan { receives: Receives::Late, ..plan.clone() }, "--receives late"),
             (Plan { idle_ms: 1, ..plan.clone() }, "only with --latency"),
             (Plan { mode: operations(0, 1), ..plan.clone() }, "0 operations"),

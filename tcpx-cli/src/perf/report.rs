@@ -1,19 +1,13 @@
-//! What was measured. As one JSON object it is printed as it is here: GB is 10^9 bytes, times are
-//! in the unit of their name.
+//! What was measured, of all sizes. As one JSON object it is printed as it is here.
 
 use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
-use super::one_sided::Turns;
-use super::plan::{LARGE_BYTES, Mode, Plan, PlannedCase, Receives};
-use super::samples::{Samples, gb_per_s};
-use super::stages::Shares;
-use super::times::CaseTimes;
-use crate::rendezvous::Agreed;
+use super::columns::Shape;
+use super::figures::CaseFigures;
+use super::plan::{Mode, Plan, Receives};
+use crate::rendezvous::{Agreed, Role};
 use crate::session::Memory;
-
-/// A send that ends with its bytes at the receiver takes at least this part of the receive's time.
-const AS_LONG: f64 = 0.9;
 
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
@@ -24,7 +18,7 @@ pub(super) struct Report {
     pub(super) op: &'static str,
     /// `software` or `hardware`.
     pub(super) transport: String,
-    plugin_name: String,
+    pub(super) plugin_name: String,
     pub(super) memory: Memory,
     /// The receiving end's implementation.
     pub(super) unpack: String,
@@ -38,130 +32,51 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) descriptors: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    scattered: Option<bool>,
-    pub(super) iterations: u32,
+    pub(super) scattered: Option<bool>,
+    /// Of each size, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) duration_s: Option<f64>,
     pub(super) receives: Receives,
     pub(super) idle_ms: u32,
     /// Threads of other work on each machine.
     pub(super) busy: u32,
     /// Text: a number of JSON is exact up to 2^53 only.
     #[serde(serialize_with = "as_text")]
-    seed: u64,
+    pub(super) seed: u64,
     /// Of several sizes, the largest one, verified if all were.
     #[serde(flatten)]
     case: CaseFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
     sweep: Option<Vec<CaseFigures>>,
+    #[serde(skip)]
+    cases: Vec<CaseFigures>,
+    /// What was asked for; each size says what it got.
+    #[serde(skip)]
+    pub(super) iterations: u32,
+    #[serde(skip)]
+    pub(super) has_baseline: bool,
+    /// The interrupt came to this process.
+    #[serde(skip)]
+    pub(super) was_interrupted_here: bool,
+    /// Somebody ended it before everything was measured.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) interrupted: bool,
+    /// Which end printed this.
+    #[serde(skip)]
+    pub(super) role: Role,
+    /// At the server of several: what each has measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) clients: Vec<Report>,
     /// What the NICs at this end counted meanwhile; `devmem_packets` is null where the driver does
     /// not count them.
     pub(super) nic_counters: Vec<NicGrowth>,
 }
 
-/// One size.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct CaseFigures {
-    /// Of one message.
-    pub(super) size_bytes: u64,
-    pub(super) verified: bool,
-    #[serde(skip)]
-    pub(super) mismatch: Option<String>,
-    #[serde(flatten)]
-    pub(super) batch: Option<BatchFigures>,
-    #[serde(flatten)]
-    pub(super) one_sided: Option<OneSidedFigures>,
-    /// The server's receives.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) receiver: Option<Throughput>,
-    /// The client's sends, where they end with the bytes at the server. Where buffers take the
-    /// bytes sooner, their time says nothing of the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) sender: Option<Throughput>,
-    /// Receives over plain sockets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) raw_socket: Option<Throughput>,
-    /// Throughput: session by plain sockets, as the receiver sees them. More is better.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ratio_to_raw: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) half_round_trip_us: Option<Percentiles>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) raw_half_round_trip_us: Option<Percentiles>,
-    /// Where the time went, as shares of 1, and what bounds the run; warmup included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stages: Option<Shares>,
-    /// Round trips: session by plain sockets. Less is better.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) latency_ratio_to_raw: Option<f64>,
-}
-
-/// Many messages, beside the same bytes in few.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct BatchFigures {
-    pub(super) messages: u64,
-    /// Time of the batch by their number, as the receiver sees it.
-    pub(super) us_per_message: f64,
-    large_message_bytes: u64,
-    pub(super) large_messages: Throughput,
-    /// Time of the batch by that of the large messages, as the receiver sees them. Less is better.
-    pub(super) time_ratio_to_large_messages: f64,
-}
-
-/// Operations on the server's memory, as the client sees them.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct OneSidedFigures {
-    /// Of one iteration.
-    operations: u64,
-    /// Of many under way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) initiator: Option<Throughput>,
-    /// From the post of one until it is done, one after the other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) operation_us: Option<Percentiles>,
-    /// Processor time of the posting thread for a post of what was posted before.
-    pub(super) repost_us: Option<Percentiles>,
-    /// Time by that of operations of the same bytes in one range. Less is better.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) time_ratio_to_one_range: Option<f64>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Throughput {
-    pub(super) gb_per_s_median: f64,
-    gb_per_s_min: f64,
-    gb_per_s_max: f64,
-    /// Reached by 99 of 100 iterations, if there were so many.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) gb_per_s_p99: Option<f64>,
-    pub(super) mean_ms: f64,
-    iteration_ms: Vec<f64>,
-}
-
-/// In microseconds. Those are left out for which there were too few times.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Percentiles {
-    pub(super) p50: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) p90: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) p99: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) p99_9: Option<f64>,
-    min: f64,
-    max: f64,
-}
-
 impl Report {
-    pub(super) fn new(
-        agreed: &Agreed<'_>,
-        plan: &Plan,
-        cases: Vec<CaseFigures>,
-        nic_counters: Vec<NicGrowth>,
-    ) -> Self {
+    /// Before anything is measured.
+    pub(super) fn new(agreed: &Agreed<'_>, plan: &Plan) -> Self {
         let stats = agreed.session.stats();
         let peer = stats.peers.iter().find(|peer| peer.name == agreed.peer());
-        let mut case = cases.iter().max_by_key(|case| case.size_bytes).cloned().unwrap_or_default();
-        case.mismatch = cases.iter().find_map(|case| case.mismatch.clone());
-        case.verified = case.mismatch.is_none();
         Self {
             mode: plan.mode,
             op: plan.mode.op(),
@@ -176,22 +91,75 @@ impl Report {
             scattered: match plan.mode {
                 Mode::Messages(batch) => Some(batch.is_scattered),
                 Mode::OneSided(one_sided) => Some(one_sided.is_scattered),
-                Mode::Throughput | Mode::Latency | Mode::Notifications => None,
+                Mode::Throughput | Mode::Bidirectional | Mode::Latency | Mode::Notifications => {
+                    None
+                }
             },
-            iterations: plan.iterations,
+            duration_s: plan.duration_ms.map(|ms| f64::from(ms) / 1e3),
             receives: plan.receives,
             idle_ms: plan.idle_ms,
             busy: plan.busy,
             seed: plan.seed,
-            case,
-            sweep: (plan.sizes.len() > 1).then_some(cases),
-            nic_counters,
+            case: CaseFigures::default(),
+            sweep: (plan.sizes.len() > 1).then(Vec::new),
+            cases: Vec::new(),
+            iterations: plan.iterations,
+            has_baseline: plan.baseline,
+            was_interrupted_here: false,
+            interrupted: false,
+            role: agreed.role,
+            clients: Vec::new(),
+            nic_counters: Vec::new(),
         }
+    }
+
+    /// The next size was measured.
+    pub(super) fn add(&mut self, case: CaseFigures) {
+        self.cases.push(case);
+    }
+
+    /// Nothing more comes.
+    pub(super) fn finish(&mut self, nic_counters: Vec<NicGrowth>) {
+        let largest = self.cases.iter().max_by_key(|case| case.size_bytes);
+        self.case = largest.cloned().unwrap_or_default();
+        self.case.mismatch = self.cases.iter().find_map(|case| case.mismatch.clone());
+        self.case.verified = self.case.mismatch.is_none() && !self.cases.is_empty();
+        if let Some(sweep) = &mut self.sweep {
+            sweep.clone_from(&self.cases);
+        }
+        self.nic_counters = nic_counters;
     }
 
     /// One for each size.
     pub(super) fn cases(&self) -> &[CaseFigures] {
-        self.sweep.as_deref().unwrap_or(std::slice::from_ref(&self.case))
+        &self.cases
+    }
+
+    /// The server of several: what each of its ends has measured, and the figures of all.
+    pub(super) fn of_clients(reports: Vec<Self>, cases: Vec<CaseFigures>) -> Option<Self> {
+        let mut all = reports.first()?.clone();
+        all.cases = cases;
+        all.interrupted = reports.iter().any(|report| report.interrupted);
+        all.was_interrupted_here = reports.iter().any(|report| report.was_interrupted_here);
+        let nic_counters = std::mem::take(&mut all.nic_counters);
+        all.clients = reports;
+        all.finish(nic_counters);
+        Some(all)
+    }
+
+    /// Whether several clients send at once.
+    pub(super) fn is_incast(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// What its table is about.
+    pub(super) fn shape(&self) -> Shape {
+        Shape {
+            mode: self.mode,
+            has_baseline: self.has_baseline,
+            has_duration: self.duration_s.is_some(),
+            is_incast: self.is_incast(),
+        }
     }
 
     /// The first wrong byte of all.
@@ -200,189 +168,10 @@ impl Report {
     }
 }
 
-impl CaseFigures {
-    /// From what both ends measured.
-    pub(super) fn new(
-        case: PlannedCase<'_>,
-        channels: u16,
-        client: &CaseTimes,
-        server: &CaseTimes,
-    ) -> Self {
-        let mismatch = server.mismatch.clone().or_else(|| client.mismatch.clone());
-        let verified = mismatch.is_none();
-        let verdict = Self { size_bytes: case.bytes, verified, mismatch, ..Self::default() };
-        if let Some(one_sided) = case.plan.mode.one_sided() {
-            let operations = Turns::new(&case, one_sided).operations();
-            let one_sided = Some(OneSidedFigures::new(case, operations, client));
-            return Self { one_sided, ..verdict };
-        }
-        if case.plan.mode.is_latency() {
-            let own = half_trips(&client.session_ns, &server.session_ns);
-            let raw = half_trips(&client.raw_ns, &server.raw_ns);
-            return Self {
-                half_round_trip_us: own.as_ref().map(Percentiles::new),
-                raw_half_round_trip_us: raw.as_ref().map(Percentiles::new),
-                latency_ratio_to_raw: ratio(&own, &raw),
-                ..verdict
-            };
-        }
-        let sent = Samples::new(&client.session_ns);
-        let [received, large, raw] =
-            [&server.session_ns, &server.large_ns, &server.raw_ns].map(|times| Samples::new(times));
-        let rates = |times: &[u64]| Throughput::new(case.total_bytes(), times);
-        let median = received.as_ref().map_or(0, Samples::median);
-        Self {
-            batch: rates(&server.large_ns).map(|large_messages| BatchFigures {
-                messages: case.messages(),
-                us_per_message: median as f64 / 1e3 / case.messages() as f64,
-                large_message_bytes: LARGE_BYTES,
-                large_messages,
-                time_ratio_to_large_messages: ratio(&received, &large).unwrap_or_default(),
-            }),
-            sender: rates(&client.session_ns)
-                .filter(|_| ratio(&sent, &received).is_some_and(|time| time >= AS_LONG)),
-            receiver: rates(&server.session_ns),
-            raw_socket: rates(&server.raw_ns),
-            ratio_to_raw: ratio(&raw, &received),
-            stages: match case.plan.mode {
-                Mode::Throughput => Shares::new(&client.stages, &server.stages, channels),
-                _ => None,
-            },
-            ..verdict
-        }
-    }
-}
-
-impl OneSidedFigures {
-    fn new(case: PlannedCase<'_>, operations: u64, client: &CaseTimes) -> Self {
-        let [own, one_range, reposts] = [&client.session_ns, &client.large_ns, &client.repost_ns]
-            .map(|times| Samples::new(times));
-        let is_latency = case.plan.mode.is_latency();
-        let bytes = case.total_bytes() * operations;
-        Self {
-            operations,
-            initiator: if is_latency { None } else { Throughput::new(bytes, &client.session_ns) },
-            operation_us: own.as_ref().filter(|_| is_latency).map(Percentiles::new),
-            repost_us: reposts.as_ref().map(Percentiles::new),
-            time_ratio_to_one_range: ratio(&own, &one_range),
-        }
-    }
-}
-
-/// Halves of round trips, without the time for which the server kept the messages.
-fn half_trips(trips: &[u64], kept: &[u64]) -> Option<Samples> {
-    let half = |(trip, kept): (&u64, &u64)| trip.saturating_sub(*kept) / 2;
-    Samples::new(&trips.iter().zip(kept).map(half).collect::<Vec<u64>>())
-}
-
-fn ratio(over: &Option<Samples>, under: &Option<Samples>) -> Option<f64> {
-    Some(over.as_ref()?.ratio(under.as_ref()?))
-}
-
-impl Throughput {
-    /// `None` without any time, in ns.
-    fn new(bytes: u64, times: &[u64]) -> Option<Self> {
-        let samples = Samples::new(times)?;
-        Some(Self {
-            gb_per_s_median: gb_per_s(bytes, samples.median()),
-            gb_per_s_min: gb_per_s(bytes, samples.longest()),
-            gb_per_s_max: gb_per_s(bytes, samples.shortest()),
-            gb_per_s_p99: samples.percentile(990).map(|nanos| gb_per_s(bytes, nanos)),
-            mean_ms: samples.mean() as f64 / 1e6,
-            iteration_ms: times.iter().map(|nanos| *nanos as f64 / 1e6).collect(),
-        })
-    }
-}
-
-impl Percentiles {
-    fn new(samples: &Samples) -> Self {
-        let micros = |nanos| nanos as f64 / 1e3;
-        let percentile = |per_mille| samples.percentile(per_mille).map(micros);
-        Self {
-            p50: micros(samples.median()),
-            p90: percentile(900),
-            p99: percentile(990),
-            p99_9: percentile(999),
-            min: micros(samples.shortest()),
-            max: micros(samples.longest()),
-        }
-    }
+fn is_false(is_true: &bool) -> bool {
+    !is_true
 }
 
 fn as_text<S: serde::Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(number)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::perf::plan::{Batch, Direction, OneSided};
-
-    fn figures(mode: Mode, raw: bool) -> CaseFigures {
-        let plan = Plan {
-            mode,
-            sizes: vec![4096],
-            iterations: 1,
-            warmup: 0,
-            seed: 1,
-            baseline: raw,
-            receives: Receives::Ahead,
-            idle_ms: 0,
-            busy: 0,
-        };
-        let times = |session: &[u64], large_ns, raw_ns| CaseTimes {
-            session_ns: session.to_vec(),
-            large_ns,
-            repost_ns: vec![4, 2, 3],
-            raw_ns: if raw { raw_ns } else { vec![] },
-            ..CaseTimes::default()
-        };
-        // Of round trips the server's times are what it kept the messages for.
-        let is_latency = mode.is_latency();
-        let client = times(&[30, 10, 20], vec![7], vec![5]);
-        let large = if matches!(mode, Mode::Messages(_)) { vec![16] } else { vec![] };
-        let server = if is_latency { [2, 4, 0].as_slice() } else { &[40] };
-        let server = times(server, large, vec![if is_latency { 1 } else { 32 }]);
-        CaseFigures::new(plan.cases().next().unwrap(), 2, &client, &server)
-    }
-
-    #[test]
-    fn ratios_compare_what_can_be_compared() {
-        let throughput = figures(Mode::Throughput, true);
-        assert_eq!(throughput.ratio_to_raw, Some(0.8), "receiver to receiver");
-        assert!(throughput.sender.is_none(), "it took half the time: buffers took the bytes");
-        assert!(throughput.batch.is_none() && throughput.latency_ratio_to_raw.is_none());
-        let latency = figures(Mode::Latency, true);
-        let p50 = latency.half_round_trip_us.as_ref().unwrap().p50;
-        assert_eq!(p50, 0.01, "the halves of 28, 6 and 20 ns");
-        assert_eq!(latency.latency_ratio_to_raw, Some(5.0), "round trip to round trip");
-        assert!(latency.sender.is_none() && latency.ratio_to_raw.is_none());
-        let notifications = figures(Mode::Notifications, false);
-        assert_eq!(notifications.half_round_trip_us.unwrap().p50, 0.01);
-        let batch = figures(Mode::Messages(Batch { messages: 2, is_scattered: false }), false);
-        assert_eq!(batch.ratio_to_raw, None);
-        assert_eq!(batch.receiver.unwrap().gb_per_s_median, 8192.0 / 40.0, "both messages");
-        let batch = batch.batch.unwrap();
-        assert_eq!(batch.time_ratio_to_large_messages, 2.5, "small by large messages");
-        assert_eq!((batch.messages, batch.us_per_message), (2, 0.02));
-    }
-
-    #[test]
-    fn operations_are_counted_as_the_client_sees_them() {
-        let one_sided = |descriptors, is_latency| {
-            let (direction, depth, is_scattered) = (Direction::Write, 1, false);
-            let mode = OneSided { direction, depth, descriptors, is_scattered, is_latency };
-            figures(Mode::OneSided(mode), false).one_sided.unwrap()
-        };
-        let stream = one_sided(1, false);
-        assert_eq!(stream.operations, 256);
-        let rates = stream.initiator.unwrap();
-        assert_eq!(rates.gb_per_s_median, 256.0 * 4096.0 / 20.0, "of 30, 10 and 20 ns");
-        assert!(stream.operation_us.is_none());
-        let latency = one_sided(2, true);
-        assert_eq!((latency.operations, latency.operation_us.unwrap().p50), (1, 0.02));
-        assert!(latency.initiator.is_none());
-        assert_eq!(latency.repost_us.unwrap().p50, 0.003);
-        assert_eq!(latency.time_ratio_to_one_range, Some(20.0 / 7.0));
-    }
 }

@@ -14,6 +14,11 @@ impl Samples {
         (!times.is_empty()).then_some(Self(times))
     }
 
+    /// All of them, the shortest first.
+    pub(super) fn all(&self) -> &[u64] {
+        &self.0
+    }
+
     pub(super) fn shortest(&self) -> u64 {
         self.0[0]
     }

@@ -48,6 +48,11 @@ impl Stages {
         Self(std::array::from_fn(|stage| self.0[stage].saturating_sub(before.0[stage])))
     }
 
+    /// Adds what came in another time.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, ns)| *sum += ns);
+    }
+
     fn ns(&self, stage: Stage) -> u64 {
         self.0[stage as usize]
     }

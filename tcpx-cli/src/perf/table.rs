@@ -1,52 +1,109 @@
-//! The report as a table for people.
+//! The report for people: what is the same for all sizes first, a row for each size as it comes,
+//! and what the figures mean. At most 80 columns.
 
+use super::columns::columns;
+use super::figures::CaseFigures;
+use super::histogram::Bucket;
+use super::nic_traffic::NicTraffic;
 use super::plan::{LARGE_BYTES, Mode, Receives};
-use super::report::{CaseFigures, OneSidedFigures, Percentiles, Report, Throughput};
+use super::report::Report;
+use super::wrapping::{COLUMNS, wrap};
 use crate::input::ByteSize;
 use crate::session::render_growth;
 
-/// A heading and how one case fills the column below it.
-type Column<'a> = (&'a str, Box<dyn Fn(&CaseFigures) -> String + 'a>);
+/// Widest bar of a histogram.
+const BAR: usize = 50;
+/// Most lines of one.
+const MOST_BARS: usize = 16;
 
-/// The whole text, without the last line break.
-pub(super) fn render(report: &Report) -> String {
+/// What holds for all sizes, and the names of the columns.
+pub(super) fn heading(report: &Report) -> String {
+    let names: Vec<String> = columns(report.shape())
+        .iter()
+        .map(|column| format!("{:>width$}", column.heading, width = column.width))
+        .collect();
+    format!("{}\n\n{}", wrap(&constants(report)), names.join("  "))
+}
+
+/// The line of one size.
+pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
+    let cells: Vec<String> = columns(report.shape())
+        .iter()
+        .map(|column| format!("{:>width$}", (column.fill)(case), width = column.width))
+        .collect();
+    cells.join("  ")
+}
+
+/// What is said below the rows.
+pub(super) fn closing(report: &Report) -> String {
     let cases = report.cases();
-    let is_latency = report.mode.is_latency();
-    let is_batch = matches!(report.mode, Mode::Messages(_));
-    let has_baseline =
-        cases.iter().any(|case| case.raw_socket.is_some() || case.raw_half_round_trip_us.is_some());
-    let mut columns = vec![
-        column("size", |case| ByteSize(case.size_bytes).to_string()),
-        column("chunk", |_| ByteSize(report.chunk_bytes.into()).to_string()),
-        column("channels", |_| report.channels.to_string()),
-        column("transport", |_| report.transport.clone()),
-        column("memory", |_| report.memory.to_string()),
-        column("unpack", |_| report.unpack.clone()),
-    ];
-    columns.extend(match report.mode {
-        Mode::OneSided(_) => one_sided_columns(report),
-        _ if is_latency => latency_columns(),
-        _ => throughput_columns(),
-    });
-    if has_baseline {
-        columns.extend(if is_latency { raw_latency_columns() } else { raw_throughput_columns() });
-    }
-    if is_batch {
-        columns.extend(batch_columns());
-    }
-    columns.push(column("verified", verified));
-    let mut text = lay_out(&columns, cases) + &explanation(report, has_baseline);
+    let mut text = wrap(&explanation(report, report.has_baseline));
     for line in render_growth(&report.nic_counters) {
-        text += &format!("\n{line}");
+        text += &format!("\n{}", wrap(&line));
     }
-    text.extend(cases.iter().filter_map(stages));
+    let parts = cases
+        .iter()
+        .filter_map(|case| Some(nics(case)? + "\n"))
+        .chain(cases.iter().filter_map(stages).map(|it| wrap(&it) + "\n"));
+    text = parts.fold(text, |text, part| text + "\n" + part.trim_end());
+    if let [case] = cases {
+        text += &histogram(case);
+    }
     text
+}
+
+fn constants(report: &Report) -> String {
+    let count = |count: u64, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    let what = match report.mode {
+        Mode::Throughput if report.is_incast() => "throughput, several clients at once",
+        Mode::Throughput => "throughput",
+        Mode::Bidirectional => "throughput, both ways at once",
+        Mode::Latency => "half round trips",
+        Mode::Notifications => "half round trips of notifications",
+        Mode::Messages(_) => "throughput of batches",
+        Mode::OneSided(one_sided) if one_sided.is_latency => "time of an operation",
+        Mode::OneSided(_) => "throughput of operations",
+    };
+    let mut facts = vec![
+        format!("{}: {what}", report.op),
+        format!("{} transport ({})", report.transport, report.plugin_name),
+        format!("{} memory", report.memory),
+        format!("unpack {}", report.unpack),
+        format!("chunk {}", ByteSize(report.chunk_bytes.into())),
+        count(report.channels.into(), "channel"),
+    ];
+    facts.extend(report.depth.map(|depth| format!("depth {depth}")));
+    facts.extend(report.descriptors.map(|it| count(it.into(), "descriptor")));
+    if let Mode::Messages(batch) = report.mode {
+        facts.push(count(batch.messages.into(), "message"));
+    }
+    facts.extend(report.scattered.filter(|it| *it).map(|_| "scattered".to_owned()));
+    facts.push(match report.duration_s {
+        Some(seconds) => format!("{seconds} s each"),
+        None => count(report.iterations.into(), "iteration"),
+    });
+    match report.receives {
+        Receives::Ahead => {}
+        Receives::Go => facts.push("receives posted at \"go\"".to_owned()),
+        Receives::Late => facts.push("receives posted when a message is on its way".to_owned()),
+    }
+    if report.idle_ms > 0 {
+        facts.push(format!("{} ms of nothing before each message", report.idle_ms));
+    }
+    if report.busy > 0 {
+        facts.push(format!("{} busy with other work", count(report.busy.into(), "thread")));
+    }
+    facts.push(format!("seed {}", report.seed));
+    facts.join(", ")
 }
 
 /// What the figures mean.
 fn explanation(report: &Report, has_baseline: bool) -> String {
     let (is_latency, cases) = (report.mode.is_latency(), report.cases());
-    let mut text = format!("{} iterations. ", report.iterations);
+    let mut text = String::new();
     text += match report.mode {
         Mode::OneSided(_) => {
             "As the client sees it: from posting operations on the server's memory until every \
@@ -62,15 +119,25 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
             "Half of a round trip as the client sees it: from posting its send until the answer, \
              received and sent again by the server, is in place."
         }
+        Mode::Bidirectional => {
+            "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. \
+             server, client: from \"go\" until what that end receives is in place; both: all bytes \
+             by the time of the end that is later."
+        }
+        Mode::Throughput if report.is_incast() => {
+            "GB/s (10^9 bytes a second), medians. all: the bytes of all clients, from their common \
+             \"go\" until the last byte of the last one is in place; slowest, fastest: one client."
+        }
         Mode::Throughput | Mode::Messages(_) => {
             "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. \
-             receiver: from its \"go\" until the last byte is in place; sender: from \"go\" until \
-             its send is complete."
+             recv: from the receiver's \"go\" until the last byte is in place; send: from \"go\" \
+             until the send is complete."
         }
     };
-    let has_sender = matches!(report.mode, Mode::Throughput | Mode::Messages(_));
+    let has_sender =
+        matches!(report.mode, Mode::Throughput | Mode::Messages(_)) && !report.is_incast();
     if has_sender && cases.iter().any(|case| case.sender.is_none()) {
-        text += " Without a sender's rate: its sends were complete before the bytes were there.";
+        text += " Without a rate of the sends: they were complete before the bytes were there.";
     }
     if matches!(report.mode, Mode::Messages(_)) {
         text += &format!(
@@ -79,19 +146,11 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
             ByteSize(LARGE_BYTES)
         );
     }
-    match report.receives {
-        Receives::Ahead => {}
-        Receives::Go => text += " Receives are posted at \"go\", and their posts are part of it.",
-        Receives::Late => text += " A receive is posted when its message is on its way.",
+    if report.receives == Receives::Go {
+        text += " Posts of receives are part of the time.";
     }
     if report.idle_ms > 0 {
-        text += &format!(
-            " Before each message both ends do nothing for {} ms, which is taken off.",
-            report.idle_ms
-        );
-    }
-    if report.busy > 0 {
-        text += &format!(" Meanwhile {} threads are busy with other work.", report.busy);
+        text += " The time in which nothing was done is taken off.";
     }
     if has_baseline {
         text += " raw: plain sockets that block, in the same run, in turns";
@@ -100,12 +159,41 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
     text
 }
 
-fn column<'a>(heading: &'a str, fill: impl Fn(&CaseFigures) -> String + 'a) -> Column<'a> {
-    (heading, Box::new(fill))
+/// What went over each NIC, where there are several.
+fn nics(case: &CaseFigures) -> Option<String> {
+    let line = |nic: &NicTraffic| {
+        let bytes = nic.bytes_sent + nic.bytes_received;
+        let rate = nic.gb_per_s.map(|rate| format!(", {rate:.3} GB/s")).unwrap_or_default();
+        format!("{}: {}: {bytes} bytes{rate}", ByteSize(case.size_bytes), nic.nic)
+    };
+    let lines: Vec<String> = case.nics.iter().map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn verified(case: &CaseFigures) -> String {
-    if case.verified { "yes" } else { "NO" }.to_owned()
+/// The histogram of a case, with a bar for each bucket.
+fn histogram(case: &CaseFigures) -> String {
+    let buckets = &case.histogram;
+    let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
+    let Some(first_count) = buckets.get(MOST_BARS).map(|_| most / 200) else {
+        return buckets.iter().map(|bucket| bar(bucket.up_to_us, bucket.count, most)).collect();
+    };
+    // The tail, where hardly anything is, has one line.
+    let (shown, rare): (Vec<&Bucket>, Vec<&Bucket>) =
+        buckets.iter().partition(|bucket| bucket.count > first_count);
+    let mut text: String =
+        shown.iter().map(|bucket| bar(bucket.up_to_us, bucket.count, most)).collect();
+    let rest: u64 = rare.iter().map(|bucket| bucket.count).sum();
+    if rest > 0 {
+        text += &format!("\n{:>12}  {rest:>8}", "elsewhere");
+    }
+    text
+}
+
+fn bar(up_to_us: f64, count: u64, most: u64) -> String {
+    let length = (count as f64 / most as f64 * BAR as f64).round() as usize;
+    let line = format!("{up_to_us:>9.1} us  {count:>8}  {}", "#".repeat(length));
+    debug_assert!(line.len() <= COLUMNS);
+    format!("\n{}", line.trim_end())
 }
 
 /// Where the time of a case went.
@@ -113,7 +201,7 @@ fn stages(case: &CaseFigures) -> Option<String> {
     let shares = case.stages.as_ref()?;
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut text = format!(
-        "\n{}: the receiver waited for the network {} of the time, for network and unpack {}, for \
+        "{}: the receiver waited for the network {} of the time, for network and unpack {}, for \
          the unpack {}; handing chunks to it took {}.",
         ByteSize(case.size_bytes),
         percent(shares.receiver_network),
@@ -132,131 +220,60 @@ fn stages(case: &CaseFigures) -> Option<String> {
     Some(text + &format!(" Bound by: {}.", shares.bound_by))
 }
 
-fn throughput_columns() -> Vec<Column<'static>> {
-    vec![
-        column("receiver GB/s", |case| number(&case.receiver, 3, |rates| rates.gb_per_s_median)),
-        column("p99", |case| number(&p99(&case.receiver), 3, |rate| *rate)),
-        column("mean ms", |case| number(&case.receiver, 3, |rates| rates.mean_ms)),
-        column("sender GB/s", |case| number(&case.sender, 3, |rates| rates.gb_per_s_median)),
-        column("p99", |case| number(&p99(&case.sender), 3, |rate| *rate)),
-    ]
-}
-
-fn one_sided_columns(report: &Report) -> Vec<Column<'_>> {
-    fn of(case: &CaseFigures) -> Option<&OneSidedFigures> {
-        case.one_sided.as_ref()
-    }
-    let count = |count: Option<u32>| count.map_or_else(|| "-".to_owned(), |it| it.to_string());
-    let mut columns = vec![
-        column("op", |_| report.op.to_owned()),
-        column("depth", move |_| count(report.depth)),
-        column("descriptors", move |_| count(report.descriptors)),
-    ];
-    columns.extend(if report.mode.is_latency() {
-        let headings = ["p50 us", "p90 us", "p99 us", "p99.9 us"];
-        percentile_columns(headings, |case| of(case)?.operation_us.as_ref())
-    } else {
-        let rates = |case: &CaseFigures| of(case)?.initiator.clone();
-        vec![
-            column("GB/s", move |case| number(&rates(case), 3, |rates| rates.gb_per_s_median)),
-            column("mean ms", move |case| number(&rates(case), 3, |rates| rates.mean_ms)),
-        ]
-    });
-    let reposts = |case: &CaseFigures| of(case)?.repost_us.as_ref().map(|times| times.p50);
-    columns.push(column("repost us", move |case| number(&reposts(case), 1, |time| *time)));
-    if report.descriptors.is_some_and(|descriptors| descriptors > 1) {
-        let ratio = |case: &CaseFigures| of(case)?.time_ratio_to_one_range;
-        columns.push(column("ratio", move |case| number(&ratio(case), 2, |ratio| *ratio)));
-    }
-    columns
-}
-
-fn p99(rates: &Option<Throughput>) -> Option<f64> {
-    rates.as_ref()?.gb_per_s_p99
-}
-
-fn raw_throughput_columns() -> Vec<Column<'static>> {
-    vec![
-        column("raw GB/s", |case| number(&case.raw_socket, 3, |rates| rates.gb_per_s_median)),
-        column("ratio", |case| number(&case.ratio_to_raw, 2, |ratio| *ratio)),
-    ]
-}
-
-fn batch_columns() -> Vec<Column<'static>> {
-    vec![
-        column("messages", |case| number(&case.batch, 0, |batch| batch.messages as f64)),
-        column("us/message", |case| number(&case.batch, 3, |batch| batch.us_per_message)),
-        column("large GB/s", |case| {
-            number(&case.batch, 3, |batch| batch.large_messages.gb_per_s_median)
-        }),
-        column("time ratio", |case| {
-            number(&case.batch, 2, |batch| batch.time_ratio_to_large_messages)
-        }),
-    ]
-}
-
-fn latency_columns() -> Vec<Column<'static>> {
-    let headings = ["p50 us", "p90 us", "p99 us", "p99.9 us"];
-    percentile_columns(headings, |case| case.half_round_trip_us.as_ref())
-}
-
-fn raw_latency_columns() -> Vec<Column<'static>> {
-    let headings = ["raw p50 us", "raw p90 us", "raw p99 us", "raw p99.9 us"];
-    let mut columns = percentile_columns(headings, |case| case.raw_half_round_trip_us.as_ref());
-    columns.push(column("ratio", |case| number(&case.latency_ratio_to_raw, 2, |ratio| *ratio)));
-    columns
-}
-
-fn percentile_columns(
-    headings: [&'static str; 4],
-    of: fn(&CaseFigures) -> Option<&Percentiles>,
-) -> Vec<Column<'static>> {
-    let picks: [fn(&Percentiles) -> Option<f64>; 4] =
-        [|times| Some(times.p50), |times| times.p90, |times| times.p99, |times| times.p99_9];
-    let columns = headings.into_iter().zip(picks).map(|(heading, pick)| {
-        column(heading, move |case| number(&of(case).and_then(pick), 1, |time| *time))
-    });
-    columns.collect()
-}
-
-/// A figure with so many decimals, `-` where there is none.
-fn number<T>(figures: &Option<T>, decimals: usize, pick: impl Fn(&T) -> f64) -> String {
-    figures.as_ref().map_or_else(|| "-".to_owned(), |it| format!("{:.decimals$}", pick(it)))
-}
-
-/// Columns as wide as their widest cell, two blanks between them.
-fn lay_out(columns: &[Column<'_>], cases: &[CaseFigures]) -> String {
-    let mut rows =
-        vec![columns.iter().map(|(heading, _)| (*heading).to_owned()).collect::<Vec<_>>()];
-    rows.extend(cases.iter().map(|case| columns.iter().map(|(_, fill)| fill(case)).collect()));
-    let widths: Vec<usize> = (0..columns.len())
-        .map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        text.push_str(&cells.join("  "));
-        text.push('\n');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::columns::Shape;
+    use crate::perf::plan::{Batch, Direction, OneSided};
     use crate::perf::stages::{Shares, Stages};
 
     #[test]
-    fn columns_line_up_and_mismatches_shout() {
-        let case = CaseFigures { size_bytes: 64 << 20, ..CaseFigures::default() };
-        let columns = [
-            column("size", |case| ByteSize(case.size_bytes).to_string()),
-            column("verified", verified),
-        ];
-        let good = CaseFigures { size_bytes: 1, verified: true, ..CaseFigures::default() };
-        let text = lay_out(&columns, &[case, good]);
-        assert_eq!(text, "  size  verified\n64 MiB        NO\n   1 B       yes\n");
+    fn no_table_is_wider_than_a_terminal() {
+        let one_sided = |is_latency| {
+            let (direction, depth, descriptors) = (Direction::Read, 1, 2);
+            let is_scattered = false;
+            Mode::OneSided(OneSided { direction, depth, descriptors, is_scattered, is_latency })
+        };
+        for mode in [
+            Mode::Throughput,
+            Mode::Bidirectional,
+            Mode::Latency,
+            Mode::Notifications,
+            Mode::Messages(Batch { messages: 2, is_scattered: false }),
+            one_sided(false),
+            one_sided(true),
+        ] {
+            for flags in 0..8 {
+                let [has_baseline, has_duration, is_incast] =
+                    [1, 2, 4].map(|flag| flags & flag != 0);
+                let columns = columns(Shape { mode, has_baseline, has_duration, is_incast });
+                let width: usize = columns.iter().map(|column| column.width + 2).sum();
+                assert!(width <= COLUMNS + 2, "{mode:?} {flags}: {width}");
+                assert!(columns.iter().all(|column| column.heading.len() <= column.width));
+                let bad = CaseFigures { size_bytes: 64 << 20, ..CaseFigures::default() };
+                assert_eq!((columns[0].fill)(&bad), "64 MiB");
+                let verified = columns.last().unwrap();
+                assert_eq!((verified.fill)(&bad), "NO", "it shouts");
+                let good = CaseFigures { verified: true, ..bad };
+                assert_eq!((verified.fill)(&good), "yes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_histogram_has_a_bar_for_each_bucket_and_one_line_for_the_rare_ones() {
+        let bucket = |index: u32, count| Bucket { up_to_us: 1.25_f64.powi(index as i32), count };
+        let few = CaseFigures {
+            histogram: vec![bucket(1, 10), bucket(2, 5), bucket(3, 0)],
+            ..CaseFigures::default()
+        };
+        let text = histogram(&few);
+        assert_eq!(text.matches('#').count(), BAR + BAR / 2, "{text}");
+        let mut many = vec![bucket(0, 1000)];
+        many.extend((1..60).map(|index| bucket(index, 1)));
+        let text = histogram(&CaseFigures { histogram: many, ..CaseFigures::default() });
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.ends_with("elsewhere        59"), "{text}");
     }
 
     #[test]

@@ -11,14 +11,16 @@
 use std::time::Instant;
 
 use super::baseline::PlainSockets;
+use super::case::PlannedCase;
 use super::contents::Contents;
 use super::data_path::{DataPath, Payload, Step};
 use super::pattern::{Content, Mismatch, Pattern};
-use super::plan::{Go, LARGE_BYTES, Mode, PlannedCase, Receives, WAYS};
+use super::plan::{Go, LARGE_BYTES, Mode, Receives, WAYS};
 use super::posts;
 use super::samples::nanos;
 use super::session_path::SessionPath;
 use super::times::CaseTimes;
+use super::together::Together;
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::rendezvous::{Agreed, Link, Role};
@@ -28,6 +30,7 @@ pub(super) fn measure(
     agreed: &mut Agreed<'_>,
     case: PlannedCase<'_>,
     plain: Option<&mut PlainSockets>,
+    together: Option<&Together>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let (session, peer) = (agreed.session, agreed.peer());
@@ -48,7 +51,7 @@ pub(super) fn measure(
     let mut ways = vec![Way { series: |times| &mut times.session_ns, path: &mut own }];
     ways.extend(large.as_mut().map(|path| Way { series: |times| &mut times.large_ns, path }));
     ways.extend(plain.map(|path| Way { series: |times| &mut times.raw_ns, path }));
-    let times = take_turns(agreed, case, &mut ways, progress)?;
+    let times = take_turns(agreed, case, &mut ways, together, progress)?;
     drop((own, large));
     session.deregister_memory(memory)?;
     Ok(times)
@@ -64,6 +67,7 @@ fn take_turns(
     agreed: &mut Agreed<'_>,
     case: PlannedCase<'_>,
     ways: &mut [Way<'_>],
+    together: Option<&Together>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
@@ -79,7 +83,8 @@ fn take_turns(
             let nanos = match role {
                 Role::Client => send(agreed.link, *path, payload)?,
                 Role::Server => {
-                    let (nanos, mismatch) = receive(agreed.link, *path, payload, is_ahead)?;
+                    let (nanos, mismatch) =
+                        receive(agreed.link, *path, payload, is_ahead, together)?;
                     times.note(mismatch, iteration, bytes, path.name());
                     nanos
                 }
@@ -107,10 +112,14 @@ fn receive(
     path: &mut dyn DataPath,
     payload: Payload,
     is_ahead: bool,
+    together: Option<&Together>,
 ) -> Result<(u64, Option<Mismatch>), Failure> {
     path.run(Step::Prepare(Content::Poison), payload)?;
     if is_ahead {
         path.run(Step::Post, payload)?;
+    }
+    if let Some(together) = together {
+        together.meet(1, link.budget().step())?;
     }
     let start = Instant::now();
     link.send(&Go)?;

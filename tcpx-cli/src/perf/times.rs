@@ -19,6 +19,8 @@ pub(super) struct CaseTimes {
     pub(super) raw_ns: Vec<u64>,
     /// What the session's time went to.
     pub(super) stages: Stages,
+    /// Somebody wants an end.
+    pub(super) is_interrupted: bool,
     /// The first wrong byte this end saw, in words.
     pub(super) mismatch: Option<String>,
 }
@@ -30,6 +32,17 @@ impl Message for CaseTimes {
 }
 
 impl CaseTimes {
+    /// Adds those of the next part.
+    pub(super) fn add(&mut self, part: Self) {
+        self.session_ns.extend(part.session_ns);
+        self.large_ns.extend(part.large_ns);
+        self.repost_ns.extend(part.repost_ns);
+        self.raw_ns.extend(part.raw_ns);
+        self.stages.add(&part.stages);
+        self.is_interrupted |= part.is_interrupted;
+        self.mismatch = self.mismatch.take().or(part.mismatch);
+    }
+
     /// Remembers the first wrong byte.
     pub(super) fn note(
         &mut self,

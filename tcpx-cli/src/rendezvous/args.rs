@@ -41,7 +41,7 @@ pub(crate) struct EndsArgs {
     /// Serve one client after the other until interrupted; who comes meanwhile hears that the
     /// server is busy. --timeout is for each client then [server only]
     #[arg(long, help_heading = "Connection")]
-    pub(super) forever: bool,
+    pub(crate) forever: bool,
 
     /// Longest time for the whole command, from its start to its end: meeting the other end, the
     /// work, the goodbye, for which a quarter is kept (at most 5 s), and the end of a started

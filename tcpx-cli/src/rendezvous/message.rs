@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::session::SessionRequest;
 
 /// What each kind of message is called in errors. A kind's number is its place here.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "greeting",
     "abort",
     "request",
@@ -20,12 +20,13 @@ const NAMES: [&str; 11] = [
     "verdict",
     "key",
     "proof of the token",
+    "word of what comes next",
 ];
 
 /// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, in 3 a
 /// client always asked for a chunk size, 4 and 6 had fewer ways to measure, 5 did not say its
-/// release, and 7 knew no token.
-pub(super) const VERSION: u16 = 8;
+/// release, 7 knew no token, and 8 measured a size in one part.
+pub(super) const VERSION: u16 = 9;
 /// Of this program.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 /// Longest body of a command's results, in bytes.

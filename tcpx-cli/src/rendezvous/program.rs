@@ -29,14 +29,26 @@ pub(crate) struct Program<'a, P, T> {
     /// Every byte goes over the plugin, however few there are.
     pub(crate) is_over_plugin: bool,
     /// Client: what both ends are to do.
-    pub(crate) make_plan: &'a dyn Fn() -> Result<P, Failure>,
+    pub(crate) make_plan: &'a (dyn Fn() -> Result<P, Failure> + Sync),
     /// Server: whether it likes that.
-    pub(crate) check_plan: &'a dyn Fn(&P) -> Result<(), Failure>,
+    pub(crate) check_plan: &'a (dyn Fn(&P) -> Result<(), Failure> + Sync),
     /// Both: doing it, once their sessions are connected.
-    pub(crate) body: &'a dyn Fn(&mut Agreed<'_>, &P) -> Result<T, Failure>,
+    pub(crate) body: &'a (dyn Fn(&mut Agreed<'_>, &P) -> Result<T, Failure> + Sync),
+    /// Server: if it serves several clients at once.
+    pub(crate) several: Option<Several<'a, T>>,
 }
 
-impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
+/// Several clients of one server, each with an end and a session of its own.
+pub(crate) struct Several<'a, T> {
+    /// How many are waited for.
+    pub(crate) clients: usize,
+    /// The end of one client has failed, and the others need not wait for it.
+    pub(crate) give_up: Box<dyn Fn() + Sync + 'a>,
+    /// The result of all.
+    pub(crate) join: &'a (dyn Fn(Vec<T>) -> Result<T, Failure> + Sync),
+}
+
+impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
     /// Makes a session, meets the other end, connects, does the work and says goodbye; a server
     /// that runs for ever does so with one client after the other. On failure each end knows why.
     ///
@@ -99,6 +111,9 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
         // What is wrong with plugin and settings shows now and not when a client comes.
         self.try_out(self.ends.session.setup(budget)?.options, budget, backstop)?;
         backstop.enter("waiting for the client");
+        if let Some(several) = &self.several {
+            return self.serve_several(several, budget, backstop);
+        }
         let Some(address) = self.ends.dial else {
             return self.serve(Port::open(self.ends)?.client(budget)?, backstop);
         };
@@ -107,6 +122,46 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
         match Greeted::new(&mut link, None).and_then(Greeted::hear_request) {
             Ok(request) => self.serve(Client { link, request }, backstop),
             Err(failure) => Err(self.give_up(&mut link, failure, backstop)),
+        }
+    }
+
+    /// Waits for all clients, and serves them at once. The first failure is that of all.
+    fn serve_several(
+        &self,
+        several: &Several<'_, T>,
+        budget: Budget,
+        backstop: &Backstop,
+    ) -> Result<T, Failure> {
+        let port = Port::open(self.ends)?;
+        let mut clients = Vec::new();
+        for number in 1..=several.clients {
+            let client = port.client(budget)?;
+            let (address, all) = (client.link.peer(), several.clients);
+            // Nobody may be reading.
+            let _ = writeln!(std::io::stderr(), "client {number} of {all}: {address}");
+            clients.push(client);
+        }
+        let results = std::thread::scope(|scope| {
+            let serve = |client| {
+                let result = self.serve(client, backstop);
+                if result.is_err() {
+                    (several.give_up)();
+                }
+                result
+            };
+            let ends: Vec<_> =
+                clients.into_iter().map(|client| scope.spawn(move || serve(client))).collect();
+            let panicked = |_| Err(Failure::Others("the end of a client panicked".into()));
+            ends.into_iter()
+                .map(|end| end.join().unwrap_or_else(panicked))
+                .collect::<Vec<Result<T, Failure>>>()
+        });
+        let (good, mut bad): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        // Those that only waited for another one do not know why.
+        bad.sort_by_key(|result| matches!(result, Err(Failure::Others(_))));
+        match bad.into_iter().next() {
+            Some(failure) => failure,
+            None => (several.join)(good.into_iter().flatten().collect()),
         }
     }
 
@@ -122,7 +177,11 @@ impl<P: Serialize + DeserializeOwned, T> Program<'_, P, T> {
             let backstop = Backstop::start(client.link.budget())?;
             let outcome = self.serve(client, &backstop);
             drop(backstop);
-            if let Err(failure) = outcome.and_then(&tell) {
+            let told = outcome.and_then(&tell);
+            if let Err(Failure::Interrupted) = told {
+                return told;
+            }
+            if let Err(failure) = told {
                 let line = error_line(&failure, self.ends.session.plugin.as_ref());
                 // Nobody may be reading; the next client comes all the same.
                 let _ = writeln!(std::io::stderr(), "error: client {address}: {line}");

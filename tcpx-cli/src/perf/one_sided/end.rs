@@ -7,10 +7,11 @@ use tcpx_core::{Post, Transfer};
 
 use super::turns::Turns;
 use crate::failure::Failure;
+use crate::perf::case::PlannedCase;
 use crate::perf::contents::Contents;
 use crate::perf::data_path::Payload;
 use crate::perf::pattern::Pattern;
-use crate::perf::plan::{Direction, OneSided, PlannedCase, WAYS};
+use crate::perf::plan::{Direction, OneSided, WAYS};
 use crate::perf::posts::places;
 use crate::rendezvous::{Agreed, Message};
 

@@ -30,7 +30,9 @@ pub(super) fn serve(
         wait_out(link, end, &turn, &mut times)?;
         progress.step("");
     }
-    wait_out(link, end, &end.repost_turn(), &mut times)?;
+    if end.case.is_first {
+        wait_out(link, end, &end.repost_turn(), &mut times)?;
+    }
     // A reader may be done before the last bytes have left here.
     session.unexport(&key)?;
     if access == RemoteAccess::Read {

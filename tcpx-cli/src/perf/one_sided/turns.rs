@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::perf::plan::{OneSided, PlannedCase};
+use crate::perf::case::PlannedCase;
+use crate::perf::plan::OneSided;
 
 /// Most latencies of a turn, and most bytes, but for the first operation.
 const LATENCIES: u64 = 50;
@@ -74,6 +75,7 @@ mod tests {
             mode: Mode::OneSided(one_sided),
             sizes: vec![bytes],
             iterations: 100,
+            duration_ms: None,
             warmup: 20,
             seed: 0,
             baseline: false,
@@ -81,7 +83,7 @@ mod tests {
             idle_ms: 0,
             busy: 0,
         };
-        Turns::new(&plan.cases().next().unwrap(), one_sided)
+        Turns::new(&PlannedCase::whole(&plan), one_sided)
     }
 
     #[test]

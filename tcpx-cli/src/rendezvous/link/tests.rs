@@ -52,10 +52,10 @@ fn one_deadline_bounds_the_whole_command_too() {
 #[test]
 fn another_release_is_named_beside_this_one() {
     // Version 5 said no release; a later one may say more.
-    let later = [encode(&(9u16, "2.7.1")).unwrap(), vec![1, 2, 3]].concat();
+    let later = [encode(&(99u16, "2.7.1")).unwrap(), vec![1, 2, 3]].concat();
     for (greeting, theirs) in [
         (vec![5], ["tcpx of another release", "version 5 and"]),
-        (later, ["tcpx 2.7.1", "version 9 and"]),
+        (later, ["tcpx 2.7.1", "version 99 and"]),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

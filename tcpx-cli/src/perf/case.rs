@@ -1,0 +1,53 @@
+//! One size of a plan, and the part of it that is measured at once.
+
+use super::plan::{Batch, Mode, OneSided, Plan};
+
+/// A part of a case.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedCase<'a> {
+    pub(super) plan: &'a Plan,
+    /// Of one message.
+    pub(super) bytes: u64,
+    /// Uncounted and counted ones.
+    pub(super) iterations: u64,
+    /// The uncounted ones, which come first.
+    pub(super) warmup: u64,
+    /// Number of the first message, which makes its payload.
+    pub(super) first_message: u64,
+    /// Whether it begins the case.
+    pub(super) is_first: bool,
+}
+
+impl PlannedCase<'_> {
+    /// Messages of one iteration, or descriptors of one operation.
+    pub(super) fn messages(&self) -> u64 {
+        match self.plan.mode {
+            Mode::Messages(Batch { messages, .. }) => messages.into(),
+            Mode::OneSided(OneSided { descriptors, .. }) => descriptors.into(),
+            Mode::Throughput | Mode::Bidirectional | Mode::Latency | Mode::Notifications => 1,
+        }
+    }
+
+    /// Their bytes.
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.bytes * self.messages()
+    }
+
+    pub(super) fn is_counted(&self, iteration: u64) -> bool {
+        iteration >= self.warmup
+    }
+
+    /// How many are counted.
+    pub(super) fn counted(&self) -> u64 {
+        self.iterations - self.warmup
+    }
+
+    /// The first size of a plan, in one part.
+    #[cfg(test)]
+    pub(super) fn whole(plan: &Plan) -> PlannedCase<'_> {
+        let warmup = u64::from(plan.warmup);
+        let iterations = warmup + u64::from(plan.iterations);
+        let bytes = plan.sizes[0];
+        PlannedCase { plan, bytes, iterations, warmup, first_message: 0, is_first: true }
+    }
+}

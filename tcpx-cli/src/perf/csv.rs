@@ -1,0 +1,78 @@
+//! The report for spreadsheets: a line for each size.
+
+use super::figures::{CaseFigures, Percentiles, Throughput};
+use super::report::Report;
+
+/// A name, and what stands below it; empty where that does not apply.
+type Field = (&'static str, fn(&Report, &CaseFigures) -> String);
+
+const FIELDS: [Field; 24] = [
+    ("op", |report, _| report.op.to_owned()),
+    ("transport", |report, _| report.transport.clone()),
+    ("memory", |report, _| report.memory.to_string()),
+    ("unpack", |report, _| report.unpack.clone()),
+    ("chunk_bytes", |report, _| report.chunk_bytes.to_string()),
+    ("channels", |report, _| report.channels.to_string()),
+    ("size_bytes", |_, case| case.size_bytes.to_string()),
+    ("iterations", |_, case| case.iterations.to_string()),
+    ("verified", |_, case| case.verified.to_string()),
+    ("gb_per_s_median", |_, case| rate(case, |rate| Some(rate.gb_per_s_median))),
+    ("gb_per_s_p99", |_, case| rate(case, |rate| rate.gb_per_s_p99)),
+    ("gb_per_s_min", |_, case| rate(case, |rate| Some(rate.gb_per_s_min))),
+    ("gb_per_s_max", |_, case| rate(case, |rate| Some(rate.gb_per_s_max))),
+    ("mean_ms", |_, case| rate(case, |rate| Some(rate.mean_ms))),
+    ("sender_gb_per_s_median", |_, case| {
+        text(case.sender.as_ref().map(|rate| rate.gb_per_s_median))
+    }),
+    ("raw_gb_per_s_median", |_, case| {
+        text(case.raw_socket.as_ref().map(|rate| rate.gb_per_s_median))
+    }),
+    ("p50_us", |_, case| latency(case, |times| Some(times.p50))),
+    ("p90_us", |_, case| latency(case, |times| times.p90)),
+    ("p99_us", |_, case| latency(case, |times| times.p99)),
+    ("p99_9_us", |_, case| latency(case, |times| times.p99_9)),
+    ("min_us", |_, case| latency(case, |times| Some(times.min))),
+    ("max_us", |_, case| latency(case, |times| Some(times.max))),
+    ("raw_p50_us", |_, case| text(case.raw_half_round_trip_us.as_ref().map(|times| times.p50))),
+    ("bound_by", |_, case| {
+        case.stages.as_ref().map_or_else(String::new, |shares| quoted(shares.bound_by))
+    }),
+];
+
+/// The first line.
+pub(super) fn heading() -> String {
+    FIELDS.map(|(name, _)| name).join(",")
+}
+
+/// The line of one size.
+pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
+    FIELDS.map(|(_, fill)| fill(report, case)).join(",")
+}
+
+fn rate(case: &CaseFigures, pick: fn(&Throughput) -> Option<f64>) -> String {
+    text(case.rate().and_then(pick))
+}
+
+fn latency(case: &CaseFigures, pick: fn(&Percentiles) -> Option<f64>) -> String {
+    text(case.latency().and_then(pick))
+}
+
+fn text(figure: Option<f64>) -> String {
+    figure.map_or_else(String::new, |figure| format!("{figure}"))
+}
+
+/// As RFC 4180 has it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_with_commas_stay_one_field() {
+        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
+        assert_eq!(heading().split(',').count(), FIELDS.len());
+    }
+}

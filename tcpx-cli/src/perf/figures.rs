@@ -1,0 +1,376 @@
+//! What was measured of one size. As JSON it is printed as it is here: GB is 10^9 bytes, times are
+//! in the unit of their name.
+
+use serde::Serialize;
+
+use super::case::PlannedCase;
+use super::histogram::{self, Bucket};
+use super::nic_traffic::NicTraffic;
+use super::one_sided::Turns;
+use super::plan::{LARGE_BYTES, MAX_ITERATIONS, Mode};
+use super::samples::{Samples, gb_per_s};
+use super::stages::Shares;
+use super::times::CaseTimes;
+
+/// A send that ends with its bytes at the receiver takes at least this part of the receive's time.
+const AS_LONG: f64 = 0.9;
+
+/// One size.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct CaseFigures {
+    /// Of one message.
+    pub(super) size_bytes: u64,
+    /// That were counted.
+    pub(super) iterations: u64,
+    pub(super) verified: bool,
+    #[serde(skip)]
+    pub(super) mismatch: Option<String>,
+    #[serde(flatten)]
+    pub(super) batch: Option<BatchFigures>,
+    #[serde(flatten)]
+    pub(super) one_sided: Option<OneSidedFigures>,
+    /// The server's receives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) receiver: Option<Throughput>,
+    /// The client's sends, where they end with the bytes at the server. Where buffers take the
+    /// bytes sooner, their time says nothing of the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sender: Option<Throughput>,
+    /// One way each at once: the client's receives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) client_receiver: Option<Throughput>,
+    /// Both ways together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) both_ways: Option<Throughput>,
+    /// Several clients at once.
+    #[serde(flatten)]
+    pub(super) incast: Option<IncastFigures>,
+    /// Receives over plain sockets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_socket: Option<Throughput>,
+    /// Throughput: session by plain sockets, as the receiver sees them. More is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ratio_to_raw: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) half_round_trip_us: Option<Percentiles>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) raw_half_round_trip_us: Option<Percentiles>,
+    /// How often a half round trip, or an operation, took how long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) histogram: Vec<Bucket>,
+    /// What went over each NIC at this end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) nics: Vec<NicTraffic>,
+    /// Where the time went, as shares of 1, and what bounds the run; warmup included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stages: Option<Shares>,
+    /// Round trips: session by plain sockets. Less is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) latency_ratio_to_raw: Option<f64>,
+}
+
+/// All clients of a server, which send at once.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct IncastFigures {
+    /// From the common "go" until the last client's last byte is in place.
+    pub(super) all_clients: Throughput,
+    /// Median of the client whose bytes came last, and of the one whose came first.
+    pub(super) slowest_client_gb_per_s: f64,
+    pub(super) fastest_client_gb_per_s: f64,
+}
+
+/// Many messages, beside the same bytes in few.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct BatchFigures {
+    pub(super) messages: u64,
+    /// Time of the batch by their number, as the receiver sees it.
+    pub(super) us_per_message: f64,
+    large_message_bytes: u64,
+    pub(super) large_messages: Throughput,
+    /// Time of the batch by that of the large messages, as the receiver sees them. Less is better.
+    pub(super) time_ratio_to_large_messages: f64,
+}
+
+/// Operations on the server's memory, as the client sees them.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct OneSidedFigures {
+    /// Of one iteration.
+    operations: u64,
+    /// Of many under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) initiator: Option<Throughput>,
+    /// From the post of one until it is done, one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) operation_us: Option<Percentiles>,
+    /// Processor time of the posting thread for a post of what was posted before.
+    pub(super) repost_us: Option<Percentiles>,
+    /// Time by that of operations of the same bytes in one range. Less is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) time_ratio_to_one_range: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Throughput {
+    pub(super) gb_per_s_median: f64,
+    pub(super) gb_per_s_min: f64,
+    pub(super) gb_per_s_max: f64,
+    /// Reached by 99 of 100 iterations, if there were so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gb_per_s_p99: Option<f64>,
+    pub(super) mean_ms: f64,
+    /// Of each iteration, where there are not too many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) iteration_ms: Vec<f64>,
+    #[serde(skip)]
+    pub(super) bytes: u64,
+    #[serde(skip)]
+    pub(super) times_ns: Vec<u64>,
+}
+
+/// In microseconds. Those are left out for which there were too few times.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Percentiles {
+    pub(super) p50: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p90: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p99: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p99_9: Option<f64>,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl CaseFigures {
+    /// From what both ends measured. `case`: any part of it.
+    pub(super) fn new(
+        case: PlannedCase<'_>,
+        channels: u16,
+        client: &CaseTimes,
+        server: &CaseTimes,
+    ) -> Self {
+        let mismatch = server.mismatch.clone().or_else(|| client.mismatch.clone());
+        let verified = mismatch.is_none();
+        let iterations = client.session_ns.len() as u64;
+        let size_bytes = case.bytes;
+        let verdict = Self { size_bytes, iterations, verified, mismatch, ..Self::default() };
+        if let Some(one_sided) = case.plan.mode.one_sided() {
+            let operations = Turns::new(&case, one_sided).operations();
+            let times = if one_sided.is_latency { client.session_ns.as_slice() } else { &[] };
+            let histogram = histogram::of(times);
+            let one_sided = Some(OneSidedFigures::new(case, operations, client));
+            return Self { one_sided, histogram, ..verdict };
+        }
+        if case.plan.mode.is_latency() {
+            let own = half_trips(&client.session_ns, &server.session_ns);
+            let raw = half_trips(&client.raw_ns, &server.raw_ns);
+            return Self {
+                histogram: own.as_ref().map_or_else(Vec::new, |own| histogram::of(own.all())),
+                half_round_trip_us: own.as_ref().map(Percentiles::new),
+                raw_half_round_trip_us: raw.as_ref().map(Percentiles::new),
+                latency_ratio_to_raw: ratio(&own, &raw),
+                ..verdict
+            };
+        }
+        verdict.with_throughput(case, channels, client, server)
+    }
+
+    fn with_throughput(
+        self,
+        case: PlannedCase<'_>,
+        channels: u16,
+        client: &CaseTimes,
+        server: &CaseTimes,
+    ) -> Self {
+        if case.plan.mode == Mode::Bidirectional {
+            return self.with_both_ways(case, client, server);
+        }
+        let sent = Samples::new(&client.session_ns);
+        let [received, large, raw] =
+            [&server.session_ns, &server.large_ns, &server.raw_ns].map(|times| Samples::new(times));
+        let rates = |times: &[u64]| Throughput::new(case.total_bytes(), times);
+        let median = received.as_ref().map_or(0, Samples::median);
+        Self {
+            batch: rates(&server.large_ns).map(|large_messages| BatchFigures {
+                messages: case.messages(),
+                us_per_message: median as f64 / 1e3 / case.messages() as f64,
+                large_message_bytes: LARGE_BYTES,
+                large_messages,
+                time_ratio_to_large_messages: ratio(&received, &large).unwrap_or_default(),
+            }),
+            sender: rates(&client.session_ns)
+                .filter(|_| ratio(&sent, &received).is_some_and(|time| time >= AS_LONG)),
+            receiver: rates(&server.session_ns),
+            raw_socket: rates(&server.raw_ns),
+            ratio_to_raw: ratio(&raw, &received),
+            stages: match case.plan.mode {
+                Mode::Throughput => Shares::new(&client.stages, &server.stages, channels),
+                _ => None,
+            },
+            ..self
+        }
+    }
+
+    fn with_both_ways(self, case: PlannedCase<'_>, client: &CaseTimes, server: &CaseTimes) -> Self {
+        let bytes = case.total_bytes();
+        let both = client.session_ns.iter().zip(&server.session_ns);
+        let both: Vec<u64> = both.map(|(there, here)| *there.max(here)).collect();
+        Self {
+            receiver: Throughput::new(bytes, &server.session_ns),
+            client_receiver: Throughput::new(bytes, &client.session_ns),
+            both_ways: Throughput::new(2 * bytes, &both),
+            ..self
+        }
+    }
+
+    /// The rate that stands for the case, if it has one.
+    pub(super) fn rate(&self) -> Option<&Throughput> {
+        let initiator = self.one_sided.as_ref().and_then(|figures| figures.initiator.as_ref());
+        let all_clients = self.incast.as_ref().map(|figures| &figures.all_clients);
+        self.both_ways.as_ref().or(all_clients).or(self.receiver.as_ref()).or(initiator)
+    }
+
+    /// The latency that stands for the case, if it has one.
+    pub(super) fn latency(&self) -> Option<&Percentiles> {
+        let operation = self.one_sided.as_ref().and_then(|figures| figures.operation_us.as_ref());
+        self.half_round_trip_us.as_ref().or(operation)
+    }
+}
+
+impl OneSidedFigures {
+    fn new(case: PlannedCase<'_>, operations: u64, client: &CaseTimes) -> Self {
+        let [own, one_range, reposts] = [&client.session_ns, &client.large_ns, &client.repost_ns]
+            .map(|times| Samples::new(times));
+        let is_latency = case.plan.mode.is_latency();
+        let bytes = case.total_bytes() * operations;
+        Self {
+            operations,
+            initiator: if is_latency { None } else { Throughput::new(bytes, &client.session_ns) },
+            operation_us: own.as_ref().filter(|_| is_latency).map(Percentiles::new),
+            repost_us: reposts.as_ref().map(Percentiles::new),
+            time_ratio_to_one_range: ratio(&own, &one_range),
+        }
+    }
+}
+
+/// Halves of round trips, without the time for which the server kept the messages.
+fn half_trips(trips: &[u64], kept: &[u64]) -> Option<Samples> {
+    let half = |(trip, kept): (&u64, &u64)| trip.saturating_sub(*kept) / 2;
+    Samples::new(&trips.iter().zip(kept).map(half).collect::<Vec<u64>>())
+}
+
+fn ratio(over: &Option<Samples>, under: &Option<Samples>) -> Option<f64> {
+    Some(over.as_ref()?.ratio(under.as_ref()?))
+}
+
+impl Throughput {
+    /// `None` without any time, in ns.
+    pub(super) fn new(bytes: u64, times: &[u64]) -> Option<Self> {
+        let samples = Samples::new(times)?;
+        Some(Self {
+            bytes,
+            times_ns: times.to_vec(),
+            gb_per_s_median: gb_per_s(bytes, samples.median()),
+            gb_per_s_min: gb_per_s(bytes, samples.longest()),
+            gb_per_s_max: gb_per_s(bytes, samples.shortest()),
+            gb_per_s_p99: samples.percentile(990).map(|nanos| gb_per_s(bytes, nanos)),
+            mean_ms: samples.mean() as f64 / 1e6,
+            iteration_ms: (times.len() <= MAX_ITERATIONS as usize)
+                .then_some(times)
+                .unwrap_or_default()
+                .iter()
+                .map(|nanos| *nanos as f64 / 1e6)
+                .collect(),
+        })
+    }
+}
+
+impl Percentiles {
+    fn new(samples: &Samples) -> Self {
+        let micros = |nanos| nanos as f64 / 1e3;
+        let percentile = |per_mille| samples.percentile(per_mille).map(micros);
+        Self {
+            p50: micros(samples.median()),
+            p90: percentile(900),
+            p99: percentile(990),
+            p99_9: percentile(999),
+            min: micros(samples.shortest()),
+            max: micros(samples.longest()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::plan::{Batch, Direction, OneSided, Plan, Receives};
+
+    fn figures(mode: Mode, raw: bool) -> CaseFigures {
+        let plan = Plan {
+            mode,
+            sizes: vec![4096],
+            iterations: 1,
+            duration_ms: None,
+            warmup: 0,
+            seed: 1,
+            baseline: raw,
+            receives: Receives::Ahead,
+            idle_ms: 0,
+            busy: 0,
+        };
+        let times = |session: &[u64], large_ns, raw_ns| CaseTimes {
+            session_ns: session.to_vec(),
+            large_ns,
+            repost_ns: vec![4, 2, 3],
+            raw_ns: if raw { raw_ns } else { vec![] },
+            ..CaseTimes::default()
+        };
+        // Of round trips the server's times are what it kept the messages for.
+        let is_latency = mode.is_latency();
+        let client = times(&[30, 10, 20], vec![7], vec![5]);
+        let large = if matches!(mode, Mode::Messages(_)) { vec![16] } else { vec![] };
+        let server = if is_latency { [2, 4, 0].as_slice() } else { &[40] };
+        let server = times(server, large, vec![if is_latency { 1 } else { 32 }]);
+        CaseFigures::new(PlannedCase::whole(&plan), 2, &client, &server)
+    }
+
+    #[test]
+    fn ratios_compare_what_can_be_compared() {
+        let throughput = figures(Mode::Throughput, true);
+        assert_eq!(throughput.ratio_to_raw, Some(0.8), "receiver to receiver");
+        assert!(throughput.sender.is_none(), "it took half the time: buffers took the bytes");
+        assert!(throughput.batch.is_none() && throughput.latency_ratio_to_raw.is_none());
+        let latency = figures(Mode::Latency, true);
+        let p50 = latency.half_round_trip_us.as_ref().unwrap().p50;
+        assert_eq!(p50, 0.01, "the halves of 28, 6 and 20 ns");
+        assert_eq!(latency.latency_ratio_to_raw, Some(5.0), "round trip to round trip");
+        assert!(latency.sender.is_none() && latency.ratio_to_raw.is_none());
+        let notifications = figures(Mode::Notifications, false);
+        assert_eq!(notifications.half_round_trip_us.unwrap().p50, 0.01);
+        let batch = figures(Mode::Messages(Batch { messages: 2, is_scattered: false }), false);
+        assert_eq!(batch.ratio_to_raw, None);
+        assert_eq!(batch.receiver.unwrap().gb_per_s_median, 8192.0 / 40.0, "both messages");
+        let batch = batch.batch.unwrap();
+        assert_eq!(batch.time_ratio_to_large_messages, 2.5, "small by large messages");
+        assert_eq!((batch.messages, batch.us_per_message), (2, 0.02));
+    }
+
+    #[test]
+    fn operations_are_counted_as_the_client_sees_them() {
+        let one_sided = |descriptors, is_latency| {
+            let (direction, depth, is_scattered) = (Direction::Write, 1, false);
+            let mode = OneSided { direction, depth, descriptors, is_scattered, is_latency };
+            figures(Mode::OneSided(mode), false).one_sided.unwrap()
+        };
+        let stream = one_sided(1, false);
+        assert_eq!(stream.operations, 256);
+        let rates = stream.initiator.unwrap();
+        assert_eq!(rates.gb_per_s_median, 256.0 * 4096.0 / 20.0, "of 30, 10 and 20 ns");
+        assert!(stream.operation_us.is_none());
+        let latency = one_sided(2, true);
+        assert_eq!((latency.operations, latency.operation_us.unwrap().p50), (1, 0.02));
+        assert!(latency.initiator.is_none());
+        assert_eq!(latency.repost_us.unwrap().p50, 0.003);
+        assert_eq!(latency.time_ratio_to_one_range, Some(20.0 / 7.0));
+    }
+}

@@ -1,0 +1,68 @@
+//! How often what took how long.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// How exactly times are told apart, which is finer than any bucket.
+const DIGITS: u8 = 3;
+/// Each bucket reaches so much further than the one before.
+const STEP: f64 = 1.25;
+/// From here on, in ns.
+const FIRST_NS: u64 = 100;
+
+/// Times above the bucket before, up to its own limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Bucket {
+    pub(super) up_to_us: f64,
+    pub(super) count: u64,
+}
+
+/// Buckets from the shortest time to the longest, those between them without any included.
+pub(super) fn of(times_ns: &[u64]) -> Vec<Bucket> {
+    let Ok(mut histogram) = Histogram::<u64>::new(DIGITS) else { return Vec::new() };
+    // It grows with what it is told, and knows every time that there is memory for.
+    let is_told = times_ns.iter().all(|time| histogram.record(*time).is_ok());
+    if !is_told || histogram.is_empty() {
+        return Vec::new();
+    }
+    let steps = histogram.iter_log(FIRST_NS, STEP).map(|step| Bucket {
+        up_to_us: step.value_iterated_to() as f64 / 1e3,
+        count: step.count_since_last_iteration(),
+    });
+    steps.skip_while(|bucket| bucket.count == 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_is_in_the_bucket_that_reaches_it() {
+        let times: Vec<u64> = (1..=1000).map(|index| index * 137).collect();
+        let buckets = of(&times);
+        assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 1000);
+        let last = buckets.last().unwrap();
+        assert!(
+            last.count > 0 && last.up_to_us >= 137.0 && last.up_to_us < 137.0 * 1.3,
+            "{last:?}"
+        );
+        let mut before = 0.0;
+        for bucket in &buckets {
+            let inside = |time: &&u64| (before..bucket.up_to_us).contains(&(**time as f64 / 1e3));
+            let exact = times.iter().filter(inside).count() as f64;
+            assert!(
+                (bucket.count as f64 - exact).abs() <= 2.0 + exact / 20.0,
+                "{bucket:?} {exact}"
+            );
+            before = bucket.up_to_us;
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_buckets_and_times_far_apart_have_those_between() {
+        assert_eq!(of(&[]), []);
+        let buckets = of(&[1000, 1_000_000_000]);
+        assert!(buckets.len() > 20 && buckets[0].count == 1, "{buckets:?}");
+        assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 2);
+    }
+}

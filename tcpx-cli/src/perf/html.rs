@@ -1,0 +1,185 @@
+//! The report as one page that needs nothing else: plots of throughput or latency at both ends,
+//! what the time went to, and the figures.
+//!
+//! - `chart`: lines and bars as SVG. `scale`: where a value lies in a plot
+
+mod chart;
+mod scale;
+
+use chart::{Bars, Lines, Series};
+
+use super::figures::{CaseFigures, Percentiles, Throughput};
+use super::report::Report;
+use super::table;
+use crate::input::ByteSize;
+
+const STYLE: &str = "\
+body{font:15px/1.5 system-ui,sans-serif;color:#1d2430;background:#fff;max-width:880px;margin:2em \
+auto;padding:0 1em}
+h1{font-size:1.5em;margin-bottom:0}h2{font-size:1.1em;margin:1.6em 0 .3em}
+.facts{color:#56606f;margin-top:.2em}.bad{color:#b3261e;font-weight:600}
+svg{width:100%;height:auto;display:block}svg text{font:12px system-ui,sans-serif;fill:#56606f}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #e3e7ed}
+pre{background:#f5f7fa;padding:.8em;overflow-x:auto;font-size:12px}
+";
+
+/// The page.
+pub(super) fn render(report: &Report) -> String {
+    let host = crate::output::host();
+    let title = format!("tcpx perf: {}", report.op);
+    let mut body = format!("<h1>{}</h1>\n", escape(&title));
+    let constants = table::heading(report);
+    let facts = constants.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    body += &format!(
+        "<p class=\"facts\">{}<br>tcpx {} on {}, the {}</p>\n",
+        escape(&facts),
+        env!("CARGO_PKG_VERSION"),
+        escape(&host),
+        report.role.name(),
+    );
+    if let Some(mismatch) = report.mismatch() {
+        body += &format!("<p class=\"bad\">NOT VERIFIED: {}</p>\n", escape(mismatch));
+    }
+    if report.interrupted {
+        body += "<p class=\"bad\">Interrupted: this is what was measured until then.</p>\n";
+    }
+    body += &plots(report);
+    body += &text_of(report);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n{body}</body>\n</html>\n",
+        escape(&title)
+    )
+}
+
+fn plots(report: &Report) -> String {
+    let cases = report.cases();
+    let mut text = section("Throughput", &throughput(cases));
+    text += &section("Latency", &latency(cases));
+    text += &section("What the time went to", &stages(cases));
+    if let Some(largest) = cases.iter().max_by_key(|case| case.size_bytes) {
+        let of = ByteSize(largest.size_bytes);
+        text += &section(&format!("Iterations of {of}"), &iterations(largest));
+    }
+    for case in cases.iter().filter(|case| !case.histogram.is_empty()) {
+        let bars =
+            case.histogram.iter().map(|bucket| (label(bucket.up_to_us), bucket.count as f64));
+        let of = ByteSize(case.size_bytes);
+        let bars = Bars { bars: bars.collect(), x: "up to µs", y: "how often" };
+        text += &section(&format!("Histogram of {of}"), &bars.svg());
+    }
+    text
+}
+
+fn section(title: &str, plot: &str) -> String {
+    if plot.is_empty() {
+        return String::new();
+    }
+    format!("<h2>{}</h2>\n{plot}\n", escape(title))
+}
+
+/// One line for each end that has a rate.
+fn throughput(cases: &[CaseFigures]) -> String {
+    type Rate = fn(&CaseFigures) -> Option<&Throughput>;
+    let ends: [(&'static str, Rate); 7] = [
+        ("receiver (server)", |case| case.receiver.as_ref()),
+        ("sender (client)", |case| case.sender.as_ref()),
+        ("receiver (client)", |case| case.client_receiver.as_ref()),
+        ("both ways", |case| case.both_ways.as_ref()),
+        ("all clients", |case| case.incast.as_ref().map(|incast| &incast.all_clients)),
+        ("initiator (client)", |case| case.one_sided.as_ref()?.initiator.as_ref()),
+        ("plain sockets", |case| case.raw_socket.as_ref()),
+    ];
+    let series = ends.into_iter().map(|(name, rate)| {
+        let point = |case| Some((size_of(case), rate(case)?.gb_per_s_median));
+        Series { name, points: cases.iter().filter_map(point).collect() }
+    });
+    Lines::by_size(series.collect(), "GB/s", false).svg()
+}
+
+fn size_of(case: &CaseFigures) -> f64 {
+    case.size_bytes as f64
+}
+
+fn latency(cases: &[CaseFigures]) -> String {
+    type Pick = fn(&Percentiles) -> Option<f64>;
+    let picks: [(&'static str, Pick); 4] = [
+        ("p50", |times| Some(times.p50)),
+        ("p90", |times| times.p90),
+        ("p99", |times| times.p99),
+        ("p99.9", |times| times.p99_9),
+    ];
+    let mut series: Vec<Series> = picks
+        .into_iter()
+        .map(|(name, pick)| {
+            let point = |case: &CaseFigures| Some((size_of(case), pick(case.latency()?)?));
+            Series { name, points: cases.iter().filter_map(point).collect() }
+        })
+        .collect();
+    let raw = |case: &CaseFigures| Some((size_of(case), case.raw_half_round_trip_us.as_ref()?.p50));
+    let points = cases.iter().filter_map(raw).collect();
+    series.push(Series { name: "plain socket, p50", points });
+    Lines::by_size(series, "µs", true).svg()
+}
+
+/// Each size as one bar of shares.
+fn stages(cases: &[CaseFigures]) -> String {
+    let rows = cases.iter().filter_map(|case| {
+        let shares = case.stages.as_ref()?;
+        let parts = vec![
+            ("receiver: network", shares.receiver_network),
+            ("receiver: network and unpack", shares.receiver_network_and_unpack),
+            ("receiver: unpack", shares.receiver_unpack),
+            ("receiver: handing over and copying", shares.receiver_submit),
+        ];
+        Some((ByteSize(case.size_bytes).to_string(), parts))
+    });
+    chart::shares(&rows.collect::<Vec<_>>())
+}
+
+fn iterations(case: &CaseFigures) -> String {
+    let Some(rate) = case.rate() else { return String::new() };
+    let points = (1..).zip(&rate.iteration_ms).map(|(index, ms)| (f64::from(index), *ms));
+    let series = Series { name: "time of an iteration", points: points.collect() };
+    Lines { series: vec![series], x: "iteration", y: "ms", by_size: false, is_log: false }.svg()
+}
+
+/// The table and what is said below it, as in a terminal.
+fn text_of(report: &Report) -> String {
+    let heading = table::heading(report);
+    let names = heading.split("\n\n").nth(1).unwrap_or_default();
+    let rows = report.cases().iter().map(|case| table::row(report, case));
+    let lines: Vec<String> = [names.to_owned()].into_iter().chain(rows).collect();
+    format!(
+        "<h2>Figures</h2>\n<pre>{}\n\n{}</pre>\n",
+        escape(&lines.join("\n")),
+        escape(&table::closing(report))
+    )
+}
+
+/// A number for a place without much room.
+fn label(number: f64) -> String {
+    match number {
+        number if number >= 100.0 => format!("{number:.0}"),
+        number if number >= 10.0 => format!("{number:.1}"),
+        number => format!("{number:.2}"),
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_is_no_markup() {
+        assert_eq!(escape("<b a=\"1\">&"), "&lt;b a=&quot;1&quot;&gt;&amp;");
+        assert_eq!(section("none", ""), "");
+        assert_eq!([label(1234.5), label(12.34), label(0.123)], ["1234", "12.3", "0.12"]);
+    }
+}

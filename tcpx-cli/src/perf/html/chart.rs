@@ -1,0 +1,221 @@
+//! Lines and bars as SVG.
+
+use super::scale::Scale;
+use super::{escape, label};
+use crate::input::ByteSize;
+
+/// The picture, and the plot in it, in units of its own.
+const WIDTH: f64 = 840.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 820.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 250.0;
+/// Told apart by people who see few colours, too.
+const COLOURS: [&str; 7] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a"];
+/// Most labels below a plot.
+const MOST_LABELS: usize = 12;
+/// Height of a bar of shares, with the space below it.
+const SHARE_HEIGHT: f64 = 26.0;
+
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    pub(super) name: &'static str,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// Points joined by lines.
+#[derive(Clone, Debug)]
+pub(super) struct Lines {
+    pub(super) series: Vec<Series>,
+    pub(super) x: &'static str,
+    pub(super) y: &'static str,
+    /// `x` is a number of bytes.
+    pub(super) by_size: bool,
+    /// `y` grows by factors.
+    pub(super) is_log: bool,
+}
+
+impl Lines {
+    pub(super) fn by_size(series: Vec<Series>, y: &'static str, is_log: bool) -> Self {
+        Self { series, x: "size of a message", y, by_size: true, is_log }
+    }
+
+    /// Nothing without points.
+    pub(super) fn svg(&self) -> String {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        if points().next().is_none() {
+            return String::new();
+        }
+        let (across, up) = (points().map(|point| point.0), points().map(|point| point.1));
+        let across = if self.by_size { Scale::log(across, 4.0) } else { Scale::linear(across) };
+        let up = if self.is_log { Scale::log(up, 10.0) } else { Scale::linear(up) };
+        let (base, at) = (4.0, |value| LEFT + across.place(value) * (RIGHT - LEFT));
+        let ticks: Vec<(f64, String)> =
+            across.ticks(base).into_iter().map(|tick| (at(tick), self.x_label(tick))).collect();
+        let mut svg = frame(&up, self.y) + &below(&ticks, self.x);
+        let shown = self.series.iter().filter(|series| !series.points.is_empty());
+        let mut left = LEFT;
+        for (series, colour) in shown.zip(COLOURS) {
+            svg += &line(series, colour, at, |value| BOTTOM - up.place(value) * (BOTTOM - TOP));
+            svg += &key(&mut left, 12.0, series.name, colour);
+        }
+        picture(HEIGHT, &svg)
+    }
+
+    fn x_label(&self, value: f64) -> String {
+        if self.by_size { ByteSize(value.round() as u64).to_string() } else { label(value) }
+    }
+}
+
+fn line(
+    series: &Series,
+    colour: &str,
+    across: impl Fn(f64) -> f64,
+    up: impl Fn(f64) -> f64,
+) -> String {
+    let at = |(x, y): &(f64, f64)| (across(*x), up(*y));
+    let path: Vec<String> =
+        series.points.iter().map(at).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let mut svg = format!(
+        "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>\n",
+        path.join(" ")
+    );
+    // Many points are a line.
+    if series.points.len() <= 64 {
+        for (x, y) in series.points.iter().map(at) {
+            svg += &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>\n");
+        }
+    }
+    svg
+}
+
+/// One bar beside the other.
+#[derive(Clone, Debug)]
+pub(super) struct Bars {
+    pub(super) bars: Vec<(String, f64)>,
+    pub(super) x: &'static str,
+    pub(super) y: &'static str,
+}
+
+impl Bars {
+    pub(super) fn svg(&self) -> String {
+        let up = Scale::linear(self.bars.iter().map(|bar| bar.1));
+        let step = (RIGHT - LEFT) / self.bars.len().max(1) as f64;
+        let mut ticks = Vec::new();
+        let mut svg = String::new();
+        for (index, (name, value)) in self.bars.iter().enumerate() {
+            let (x, height) = (LEFT + step * index as f64, up.place(*value) * (BOTTOM - TOP));
+            svg += &format!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" \
+                 fill=\"{}\"/>\n",
+                x + step * 0.05,
+                BOTTOM - height,
+                step * 0.9,
+                COLOURS[0],
+            );
+            ticks.push((x + step / 2.0, name.clone()));
+        }
+        picture(HEIGHT, &(frame(&up, self.y) + &svg + &below(&ticks, self.x)))
+    }
+}
+
+/// Each row as one bar of parts of 1. Nothing without rows.
+pub(super) fn shares(rows: &[(String, Vec<(&'static str, f64)>)]) -> String {
+    let Some((_, names)) = rows.first() else { return String::new() };
+    let (mut svg, mut left) = (String::new(), LEFT);
+    for ((name, _), colour) in names.iter().zip(COLOURS) {
+        svg += &key(&mut left, 12.0, name, colour);
+    }
+    for (index, (name, parts)) in rows.iter().enumerate() {
+        let (y, mut x) = (TOP + SHARE_HEIGHT * index as f64, LEFT);
+        svg += &text(LEFT - 8.0, y + 14.0, "end", name);
+        for ((what, share), colour) in parts.iter().zip(COLOURS) {
+            let width = share.clamp(0.0, 1.0) * (RIGHT - LEFT);
+            svg += &format!(
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"20\" \
+                 fill=\"{colour}\"><title>{}: {:.1} %</title></rect>\n",
+                escape(what),
+                share * 100.0
+            );
+            x += width;
+        }
+    }
+    picture(TOP + SHARE_HEIGHT * rows.len() as f64 + 4.0, &svg)
+}
+
+/// Lines across the plot, with their values.
+fn frame(up: &Scale, name: &str) -> String {
+    let mut svg = text(8.0, TOP - 12.0, "start", name);
+    for tick in up.ticks(10.0) {
+        let y = BOTTOM - up.place(tick) * (BOTTOM - TOP);
+        svg += &format!(
+            "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#e3e7ed\"/>\n"
+        );
+        svg += &text(LEFT - 8.0, y + 4.0, "end", &label(tick));
+    }
+    svg
+}
+
+/// Labels below the plot, as many as there is room for.
+fn below(ticks: &[(f64, String)], name: &str) -> String {
+    let every = ticks.len().div_ceil(MOST_LABELS).max(1);
+    let labels = ticks.iter().step_by(every);
+    let labels = labels.map(|(x, label)| text(*x, BOTTOM + 18.0, "middle", label));
+    labels.collect::<String>() + &text((LEFT + RIGHT) / 2.0, BOTTOM + 38.0, "middle", name)
+}
+
+/// What a colour stands for. `left` is where the next one begins.
+fn key(left: &mut f64, y: f64, name: &str, colour: &str) -> String {
+    let x = *left;
+    *left += 26.0 + 6.6 * name.chars().count() as f64;
+    format!(
+        "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\n",
+        y - 9.0
+    ) + &text(x + 15.0, y, "start", name)
+}
+
+fn text(x: f64, y: f64, anchor: &str, words: &str) -> String {
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n", escape(words))
+}
+
+fn picture(height: f64, content: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" xmlns=\"http://www.w3.org/2000/svg\">\n\
+         {content}</svg>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_point_lies_in_the_plot() {
+        let points = vec![(4096.0, 0.5), (65_536.0, 2.0), (1_048_576.0, 4.2)];
+        for is_log in [false, true] {
+            let series = vec![Series { name: "a", points: points.clone() }];
+            let svg = Lines::by_size(series, "GB/s", is_log).svg();
+            assert_eq!(svg.matches("<circle").count(), 3);
+            for part in svg.split("<circle cx=\"").skip(1) {
+                let mut numbers = part.split('"').filter_map(|it| it.parse::<f64>().ok());
+                let (x, y) = (numbers.next().unwrap(), numbers.next().unwrap());
+                assert!((LEFT..=RIGHT).contains(&x) && (TOP..=BOTTOM).contains(&y), "{x} {y}");
+            }
+            assert!(svg.contains("1 MiB") && svg.contains("GB/s"), "{svg}");
+        }
+        assert_eq!(Lines::by_size(vec![], "GB/s", false).svg(), "");
+    }
+
+    #[test]
+    fn bars_and_shares_have_a_rectangle_each() {
+        let bars = vec![("1".to_owned(), 3.0), ("<2".to_owned(), 1.0)];
+        let svg = Bars { bars, x: "us", y: "count" }.svg();
+        assert_eq!(svg.matches("<rect").count(), 2);
+        assert!(svg.contains("&lt;2"));
+        let svg = shares(&[("4 KiB".to_owned(), vec![("a", 0.25), ("b", 0.75)])]);
+        assert_eq!(svg.matches("<rect").count(), 4, "two shares and what their colours mean");
+        assert_eq!(shares(&[]), "");
+    }
+}

@@ -1,0 +1,76 @@
+//! Where the report goes while it grows: a row is shown as soon as its size is measured.
+
+use std::path::PathBuf;
+
+use super::figures::CaseFigures;
+use super::report::Report;
+use super::{csv, html, table};
+use crate::failure::Failure;
+use crate::output::{Progress, json, print};
+
+/// How the report is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Table,
+    /// A line for each size.
+    Csv,
+    /// One object at the end.
+    Json,
+    /// Another end shows it.
+    Nothing,
+}
+
+/// What becomes of the report.
+#[derive(Clone, Debug)]
+pub(super) struct Output {
+    pub(super) format: Format,
+    /// The page that it is written to as well.
+    pub(super) page: Option<PathBuf>,
+}
+
+impl Output {
+    pub(super) fn nowhere() -> Self {
+        Self { format: Format::Nothing, page: None }
+    }
+
+    /// One size was measured, and goes above the progress.
+    pub(super) fn row(
+        &self,
+        report: &Report,
+        case: &CaseFigures,
+        is_first: bool,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let (heading, row) = match self.format {
+            Format::Table => (table::heading(report), table::row(report, case)),
+            Format::Csv => (csv::heading(), csv::row(report, case)),
+            Format::Json | Format::Nothing => return Ok(()),
+        };
+        progress.above(|| {
+            if is_first {
+                print(&heading)?;
+            }
+            print(&row)
+        })
+    }
+
+    /// All sizes at once.
+    pub(super) fn rows(&self, report: &Report) -> Result<(), Failure> {
+        let progress = Progress::none();
+        let mut cases = report.cases().iter().enumerate();
+        cases.try_for_each(|(index, case)| self.row(report, case, index == 0, &progress))
+    }
+
+    /// Everything is over.
+    pub(super) fn end(&self, report: &Report) -> Result<(), Failure> {
+        if let Some(path) = &self.page {
+            let what = format!("writing {}", path.display());
+            std::fs::write(path, html::render(report)).map_err(Failure::io(what))?;
+        }
+        match self.format {
+            Format::Table => print(&format!("\n{}", table::closing(report))),
+            Format::Json => print(&json(report)?),
+            Format::Csv | Format::Nothing => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Ctrl-C while `tcpx perf` measures: both ends come to an end, and show what there is.
+
+mod tcpx;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use serial_test::serial;
+use tcpx::{Running, Server, Tcpx, assert_nothing_is_left, signal};
+
+const DEBUG: (&str, &str) = ("RUST_LOG", "tcpx=debug");
+
+/// A run that takes longer than anybody waits, some iterations of which are over.
+fn start(words: &[&str]) -> Running {
+    let running = Tcpx::new(words).env(DEBUG.0, DEBUG.1).start();
+    running.wait_for_line("iteration=7");
+    running
+}
+
+fn assert_partial(object: &Value) {
+    assert_eq!((&object["interrupted"], &object["verified"]), (&true.into(), &true.into()));
+    let iterations = object["iterations"].as_u64().unwrap();
+    assert!((1..100_000).contains(&iterations), "{object}");
+    assert!(object["receiver"]["gb_per_s_median"].as_f64().unwrap() > 0.0, "{object}");
+}
+
+#[test]
+#[serial]
+fn the_first_interrupt_shows_what_was_measured() {
+    if ignores_interrupts() {
+        println!("skipped: this process ignores interrupts, and so does everything that it starts");
+        return;
+    }
+    for format in ["--json", "--csv"] {
+        let running = start(&["perf", "--size", "64K", "--iters", "100000", format]);
+        signal("-INT", running.process.id());
+        let finished = running.finish();
+        assert_eq!(finished.status, Some(130), "{finished}");
+        assert!(finished.stderr.contains("error: interrupted"), "{finished}");
+        match format {
+            "--json" => assert_partial(&serde_json::from_str(&finished.stdout).unwrap()),
+            _ => assert_eq!(finished.stdout.lines().count(), 2, "a heading, a row: {finished}"),
+        }
+        assert_nothing_is_left();
+    }
+}
+
+#[test]
+#[serial]
+fn the_second_interrupt_ends_it_at_once() {
+    if ignores_interrupts() {
+        println!("skipped: this process ignores interrupts, and so does everything that it starts");
+        return;
+    }
+    let words = ["perf", "--latency", "--idle-ms", "10000", "--iters", "9", "--warmup", "0"];
+    let running = Tcpx::new(&words).env("RUST_LOG", "tcpx_core=debug,tcpx=debug").start();
+    running.wait_for_line("Registered");
+    let _ = running.lines.recv_timeout(Duration::from_millis(500));
+    signal("-INT", running.process.id());
+    signal("-INT", running.process.id());
+    assert_eq!(running.finish().status, None, "ended by the signal");
+    assert_nothing_is_left();
+}
+
+#[test]
+#[serial]
+fn the_other_host_has_the_partial_result_too() {
+    if ignores_interrupts() {
+        println!("skipped: this process ignores interrupts, and so does everything that it starts");
+        return;
+    }
+    let server = Server::start(&["perf", "server", "--json"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let words = ["perf", "client", &address, "--size", "64K,1M", "--duration", "3600", "--json"];
+    let client = start(&words);
+    signal("-INT", client.process.id());
+    let client = client.finish();
+    assert_eq!(client.status, Some(130), "{client}");
+    let client: Value = serde_json::from_str(&client.stdout).unwrap();
+    // Nobody has interrupted the server.
+    let server = server.finish().json();
+    for object in [&client, &server] {
+        assert_partial(object);
+        assert_eq!(object["sweep"].as_array().unwrap().len(), 1, "the second size never began");
+    }
+    assert_eq!(client["iterations"], server["iterations"]);
+}
+
+/// Whether SIGINT, number 2, is ignored in this process.
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").expect("status of this process");
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .expect("a mask of ignored signals");
+    u64::from_str_radix(mask.trim(), 16).expect("hexadecimal digits") & 0b10 != 0
+}

@@ -1,0 +1,169 @@
+//! Ways to measure: for a time, both ways, several clients at once; and ways to show it.
+
+mod tcpx;
+
+use serde_json::Value;
+use serial_test::serial;
+use tcpx::{Server, Tcpx};
+
+fn median(rates: &Value) -> f64 {
+    rates["gb_per_s_median"].as_f64().unwrap_or_else(|| panic!("no rate: {rates}"))
+}
+
+#[test]
+#[serial]
+fn a_duration_says_how_many_iterations_there_are() {
+    let words = ["perf", "--duration", "0.5", "--size", "1K,64K", "--json"];
+    let object = Tcpx::new(&words).run().json();
+    assert_eq!(object["duration_s"], 0.5);
+    for case in object["sweep"].as_array().unwrap() {
+        let iterations = case["iterations"].as_u64().unwrap();
+        assert_eq!(case["receiver"]["iteration_ms"].as_array().unwrap().len() as u64, iterations);
+        assert!(iterations >= 50 && case["verified"] == true, "{case}");
+    }
+    let latency = Tcpx::new(&["perf", "--latency", "--duration", "0.5", "--json"]).run().json();
+    assert!(latency["iterations"].as_u64().unwrap() >= 50, "{latency}");
+}
+
+#[test]
+#[serial]
+fn sweeps_of_latencies_have_percentiles_and_a_histogram() {
+    let words = ["perf", "--latency", "--sweep", "64..5000:8", "--iters", "1000", "--json"];
+    let object = Tcpx::new(&words).run().json();
+    let cases = object["sweep"].as_array().unwrap();
+    let sizes: Vec<&Value> = cases.iter().map(|case| &case["size_bytes"]).collect();
+    assert_eq!(sizes, [64, 512, 4096, 5000]);
+    for case in cases {
+        assert!(case["half_round_trip_us"]["p99_9"].as_f64().unwrap() > 0.0, "{case}");
+        let buckets = case["histogram"].as_array().unwrap();
+        let counted: u64 = buckets.iter().map(|it| it["count"].as_u64().unwrap()).sum();
+        assert_eq!(counted, 1000, "{case}");
+    }
+}
+
+#[test]
+#[serial]
+fn both_ways_at_once_are_verified_and_summed() {
+    let words = ["perf", "--bidir", "--size", "300001", "--iters", "4", "--json"];
+    for memory in ["host", "emulated"] {
+        let object = Tcpx::new(&[&words[..], &["--memory", memory]].concat()).run().json();
+        assert_eq!((&object["verified"], &object["iterations"]), (&true.into(), &4.into()));
+        let (there, here) = (median(&object["receiver"]), median(&object["client_receiver"]));
+        assert!(median(&object["both_ways"]) <= 2.0 * there.max(here) * 1.001, "{object}");
+    }
+}
+
+#[test]
+#[serial]
+fn several_clients_send_at_once() {
+    let server = Server::start(&["perf", "server", "--clients", "3", "--json"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let words = ["perf", "client", &address, "--size", "100001", "--iters", "6", "--json"];
+    let clients: Vec<_> = (0..3).map(|_| Tcpx::new(&words).start()).collect();
+    for client in clients {
+        let client = client.finish().json();
+        assert_eq!((&client["verified"], &client["iterations"]), (&true.into(), &6.into()));
+    }
+    let object = server.finish().json();
+    assert_eq!((&object["verified"], &object["iterations"]), (&true.into(), &6.into()));
+    assert_eq!(object["clients"].as_array().unwrap().len(), 3);
+    let (slow, fast) = (&object["slowest_client_gb_per_s"], &object["fastest_client_gb_per_s"]);
+    assert!(slow.as_f64().unwrap() <= fast.as_f64().unwrap());
+    assert!(median(&object["all_clients"]) > 0.0, "{object}");
+}
+
+#[test]
+#[serial]
+fn clients_with_other_flags_are_refused_and_nobody_waits_for_them() {
+    let server = Server::start(&["perf", "server", "--clients", "2"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let client = |size| Tcpx::new(&["perf", "client", &address, "--size", size]).start();
+    let ends = [client("4K"), client("8K")].map(|client| client.finish());
+    assert!(ends.iter().all(|end| end.status == Some(1)), "{} {}", ends[0], ends[1]);
+    assert!(ends.iter().any(|end| end.stderr.contains("other flags")), "{} {}", ends[0], ends[1]);
+    let server = server.finish();
+    assert!(server.stderr.contains("other flags"), "{server}");
+}
+
+#[test]
+#[serial]
+fn csv_has_a_line_for_each_size() {
+    let words = ["perf", "--csv", "--sweep", "4K..64K", "--iters", "2"];
+    let finished = Tcpx::new(&words).run();
+    assert_eq!(finished.status, Some(0), "{finished}");
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{finished}");
+    let names: Vec<&str> = lines[0].split(',').collect();
+    let at = |name: &str| names.iter().position(|it| *it == name).unwrap();
+    for (line, size) in lines[1..].iter().zip(["4096", "16384", "65536"]) {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!((cells[at("size_bytes")], cells[at("verified")]), (size, "true"));
+        assert!(cells[at("gb_per_s_median")].parse::<f64>().unwrap() > 0.0);
+        assert_eq!(cells[at("p50_us")], "", "{line}");
+    }
+}
+
+#[test]
+#[serial]
+fn a_page_shows_it_without_anything_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let path = page.to_str().unwrap();
+    let words = ["perf", "--html", path, "--size", "64K,1M", "--iters", "3", "--baseline"];
+    assert_eq!(Tcpx::new(&words).run().status, Some(0));
+    let text = std::fs::read_to_string(&page).unwrap();
+    for words in ["<svg", "receiver (server)", "plain sockets", "What the time went to", "64 KiB"] {
+        assert!(text.contains(words), "{words}");
+    }
+    for outside in ["src=", "href=", "@import", "<script"] {
+        assert!(!text.contains(outside), "{outside}");
+    }
+    assert_eq!(text.matches("<svg").count(), text.matches("</svg>").count());
+    let nowhere = Tcpx::new(&["perf", "--html", "/nowhere/page.html", "--size", "1K"]).run();
+    assert!(nowhere.stderr.contains("writing /nowhere/page.html"), "{nowhere}");
+}
+
+#[test]
+#[serial]
+fn every_nic_says_what_went_over_it() {
+    let object = Tcpx::new(&["perf", "--size", "1M", "--iters", "3", "--json"]).run().json();
+    let nics = object["nics"].as_array().unwrap();
+    let sent: u64 = nics.iter().map(|nic| nic["bytes_sent"].as_u64().unwrap()).sum();
+    assert_eq!(sent, 5 << 20, "two of warmup: {object}");
+    let rates: f64 = nics.iter().map(|nic| nic["gb_per_s"].as_f64().unwrap()).sum();
+    assert!((rates - median(&object["receiver"])).abs() < 1e-6, "{object}");
+}
+
+#[test]
+#[serial]
+fn measuring_over_ipv6_works() {
+    if std::net::TcpStream::connect("[::1]:1").is_err_and(|it| it.raw_os_error() == Some(99)) {
+        println!("skipped: this machine has no IPv6");
+        return;
+    }
+    let running = Tcpx::new(&["perf", "server", "--port", "0", "--bind", "::1"]).start();
+    let line = running.wait_for_line("listening on [::1]:");
+    let address = format!("[::1]:{}", line.rsplit(':').next().unwrap());
+    let words = ["perf", "client", &address, "--size", "100001", "--iters", "2", "--baseline"];
+    let client = Tcpx::new(&words).run();
+    assert_eq!(client.status, Some(0), "{client}");
+    assert_eq!(running.finish().status, Some(0));
+}
+
+#[test]
+#[serial]
+fn flags_that_do_not_go_together_are_refused() {
+    for flags in [
+        &["--bidir", "--latency"][..],
+        &["--bidir", "--baseline"],
+        &["--duration", "1", "--iters", "2"],
+        &["--clients", "2"],
+        &["server", "--clients", "2", "--forever"],
+        &["--csv", "--json"],
+        &["--sweep", "64K..4K"],
+        &["--duration", "0"],
+    ] {
+        let finished = Tcpx::new(&[&["perf"], flags].concat()).run();
+        assert_eq!(finished.status, Some(2), "{flags:?}: {finished}");
+    }
+}
