@@ -47,7 +47,11 @@ fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
         &["perf", "--messages", "10", "--iters", "3", "--scattered"],
         &[&small[..], &["--op", "write"]].concat(),
         &[&small[..], &["--op", "read", "--latency"]].concat(),
-        &["perf", "--sweep", "--iters", "1", "--warmup", "0"],
+        &["perf", "--sweep=4K..64K", "--iters", "1", "--warmup", "0"],
+        &["perf", "--bidir", "--duration", "0.1", "--size", "64K"],
+        &["perf", "--latency", "--notify", "--iters", "9"],
+        &["transfer"],
+        &["connect"],
     ] {
         let finished = Tcpx::new(&[words, &["--json"]].concat()).run();
         let object: Value = serde_json::from_str(&finished.stdout)

@@ -93,7 +93,7 @@ fn the_time_of_a_run_is_told_by_stage() {
     assert!(stages["bound_by"].is_string(), "{stages}");
 
     let table = Tcpx::new(&words).run();
-    assert!(table.stdout.contains("Bound by: "), "{}", table.stdout);
+    assert!(table.stdout.replace('\n', " ").contains("Bound by: "), "{}", table.stdout);
 }
 
 #[test]

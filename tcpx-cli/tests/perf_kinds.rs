@@ -128,10 +128,20 @@ fn a_page_shows_it_without_anything_else() {
 fn every_nic_says_what_went_over_it() {
     let object = Tcpx::new(&["perf", "--size", "1M", "--iters", "3", "--json"]).run().json();
     let nics = object["nics"].as_array().unwrap();
-    let sent: u64 = nics.iter().map(|nic| nic["bytes_sent"].as_u64().unwrap()).sum();
-    assert_eq!(sent, 5 << 20, "two of warmup: {object}");
+    let bytes: u64 = nics.iter().map(|nic| nic["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(bytes, 5 << 20, "two of warmup: {object}");
     let rates: f64 = nics.iter().map(|nic| nic["gb_per_s"].as_f64().unwrap()).sum();
     assert!((rates - median(&object["receiver"])).abs() < 1e-6, "{object}");
+}
+
+#[test]
+#[serial]
+fn channels_go_over_the_nics_that_are_named() {
+    let words = ["perf", "--size", "1M", "--iters", "2", "--json"];
+    let object = Tcpx::new(&[&words[..], &["--nic", "lo"]].concat()).run().json();
+    assert_eq!(object["nics"][0]["nic"], "lo", "{object}");
+    let finished = Tcpx::new(&[&words[..], &["--nic", "lo,eth-none"]].concat()).run();
+    assert!(finished.status != Some(0) && finished.stderr.contains("eth-none"), "{finished}");
 }
 
 #[test]

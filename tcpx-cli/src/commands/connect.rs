@@ -1,7 +1,9 @@
 //! `tcpx connect`: the handshake and nothing else.
 
+use serde::Serialize;
+
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, print_json};
 use crate::rendezvous::{Agreed, EndsArgs, Program};
 
 /// Connect two ends and say goodbye again: a test of plugin, network and handshake.
@@ -11,6 +13,10 @@ use crate::rendezvous::{Agreed, EndsArgs, Program};
 /// every channel was connected and closed.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ConnectArgs {
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     pub(crate) ends: EndsArgs,
 }
@@ -26,21 +32,44 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
         body: &|agreed, ()| Ok(describe(agreed)),
         several: None,
     };
-    program.run(|text| print(&text))
+    program.run(
+        |connection| {
+            if args.json { print_json(&connection) } else { print(&connection.in_words()) }
+        },
+    )
 }
 
-fn describe(agreed: &Agreed<'_>) -> String {
+/// What the two ends agreed on.
+#[derive(Debug, Serialize)]
+struct Connection {
+    transport: String,
+    plugin_name: String,
+    channels: usize,
+    /// Of each channel.
+    channel_nics: Vec<String>,
+    chunk_bytes: u32,
+}
+
+fn describe(agreed: &Agreed<'_>) -> Connection {
     let stats = agreed.session.stats();
-    let peer = stats.peers.iter().find(|peer| peer.name == agreed.peer());
-    let chunk_bytes = peer.map_or(0, |peer| peer.chunk_bytes);
-    let channels = peer.into_iter().flat_map(|peer| &peer.channels);
-    let nics: Vec<&str> = channels.map(|channel| channel.nic.as_str()).collect();
-    format!(
-        "connected and closed: {} plugin {}, {} channels over {}, chunk {} bytes",
-        stats.transport,
-        stats.plugin_name,
-        nics.len(),
-        nics.join(", "),
-        chunk_bytes
-    )
+    let peer = stats.peers.into_iter().find(|peer| peer.name == agreed.peer());
+    let chunk_bytes = peer.as_ref().map_or(0, |peer| peer.chunk_bytes);
+    let channels = peer.into_iter().flat_map(|peer| peer.channels);
+    let channel_nics: Vec<String> = channels.map(|channel| channel.nic).collect();
+    let (transport, plugin_name) = (stats.transport, stats.plugin_name);
+    let channels = channel_nics.len();
+    Connection { transport, plugin_name, channels, channel_nics, chunk_bytes }
+}
+
+impl Connection {
+    fn in_words(&self) -> String {
+        format!(
+            "connected and closed: {} plugin {}, {} channels over {}, chunk {} bytes",
+            self.transport,
+            self.plugin_name,
+            self.channels,
+            self.channel_nics.join(", "),
+            self.chunk_bytes
+        )
+    }
 }

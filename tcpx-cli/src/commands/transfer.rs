@@ -5,7 +5,7 @@ use tcpx_core::{Post, Session};
 use tcpx_doctor::NicGrowth;
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, print_json};
 use crate::rendezvous::{Agreed, EndsArgs, Message, Program, Role};
 use crate::session::{NicWatch, render_growth};
 
@@ -24,6 +24,10 @@ const POISON: u8 = 0xdb;
 /// bounce buffer's first bytes. Exit status: 0 when the message arrived as sent.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct TransferArgs {
+    /// Print one JSON object instead of a line
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     pub(crate) ends: EndsArgs,
 }
@@ -52,18 +56,39 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
         body: &|agreed, ()| transfer(agreed),
         several: None,
     };
-    program.run(tell)
+    program.run(|(verdict, nics)| tell(args, verdict, nics))
+}
+
+/// For machines.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    verified: bool,
+    bytes: usize,
+    text: &'a str,
+    tag: i64,
+    /// What is wrong with what arrived.
+    difference: Option<&'a str>,
+    nic_counters: Vec<NicGrowth>,
 }
 
 /// Says whether the text arrived.
-fn tell((Verdict { difference }, nics): (Verdict, Vec<NicGrowth>)) -> Result<(), Failure> {
-    if !difference.is_empty() {
-        return Err(Failure::NotVerified(difference));
+fn tell(
+    args: &TransferArgs,
+    Verdict { difference }: Verdict,
+    nics: Vec<NicGrowth>,
+) -> Result<(), Failure> {
+    let text = &*String::from_utf8_lossy(TEXT);
+    let (bytes, verified) = (TEXT.len(), difference.is_empty());
+    if args.json {
+        let difference = (!verified).then_some(difference.as_str());
+        let (tag, nic_counters) = (TAG, nics);
+        print_json(&Outcome { verified, bytes, text, tag, difference, nic_counters })?;
+    } else if verified {
+        let mut lines = vec![format!("PASSED: {bytes} bytes \"{text}\", tag {TAG}")];
+        lines.extend(render_growth(&nics));
+        print(&lines.join("\n"))?;
     }
-    let text = String::from_utf8_lossy(TEXT);
-    let mut lines = vec![format!("PASSED: {} bytes \"{text}\", tag {TAG}", TEXT.len())];
-    lines.extend(render_growth(&nics));
-    print(&lines.join("\n"))
+    if verified { Ok(()) } else { Err(Failure::NotVerified(difference)) }
 }
 
 /// One end's part, and what the NICs count meanwhile.

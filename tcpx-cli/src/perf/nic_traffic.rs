@@ -9,17 +9,11 @@ use super::figures::Throughput;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct NicTraffic {
     pub(super) nic: String,
-    pub(super) bytes_sent: u64,
-    pub(super) bytes_received: u64,
+    /// Sent and received.
+    pub(super) bytes: u64,
     /// Its part of the case's rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gb_per_s: Option<f64>,
-}
-
-impl NicTraffic {
-    fn bytes(&self) -> u64 {
-        self.bytes_sent + self.bytes_received
-    }
 }
 
 /// Since the session exists.
@@ -27,8 +21,7 @@ pub(super) fn of(session: &Session) -> Vec<NicTraffic> {
     let nics = session.stats().nics.into_iter();
     let traffic = nics.map(|nic| NicTraffic {
         nic: nic.nic,
-        bytes_sent: nic.send.bytes,
-        bytes_received: nic.recv.bytes,
+        bytes: nic.send.bytes + nic.recv.bytes,
         gb_per_s: None,
     });
     traffic.collect()
@@ -44,16 +37,15 @@ pub(super) fn since(
         .into_iter()
         .map(|mut nic| {
             if let Some(before) = before.iter().find(|it| it.nic == nic.nic) {
-                nic.bytes_sent = nic.bytes_sent.saturating_sub(before.bytes_sent);
-                nic.bytes_received = nic.bytes_received.saturating_sub(before.bytes_received);
+                nic.bytes = nic.bytes.saturating_sub(before.bytes);
             }
             nic
         })
-        .filter(|nic| nic.bytes() > 0)
+        .filter(|nic| nic.bytes > 0)
         .collect();
-    let all: u64 = grown.iter().map(NicTraffic::bytes).sum();
+    let all: u64 = grown.iter().map(|nic| nic.bytes).sum();
     for nic in &mut grown {
-        let part = nic.bytes() as f64 / all as f64;
+        let part = nic.bytes as f64 / all as f64;
         nic.gb_per_s = rate.map(|rate| rate.gb_per_s_median * part);
     }
     grown
@@ -65,18 +57,13 @@ mod tests {
 
     #[test]
     fn the_rate_is_shared_out_by_bytes() {
-        let nic = |name: &str, bytes_sent, bytes_received| NicTraffic {
-            nic: name.into(),
-            bytes_sent,
-            bytes_received,
-            gb_per_s: None,
-        };
+        let nic = |name: &str, bytes| NicTraffic { nic: name.into(), bytes, gb_per_s: None };
         let rate = Throughput::new(1000, &[100]).unwrap();
-        let now = vec![nic("eth1", 40, 5), nic("eth2", 30, 0), nic("eth3", 7, 7)];
-        let before = [nic("eth1", 10, 5), nic("eth3", 7, 7)];
+        let now = vec![nic("eth1", 45), nic("eth2", 30), nic("eth3", 14)];
+        let before = [nic("eth1", 15), nic("eth3", 14)];
         let grown = since(now, &before, Some(&rate));
         assert_eq!(grown.len(), 2, "nothing went over the third: {grown:?}");
-        assert_eq!((grown[0].bytes_sent, grown[0].bytes_received), (30, 0));
+        assert_eq!((grown[0].bytes, grown[1].bytes), (30, 30));
         assert_eq!((grown[0].gb_per_s, grown[1].gb_per_s), (Some(5.0), Some(5.0)));
     }
 }

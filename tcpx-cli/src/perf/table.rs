@@ -162,9 +162,8 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
 /// What went over each NIC, where there are several.
 fn nics(case: &CaseFigures) -> Option<String> {
     let line = |nic: &NicTraffic| {
-        let bytes = nic.bytes_sent + nic.bytes_received;
         let rate = nic.gb_per_s.map(|rate| format!(", {rate:.3} GB/s")).unwrap_or_default();
-        format!("{}: {}: {bytes} bytes{rate}", ByteSize(case.size_bytes), nic.nic)
+        format!("{}: {}: {} bytes{rate}", ByteSize(case.size_bytes), nic.nic, nic.bytes)
     };
     let lines: Vec<String> = case.nics.iter().map(line).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))

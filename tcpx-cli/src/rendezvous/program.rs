@@ -132,15 +132,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         budget: Budget,
         backstop: &Backstop,
     ) -> Result<T, Failure> {
-        let port = Port::open(self.ends)?;
-        let mut clients = Vec::new();
-        for number in 1..=several.clients {
-            let client = port.client(budget)?;
-            let (address, all) = (client.link.peer(), several.clients);
-            // Nobody may be reading.
-            let _ = writeln!(std::io::stderr(), "client {number} of {all}: {address}");
-            clients.push(client);
-        }
+        let clients = Port::open(self.ends)?.clients(several.clients, budget)?;
         let results = std::thread::scope(|scope| {
             let serve = |client| {
                 let result = self.serve(client, backstop);

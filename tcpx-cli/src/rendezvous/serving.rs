@@ -61,14 +61,30 @@ impl<'a> Port<'a> {
     /// Waits for a client. Strangers are turned away. `budget`: of the whole command, unless each
     /// client has a time of its own.
     pub(super) fn client(&self, budget: Budget) -> Result<Client, Failure> {
-        let (token, args) = (self.token.clone(), self.args.clone());
-        let is_forever = self.args.forever;
-        let hear = move |stream| {
-            let budget = if is_forever { args.budget() } else { budget };
-            hear(stream, budget, token.as_ref())
+        let waited = if self.args.forever { Deadline::after(FOREVER) } else { budget.step() };
+        Ok(self.door(budget)?.admit(waited, None)?)
+    }
+
+    /// Waits for so many, and says of each that it is here.
+    pub(super) fn clients(&self, count: usize, budget: Budget) -> Result<Vec<Client>, Failure> {
+        // One door for all: those that wait at it while another one comes in are kept.
+        let mut door = self.door(budget)?;
+        let admit = |number| {
+            let client = door.admit(budget.step(), None)?;
+            // Nobody may be reading.
+            let address = client.link.peer();
+            let _ = writeln!(std::io::stderr(), "client {number} of {count}: {address}");
+            Ok(client)
         };
-        let waited = if is_forever { Deadline::after(FOREVER) } else { budget.step() };
-        Ok(Door::new(&self.listener, hear)?.admit(waited, None)?)
+        (1..=count).map(admit).collect()
+    }
+
+    fn door(&self, budget: Budget) -> Result<Door<'_, Client>, Failure> {
+        let (token, args) = (self.token.clone(), self.args.clone());
+        Door::new(&self.listener, move |stream| {
+            let budget = if args.forever { args.budget() } else { budget };
+            hear(stream, budget, token.as_ref())
+        })
     }
 
     /// Until the result is dropped, tells everybody that the server is busy with `client`.

@@ -50,6 +50,7 @@ impl StartedServer {
             .args(session.plugin.iter().flat_map(|it| ["--plugin".to_owned(), it.to_string()]))
             // By it the plugin is opened, before the client's request comes.
             .args(session.chunk.iter().flat_map(|it| ["--chunk".to_owned(), it.0.to_string()]))
+            .args(session.nic.iter().flat_map(|nic| ["--nic", nic]))
             .args(session.gpu.iter().flat_map(|gpu| ["--gpu".to_owned(), gpu.to_string()]));
         logging::hand_down(&mut line);
         let mut process = ChildProcess::start(&mut line, Log::Shown, budget)?;

@@ -32,6 +32,11 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "N")]
     pub(crate) gpu: Option<u32>,
 
+    /// NICs of this end, over which the channels go round robin [env: TCPX_NIC] [default: chosen
+    /// for the other end's address]
+    #[arg(long, value_name = "NIC,...", value_delimiter = ',')]
+    pub(crate) nic: Vec<String>,
+
     /// Memory that is sent from and received into [default: auto]
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) memory: Option<MemoryChoice>,
@@ -81,6 +86,9 @@ impl SessionArgs {
         let mut options = SessionOptions::from_env()?;
         if let Some(plugin) = &self.plugin {
             options.plugin = plugin.clone();
+        }
+        if !self.nic.is_empty() {
+            options.nics.clone_from(&self.nic);
         }
         if let Some(unpack) = self.unpack {
             options.unpack = unpack;
@@ -208,6 +216,7 @@ mod tests {
         SessionArgs {
             plugin: None,
             gpu: None,
+            nic: Vec::new(),
             memory: None,
             unpack: None,
             chunk: None,
