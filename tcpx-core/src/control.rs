@@ -3,8 +3,9 @@
 //! Reaching a peer:
 //! - [`conn_info`]: what one session must know to reach another, as bytes to give away.
 //! - [`identity`]: what a session says of itself, and the secret that proves it.
-//! - [`connector`]: the connecting end of a handshake. [`dialing`]: its connection, on the way.
-//! - [`listener`]: the listening socket, and its table of inbound handshakes.
+//! - [`connector`]: the connecting end of a handshake. [`approach`]: the way to one address.
+//!   [`dialing`]: its connection, on the way.
+//! - [`listener`]: the table of inbound handshakes. [`listening_sockets`]: where they come from.
 //! - [`admission`]: which connections have a place in that table. `refusal_log`: what the log says
 //!   of the others.
 //! - [`inbound_handshake`]: the listening end of one handshake.
@@ -27,6 +28,7 @@
 
 pub(crate) mod acknowledgement;
 mod admission;
+mod approach;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;
@@ -43,6 +45,7 @@ pub(crate) mod inbound_handshake;
 pub(crate) mod introduction;
 pub(crate) mod link_frame;
 pub(crate) mod listener;
+mod listening_sockets;
 mod outbound;
 mod refusal_log;
 #[cfg(test)]

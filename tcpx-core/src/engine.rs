@@ -277,7 +277,8 @@ impl Engine {
             Some(listener) => listener,
             None => {
                 let session = &self.commons.session;
-                let mut listener = ControlListener::listen(session.options.listen)?;
+                let mut listener =
+                    ControlListener::listen(session.options.listen, &session.options.advertise)?;
                 listener.watch(&session.poller);
                 self.listener.insert(listener)
             }

@@ -195,8 +195,9 @@ pub struct SessionOptions {
     pub accept_all: bool,
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
-    /// Addresses to put into the connection info. Empty: every address of this host that `listen`
-    /// covers.
+    /// Addresses to put into the connection info, and to listen at where `listen` says every one.
+    /// (With one among them that is not this host's, every one is listened at.) Empty: every address
+    /// of this host that `listen` covers.
     pub advertise: Vec<IpAddr>,
     /// How long `accept` and `connect` wait.
     pub connect_timeout: Duration,

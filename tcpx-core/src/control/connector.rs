@@ -1,39 +1,47 @@
 //! The connecting end of a handshake: reaches one of the peer's addresses and proves the secret.
+//!
+//! An address that does not answer at once keeps nobody waiting: the next one is tried beside it, and
+//! the listener that speaks first is the peer's. One that has no room says so, and is tried again.
 
-use std::io;
 use std::mem;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::control::approach::{Approach, Step, lost, unexpected};
 use crate::control::conn_info::ConnInfo;
-use crate::control::dialing::Dialing;
 use crate::control::handshake_frame::HandshakeFrame;
-use crate::control::hello::{Agreement, HandshakeError, Hello, Nonce, Proven, Role};
+use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::introduction::Introduction;
 use crate::control::socket::{LinkError, LinkSocket};
-use crate::error::{Departure, DialFailure, Error, Phase, Result};
+use crate::error::{DialFailure, Error, Phase, Result};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{Poller, Target};
 use crate::types::device::Device;
 
-/// How long one address may take to answer a connection request before the next one is tried.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// So long the addresses that are tried may take before the next one is tried beside them.
+const STAGGER: Duration = Duration::from_millis(250);
+/// The first pause before a listener that had no room is asked again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
-/// How far the attempt at one address has come.
+/// How far the attempt has come.
 #[derive(Debug)]
 enum Attempt {
-    /// The next address is to be tried.
-    Next,
-    /// A connection request is under way.
-    Dialing(Dialing),
-    /// Connected; the listener's challenge is to come.
-    AwaitChallenge(LinkSocket),
+    /// These addresses are tried, and at this time the next one beside them.
+    Approaching(Vec<Approach>, Instant),
+    /// A listener had no room: all addresses are tried again at this time.
+    Pause(Instant),
     /// Said hello with this nonce; the listener's welcome is to come.
     AwaitWelcome(LinkSocket, Nonce),
     /// No address has led to the peer: this error, unless the peer comes in by this time.
     AwaitPeer(Error, Instant),
+}
+
+impl Attempt {
+    fn new() -> Self {
+        Self::Approaching(Vec::new(), Instant::now())
+    }
 }
 
 /// A peer that was reached and has proven itself.
@@ -53,6 +61,10 @@ pub(crate) struct Connector {
     connection: u16,
     /// Addresses tried so far.
     tried: usize,
+    /// A listener has no room for this end now.
+    is_busy: bool,
+    /// The next pause.
+    pause: Duration,
     attempt: Attempt,
     /// What went wrong with each address so far.
     failures: Vec<DialFailure>,
@@ -66,7 +78,9 @@ impl Connector {
             info,
             connection,
             tried: 0,
-            attempt: Attempt::Next,
+            is_busy: false,
+            pause: FIRST_PAUSE,
+            attempt: Attempt::new(),
             failures: Vec::new(),
             has_awaited_peer: false,
         }
@@ -111,9 +125,14 @@ impl Connector {
 
     /// What the attempt waits for, in words for errors: "the peer is ...".
     pub(crate) fn state(&self) -> &'static str {
-        match self.attempt {
-            Attempt::Next | Attempt::Dialing(_) => "being dialled",
-            Attempt::AwaitChallenge(_) => {
+        match &self.attempt {
+            Attempt::Approaching(ways, _) if !ways.iter().any(Approach::is_connected) => {
+                "being dialled"
+            }
+            Attempt::Pause(_) => {
+                "there, but too many others come to its session now; it is asked again and again"
+            }
+            Attempt::Approaching(..) => {
                 "connected, but its session has not answered: it makes progress only inside calls such as accept, or by a \
                  progress thread"
             }
@@ -134,10 +153,13 @@ impl Connector {
         now: Instant,
         identity: &Identity,
     ) -> Result<Option<Reached>> {
-        match mem::replace(&mut self.attempt, Attempt::Next) {
-            Attempt::Next => self.dial_next(peer, now)?,
-            Attempt::Dialing(dialing) => self.dialing(dialing, now, identity),
-            Attempt::AwaitChallenge(link) => self.await_challenge(link, peer, now, identity)?,
+        match mem::replace(&mut self.attempt, Attempt::new()) {
+            Attempt::Approaching(ways, next_at) => {
+                self.approach(ways, next_at, peer, now, identity)?;
+            }
+            Attempt::Pause(until) if now < until => self.attempt = Attempt::Pause(until),
+            // It begins anew.
+            Attempt::Pause(_) => {}
             Attempt::AwaitWelcome(link, nonce) => {
                 return self.await_welcome(link, nonce, peer, now, identity);
             }
@@ -149,14 +171,14 @@ impl Connector {
         Ok(None)
     }
 
-    /// Has the system say when something happens on the attempt's socket.
+    /// Has the system say when something happens on the attempt's sockets.
     pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         match &mut self.attempt {
-            Attempt::Next | Attempt::AwaitPeer(..) => {}
-            Attempt::Dialing(dialing) => dialing.watch(poller, target),
-            Attempt::AwaitChallenge(link) | Attempt::AwaitWelcome(link, _) => {
-                link.watch(poller, target);
+            Attempt::Pause(_) | Attempt::AwaitPeer(..) => {}
+            Attempt::Approaching(ways, _) => {
+                ways.iter_mut().for_each(|way| way.watch(poller, target));
             }
+            Attempt::AwaitWelcome(link, _) => link.watch(poller, target),
         }
     }
 
@@ -164,71 +186,98 @@ impl Connector {
     pub(crate) fn attention(&self) -> Attention {
         let nothing = Attention::default();
         match &self.attempt {
-            Attempt::Next => Attention { again: true, ..nothing },
-            Attempt::Dialing(dialing) => Attention {
-                polls: dialing.must_be_polled(),
-                timeout: Some(dialing.give_up_at),
-                ..nothing
-            },
-            Attempt::AwaitChallenge(link) | Attempt::AwaitWelcome(link, _) => {
+            Attempt::Approaching(ways, _) if ways.is_empty() => {
+                Attention { again: true, ..nothing }
+            }
+            Attempt::Approaching(ways, next_at) => {
+                let is_more = self.tried < self.info.addresses.len();
+                let first = Attention { timeout: is_more.then_some(*next_at), ..nothing };
+                ways.iter().map(Approach::attention).fold(first, Attention::with)
+            }
+            Attempt::AwaitWelcome(link, _) => {
                 Attention { again: link.has_more(), polls: link.must_be_polled(), ..nothing }
             }
-            Attempt::AwaitPeer(_, until) => Attention { timeout: Some(*until), ..nothing },
+            Attempt::Pause(until) | Attempt::AwaitPeer(_, until) => {
+                Attention { timeout: Some(*until), ..nothing }
+            }
         }
     }
 
-    fn dial_next(&mut self, peer: &str, now: Instant) -> Result<()> {
-        let Some(address) = self.info.addresses.get(self.tried) else {
-            let attempts = mem::take(&mut self.failures);
-            return Err(Error::Unreachable { peer: peer.to_owned(), attempts });
-        };
-        self.tried += 1;
-        match Dialing::start(*address, now + DIAL_TIMEOUT) {
-            Ok(dialing) => self.attempt = Attempt::Dialing(dialing),
-            Err(error) => self.failures.push(failed(*address, &error)),
-        }
-        Ok(())
-    }
-
-    fn dialing(&mut self, dialing: Dialing, now: Instant, identity: &Identity) {
-        let address = dialing.address;
-        let outcome = match dialing.is_connected() {
-            Ok(true) => LinkSocket::new(dialing.into_stream(), identity.host_timeout, now)
-                .map(Attempt::AwaitChallenge),
-            Ok(false) if now < dialing.give_up_at => Ok(Attempt::Dialing(dialing)),
-            Ok(false) => Err(std::io::ErrorKind::TimedOut.into()),
-            Err(error) => Err(error),
-        };
-        match outcome {
-            Ok(attempt) => self.attempt = attempt,
-            Err(error) => self.failures.push(failed(address, &error)),
-        }
-    }
-
-    fn await_challenge(
+    /// Drives all ways, and begins the next one when they take long or have failed.
+    fn approach(
         &mut self,
-        mut link: LinkSocket,
+        ways: Vec<Approach>,
+        mut next_at: Instant,
         peer: &str,
         now: Instant,
         identity: &Identity,
     ) -> Result<()> {
-        match link.receive(now) {
-            Ok(None) => self.attempt = Attempt::AwaitChallenge(link),
-            Ok(Some(HandshakeFrame::Challenge(challenge))) => {
-                let theirs = challenge.check().map_err(|error| refused(peer, &error))?;
-                let nonce = random()?;
-                let to = Device::of_session(&self.info.session).number().unwrap_or_default();
-                let hello = Hello { to, connection: self.connection, ..identity.hello(nonce) };
-                let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
-                let introduction = Introduction::new(proven, &identity.secret);
-                link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
-                self.attempt = Attempt::AwaitWelcome(link, nonce);
+        let mut pending = Vec::new();
+        for way in ways {
+            match way.step(now, identity.host_timeout) {
+                Step::Pending(way) => pending.push(way),
+                Step::Failed(failure) => self.failures.push(failure),
+                Step::Heard(link, HandshakeFrame::Challenge(challenge)) => {
+                    // The other ways end here.
+                    return self.say_hello(link, &challenge, peer, identity);
+                }
+                Step::Heard(_, HandshakeFrame::Refuse(reason)) => {
+                    return Err(refused_by(peer, &reason));
+                }
+                Step::Heard(_, HandshakeFrame::Busy) => self.is_busy = true,
+                Step::Heard(link, frame) => self.failures.push(unexpected(&link, &frame)),
             }
-            Ok(Some(HandshakeFrame::Refuse(reason))) => {
-                return Err(refused_by(peer, &reason));
-            }
-            other => self.give_up_link(&link, &other),
         }
+        if pending.is_empty() || now >= next_at {
+            while let Some(address) = self.info.addresses.get(self.tried) {
+                self.tried += 1;
+                match Approach::start(*address, now) {
+                    Ok(way) => {
+                        pending.push(way);
+                        next_at = now + STAGGER;
+                        break;
+                    }
+                    Err(failure) => self.failures.push(failure),
+                }
+            }
+        }
+        if !pending.is_empty() {
+            self.attempt = Attempt::Approaching(pending, next_at);
+            return Ok(());
+        }
+        if self.is_busy {
+            self.pause(now);
+            return Ok(());
+        }
+        let attempts = mem::take(&mut self.failures);
+        Err(Error::Unreachable { peer: peer.to_owned(), attempts })
+    }
+
+    /// All addresses are tried again after a while, which is longer each time. Ends of one flood do
+    /// not come back together.
+    fn pause(&mut self, now: Instant) {
+        let [spread, ..] = random().unwrap_or([128; 32]);
+        self.attempt = Attempt::Pause(now + self.pause.mul_f64(0.5 + f64::from(spread) / 255.0));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        (self.tried, self.is_busy) = (0, false);
+        self.failures.clear();
+    }
+
+    fn say_hello(
+        &mut self,
+        mut link: LinkSocket,
+        challenge: &Challenge,
+        peer: &str,
+        identity: &Identity,
+    ) -> Result<()> {
+        let theirs = challenge.check().map_err(|error| refused(peer, &error))?;
+        let nonce = random()?;
+        let to = Device::of_session(&self.info.session).number().unwrap_or_default();
+        let hello = Hello { to, connection: self.connection, ..identity.hello(nonce) };
+        let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
+        let introduction = Introduction::new(proven, &identity.secret);
+        link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
+        self.attempt = Attempt::AwaitWelcome(link, nonce);
         Ok(())
     }
 
@@ -240,12 +289,14 @@ impl Connector {
         now: Instant,
         identity: &Identity,
     ) -> Result<Option<Reached>> {
-        if let Err(error) = link.flush() {
-            self.give_up_link(&link, &Err(error));
-            return Ok(None);
-        }
+        // What the listener said before it hung up is still to be read.
+        let flushed = link.flush();
         match link.receive(now) {
-            Ok(None) => self.attempt = Attempt::AwaitWelcome(link, nonce),
+            Ok(None) => match flushed {
+                Ok(_) => self.attempt = Attempt::AwaitWelcome(link, nonce),
+                Err(error) => self.failures.push(lost(&link, &error)),
+            },
+            Ok(Some(HandshakeFrame::Busy)) => self.pause(now),
             Ok(Some(HandshakeFrame::Welcome(proven))) => {
                 let agreement = self
                     .check_welcome(&proven, &nonce, identity)
@@ -265,7 +316,8 @@ impl Connector {
                     how,
                 });
             }
-            other => self.give_up_link(&link, &other),
+            Ok(Some(frame)) => self.failures.push(unexpected(&link, &frame)),
+            Err(error) => self.failures.push(lost(&link, &error)),
         }
         Ok(None)
     }
@@ -282,30 +334,6 @@ impl Connector {
         }
         identity.hello(*nonce).agree(&proven.hello)
     }
-
-    /// Something else than the peer answers at this address: goes on to the next one.
-    fn give_up_link(
-        &mut self,
-        link: &LinkSocket,
-        what: &std::result::Result<Option<HandshakeFrame>, LinkError>,
-    ) {
-        let (kind, error) = match what {
-            Ok(frame) => (None, format!("unexpected answer {frame:?}")),
-            Err(LinkError::Gone(how)) => {
-                let kind = if let Departure::LinkFailed { kind, .. } = how { *kind } else { None };
-                (kind, how.to_string())
-            }
-            Err(LinkError::Frame(error)) => {
-                (None, format!("it does not speak the control link protocol: {error}"))
-            }
-        };
-        self.failures.push(DialFailure { address: link.peer_address(), kind, error });
-    }
-}
-
-fn failed(address: SocketAddr, error: &io::Error) -> DialFailure {
-    let address = address.to_string();
-    DialFailure { address, kind: Some(error.kind()), error: error.to_string() }
 }
 
 /// This end refuses the peer.

@@ -14,7 +14,6 @@ use crate::reactor::watch::{Events, Watched};
 #[derive(Debug)]
 pub(crate) struct Dialing {
     socket: Watched<Socket>,
-    pub(crate) address: SocketAddr,
     pub(crate) give_up_at: Instant,
 }
 
@@ -29,7 +28,7 @@ impl Dialing {
                 if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
-        Ok(Self { socket: Watched::new(socket), address, give_up_at })
+        Ok(Self { socket: Watched::new(socket), give_up_at })
     }
 
     /// Has the system say when the connection stands or fails, from now on.

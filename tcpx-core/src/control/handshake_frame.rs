@@ -17,6 +17,9 @@ pub(crate) enum HandshakeFrame {
     Welcome(Box<Proven>),
     /// Listener → connector: we do not fit together, and why.
     Refuse(String),
+    /// Listener → connector: too many come now; try again. On the wire it is a refusal without any
+    /// bytes.
+    Busy,
 }
 
 impl LinkFrame for HandshakeFrame {
@@ -29,7 +32,7 @@ impl LinkFrame for HandshakeFrame {
             Self::Challenge(_) => FrameKind::Challenge,
             Self::Hello(_) => FrameKind::Hello,
             Self::Welcome(_) => FrameKind::Welcome,
-            Self::Refuse(_) => FrameKind::Refuse,
+            Self::Refuse(_) | Self::Busy => FrameKind::Refuse,
         }
     }
 
@@ -39,6 +42,7 @@ impl LinkFrame for HandshakeFrame {
             Self::Hello(introduction) => append(out, introduction.as_ref()),
             Self::Welcome(proven) => append(out, proven.as_ref()),
             Self::Refuse(reason) => append_reason(out, reason),
+            Self::Busy => {}
         }
     }
 
@@ -47,6 +51,7 @@ impl LinkFrame for HandshakeFrame {
             FrameKind::Challenge => Self::Challenge(exactly(body)?),
             FrameKind::Hello => Self::Hello(Box::new(exactly(body)?)),
             FrameKind::Welcome => Self::Welcome(Box::new(exactly(body)?)),
+            FrameKind::Refuse if body.is_empty() => Self::Busy,
             FrameKind::Refuse => Self::Refuse(reason(body)?),
             _ => return None,
         })
@@ -70,6 +75,7 @@ mod tests {
             any::<u8>().prop_map(move |mac| HandshakeFrame::Hello(Box::new(introduced(mac)))),
             any::<u8>().prop_map(move |mac| HandshakeFrame::Welcome(Box::new(proven(mac)))),
             "\\PC{0,100}".prop_map(HandshakeFrame::Refuse),
+            Just(HandshakeFrame::Busy),
         ]
     }
 

@@ -150,6 +150,13 @@ impl InboundHandshake {
         Ok(())
     }
 
+    /// There is no room for it now. It may come again.
+    pub(crate) fn turn_away(mut self) {
+        self.link.queue(&HandshakeFrame::Busy);
+        // Whoever does not take it knows as much.
+        let _ = self.link.flush();
+    }
+
     /// Sends the other end away.
     pub(crate) fn refuse(mut self, reason: String) {
         tracing::warn!(from = %self.address(), reason, "a session was sent away");

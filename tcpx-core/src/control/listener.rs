@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use crate::control::epoll_set::{EpollSet, Interest};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::control::introduction::Introduction;
+use crate::control::listening_sockets::ListeningSockets;
 use crate::control::refusal_log::RefusalLog;
 use crate::error::{Error, Result};
 use crate::reactor::attention::Attention;
@@ -29,9 +30,6 @@ const ACCEPTS_PER_ROUND: usize = 64;
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a connection may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// The listening socket's number in the set. Handshakes have the others, in the order in which they
-/// came.
-const LISTENER: u64 = 0;
 
 fn occupant(handshake: &InboundHandshake) -> Occupant {
     let (is_proven, is_silent) = (handshake.is_proven(), handshake.is_silent());
@@ -41,9 +39,10 @@ fn occupant(handshake: &InboundHandshake) -> Occupant {
 /// The listener and its handshakes.
 #[derive(Debug)]
 pub(crate) struct ControlListener {
-    /// `None`: only those are here that another listener has handed over.
-    listener: Option<TcpListener>,
-    /// The listening socket and those of all handshakes.
+    /// Without any only those are here that another listener has handed over. Handshakes have the
+    /// numbers behind theirs, in the order in which they came.
+    sockets: ListeningSockets,
+    /// The listening sockets and those of all handshakes.
     set: Watched<EpollSet>,
     /// When connections are taken again, after that has failed.
     retry_at: Option<Instant>,
@@ -57,35 +56,34 @@ pub(crate) struct ControlListener {
 }
 
 impl ControlListener {
-    /// Listens at an address. Port 0 lets the system choose one.
-    pub(crate) fn listen(address: SocketAddr) -> Result<Self> {
+    /// Listens at an address, or at those that are `advertised`. Port 0 lets the system choose one.
+    pub(crate) fn listen(address: SocketAddr, advertised: &[IpAddr]) -> Result<Self> {
         let open = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
+            let sockets = ListeningSockets::bind(address, advertised)?;
             let set = EpollSet::new()?;
-            set.add(&listener, LISTENER, Interest::Read)?;
-            Ok((listener, set))
+            sockets.watch_in(&set)?;
+            Ok((sockets, set))
         };
-        let (listener, set) =
+        let (sockets, set) =
             open().map_err(|error| Error::io(format!("listening on {address}"), &error))?;
-        Ok(Self::new(Some(listener), set))
+        Ok(Self::new(sockets, set))
     }
 
     /// For those that another listener hands over.
     pub(crate) fn without_socket() -> Result<Self> {
         let set = EpollSet::new()
             .map_err(|error| Error::io("making the set of descriptors of a listener", &error))?;
-        Ok(Self::new(None, set))
+        Ok(Self::new(ListeningSockets::none(), set))
     }
 
-    fn new(listener: Option<TcpListener>, set: EpollSet) -> Self {
+    fn new(sockets: ListeningSockets, set: EpollSet) -> Self {
         Self {
-            listener,
+            last_number: sockets.count(),
+            sockets,
             set: Watched::new(set),
             retry_at: None,
             unproven: BTreeMap::new(),
             proven: BTreeMap::new(),
-            last_number: LISTENER,
             hello_timeout: HELLO_TIMEOUT,
             refusals: RefusalLog::default(),
         }
@@ -93,11 +91,9 @@ impl ControlListener {
 
     /// The address and port at which it listens.
     pub(crate) fn address(&self) -> Result<SocketAddr> {
-        let address = match &self.listener {
-            Some(listener) => listener.local_addr(),
-            None => Err(ErrorKind::NotConnected.into()),
-        };
-        address.map_err(|error| Error::io("asking for the listener's address", &error))
+        self.sockets
+            .address()
+            .map_err(|error| Error::io("asking for the listener's address", &error))
     }
 
     /// Takes in one that has proven itself at another listener.
@@ -131,7 +127,7 @@ impl ControlListener {
         // Asking a set of one's own does not fail. If it ever did, the next look would ask again.
         for number in self.set.ready().unwrap_or_default() {
             moved |= match number {
-                LISTENER => self.accept(now, identity),
+                number if self.sockets.has(number) => self.accept(number, now, identity),
                 number => self.step(number, now, identity),
             };
         }
@@ -143,33 +139,21 @@ impl ControlListener {
         moved
     }
 
-    fn accept(&mut self, now: Instant, identity: &Identity) -> bool {
+    fn accept(&mut self, socket: u64, now: Instant, identity: &Identity) -> bool {
         if self.retry_at.is_some_and(|retry_at| now < retry_at) {
             return false;
         }
         let mut moved = false;
         for _ in 0..ACCEPTS_PER_ROUND {
-            let Some(listener) = &self.listener else { break };
             // While all are proven and wait to become peers, new ones wait in the system's queue.
             if self.unproven.is_empty() && self.proven.len() >= MAX_HANDSHAKES {
                 break;
             }
-            match listener.accept() {
+            match self.sockets.accept(socket) {
                 Ok((stream, address)) => {
                     moved = true;
                     self.retry_at = None;
-                    if !self.make_room(address.ip(), now) {
-                        self.refusals.say(now, &address.to_string(), "too many wait");
-                        continue;
-                    }
-                    let give_up_at = now + self.hello_timeout;
-                    let ip = address.ip();
-                    match InboundHandshake::start(stream, ip, give_up_at, now, identity) {
-                        Ok(new) => self.begin(new, now, identity),
-                        Err(error) => {
-                            self.refusals.say(now, &address.to_string(), &error.to_string());
-                        }
-                    }
+                    self.admit(stream, address, now, identity);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.retry_at = None;
@@ -184,6 +168,19 @@ impl ControlListener {
             }
         }
         moved
+    }
+
+    fn admit(&mut self, stream: TcpStream, address: SocketAddr, now: Instant, identity: &Identity) {
+        let has_room = self.make_room(address.ip(), now, identity);
+        let give_up_at = now + self.hello_timeout;
+        match InboundHandshake::start(stream, address.ip(), give_up_at, now, identity) {
+            Ok(new) if has_room => self.begin(new, now, identity),
+            Ok(new) => {
+                new.turn_away();
+                self.refusals.say(now, &address.to_string(), "too many wait");
+            }
+            Err(error) => self.refusals.say(now, &address.to_string(), &error.to_string()),
+        }
     }
 
     fn begin(&mut self, new: InboundHandshake, now: Instant, identity: &Identity) {
@@ -240,20 +237,28 @@ impl ControlListener {
         }
     }
 
-    fn make_room(&mut self, from: IpAddr, now: Instant) -> bool {
-        let table: Vec<Occupant> =
-            self.unproven.values().chain(self.proven.values()).map(occupant).collect();
+    /// Whether there is room for one more. Nobody has to go whose hello is here, read or not.
+    fn make_room(&mut self, from: IpAddr, now: Instant, identity: &Identity) -> bool {
         let places = Places::of_files(getrlimit(Resource::Nofile).current);
-        match admit(from, &table, places) {
-            Admission::Free => true,
-            Admission::Evict(index) => {
-                let number = self.unproven.keys().nth(index).copied();
-                if let Some(evicted) = number.and_then(|number| self.take(number)) {
-                    self.refusals.say(now, &evicted.address(), "a newer one takes its place");
-                }
-                true
+        // Each time there is one unproven connection less.
+        loop {
+            let table: Vec<Occupant> =
+                self.unproven.values().chain(self.proven.values()).map(occupant).collect();
+            let index = match admit(from, &table, places) {
+                Admission::Free => return true,
+                Admission::Full => return false,
+                Admission::Evict(index) => index,
+            };
+            let Some(number) = self.unproven.keys().nth(index).copied() else { return false };
+            self.step(number, now, identity);
+            if !self.unproven.contains_key(&number) {
+                continue;
             }
-            Admission::Full => false,
+            if let Some(evicted) = self.take(number) {
+                self.refusals.say(now, &evicted.address(), "a newer one takes its place");
+                evicted.turn_away();
+            }
+            return true;
         }
     }
 
@@ -290,119 +295,4 @@ impl ControlListener {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::TcpStream;
-
-    use super::*;
-    use crate::control::admission::MAX_UNPROVEN_PER_ADDRESS;
-    use crate::control::conn_info::ConnInfo;
-    use crate::control::connector::Connector;
-    use crate::settings::SessionOptions;
-
-    fn identity() -> Identity {
-        Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288).expect("random bytes")
-    }
-
-    /// No connection is refused for being late here: each has an hour.
-    #[test]
-    fn a_peer_comes_in_past_silent_connections_on_real_sockets() {
-        let (ours, theirs) = (identity(), identity());
-        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        listener.hello_timeout = Duration::from_secs(3_600);
-        let address = listener.address().unwrap();
-        let mut silent = Vec::new();
-        for _ in 0..2 * MAX_HANDSHAKES {
-            silent.push(TcpStream::connect(address).unwrap());
-            listener.progress(Instant::now(), &ours);
-        }
-        let info = ConnInfo {
-            session: ours.session,
-            secret: ours.secret.clone(),
-            addresses: vec![address],
-        };
-        let mut connector = Connector::new(info, 0);
-        let give_up_at = Instant::now() + Duration::from_secs(60);
-        let proven = loop {
-            let now = Instant::now();
-            assert!(now < give_up_at, "the peer is {}", connector.state());
-            assert!(connector.poll("ours", now, &theirs).expect("it is let in").is_none());
-            listener.progress(now, &ours);
-            let first = listener.proven().next().map(|(number, _)| number);
-            if let Some(proven) = first.and_then(|number| listener.take(number)) {
-                break proven;
-            }
-        };
-        assert!(proven.is_proven() && listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS);
-        drop(silent);
-    }
-
-    #[test]
-    fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothing() {
-        let ours = identity();
-        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.address().unwrap();
-        let now = Instant::now();
-        let mut silent = Vec::new();
-        while listener.unproven.len() < MAX_UNPROVEN_PER_ADDRESS {
-            silent.push(TcpStream::connect(address).unwrap());
-            listener.progress(now, &ours);
-        }
-        let polls = |listener: &ControlListener| -> usize {
-            listener.unproven.values().map(|handshake| handshake.polls).sum()
-        };
-        let polls_before = polls(&listener);
-        for _ in 0..1_000 {
-            assert!(!listener.progress(now, &ours));
-        }
-        assert_eq!(polls(&listener), polls_before);
-        // Of two that leave, both are noticed, and nobody else is driven.
-        silent.truncate(silent.len() - 2);
-        let give_up_at = Instant::now() + Duration::from_secs(60);
-        while listener.unproven.len() > MAX_UNPROVEN_PER_ADDRESS - 2 {
-            assert!(Instant::now() < give_up_at, "they have left");
-            listener.progress(now, &ours);
-        }
-        assert_eq!(polls(&listener), listener.unproven.len(), "once each, when they came");
-    }
-
-    /// What the session's poller says of the listener, in a minute at most.
-    fn is_told(poller: &Poller) -> bool {
-        let mut events = Vec::new();
-        poller.wait(Duration::from_secs(60), &mut events);
-        events.iter().any(|event| event.target == Target::Listener)
-    }
-
-    #[test]
-    fn the_system_says_when_it_is_time_to_look() {
-        let (ours, poller) = (identity(), Arc::new(Poller::new().unwrap()));
-        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        listener.watch(&poller);
-        assert_eq!(listener.attention(), Attention::default());
-        let stream = TcpStream::connect(listener.address().unwrap()).unwrap();
-        assert!(is_told(&poller), "somebody comes");
-        while listener.progress(Instant::now(), &ours) {}
-        assert!(listener.attention().timeout.is_some(), "it has said no hello yet");
-        drop(stream);
-        assert!(is_told(&poller), "it has left");
-        assert!(listener.progress(Instant::now(), &ours));
-        assert_eq!(listener.attention(), Attention::default());
-    }
-
-    #[test]
-    fn who_says_no_hello_in_time_is_dropped_and_others_stay() {
-        let ours = identity();
-        let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.address().unwrap();
-        let start = Instant::now();
-        let mut streams = Vec::new();
-        for second in 0..5 {
-            streams.push(TcpStream::connect(address).unwrap());
-            assert!(listener.progress(start + Duration::from_secs(second), &ours));
-        }
-        let (late, left) = (Duration::from_millis(1), [(9, 5), (10, 4), (12, 2), (14, 0)]);
-        for (second, expected) in left {
-            listener.progress(start + Duration::from_secs(second) + late, &ours);
-            assert_eq!(listener.unproven.len(), expected, "after {second} s");
-        }
-    }
-}
+mod tests;

@@ -56,7 +56,8 @@ fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> HandshakeFrame {
 fn a_listener_refuses_an_incompatible_peer_and_tells_it_why() {
     let ours = identity();
     let theirs = identity();
-    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap()).expect("a port");
+    let mut listener =
+        ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).expect("a port");
     let address = listener.address().expect("it has one");
     for (spoil, words) in INCOMPATIBILITIES {
         let stream = TcpStream::connect(address).expect("it listens");

@@ -20,3 +20,18 @@ pub(crate) struct Attention {
     /// At this time.
     pub(crate) timeout: Option<Instant>,
 }
+
+impl Attention {
+    /// What both want together.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            again: self.again || other.again,
+            polls: self.polls || other.polls,
+            awaits_worker: self.awaits_worker || other.awaits_worker,
+            holds_slots: self.holds_slots || other.holds_slots,
+            sending: self.sending || other.sending,
+            receiving: self.receiving || other.receiving,
+            timeout: [self.timeout, other.timeout].into_iter().flatten().min(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+use super::*;
+use crate::control::admission::MAX_UNPROVEN_PER_ADDRESS;
+use crate::control::conn_info::ConnInfo;
+use crate::control::connector::Connector;
+use crate::settings::SessionOptions;
+
+fn identity() -> Identity {
+    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288).expect("random bytes")
+}
+
+/// No connection is refused for being late here: each has an hour.
+#[test]
+fn a_peer_comes_in_past_silent_connections_on_real_sockets() {
+    let (ours, theirs) = (identity(), identity());
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    listener.hello_timeout = Duration::from_secs(3_600);
+    let address = listener.address().unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..2 * MAX_HANDSHAKES {
+        silent.push(TcpStream::connect(address).unwrap());
+        listener.progress(Instant::now(), &ours);
+    }
+    let info =
+        ConnInfo { session: ours.session, secret: ours.secret.clone(), addresses: vec![address] };
+    let mut connector = Connector::new(info, 0);
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let proven = loop {
+        let now = Instant::now();
+        assert!(now < give_up_at, "the peer is {}", connector.state());
+        assert!(connector.poll("ours", now, &theirs).expect("it is let in").is_none());
+        listener.progress(now, &ours);
+        let first = listener.proven().next().map(|(number, _)| number);
+        if let Some(proven) = first.and_then(|number| listener.take(number)) {
+            break proven;
+        }
+    };
+    assert!(proven.is_proven() && listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS);
+    drop(silent);
+}
+
+#[test]
+fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothing() {
+    let ours = identity();
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let address = listener.address().unwrap();
+    let now = Instant::now();
+    let mut silent = Vec::new();
+    while listener.unproven.len() < MAX_UNPROVEN_PER_ADDRESS {
+        silent.push(TcpStream::connect(address).unwrap());
+        listener.progress(now, &ours);
+    }
+    let polls = |listener: &ControlListener| -> usize {
+        listener.unproven.values().map(|handshake| handshake.polls).sum()
+    };
+    let polls_before = polls(&listener);
+    for _ in 0..1_000 {
+        assert!(!listener.progress(now, &ours));
+    }
+    assert_eq!(polls(&listener), polls_before);
+    // Of two that leave, both are noticed, and nobody else is driven.
+    silent.truncate(silent.len() - 2);
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while listener.unproven.len() > MAX_UNPROVEN_PER_ADDRESS - 2 {
+        assert!(Instant::now() < give_up_at, "they have left");
+        listener.progress(now, &ours);
+    }
+    assert_eq!(polls(&listener), listener.unproven.len(), "once each, when they came");
+}
+
+/// What the session's poller says of the listener, in a minute at most.
+fn is_told(poller: &Poller) -> bool {
+    let mut events = Vec::new();
+    poller.wait(Duration::from_secs(60), &mut events);
+    events.iter().any(|event| event.target == Target::Listener)
+}
+
+#[test]
+fn the_system_says_when_it_is_time_to_look() {
+    let (ours, poller) = (identity(), Arc::new(Poller::new().unwrap()));
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    listener.watch(&poller);
+    assert_eq!(listener.attention(), Attention::default());
+    let stream = TcpStream::connect(listener.address().unwrap()).unwrap();
+    assert!(is_told(&poller), "somebody comes");
+    while listener.progress(Instant::now(), &ours) {}
+    assert!(listener.attention().timeout.is_some(), "it has said no hello yet");
+    drop(stream);
+    assert!(is_told(&poller), "it has left");
+    assert!(listener.progress(Instant::now(), &ours));
+    assert_eq!(listener.attention(), Attention::default());
+}
+
+#[test]
+fn who_says_no_hello_in_time_is_dropped_and_others_stay() {
+    let ours = identity();
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let address = listener.address().unwrap();
+    let start = Instant::now();
+    let mut streams = Vec::new();
+    for second in 0..5 {
+        streams.push(TcpStream::connect(address).unwrap());
+        assert!(listener.progress(start + Duration::from_secs(second), &ours));
+    }
+    let (late, left) = (Duration::from_millis(1), [(9, 5), (10, 4), (12, 2), (14, 0)]);
+    for (second, expected) in left {
+        listener.progress(start + Duration::from_secs(second) + late, &ours);
+        assert_eq!(listener.unproven.len(), expected, "after {second} s");
+    }
+}
+
+/// A dial that has said hello, which the listener has not read.
+fn greeted(
+    connector: &mut Connector,
+    listener: &mut ControlListener,
+    [ours, theirs]: [&Identity; 2],
+) {
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while connector.unanswered().is_none() {
+        assert!(Instant::now() < give_up_at, "the peer is {}", connector.state());
+        connector.poll("ours", Instant::now(), theirs).expect("it is let in");
+        if connector.unanswered().is_none() {
+            listener.progress(Instant::now(), ours);
+        }
+    }
+    connector.poll("ours", Instant::now(), theirs).expect("its hello is written");
+}
+
+#[test]
+fn a_hello_that_is_here_but_unread_keeps_its_place() {
+    let (ours, theirs) = (identity(), identity());
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let address = listener.address().unwrap();
+    let (session, secret) = (ours.session, ours.secret.clone());
+    let mut connector = Connector::new(ConnInfo { session, secret, addresses: vec![address] }, 0);
+    greeted(&mut connector, &mut listener, [&ours, &theirs]);
+    let (number, _) = listener.unproven.first_key_value().expect("it is not read");
+    let number = *number;
+    // All at once: it is the oldest, and the first that would have to go.
+    let now = Instant::now();
+    for _ in 0..2 * MAX_UNPROVEN_PER_ADDRESS {
+        listener.make_room(address.ip(), now, &ours);
+        let stream = TcpStream::connect(address).unwrap();
+        listener.admit(stream, address, now, &ours);
+    }
+    assert!(listener.proven.contains_key(&number), "it was read before anybody had to go");
+    assert!(listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS);
+}
+
+#[test]
+fn who_finds_no_room_comes_again_and_gets_in() {
+    let (ours, theirs) = (identity(), identity());
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let address = listener.address().unwrap();
+    let (session, secret) = (ours.session, ours.secret.clone());
+    let mut connector = Connector::new(ConnInfo { session, secret, addresses: vec![address] }, 0);
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let mut sent_away = 0;
+    let mut silent = Vec::new();
+    while !listener.has_proven() {
+        let now = Instant::now();
+        assert!(now < give_up_at, "the peer is {}", connector.state());
+        connector.poll("ours", now, &theirs).expect("it is only asked to wait");
+        listener.progress(now, &ours);
+        // The first few times a flood takes its place before it can say hello.
+        if sent_away < 3 && connector.state().contains("connected") {
+            sent_away += 1;
+            for _ in 0..=MAX_UNPROVEN_PER_ADDRESS {
+                silent.push(TcpStream::connect(address).unwrap());
+                listener.progress(Instant::now(), &ours);
+            }
+        }
+    }
+    assert_eq!(sent_away, 3);
+}
+
+#[test]
+fn an_address_that_says_nothing_keeps_nobody_from_the_next() {
+    let (ours, theirs) = (identity(), identity());
+    // It takes connections and never speaks.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let addresses = vec![mute.local_addr().unwrap(), listener.address().unwrap()];
+    let (session, secret) = (ours.session, ours.secret.clone());
+    let mut connector = Connector::new(ConnInfo { session, secret, addresses }, 0);
+    let mut now = Instant::now();
+    let give_up_at = now + Duration::from_secs(60);
+    while !listener.has_proven() {
+        assert!(Instant::now() < give_up_at, "the peer is {}", connector.state());
+        connector.poll("ours", now, &theirs).expect("one of them is it");
+        // As late as it wants to be asked again.
+        let next = connector.attention().timeout;
+        now = next.map_or(now, |next| next.max(now)).max(Instant::now());
+        listener.progress(Instant::now(), &ours);
+    }
+}

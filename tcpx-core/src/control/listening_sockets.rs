@@ -1,0 +1,126 @@
+//! The sockets on which a session listens: one, or one for each address that it advertises.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+
+use crate::control::epoll_set::{EpollSet, Interest};
+
+/// How often another port is tried, when the system's choice for the first address is taken at
+/// another one.
+const PORT_TRIES: usize = 16;
+
+/// Listening sockets, all with one port. Their numbers in a set are 0, 1 and so on.
+#[derive(Debug)]
+pub(super) struct ListeningSockets(Vec<TcpListener>);
+
+impl ListeningSockets {
+    /// None at all.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Listens at an address; port 0 lets the system choose one. Where that means every address of
+    /// this host, only those are listened at that are `advertised`, if any are. One of them that is
+    /// none of this host's leads here in a way that nobody knows: then it is every address.
+    pub(super) fn bind(address: SocketAddr, advertised: &[IpAddr]) -> io::Result<Self> {
+        let one = || bind_all(&[address.ip()], address.port());
+        if advertised.is_empty() || !address.ip().is_unspecified() {
+            return one();
+        }
+        let mut ips = advertised.to_vec();
+        ips.sort_unstable();
+        ips.dedup();
+        for _ in 0..PORT_TRIES {
+            match bind_all(&ips, address.port()) {
+                Err(error) if error.kind() == ErrorKind::AddrNotAvailable => return one(),
+                Err(error) if error.kind() == ErrorKind::AddrInUse && address.port() == 0 => {}
+                outcome => return outcome,
+            }
+        }
+        Err(ErrorKind::AddrInUse.into())
+    }
+
+    /// The address of the first, whose port is that of all.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.0.first().ok_or(ErrorKind::NotConnected)?.local_addr()
+    }
+
+    pub(super) fn watch_in(&self, set: &EpollSet) -> io::Result<()> {
+        (0..).zip(&self.0).try_for_each(|(number, socket)| set.add(socket, number, Interest::Read))
+    }
+
+    /// Whether this is the number of one.
+    pub(super) fn has(&self, number: u64) -> bool {
+        number < self.count()
+    }
+
+    /// How many there are: numbers from here on are free.
+    pub(super) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// Takes a connection from the one of this number. Never blocks.
+    pub(super) fn accept(&self, number: u64) -> io::Result<(TcpStream, SocketAddr)> {
+        let socket = usize::try_from(number).ok().and_then(|number| self.0.get(number));
+        socket.ok_or(ErrorKind::NotConnected)?.accept()
+    }
+}
+
+fn bind_all(ips: &[IpAddr], port: u16) -> io::Result<ListeningSockets> {
+    let (mut sockets, mut port) = (Vec::new(), port);
+    for ip in ips {
+        let socket = TcpListener::bind((*ip, port))?;
+        socket.set_nonblocking(true)?;
+        port = socket.local_addr()?.port();
+        sockets.push(socket);
+    }
+    Ok(ListeningSockets(sockets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn connects(ip: IpAddr, sockets: &ListeningSockets) -> bool {
+        TcpStream::connect((ip, sockets.address().unwrap().port())).is_ok()
+    }
+
+    #[test]
+    fn only_what_is_advertised_is_listened_at() {
+        let (here, there, elsewhere) = (ip("127.0.0.2"), ip("127.0.0.3"), ip("127.0.0.4"));
+        let any = "0.0.0.0:0".parse().unwrap();
+        let sockets = ListeningSockets::bind(any, &[there, here, there]).unwrap();
+        assert_eq!((sockets.count(), sockets.has(1), sockets.has(2)), (2, true, false));
+        assert!(connects(here, &sockets) && connects(there, &sockets));
+        assert!(!connects(elsewhere, &sockets));
+        for number in 0..2 {
+            assert!(sockets.accept(number).is_ok(), "{number}");
+            assert_eq!(sockets.accept(number).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        assert_eq!(sockets.accept(2).unwrap_err().kind(), ErrorKind::NotConnected);
+    }
+
+    #[test]
+    fn an_address_that_is_not_this_hosts_may_lead_to_any_of_its_own() {
+        let any = "0.0.0.0:0".parse().unwrap();
+        let foreign = ip("192.0.2.1");
+        let sockets = ListeningSockets::bind(any, &[ip("127.0.0.2"), foreign]).unwrap();
+        assert!(sockets.address().unwrap().ip().is_unspecified());
+        assert!(connects(ip("127.0.0.4"), &sockets));
+    }
+
+    #[test]
+    fn an_address_that_was_asked_for_is_the_only_one() {
+        let one = "127.0.0.5:0".parse().unwrap();
+        let sockets = ListeningSockets::bind(one, &[ip("127.0.0.2")]).unwrap();
+        assert_eq!(sockets.address().unwrap().ip(), ip("127.0.0.5"));
+        let taken = SocketAddr::new(ip("0.0.0.0"), sockets.address().unwrap().port());
+        let error = ListeningSockets::bind(taken, &[ip("127.0.0.5")]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AddrInUse);
+        assert!(ListeningSockets::none().address().is_err());
+    }
+}
