@@ -1,4 +1,5 @@
-//! Every JSON object says where it comes from, and every member of it is documented.
+//! Every JSON object says where it comes from, is what the schema says, and every member of it is
+//! documented.
 
 mod tcpx;
 
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::Tcpx;
+use tcpx::{Tcpx, schema};
 
 /// Members whose own members are names of other things.
 const MAPS: [&str; 1] = ["errors"];
@@ -29,8 +30,12 @@ fn members(value: &Value, names: &mut Vec<String>) {
 #[test]
 #[serial]
 fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/json.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let file = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+        std::fs::read_to_string(path).unwrap()
+    };
+    let page = file("json.md");
+    let schema: Value = serde_json::from_str(&file("json.schema.json")).unwrap();
     let small = ["perf", "--size", "64K", "--iters", "3"];
     for words in [
         &["doctor"][..],
@@ -60,10 +65,40 @@ fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
         assert!(object["tcpx"]["unix_time"].as_u64().is_some_and(|time| time > 1_600_000_000));
         assert!(object["tcpx"]["host"].is_string());
         assert!(object["seed"].is_string() || words[0] != "perf", "{words:?}");
+        let definition = match words {
+            ["doctor", "--env"] => "doctor_env",
+            ["conformance", "--list"] => "conformance_list",
+            words => words[0],
+        };
+        schema::check(&schema, definition, &object)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}"));
         let mut names = Vec::new();
         members(&object, &mut names);
         for name in names {
             assert!(page.contains(&format!("`{name}`")), "{words:?}: {name} is not on the page");
         }
+    }
+}
+
+#[test]
+fn what_is_not_in_the_schema_is_found() {
+    let schema = serde_json::json!({ "$defs": {
+        "a": { "type": "object", "required": ["n"], "additionalProperties": false,
+               "properties": { "n": { "$ref": "#/$defs/b" }, "m": { "items": { "enum": [1] } } } },
+        "b": { "anyOf": [{ "type": "null" }, { "type": "integer", "minimum": 2 }] },
+    } });
+    let check = |value| schema::check(&schema, "a", &value);
+    for good in [serde_json::json!({ "n": 2 }), serde_json::json!({ "n": null, "m": [1, 1] })] {
+        assert_eq!(check(good), Ok(()));
+    }
+    for bad in [
+        serde_json::json!([]),
+        serde_json::json!({}),
+        serde_json::json!({ "n": 1 }),
+        serde_json::json!({ "n": 2.5 }),
+        serde_json::json!({ "n": 2, "more": 1 }),
+        serde_json::json!({ "n": 2, "m": [1, 2] }),
+    ] {
+        assert!(check(bad.clone()).is_err(), "{bad}");
     }
 }

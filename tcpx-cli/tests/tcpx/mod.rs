@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod between;
+pub(crate) mod schema;
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
