@@ -5,6 +5,7 @@
 //! - `throughput`: one way; `bidirectional`: both ways; `latency`: there and back; `busy`: other
 //!   work meanwhile
 //! - `one_sided`: writes and reads of the server's memory; `notifications`: there and back
+//! - `pairs`: every GPU with every NIC
 //! - `incast`: several clients of one server; `together`: where they wait for one another
 //! - `data_path`: a way for the bytes; `session_path` and `baseline` are the two there are
 //! - `posts`: where the messages of one iteration lie; `pattern`: the bytes in them; `contents`:
@@ -31,6 +32,7 @@ mod nic_traffic;
 mod notifications;
 mod one_sided;
 mod output;
+mod pairs;
 mod parts;
 mod pattern;
 mod plan;

@@ -146,6 +146,33 @@ fn channels_go_over_the_nics_that_are_named() {
 
 #[test]
 #[serial]
+fn every_pair_is_measured_in_one_run() {
+    let words = ["perf", "--pairs", "--nic", "lo", "--size", "4K,64K", "--iters", "2"];
+    let object = Tcpx::new(&[&words[..], &["--json"]].concat()).run().json();
+    let [pair] = object["pairs"].as_array().unwrap().as_slice() else { panic!("{object}") };
+    assert_eq!(
+        (&pair["nic"], &pair["gpu"], &pair["verified"]),
+        (&"lo".into(), &Value::Null, &true.into())
+    );
+    assert_eq!(pair["sweep"].as_array().unwrap().len(), 2);
+    let table = Tcpx::new(&words).run();
+    assert_eq!(table.stdout.lines().count(), 3, "a heading, two sizes: {table}");
+
+    let server = Server::start(&["perf", "server", "--forever"]);
+    let address = format!("127.0.0.1:{}", server.port);
+    let csv = Tcpx::new(&["perf", "client", &address, "--pairs", "--csv", "--size", "4K"]).run();
+    assert_eq!(csv.status, Some(0), "{csv}");
+    // The software plugin offers at least loopback.
+    let nics: Vec<&str> =
+        csv.stdout.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
+    assert!(nics.contains(&"lo"), "{csv}");
+    let mut server = server;
+    tcpx::signal("-KILL", server.running().process.id());
+    server.finish();
+}
+
+#[test]
+#[serial]
 fn measuring_over_ipv6_works() {
     if std::net::TcpStream::connect("[::1]:1").is_err_and(|it| it.raw_os_error() == Some(99)) {
         println!("skipped: this machine has no IPv6");
@@ -170,6 +197,8 @@ fn flags_that_do_not_go_together_are_refused() {
         &["--clients", "2"],
         &["server", "--clients", "2", "--forever"],
         &["--csv", "--json"],
+        &["server", "--pairs"],
+        &["--pairs", "--html", "x"],
         &["--sweep", "64K..4K"],
         &["--duration", "0"],
     ] {

@@ -147,6 +147,11 @@ pub(crate) struct PerfArgs {
     #[arg(long)]
     baseline: bool,
 
+    /// Measure every GPU with every NIC, one pair after the other: those of --gpu and --nic, or all.
+    /// The server takes the same ones, unless it has flags of its own; it is there --forever
+    #[arg(long, conflicts_with_all = ["clients", "html"])]
+    pub(super) pairs: bool,
+
     /// Print one JSON object instead of a table; of several sizes its figures are those of the
     /// largest, and the list "sweep" has every size
     #[arg(long)]
@@ -246,6 +251,9 @@ impl PerfArgs {
                  --clients N`, and N times `tcpx perf client ADDR`"
                     .into(),
             ));
+        }
+        if self.pairs && self.ends.role() == Role::Server {
+            return Err(Failure::Usage("--pairs is for the client".into()));
         }
         Ok(clients.into())
     }

@@ -162,7 +162,7 @@ fn text_of(report: &Report) -> String {
 /// A number for a place without much room.
 fn label(number: f64) -> String {
     match number {
-        number if number >= 100.0 => format!("{number:.0}"),
+        number if number >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
         number if number >= 10.0 => format!("{number:.1}"),
         number => format!("{number:.2}"),
     }
@@ -180,6 +180,6 @@ mod tests {
     fn what_others_say_is_no_markup() {
         assert_eq!(escape("<b a=\"1\">&"), "&lt;b a=&quot;1&quot;&gt;&amp;");
         assert_eq!(section("none", ""), "");
-        assert_eq!([label(1234.5), label(12.34), label(0.123)], ["1234", "12.3", "0.12"]);
+        assert_eq!([1234.5, 12.34, 0.123, 3.0].map(label), ["1234", "12.3", "0.12", "3"]);
     }
 }

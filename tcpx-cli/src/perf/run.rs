@@ -14,7 +14,9 @@ use super::report::Report;
 use super::stages::Stages;
 use super::times::CaseTimes;
 use super::together::Together;
-use super::{bidirectional, incast, latency, nic_traffic, notifications, one_sided, throughput};
+use super::{
+    bidirectional, incast, latency, nic_traffic, notifications, one_sided, pairs, throughput,
+};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::Progress;
@@ -23,7 +25,35 @@ use crate::session::NicWatch;
 
 /// Measures, and prints what both ends saw.
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
-    let (output, clients) = (args.output(), args.clients()?);
+    let output = args.output();
+    if args.pairs {
+        return pairs::measure(args, output.format);
+    }
+    measure_ends(args, &output, |report| {
+        if report.is_incast() {
+            output.rows(&report)?;
+        }
+        output.end(&report)?;
+        verdict(&report)
+    })
+}
+
+/// What a command ends with that has shown this.
+pub(super) fn verdict(report: &Report) -> Result<(), Failure> {
+    match report.mismatch() {
+        Some(mismatch) => Err(Failure::NotVerified(mismatch.to_owned())),
+        None if report.was_interrupted_here => Err(Failure::Interrupted),
+        None => Ok(()),
+    }
+}
+
+/// Rows go to `output` as they come, unless there are several clients; `tell` has the whole.
+pub(super) fn measure_ends(
+    args: &PerfArgs,
+    output: &Output,
+    tell: impl Fn(Report) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let clients = args.clients()?;
     let together = (clients > 1).then(|| Together::new(clients));
     let rows = if together.is_some() { Output::nowhere() } else { output.clone() };
     let first_plan = incast::FirstPlan::default();
@@ -48,17 +78,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
             join: &incast::join,
         }),
     };
-    program.run(|report| {
-        if report.is_incast() {
-            output.rows(&report)?;
-        }
-        output.end(&report)?;
-        match report.mismatch() {
-            Some(mismatch) => Err(Failure::NotVerified(mismatch.to_owned())),
-            None if report.was_interrupted_here => Err(Failure::Interrupted),
-            None => Ok(()),
-        }
-    })
+    program.run(tell)
 }
 
 fn measure(

@@ -166,7 +166,7 @@ fn nics(case: &CaseFigures) -> Option<String> {
         format!("{}: {}: {} bytes{rate}", ByteSize(case.size_bytes), nic.nic, nic.bytes)
     };
     let lines: Vec<String> = case.nics.iter().map(line).collect();
-    (!lines.is_empty()).then(|| lines.join("\n"))
+    (lines.len() > 1).then(|| lines.join("\n"))
 }
 
 /// The histogram of a case, with a bar for each bucket.

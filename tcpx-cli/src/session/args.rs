@@ -60,6 +60,17 @@ pub(crate) struct SessionArgs {
     /// an error of this command and not its end. Nothing to do for the built-in software plugin
     #[arg(long)]
     pub(crate) isolate: bool,
+
+    /// What both ends should use.
+    #[arg(skip)]
+    pair: Option<Pair>,
+}
+
+/// A GPU and a NIC. Without a GPU memory is the host's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pair {
+    pub(crate) gpu: Option<u32>,
+    pub(crate) nic: String,
 }
 
 /// The client's wishes, which both ends need to have in common.
@@ -71,6 +82,8 @@ pub(crate) struct SessionRequest {
     pub(crate) memory: Memory,
     /// Name of the unpack implementation, if the client was given one.
     pub(crate) unpack: Option<String>,
+    /// GPU and NIC that the server should use, if it was given none.
+    pub(crate) pair: Option<Pair>,
 }
 
 /// A session to be made.
@@ -81,6 +94,12 @@ pub(crate) struct Setup {
 }
 
 impl SessionArgs {
+    /// Uses this pair at both ends.
+    pub(crate) fn choose(&mut self, pair: Pair) {
+        (self.gpu, self.nic) = (pair.gpu, vec![pair.nic.clone()]);
+        self.pair = Some(pair);
+    }
+
     /// Flags over environment over defaults.
     pub(crate) fn setup(&self, budget: Budget) -> Result<Setup, Failure> {
         let mut options = SessionOptions::from_env()?;
@@ -129,6 +148,7 @@ impl SessionArgs {
             channels: options.channels,
             memory,
             unpack: self.unpack.or(of_variable).map(|unpack| unpack.to_string()),
+            pair: self.pair.clone(),
         }
     }
 
@@ -145,6 +165,12 @@ impl SessionArgs {
             setup.options.unpack = name.parse().map_err(|error| {
                 Failure::Refusing(format!("the client asks for unpack {name:?}: {error}"))
             })?;
+        }
+        if let Some(Pair { gpu, nic }) = &request.pair {
+            if self.nic.is_empty() {
+                setup.options.nics = vec![nic.clone()];
+            }
+            setup.options.gpu = *gpu;
         }
         setup.options.chunk_bytes = request.chunk_bytes;
         setup.options.channels = request.channels;
@@ -203,8 +229,13 @@ pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
     let mut options = SessionOptions::from_env().unwrap();
     options.plugin = PluginChoice::Soft;
     let chunk_bytes = options.chunk_bytes;
-    let request =
-        SessionRequest { chunk_bytes, channels: 2, memory: Memory::Emulated, unpack: None };
+    let request = SessionRequest {
+        chunk_bytes,
+        channels: 2,
+        memory: Memory::Emulated,
+        unpack: None,
+        pair: None,
+    };
     (tcpx_core::Session::new(options).unwrap(), request)
 }
 
@@ -222,6 +253,7 @@ mod tests {
             chunk: None,
             channels: None,
             isolate: false,
+            pair: None,
         }
     }
 
@@ -231,6 +263,7 @@ mod tests {
             channels: 3,
             memory: Memory::Host,
             unpack: None,
+            pair: None,
         }
     }
 
@@ -244,6 +277,19 @@ mod tests {
             args().adopt(&asked, Budget::new(None)).unwrap().options.unpack.to_string(),
             "host"
         );
+    }
+
+    #[test]
+    fn a_server_takes_the_clients_pair_unless_it_has_its_own() {
+        let pair = Some(Pair { gpu: Some(3), nic: "eth1".into() });
+        let asked = SessionRequest { pair, memory: Memory::Cuda, ..request() };
+        let adopted = |args: SessionArgs| {
+            let options = args.adopt(&asked, Budget::new(None)).unwrap().options;
+            (options.gpu, options.nics)
+        };
+        assert_eq!(adopted(args()), (Some(3), vec!["eth1".to_owned()]));
+        let own = SessionArgs { gpu: Some(5), nic: vec!["eth2".into()], ..args() };
+        assert_eq!(adopted(own), (Some(5), vec!["eth2".to_owned()]));
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl Memory {
         }
     }
 
+    /// Whether it is a GPU's.
+    pub(crate) fn has_gpu(self) -> bool {
+        self == Self::Cuda
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Emulated => "emulated",
