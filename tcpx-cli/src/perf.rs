@@ -1,7 +1,8 @@
 //! `tcpx perf`: how fast messages get from one end to the other, every byte verified.
 //!
 //! - `args`: the flags; `plan`: what is measured, as both ends agree on it; `sweep`: its sizes
-//! - `run`: the whole measurement, case by case; `case`, `parts`: each is measured part by part
+//! - `run`: the command; `both_ends`: how it meets the other end; `measurement`: what they do, case
+//!   by case; `case`, `parts`: each is measured part by part
 //! - `throughput`: one way; `bidirectional`: both ways; `latency`: there and back; `busy`: other
 //!   work meanwhile
 //! - `one_sided`: writes and reads of the server's memory; `notifications`: there and back
@@ -17,6 +18,7 @@
 mod args;
 mod baseline;
 mod bidirectional;
+mod both_ends;
 mod busy;
 mod case;
 mod columns;
@@ -28,6 +30,7 @@ mod histogram;
 mod html;
 mod incast;
 mod latency;
+mod measurement;
 mod nic_traffic;
 mod notifications;
 mod one_sided;

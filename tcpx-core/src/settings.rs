@@ -196,8 +196,8 @@ pub struct SessionOptions {
     /// Address of the control listener; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// Addresses to put into the connection info, and to listen at where `listen` says every one.
-    /// (With one among them that is not this host's, every one is listened at.) Empty: every address
-    /// of this host that `listen` covers.
+    /// (With one among them that is not this host's, every one is listened at.) Empty: every
+    /// address of this host that `listen` covers.
     pub advertise: Vec<IpAddr>,
     /// How long `accept` and `connect` wait.
     pub connect_timeout: Duration,

@@ -16,6 +16,10 @@ const ROUNDS: usize = 6;
 const AT_ONCE: usize = 4;
 
 fn session(name: &str) -> Session {
+    Session::new(options(name)).expect("a session")
+}
+
+fn options(name: &str) -> SessionOptions {
     let mut options = SessionOptions::default();
     options.plugin = PluginChoice::Soft;
     options.name = name.into();
@@ -24,7 +28,7 @@ fn session(name: &str) -> Session {
     options.progress_thread = true;
     options.accept_all = true;
     options.connect_timeout = Duration::from_secs(60);
-    Session::new(options).expect("a session")
+    options
 }
 
 /// Connects again and again and says nothing; the oldest of many connections ends for each new one.
@@ -55,9 +59,10 @@ fn honest_peers_get_in_during_a_flood() {
             (0..FLOODS).map(|_| scope.spawn(|| flood(address, &is_over))).collect();
         let mut failures = Vec::new();
         for round in 0..ROUNDS {
-            let connect = |number: usize| {
+            let info = &info;
+            let connect = move |number: usize| {
                 let peer = session(&format!("peer-{round}-{number}"));
-                peer.load_remote_conn_info("server", &info)?;
+                peer.load_remote_conn_info("server", info)?;
                 peer.connect("server")?;
                 peer.disconnect("server")
             };
@@ -71,4 +76,38 @@ fn honest_peers_get_in_during_a_flood() {
     });
     assert!(strangers > STRANGERS_KEPT, "that is no flood: {strangers}");
     assert!(failures.is_empty(), "{} of {}: {failures:?}", failures.len(), ROUNDS * AT_ONCE);
+}
+
+#[test]
+fn a_session_listens_only_where_it_says() {
+    let mut options = options("server");
+    options.listen = "0.0.0.0:0".parse().expect("an address");
+    options.advertise = vec!["127.0.0.2".parse().expect("an address")];
+    let server = Session::new(options).expect("a session");
+    let info = server.listen().expect("it listens");
+    let address = tcpx_tests::control_addresses(&info)[0];
+    assert_eq!(address.ip().to_string(), "127.0.0.2");
+    let elsewhere = TcpStream::connect(("127.0.0.3", address.port()));
+    assert!(elsewhere.is_err(), "nobody was told of that address");
+    let peer = session("peer");
+    peer.load_remote_conn_info("server", &info).expect("it can be read");
+    peer.connect("server").expect("it is there");
+    peer.disconnect("server").expect("a goodbye");
+}
+
+/// The first address takes connections and never speaks, as a stopped or foreign program does.
+#[test]
+fn a_mute_address_holds_nobody_up() {
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = mute.local_addr().expect("it has one").port();
+    let mut options = options("server");
+    options.listen = SocketAddr::new("127.0.0.2".parse().expect("an address"), port);
+    // Both lead to the same port, where only the second one is the session.
+    options.advertise = ["127.0.0.1", "127.0.0.2"].map(|ip| ip.parse().expect("an address")).into();
+    let server = Session::new(options).expect("a session");
+    let info = server.listen().expect("it listens");
+    let peer = session("peer");
+    peer.load_remote_conn_info("server", &info).expect("it can be read");
+    peer.connect("server").expect("the second address leads to it");
+    peer.disconnect("server").expect("a goodbye");
 }

@@ -147,8 +147,8 @@ pub(crate) struct PerfArgs {
     #[arg(long)]
     baseline: bool,
 
-    /// Measure every GPU with every NIC, one pair after the other: those of --gpu and --nic, or all.
-    /// The server takes the same ones, unless it has flags of its own; it is there --forever
+    /// Measure every GPU with every NIC, one pair after the other: those of --gpu and --nic, or
+    /// all. The server takes the same ones, unless it has flags of its own; it is there --forever
     #[arg(long, conflicts_with_all = ["clients", "html"])]
     pub(super) pairs: bool,
 

@@ -1,12 +1,14 @@
 //! The report as one page that needs nothing else: plots of throughput or latency at both ends,
 //! what the time went to, and the figures.
 //!
-//! - `chart`: lines and bars as SVG. `scale`: where a value lies in a plot
+//! - `chart`: lines and bars as SVG. `scale`: where a value lies in a plot; `label`: words in it
 
 mod chart;
+mod label;
 mod scale;
 
 use chart::{Bars, Lines, Series};
+use label::{escape, label};
 
 use super::figures::{CaseFigures, Percentiles, Throughput};
 use super::report::Report;
@@ -159,27 +161,13 @@ fn text_of(report: &Report) -> String {
     )
 }
 
-/// A number for a place without much room.
-fn label(number: f64) -> String {
-    match number {
-        number if number >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
-        number if number >= 10.0 => format!("{number:.1}"),
-        number => format!("{number:.2}"),
-    }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_others_say_is_no_markup() {
-        assert_eq!(escape("<b a=\"1\">&"), "&lt;b a=&quot;1&quot;&gt;&amp;");
         assert_eq!(section("none", ""), "");
-        assert_eq!([1234.5, 12.34, 0.123, 3.0].map(label), ["1234", "12.3", "0.12", "3"]);
+        assert!(section("<none>", "x").contains("&lt;none&gt;"));
     }
 }

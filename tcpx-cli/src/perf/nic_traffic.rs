@@ -3,8 +3,6 @@
 use serde::Serialize;
 use tcpx_core::Session;
 
-use super::figures::Throughput;
-
 /// One NIC. Messages that travel on the control link are not in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct NicTraffic {
@@ -27,11 +25,11 @@ pub(super) fn of(session: &Session) -> Vec<NicTraffic> {
     traffic.collect()
 }
 
-/// What came since `before`. `rate`: of the whole case.
+/// What came since `before`. `gb_per_s`: of the whole case.
 pub(super) fn since(
     now: Vec<NicTraffic>,
     before: &[NicTraffic],
-    rate: Option<&Throughput>,
+    gb_per_s: Option<f64>,
 ) -> Vec<NicTraffic> {
     let mut grown: Vec<NicTraffic> = now
         .into_iter()
@@ -46,7 +44,7 @@ pub(super) fn since(
     let all: u64 = grown.iter().map(|nic| nic.bytes).sum();
     for nic in &mut grown {
         let part = nic.bytes as f64 / all as f64;
-        nic.gb_per_s = rate.map(|rate| rate.gb_per_s_median * part);
+        nic.gb_per_s = gb_per_s.map(|rate| rate * part);
     }
     grown
 }
@@ -58,10 +56,9 @@ mod tests {
     #[test]
     fn the_rate_is_shared_out_by_bytes() {
         let nic = |name: &str, bytes| NicTraffic { nic: name.into(), bytes, gb_per_s: None };
-        let rate = Throughput::new(1000, &[100]).unwrap();
         let now = vec![nic("eth1", 45), nic("eth2", 30), nic("eth3", 14)];
         let before = [nic("eth1", 15), nic("eth3", 14)];
-        let grown = since(now, &before, Some(&rate));
+        let grown = since(now, &before, Some(10.0));
         assert_eq!(grown.len(), 2, "nothing went over the third: {grown:?}");
         assert_eq!((grown[0].bytes, grown[1].bytes), (30, 30));
         assert_eq!((grown[0].gb_per_s, grown[1].gb_per_s), (Some(5.0), Some(5.0)));

@@ -6,11 +6,11 @@ use serde::Serialize;
 use tcpx_core::Session;
 
 use super::args::PerfArgs;
+use super::both_ends::{measure_ends, verdict};
 use super::csv;
 use super::figures::CaseFigures;
 use super::output::{Format, Output};
 use super::report::Report;
-use super::run;
 use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::input::ByteSize;
@@ -38,7 +38,7 @@ pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
         let mut args = args.clone();
         args.ends.session.choose(pair.clone());
         let measured = RefCell::new(None);
-        run::measure_ends(&args, &Output::nowhere(), |report| {
+        measure_ends(&args, &Output::nowhere(), |report| {
             measured.replace(Some(report));
             Ok(())
         })?;
@@ -53,7 +53,7 @@ pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
     if format == Format::Json {
         print_json(&PairReports { pairs: &reports })?;
     }
-    reports.iter().try_for_each(|it| run::verdict(&it.report))
+    reports.iter().try_for_each(|it| verdict(&it.report))
 }
 
 /// The GPUs and NICs that were named, or all there are.

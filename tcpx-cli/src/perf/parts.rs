@@ -33,7 +33,8 @@ impl<'a> Parts<'a> {
         Self { plan, bytes, done: 0, first_message }
     }
 
-    /// How many iterations should be counted next, when the case has taken `elapsed`; 0: it is over.
+    /// How many iterations should be counted next, when the case has taken `elapsed`; 0: it is
+    /// over.
     pub(super) fn proposal(&self, elapsed: Duration) -> u32 {
         let wanted = match self.plan.duration_ms {
             None => u64::from(self.plan.iterations),

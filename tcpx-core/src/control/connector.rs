@@ -1,7 +1,8 @@
 //! The connecting end of a handshake: reaches one of the peer's addresses and proves the secret.
 //!
-//! An address that does not answer at once keeps nobody waiting: the next one is tried beside it, and
-//! the listener that speaks first is the peer's. One that has no room says so, and is tried again.
+//! An address that does not answer at once keeps nobody waiting: the next one is tried beside it,
+//! and the listener that speaks first is the peer's. One that has no room says so, and is tried
+//! again.
 
 use std::mem;
 use std::sync::Arc;

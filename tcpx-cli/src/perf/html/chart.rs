@@ -1,7 +1,7 @@
 //! Lines and bars as SVG.
 
+use super::label::{escape, label};
 use super::scale::Scale;
-use super::{escape, label};
 use crate::input::ByteSize;
 
 /// The picture, and the plot in it, in units of its own.

@@ -1,0 +1,54 @@
+//! A measurement with its two ends, from their meeting to their goodbye.
+
+use super::args::PerfArgs;
+use super::busy::OtherWork;
+use super::incast;
+use super::measurement::measure;
+use super::output::Output;
+use super::report::Report;
+use super::together::Together;
+use crate::failure::Failure;
+use crate::rendezvous::{Program, Several};
+
+/// What a command ends with that has shown this.
+pub(super) fn verdict(report: &Report) -> Result<(), Failure> {
+    match report.mismatch() {
+        Some(mismatch) => Err(Failure::NotVerified(mismatch.to_owned())),
+        None if report.was_interrupted_here => Err(Failure::Interrupted),
+        None => Ok(()),
+    }
+}
+
+/// Rows go to `output` as they come, unless there are several clients; `tell` has the whole.
+pub(super) fn measure_ends(
+    args: &PerfArgs,
+    output: &Output,
+    tell: impl Fn(Report) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let clients = args.clients()?;
+    let together = (clients > 1).then(|| Together::new(clients));
+    let rows = if together.is_some() { Output::nowhere() } else { output.clone() };
+    let first_plan = incast::FirstPlan::default();
+    let program = Program {
+        command: "perf",
+        ends: &args.ends,
+        is_over_plugin: false,
+        make_plan: &|| args.plan(),
+        check_plan: &|plan| {
+            args.insist(plan)?;
+            if together.is_some() { first_plan.insist(plan) } else { Ok(()) }
+        },
+        body: &|agreed, plan| {
+            // Two ends on one machine have their other work from the one that was started first.
+            let busy = if args.ends.is_started_end() { 0 } else { plan.busy };
+            let _other_work = OtherWork::start(busy)?;
+            measure(agreed, plan, &rows, together.as_ref())
+        },
+        several: together.as_ref().map(|together| Several {
+            clients,
+            give_up: Box::new(|| together.leave()),
+            join: &incast::join,
+        }),
+    };
+    program.run(tell)
+}

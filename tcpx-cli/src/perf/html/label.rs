@@ -1,0 +1,26 @@
+//! Words and numbers in a page.
+
+/// A number for a place without much room.
+pub(super) fn label(number: f64) -> String {
+    match number {
+        number if number >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
+        number if number >= 10.0 => format!("{number:.1}"),
+        number => format!("{number:.2}"),
+    }
+}
+
+/// Text, whatever others have put into it.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_is_no_markup_and_numbers_are_short() {
+        assert_eq!(escape("<b a=\"1\">&"), "&lt;b a=&quot;1&quot;&gt;&amp;");
+        assert_eq!([1234.5, 12.34, 0.123, 3.0].map(label), ["1234", "12.3", "0.12", "3"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! The whole measurement, case by case, at one end.
+
+use std::time::Instant;
+
+use super::baseline::PlainSockets;
+use super::case::PlannedCase;
+use super::figures::CaseFigures;
+use super::output::Output;
+use super::parts::Parts;
+use super::plan::{MAX_ITERATIONS, Mode, Next, OneSided, Plan};
+use super::report::Report;
+use super::stages::Stages;
+use super::times::CaseTimes;
+use super::together::Together;
+use super::{bidirectional, latency, nic_traffic, notifications, one_sided, throughput};
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::output::Progress;
+use crate::rendezvous::{Agreed, Role};
+use crate::session::NicWatch;
+
+/// Measures all sizes. Each goes to `output` as soon as it is measured.
+pub(super) fn measure(
+    agreed: &mut Agreed<'_>,
+    plan: &Plan,
+    output: &Output,
+    together: Option<&Together>,
+) -> Result<Report, Failure> {
+    let interrupts = Interrupts::listen()?;
+    let mut plain = match plan.baseline {
+        true => Some(PlainSockets::open(agreed, plan.mode.is_latency())?),
+        false => None,
+    };
+    let progress = match plan.duration_ms {
+        None => Progress::bar(u64::from(plan.iterations) * plan.sizes.len() as u64),
+        Some(_) => Progress::none(),
+    };
+    let nics = NicWatch::start(agreed.session);
+    let mut report = Report::new(agreed, plan);
+    let mut first_message = 0;
+    for &bytes in &plan.sizes {
+        let mut measurement = Measurement {
+            plan,
+            parts: Parts::new(plan, bytes, first_message),
+            plain: plain.as_mut(),
+            together,
+            interrupts: &interrupts,
+            progress: &progress,
+            is_interrupted: false,
+        };
+        let case = measurement.run(agreed)?;
+        report.interrupted = measurement.is_interrupted;
+        first_message = measurement.parts.next_message();
+        if let Some(case) = case {
+            output.row(&report, &case, report.cases().is_empty(), &progress)?;
+            report.add(case);
+        }
+        if report.interrupted {
+            break;
+        }
+    }
+    report.was_interrupted_here = interrupts.has_come();
+    report.finish(nics.end(agreed.session));
+    Ok(report)
+}
+
+/// The measurement of one size.
+struct Measurement<'a> {
+    plan: &'a Plan,
+    parts: Parts<'a>,
+    plain: Option<&'a mut PlainSockets>,
+    together: Option<&'a Together>,
+    interrupts: &'a Interrupts,
+    progress: &'a Progress,
+    /// Somebody wants an end of everything.
+    is_interrupted: bool,
+}
+
+impl Measurement<'_> {
+    /// All parts. Nothing if it was ended before the first.
+    fn run(&mut self, agreed: &mut Agreed<'_>) -> Result<Option<CaseFigures>, Failure> {
+        let (mut client, mut server) = (CaseTimes::default(), CaseTimes::default());
+        let (begun, traffic) = (Instant::now(), nic_traffic::of(agreed.session));
+        let mut last = None;
+        while let Some(counted) = self.next(agreed, begun)? {
+            let case = self.parts.take(counted);
+            let before = Stages::of(agreed.session);
+            let mut times = self.part(agreed, case)?;
+            times.stages = Stages::of(agreed.session).since(&before);
+            times.is_interrupted = self.interrupts.has_come();
+            let (of_client, of_server) = exchange(agreed, case, times)?;
+            self.is_interrupted |= of_client.is_interrupted || of_server.is_interrupted;
+            client.add(of_client);
+            server.add(of_server);
+            last = Some(case);
+        }
+        let Some(case) = last else { return Ok(None) };
+        let mut figures = CaseFigures::new(case, agreed.channels, &client, &server);
+        figures.nics = nic_traffic::since(
+            nic_traffic::of(agreed.session),
+            &traffic,
+            figures.rate().map(|rate| rate.gb_per_s_median),
+        );
+        Ok(Some(figures))
+    }
+
+    /// How many iterations both ends count next, as the server says; nothing when the size is over.
+    fn next(&mut self, agreed: &mut Agreed<'_>, begun: Instant) -> Result<Option<u32>, Failure> {
+        /// What the server's ends propose. The least of all counts.
+        const END: u32 = 0;
+        const NEXT_SIZE: u32 = 1;
+        if agreed.role == Role::Server {
+            let mut proposal = match self.is_interrupted {
+                true => END,
+                false => self.parts.proposal(begun.elapsed()) + NEXT_SIZE,
+            };
+            if let Some(together) = self.together {
+                proposal = together.meet(proposal, agreed.link.budget().step())?;
+            }
+            let iterations = proposal.saturating_sub(NEXT_SIZE);
+            agreed.link.send(&Next { iterations, is_end: proposal == END })?;
+            self.is_interrupted |= proposal == END;
+            return Ok((iterations > 0).then_some(iterations));
+        }
+        let Next { iterations, is_end } = agreed.link.receive()?;
+        self.is_interrupted |= is_end;
+        if iterations > MAX_ITERATIONS {
+            return Err(Failure::OtherEnd(format!("it wants {iterations} iterations at once")));
+        }
+        Ok((iterations > 0).then_some(iterations))
+    }
+
+    fn part(
+        &mut self,
+        agreed: &mut Agreed<'_>,
+        case: PlannedCase<'_>,
+    ) -> Result<CaseTimes, Failure> {
+        let (progress, together) = (self.progress, self.together);
+        match self.plan.mode {
+            Mode::Throughput | Mode::Messages(_) => {
+                let plain = self.plain.as_deref_mut();
+                throughput::measure(agreed, case, plain, together, progress)
+            }
+            Mode::Bidirectional => bidirectional::measure(agreed, case, together, progress),
+            Mode::Latency => {
+                let plain = self.plain.as_deref().map(PlainSockets::first);
+                latency::measure(agreed, case, plain, progress)
+            }
+            Mode::OneSided(one_sided) => one_sided::measure(agreed, case, one_sided, progress),
+            Mode::Notifications => notifications::measure(agreed, case, progress),
+        }
+    }
+}
+
+/// Both ends tell each other what they measured. Returns the client's times, then the server's.
+fn exchange(
+    agreed: &mut Agreed<'_>,
+    case: PlannedCase<'_>,
+    own: CaseTimes,
+) -> Result<(CaseTimes, CaseTimes), Failure> {
+    let (client, server) = match agreed.role {
+        Role::Client => {
+            agreed.link.send(&own)?;
+            (own, agreed.link.receive()?)
+        }
+        Role::Server => {
+            let client = agreed.link.receive()?;
+            agreed.link.send(&own)?;
+            (client, own)
+        }
+    };
+    let is_complete = |times: &CaseTimes, role| {
+        let counts = [&times.session_ns, &times.large_ns, &times.raw_ns].map(Vec::len);
+        let is_initiator = case.plan.mode.one_sided().is_some() && role == Role::Client;
+        let has_reposts = is_initiator && case.is_first;
+        counts == series(case, role) && times.repost_ns.is_empty() != has_reposts
+    };
+    if is_complete(&client, Role::Client) && is_complete(&server, Role::Server) {
+        return Ok((client, server));
+    }
+    Err(Failure::OtherEnd(format!(
+        "it sent {} and {} times for {} iterations",
+        client.session_ns.len(),
+        server.session_ns.len(),
+        case.counted()
+    )))
+}
+
+/// How many times an end has of the session, of the large messages, and of plain sockets.
+fn series(case: PlannedCase<'_>, role: Role) -> [usize; 3] {
+    let (plan, iterations) = (case.plan, case.counted() as usize);
+    let only_if = |measured: bool| if measured { iterations } else { 0 };
+    match plan.mode {
+        Mode::Throughput | Mode::Bidirectional | Mode::Latency | Mode::Notifications => {
+            [iterations, 0, only_if(plan.baseline)]
+        }
+        Mode::Messages(_) => [iterations, iterations, only_if(plan.baseline)],
+        // The server's program does nothing that could be measured.
+        Mode::OneSided(_) if role == Role::Server => [0; 3],
+        Mode::OneSided(OneSided { descriptors, .. }) => [iterations, only_if(descriptors > 1), 0],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::json;
+    use crate::perf::plan::{Batch, Direction, Receives};
+    use crate::perf::table;
+    use crate::rendezvous::connect_both;
+
+    /// Both ends in this process, each with its own idea of the payload.
+    fn measure_both(mode: Mode, client_seed: u64, server_seed: u64) -> [Report; 2] {
+        let receives = match mode {
+            Mode::Messages(_) => Receives::Go,
+            Mode::Latency => Receives::Late,
+            _ => Receives::Ahead,
+        };
+        let plan = |seed| {
+            let has_baseline = mode.op() == "send" && mode != Mode::Bidirectional;
+            let (sizes, baseline, duration_ms) = (vec![5000], has_baseline, None);
+            let (idle_ms, busy) = (u32::from(mode == Mode::Latency), 0);
+            Plan {
+                mode,
+                sizes,
+                iterations: 2,
+                duration_ms,
+                warmup: 1,
+                seed,
+                baseline,
+                receives,
+                idle_ms,
+                busy,
+            }
+        };
+        connect_both(|agreed| {
+            let seed = if agreed.role == Role::Client { client_seed } else { server_seed };
+            measure(agreed, &plan(seed), &Output::nowhere(), None).unwrap()
+        })
+    }
+
+    fn one_sided(direction: Direction, is_latency: bool) -> Mode {
+        let depth = if is_latency { 1 } else { 3 };
+        let (descriptors, is_scattered) = (20, true);
+        Mode::OneSided(OneSided { direction, depth, descriptors, is_scattered, is_latency })
+    }
+
+    #[test]
+    fn bytes_that_are_not_what_was_sent_show_at_both_ends() {
+        let [sent, received] = measure_both(Mode::Throughput, 1, 2);
+        let batch = Mode::Messages(Batch { messages: 20, is_scattered: true });
+        let others = [
+            batch,
+            Mode::Bidirectional,
+            one_sided(Direction::Write, true),
+            one_sided(Direction::Read, false),
+        ];
+        let others = others.into_iter().flat_map(|mode| measure_both(mode, 1, 2));
+        for report in [sent, received].into_iter().chain(others) {
+            let mismatch = report.mismatch().unwrap();
+            assert!(mismatch.contains("iteration 0: byte 0 is"), "{mismatch}");
+            assert!(!mismatch.contains("never written"), "it was, with other bytes: {mismatch}");
+            let json: serde_json::Value = serde_json::from_str(&json(&report).unwrap()).unwrap();
+            assert_eq!(json["verified"], false);
+            assert!(table::row(&report, &report.cases()[0]).ends_with("NO"));
+        }
+    }
+
+    #[test]
+    fn equal_payloads_are_verified_at_both_ends() {
+        let batch = |is_scattered| Mode::Messages(Batch { messages: 300, is_scattered });
+        let sends =
+            [Mode::Throughput, Mode::Bidirectional, Mode::Latency, batch(false), batch(true)];
+        let others = [false, true].into_iter().flat_map(|is_latency| {
+            [Direction::Write, Direction::Read].map(|direction| one_sided(direction, is_latency))
+        });
+        for mode in sends.into_iter().chain(others).chain([Mode::Notifications]) {
+            for report in measure_both(mode, 3, 3) {
+                assert_eq!(report.mismatch(), None);
+                let json = serde_json::to_value(&report).unwrap();
+                assert_eq!(report.cases().len(), 1);
+                if !mode.is_latency() && mode.one_sided().is_none() {
+                    let times = json["receiver"]["iteration_ms"].as_array().unwrap();
+                    assert_eq!(times.len(), 2, "warmup is not counted");
+                }
+            }
+        }
+    }
+}
