@@ -52,6 +52,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
         Failure::Connection(_)
         | Failure::OtherEnd(_)
         | Failure::Refused(_)
+        | Failure::Busy(_)
         | Failure::Refusing(_)
         | Failure::Unknown(_)
         | Failure::Others(_)

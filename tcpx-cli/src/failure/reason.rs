@@ -25,6 +25,9 @@ pub(crate) enum Failure {
     /// The other end does not want what this end asks for.
     #[error("the other end refused: {0}")]
     Refused(String),
+    /// The server has another client.
+    #[error("the other end refused: the server is busy with {0}; try again later")]
+    Busy(String),
     /// What this end has to tell the other before it ends as well.
     #[error("{0}")]
     Refusing(String),
@@ -71,7 +74,11 @@ impl Failure {
     pub(crate) fn is_known_to_other_end(&self) -> bool {
         matches!(
             self,
-            Self::OtherEnd(_) | Self::Refused(_) | Self::Refusing(_) | Self::NotVerified(_)
+            Self::OtherEnd(_)
+                | Self::Refused(_)
+                | Self::Busy(_)
+                | Self::Refusing(_)
+                | Self::NotVerified(_)
         )
     }
 

@@ -1,6 +1,8 @@
 //! Every GPU with every NIC, one pair after the other: each with sessions of its own at both ends.
 
 use std::cell::RefCell;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde::Serialize;
 use tcpx_core::Session;
@@ -16,6 +18,9 @@ use crate::failure::Failure;
 use crate::input::ByteSize;
 use crate::output::{print, print_json};
 use crate::session::{Pair, Setup};
+
+/// How often a busy server is asked.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What both ends have measured over a pair.
 #[derive(Debug, Serialize)]
@@ -38,9 +43,11 @@ pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
         let mut args = args.clone();
         args.ends.session.choose(pair.clone());
         let measured = RefCell::new(None);
-        measure_ends(&args, &Output::nowhere(), |report| {
-            measured.replace(Some(report));
-            Ok(())
+        again_while_busy(&args, || {
+            measure_ends(&args, &Output::nowhere(), |report| {
+                measured.replace(Some(report));
+                Ok(())
+            })
         })?;
         let Some(report) = measured.into_inner() else { continue };
         let is_last = report.interrupted;
@@ -54,6 +61,21 @@ pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
         print_json(&PairReports { pairs: &reports })?;
     }
     reports.iter().try_for_each(|it| verdict(&it.report))
+}
+
+/// A server that has shown what it measured over the last pair is free again in a moment, of which
+/// it tells nobody.
+fn again_while_busy(
+    args: &PerfArgs,
+    mut measure: impl FnMut() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let waited = args.ends.budget().step();
+    loop {
+        match measure() {
+            Err(Failure::Busy(_)) if !waited.left().is_zero() => sleep(ASK_AGAIN),
+            outcome => return outcome,
+        }
+    }
 }
 
 /// The GPUs and NICs that were named, or all there are.

@@ -107,8 +107,8 @@ impl EndsArgs {
         self.token.as_ref().map(|choice| choice.token(self.role())).transpose()
     }
 
-    /// The time of a client of a server that serves several. It begins now.
-    pub(super) fn budget(&self) -> Budget {
+    /// The time of one meeting of several. It begins now.
+    pub(crate) fn budget(&self) -> Budget {
         Budget::new(self.timeout.map(|timeout| timeout.0))
     }
 

@@ -54,6 +54,7 @@ impl<'a> Asked<'a> {
         let SessionRequest { memory, channels, .. } = self.session;
         match self.link.receive()? {
             Answer::Refused { reason } => Err(Failure::Refused(reason)),
+            Answer::Busy { with } => Err(Failure::Busy(with)),
             Answer::Accepted { conn_info, unpack } => {
                 let agreement = Agreement { role: Role::Client, memory, channels, unpack };
                 Ok(Accepted { link: self.link, agreement, conn_info })

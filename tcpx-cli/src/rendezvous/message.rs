@@ -107,6 +107,10 @@ pub(super) enum Answer {
     Refused {
         reason: String,
     },
+    /// Another client is there.
+    Busy {
+        with: String,
+    },
 }
 
 /// Either end: my session is connected.

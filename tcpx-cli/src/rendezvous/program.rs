@@ -13,7 +13,7 @@ use super::link::Link;
 use super::role::Role;
 use super::server::{Greeted, Heard, Offered};
 use super::server_address::ServerAddress;
-use super::serving::{Client, Port};
+use super::serving::{Client, Port, Queue};
 use super::socket;
 use super::started_server::StartedServer;
 use crate::backstop::Backstop;
@@ -162,12 +162,12 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         let budget = self.ends.budget();
         self.try_out(self.ends.session.setup(budget)?.options, budget, &Backstop::start(budget)?)?;
         let port = Port::open(self.ends)?;
+        let mut queue = Queue::new(&port)?;
         loop {
-            let client = port.client(Budget::new(None))?;
+            let client = queue.next()?;
             let address = client.link.peer();
-            let _busy = port.turn_others_away(address)?;
             let backstop = Backstop::start(client.link.budget())?;
-            let outcome = self.serve(client, &backstop);
+            let outcome = queue.while_busy(address, || self.serve(client, &backstop))?;
             drop(backstop);
             let told = outcome.and_then(&tell);
             if let Err(Failure::Interrupted) = told {

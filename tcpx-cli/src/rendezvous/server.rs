@@ -1,6 +1,6 @@
 //! The server's steps.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::de::DeserializeOwned;
 use tcpx_core::Session;
@@ -82,6 +82,14 @@ impl<'a> Heard<'a> {
         let reason = failure.one_line();
         match self.link.send(&Answer::Refused { reason: reason.clone() }) {
             Ok(()) => Failure::Refusing(reason),
+            Err(failure) => failure,
+        }
+    }
+
+    /// Says that there is another client. Returns what this end fails with.
+    pub(super) fn say_busy(self, with: SocketAddr) -> Failure {
+        match self.link.send(&Answer::Busy { with: with.to_string() }) {
+            Ok(()) => Failure::Refusing(format!("the server is busy with {with}")),
             Err(failure) => failure,
         }
     }

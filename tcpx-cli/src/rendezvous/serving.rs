@@ -1,9 +1,9 @@
 //! The client of a server: the first who proves to be one. Others hear that the server is busy.
 
-use std::io::{PipeReader, PipeWriter, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::args::EndsArgs;
@@ -58,11 +58,9 @@ impl<'a> Port<'a> {
         Ok(Self { listener, args, token })
     }
 
-    /// Waits for a client. Strangers are turned away. `budget`: of the whole command, unless each
-    /// client has a time of its own.
+    /// Waits for a client. Strangers are turned away. `budget`: of the whole command.
     pub(super) fn client(&self, budget: Budget) -> Result<Client, Failure> {
-        let waited = if self.args.forever { Deadline::after(FOREVER) } else { budget.step() };
-        Ok(self.door(budget)?.admit(waited, None)?)
+        Ok(self.door(budget)?.admit(budget.step(), None)?)
     }
 
     /// Waits for so many, and says of each that it is here.
@@ -80,22 +78,8 @@ impl<'a> Port<'a> {
     }
 
     fn door(&self, budget: Budget) -> Result<Door<'_, Client>, Failure> {
-        let (token, args) = (self.token.clone(), self.args.clone());
-        Door::new(&self.listener, move |stream| {
-            let budget = if args.forever { args.budget() } else { budget };
-            hear(stream, budget, token.as_ref())
-        })
-    }
-
-    /// Until the result is dropped, tells everybody that the server is busy with `client`.
-    pub(super) fn turn_others_away(&self, client: SocketAddr) -> Result<Busy, Failure> {
-        let listener = self.listener.try_clone().map_err(Failure::io("keeping the port"))?;
-        let (stop, running) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
         let token = self.token.clone();
-        let answer = move || answer_busy(&listener, token, client, &stop);
-        let thread = Builder::new().name("busy".into()).spawn(answer);
-        let thread = thread.map_err(Failure::io("starting a thread"))?;
-        Ok(Busy { running: Some(running), thread: Some(thread) })
+        Door::new(&self.listener, move |stream| hear(stream, budget, token.as_ref()))
     }
 }
 
@@ -114,35 +98,67 @@ fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Clie
     }
 }
 
-/// A server that has a client already.
-pub(super) struct Busy {
-    running: Option<PipeWriter>,
-    thread: Option<JoinHandle<()>>,
+/// The clients of a server that is there for ever, one after the other. Others hear meanwhile that
+/// it is busy. One door is there all the time, so nobody is cut off at its threshold.
+pub(super) struct Queue<'a> {
+    door: Door<'a, Client>,
+    /// Whom the server is busy with.
+    busy_with: Arc<Mutex<Option<SocketAddr>>>,
+    /// Who came in just when the last client had gone.
+    next: Option<Client>,
 }
 
-impl Drop for Busy {
-    fn drop(&mut self) {
-        drop(self.running.take());
-        // It ends at once; a panic in it was told.
-        let _ = self.thread.take().map(JoinHandle::join);
+impl<'a> Queue<'a> {
+    pub(super) fn new(port: &'a Port<'a>) -> Result<Self, Failure> {
+        let busy_with = Arc::new(Mutex::new(None));
+        let (token, args, busy) = (port.token.clone(), port.args.clone(), Arc::clone(&busy_with));
+        let door = Door::new(&port.listener, move |stream| {
+            let Client { mut link, request } = hear(stream, args.budget(), token.as_ref())?;
+            let with = *lock(&busy);
+            match with {
+                None => Ok(Client { link, request }),
+                Some(with) => Err(Heard::of(&mut link, request).say_busy(with)),
+            }
+        })?;
+        Ok(Self { door, busy_with, next: None })
+    }
+
+    /// Waits for the next client.
+    pub(super) fn next(&mut self) -> Result<Client, Failure> {
+        match self.next.take() {
+            Some(client) => Ok(client),
+            None => Ok(self.door.admit(Deadline::after(FOREVER), None)?),
+        }
+    }
+
+    /// Does `serve`, which has `client`. Others hear meanwhile that the server is busy.
+    pub(super) fn while_busy<T>(
+        &mut self,
+        client: SocketAddr,
+        serve: impl FnOnce() -> T,
+    ) -> Result<T, Failure> {
+        let Self { door, busy_with, next } = self;
+        let (stop, running) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
+        *lock(busy_with) = Some(client);
+        let served = std::thread::scope(|scope| {
+            let others = scope.spawn(|| door.admit(Deadline::after(FOREVER), Some(stop.as_fd())));
+            let served = serve();
+            *lock(busy_with) = None;
+            drop(running);
+            match others.join() {
+                Ok(Ok(client)) => *next = Some(client),
+                Ok(Err(Nobody::Failed(failure) | Nobody::InTime(failure))) => {
+                    tracing::warn!("others heard nothing while the server was busy: {failure}");
+                }
+                // A panic was told.
+                Ok(Err(Nobody::Stopped)) | Err(_) => {}
+            }
+            served
+        });
+        Ok(served)
     }
 }
 
-fn answer_busy(
-    listener: &TcpListener,
-    token: Option<Token>,
-    client: SocketAddr,
-    stop: &PipeReader,
-) {
-    let refuse = move |stream| -> Result<(), Failure> {
-        let Client { mut link, request } =
-            hear(stream, Budget::new(Some(HEARING)), token.as_ref())?;
-        let busy = format!("the server is busy with {client}; try again later");
-        Err(Heard::of(&mut link, request).refuse(&Failure::Refusing(busy)))
-    };
-    let door = Door::new(listener, refuse);
-    let outcome = door.map(|mut door| door.admit(Deadline::after(FOREVER), Some(stop.as_fd())));
-    if let Err(failure) | Ok(Err(Nobody::Failed(failure) | Nobody::InTime(failure))) = outcome {
-        tracing::warn!("others hear nothing while the server is busy: {failure}");
-    }
+fn lock(busy_with: &Mutex<Option<SocketAddr>>) -> MutexGuard<'_, Option<SocketAddr>> {
+    busy_with.lock().unwrap_or_else(PoisonError::into_inner)
 }
