@@ -52,7 +52,8 @@ impl Ending {
     fn expect(&self, words: &[&str]) {
         let Self { finished, took } = self;
         assert_eq!(finished.status, Some(1), "{finished}");
-        assert!(finished.stdout.is_empty(), "{finished}");
+        // Sizes that were measured before are shown, but not as if all were well.
+        assert!(!finished.stdout.contains("GB/s (10^9 bytes a second)"), "{finished}");
         let errors: Vec<&str> =
             finished.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
         assert_eq!(errors.len(), 1, "{finished}");

@@ -267,6 +267,8 @@ impl Throughput {
     /// `None` without any time, in ns.
     pub(super) fn new(bytes: u64, times: &[u64]) -> Option<Self> {
         let samples = Samples::new(times)?;
+        let is_short = times.len() <= MAX_ITERATIONS as usize;
+        let kept = if is_short { times } else { &[] };
         Some(Self {
             bytes,
             times_ns: times.to_vec(),
@@ -275,12 +277,7 @@ impl Throughput {
             gb_per_s_max: gb_per_s(bytes, samples.shortest()),
             gb_per_s_p99: samples.percentile(990).map(|nanos| gb_per_s(bytes, nanos)),
             mean_ms: samples.mean() as f64 / 1e6,
-            iteration_ms: (times.len() <= MAX_ITERATIONS as usize)
-                .then_some(times)
-                .unwrap_or_default()
-                .iter()
-                .map(|nanos| *nanos as f64 / 1e6)
-                .collect(),
+            iteration_ms: kept.iter().map(|nanos| *nanos as f64 / 1e6).collect(),
         })
     }
 }
