@@ -145,19 +145,22 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
     expect(&perf(&["3"]).finish(), &["the server is busy with 127.0.0.1:", "try again later"]);
     signal("-9", long.process.id());
     long.finish();
-    // It takes a moment until the server has heard of that.
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let last = loop {
-        let last = perf(&["3"]).finish();
-        if last.status == Some(0) || Instant::now() > deadline {
-            break last;
-        }
-    };
-    assert_eq!(last.status, Some(0), "{last}");
+    // It takes a moment until the server has heard of that. When the second of these is served, the
+    // server is through with the first.
+    for _ in 0..2 {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let served = loop {
+            let served = perf(&["3"]).finish();
+            if served.status == Some(0) || Instant::now() > deadline {
+                break served;
+            }
+        };
+        assert_eq!(served.status, Some(0), "{served}");
+    }
     // Whoever starts this in the background may have told it to ignore an interrupt.
     signal("-TERM", server.running().process.id());
     let finished = server.finish();
-    assert_eq!(finished.stdout.matches("recv GB/s").count(), 2, "{finished}");
+    assert!(finished.stdout.matches("recv GB/s").count() >= 2, "{finished}");
     assert!(finished.stderr.contains("error: client 127.0.0.1:"), "{finished}");
     assert_nothing_is_left();
 }
