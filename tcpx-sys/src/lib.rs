@@ -8,6 +8,9 @@
 //! [`CommHealthV1`], [`Plugin::health`]. The other says what to wait for: [`CommPollV1`],
 //! [`Plugin::readiness`].
 //!
+//! NCCL looks for newer tables first, so a plugin for it has those as well: [`NcclNetV8`],
+//! [`NcclNetV9`], [`NcclNetV10`].
+//!
 //! This crate holds no policy: it never retries, never waits, never interprets a return code. It
 //! opens a plugin by path ([`Plugin::load`]), forwards the plugin's log lines to `tracing`
 //! ([`log_callback`]), and knows whether the process is still the one that a plugin was started in
@@ -42,6 +45,7 @@
 
 mod addition;
 mod health;
+mod later_tables;
 mod load;
 mod logger;
 mod printable;
@@ -51,6 +55,11 @@ mod table;
 mod types;
 
 pub use health::{CheckCommFn, CommHealthV1, HEALTH_SYMBOL, HealthEntries, SetPeerTimeoutFn};
+pub use later_tables::{
+    CommConfigV10, ConnectV10Fn, GetPropertiesV8Fn, GetPropertiesV9Fn, InitV10Fn, IrecvV9Fn,
+    IrecvV10Fn, IsendV9Fn, IsendV10Fn, MAX_DEVICES_OF_VIRTUAL, MakeVirtualDeviceFn, NcclNetV8,
+    NcclNetV9, NcclNetV10, NetPropertiesV8, NetPropertiesV9, ProfilerFn, RegMrV8Fn, VirtualDevice,
+};
 pub use load::{Entries, LoadError, Plugin, SYMBOL};
 pub use logger::{log_callback, set_max_log_level};
 pub use printable::printable;

@@ -5,8 +5,9 @@ use std::mem::{align_of, offset_of, size_of};
 use std::process::Command;
 
 use tcpx_sys::{
-    LoadMeta, Logger, NcclNetV7, NcclResult, NetDeviceHandle, NetProperties, NetUnpackMeta,
-    UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle,
+    CommConfigV10, LoadMeta, Logger, NcclNetV7, NcclNetV8, NcclNetV9, NcclNetV10, NcclResult,
+    NetDeviceHandle, NetProperties, NetPropertiesV8, NetPropertiesV9, NetUnpackMeta, ProfilerFn,
+    UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle, VirtualDevice,
 };
 
 mod fixture;
@@ -57,7 +58,45 @@ fn rust_layout() -> Layout {
     layout!(layout, "unpack", UnpackNetDeviceHandle, {
         meta "meta", bounce_buf "bounce_buf", head "head",
     });
+    later_layout(&mut layout);
     layout
+}
+
+/// What the tables from v8 to v10 add.
+fn later_layout(layout: &mut Layout) {
+    macro_rules! later_table {
+        ($name:literal, $type:ty $(, $field:ident $member:literal)*) => {
+            layout!(layout, $name, $type, {
+                name "name", init "init", devices "devices", get_properties "getProperties",
+                listen "listen", connect "connect", accept "accept", reg_mr "regMr",
+                reg_mr_dma_buf "regMrDmaBuf", dereg_mr "deregMr", isend "isend", irecv "irecv",
+                iflush "iflush", test "test", close_send "closeSend", close_recv "closeRecv",
+                close_listen "closeListen", get_device_mr "getDeviceMr",
+                irecv_consumed "irecvConsumed" $(, $field $member)*
+            });
+        };
+    }
+    later_table!("table8", NcclNetV8);
+    later_table!("table9", NcclNetV9, make_virtual_device "makeVDevice");
+    later_table!("table10", NcclNetV10, make_virtual_device "makeVDevice");
+    macro_rules! grown {
+        ($name:literal, $type:ty $(, $field:ident $member:literal)*) => {
+            layout!(layout, $name, $type, {
+                name "name", pci_path "pciPath", guid "guid", ptr_support "ptrSupport",
+                reg_is_global "regIsGlobal", speed "speed", port "port", latency "latency",
+                max_comms "maxComms", max_recvs "maxRecvs", net_device_type "netDeviceType",
+                net_device_version "netDeviceVersion" $(, $field $member)*
+            });
+        };
+    }
+    grown!("properties8", NetPropertiesV8);
+    grown!(
+        "properties9", NetPropertiesV9, force_flush "forceFlush", virtual_device "vProps",
+        max_p2p_bytes "maxP2pBytes", max_coll_bytes "maxCollBytes"
+    );
+    layout!(layout, "virtual", VirtualDevice, { devices "devs" });
+    layout!(layout, "config", CommConfigV10, {});
+    layout!(layout, "profiler", Option<ProfilerFn>, {});
 }
 
 fn c_layout() -> Layout {
@@ -78,7 +117,11 @@ fn c_layout() -> Layout {
 #[test]
 fn rust_and_c_agree_on_every_size_and_offset() {
     let (rust, c) = (rust_layout(), c_layout());
-    assert_eq!(c.len(), 52, "the C text prints every type and member");
+    assert_eq!(
+        c.len(),
+        52 + 20 + 21 + 21 + 13 + 17 + 2 + 1 + 1,
+        "the C text prints every type and member"
+    );
     assert_eq!(rust, c);
 }
 
