@@ -4,6 +4,7 @@
 use cudarc::driver::sys::{self, CUmemAccess_flags, CUmemorytype, CUpointer_attribute, CUresult};
 
 use crate::driver::{CudaError, ok};
+use crate::extent::PAGE_BYTES;
 use crate::gpu::CudaGpu;
 
 /// The right to read, in the driver's bit mask of access rights.
@@ -74,6 +75,29 @@ pub fn is_host_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
 pub fn is_device_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
     Ok(memory_type(address)? == Some(CUmemorytype::CU_MEMORYTYPE_DEVICE as u32))
+}
+
+/// Whether a range that was rounded out to whole pages is memory of a GPU.
+///
+/// What lies before the allocation, in its first page, is no memory that the driver knows. So the
+/// first address there that it knows decides; allocations begin at multiples of 256 bytes. A range
+/// that the driver does not know at all is the host's.
+///
+/// # Errors
+/// The driver's error.
+pub fn is_device_range(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
+    /// What the driver's allocations are aligned to.
+    const STEP: u64 = 256;
+    let _entered = gpu.enter()?;
+    let end = address.saturating_add(bytes.min(PAGE_BYTES));
+    let mut at = address;
+    while at < end {
+        if let Some(kind) = memory_type(at)? {
+            return Ok(kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32);
+        }
+        at = (at / STEP + 1).saturating_mul(STEP);
+    }
+    Ok(false)
 }
 
 /// The address by which the host reads what a kernel reads at `address`: pinned memory has one, the
@@ -155,6 +179,16 @@ mod tests {
         );
         let alias = pinned.device_address() + 8;
         assert_eq!(host_alias(&gpu, alias).unwrap(), Some(pinned.address() + 8));
+        for (at, bytes, expected) in [
+            (device.address(), 8192, true),
+            (device.address() & !4095, 8192, true),
+            (device.address() + 100, 1, true),
+            (device.address(), 0, false),
+            (pinned.address(), 8192, false),
+            (ordinary, 64, false),
+        ] {
+            assert_eq!(is_device_range(&gpu, at, bytes).unwrap(), expected, "{bytes} at {at:#x}");
+        }
         let end = allocation_end(&gpu, device.address() + 100).unwrap().unwrap();
         assert!(end >= device.address() + device.bytes());
         assert_eq!(allocation_end(&gpu, ordinary).unwrap(), None);

@@ -55,7 +55,8 @@ mod stream;
 mod test_gpu;
 
 pub use access::{
-    allocation_end, host_alias, is_device_memory, is_host_memory, is_readable, is_writable,
+    allocation_end, host_alias, is_device_memory, is_device_range, is_host_memory, is_readable,
+    is_writable,
 };
 pub use device_buffer::DeviceBuffer;
 pub use dma_buf::is_exportable;

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The shared library shows the dynamic linker three symbols: a working table, and the additions to
-//! it.
+//! The shared library shows the dynamic linker six symbols: a working table for each version of the
+//! interface, and the additions to it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn library() -> PathBuf {
 }
 
 #[test]
-fn the_table_and_its_additions_are_exported_and_nothing_else() {
+fn the_tables_and_their_additions_are_exported_and_nothing_else() {
     let nm = Command::new("nm").args(["-D", "-S", "--defined-only"]).arg(library()).output();
     let nm = nm.expect("nm (binutils) is needed for this test");
     assert!(nm.status.success());
@@ -25,7 +25,14 @@ fn the_table_and_its_additions_are_exported_and_nothing_else() {
     let mut lines: Vec<Vec<&str>> =
         text.lines().map(|line| line.split_whitespace().collect()).collect();
     lines.sort_by_key(|line| line.last().copied());
-    let expected = [(SYMBOL, 152), (HEALTH_SYMBOL, 16), (READINESS_SYMBOL, 16)];
+    let expected = [
+        ("ncclNetPlugin_v10", 160),
+        (SYMBOL, 152),
+        ("ncclNetPlugin_v8", 152),
+        ("ncclNetPlugin_v9", 160),
+        (HEALTH_SYMBOL, 16),
+        (READINESS_SYMBOL, 16),
+    ];
     assert_eq!(lines.len(), expected.len(), "exported symbols: {text}");
     for (line, (name, bytes)) in lines.iter().zip(expected) {
         assert_eq!(line[3], name);
@@ -35,12 +42,13 @@ fn the_table_and_its_additions_are_exported_and_nothing_else() {
 }
 
 #[test]
-fn the_library_has_the_plugins_soname_and_no_text_relocations() {
+fn the_library_has_the_plugins_soname_stays_loaded_and_has_no_text_relocations() {
     let readelf = Command::new("readelf").arg("-d").arg(library()).output();
     let readelf = readelf.expect("readelf (binutils) is needed for this test");
     let text = String::from_utf8(readelf.stdout).expect("text");
     assert!(text.contains("[libnccl-net-tcpx-soft.so]"), "{text}");
     assert!(!text.contains("TEXTREL"), "{text}");
+    assert!(text.contains("NODELETE"), "{text}");
 }
 
 #[test]

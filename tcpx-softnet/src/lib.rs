@@ -40,7 +40,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `plugin` | the v7 table, settings, and the state of the process |
+//! | `plugin` | the tables, settings, and the state of the process |
 //! | `comm` | send and receive comms, their requests, sockets and threads |
 //! | `connect` | listen, connect and accept |
 //! | `faults` | what goes wrong on request, for testing consumers |
@@ -71,6 +71,17 @@
 //!
 //! Only `TCPX_SOFT_MEMORY=cuda` makes the plugin load the driver; otherwise it uses the driver only
 //! in a process that has loaded it itself.
+//!
+//! # Under NCCL
+//! NCCL finds the plugin by the newest table that it knows, of v7 ([`table`]) to v10
+//! ([`table_v10`]). Who calls `init` of v7 may also be a program that drives it by itself; the
+//! library that its logger lies in says whether it is NCCL. NCCL is offered host memory only, and
+//! no call of the driver is made, unless [`NcclMode::Unpack`] is asked for. In both modes a chunk
+//! size that is not set is 512 KiB, `init` may come again, and where a variable is refused `listen`
+//! and `connect` fail, not `init`, because releases of NCCL crash after an `init` that fails.
+//!
+//! What is asked of CUDA is made by connect, accept and regMr. Posts and `test` only queue copies
+//! and look at events.
 //!
 //! # Fork
 //! Comms belong to the process that called `init`. In a child that is forked from it every entry
@@ -191,6 +202,7 @@
 //! | `TCPX_SOFT_POOL_BYTES` | 268435456 | 4096..=2^32, whole pages | bytes of the bounce region |
 //! | `TCPX_SOFT_MEMORY` | auto | auto, emulated, cuda | see [`DeviceMemory`] |
 //! | `TCPX_SOFT_BOUNCE` | host | host, device | see [`BounceMemory`] |
+//! | `TCPX_SOFT_NCCL` | host | host, unpack | see [`NcclMode`] |
 //! | `TCPX_SOFT_POISON` | 0 | 0, 1 | recycled pages become 0xDB; costs a pass over every byte |
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
 //! | `TCPX_SOFT_PEER_TIMEOUT_MS` | 10000 | 0..=86400000 | [`Settings::peer_timeout`]; 0: none |
@@ -235,8 +247,8 @@ pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use parse_error::ParseError;
 pub use plugin::{
-    HelperCpus, Helpers, Settings, SettingsError, bounce_bytes, comm_health, comm_poll, configure,
-    pool_stats, table,
+    HelperCpus, Helpers, NcclMode, Settings, SettingsError, bounce_bytes, comm_health, comm_poll,
+    configure, pool_stats, table, table_v8, table_v9, table_v10,
 };
 pub use quirk::Quirk;
 pub use wire::{Side, SocketRole};

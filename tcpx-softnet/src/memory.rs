@@ -10,7 +10,7 @@
 //! - `unpack_queue`: the queue that tells the consumer where the bytes are
 //! - `device_memory`: what device memory is: a GPU's, or ordinary memory that stands in for it
 //! - `pooled`, `idle_buffers`: GPU and pinned memory that comms use one after the other
-//! - `stager`: copies from a GPU before sending
+//! - `stager`: copies from a GPU before sending; `stager_slot`: made ahead of the first
 //! - `uploader`: copies to a GPU after receiving
 //! - `copies`: what both have in common
 
@@ -26,6 +26,7 @@ mod receive_pages;
 mod region;
 mod registration;
 mod stager;
+mod stager_slot;
 mod unpack_queue;
 mod uploader;
 
@@ -40,5 +41,6 @@ pub(crate) use piece::Piece;
 pub(crate) use receive_pages::{ReceivePages, entries, pages_of};
 pub(crate) use registration::{MemoryKind, Registration};
 pub(crate) use stager::{Staged, Stager};
+pub(crate) use stager_slot::StagerSlot;
 pub(crate) use unpack_queue::UnpackQueue;
 pub(crate) use uploader::Uploader;

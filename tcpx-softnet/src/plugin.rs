@@ -1,9 +1,12 @@
 //! The plugin as its callers see it: the table, the settings, and the state of the process.
 //!
-//! - `table`: the v7 table and its `extern "C"` functions
+//! - `table`: the v7 table and its `extern "C"` functions; `later_tables`: those from v8 to v10
+//! - `arguments`: what all of these have in common
+//! - `caller`: whether NCCL or another program called `init`; `mode`: what follows from it
 //! - `health`: an addition to it, which says whether a comm is alive
 //! - `readiness`: another, which says for what to wait on a comm
-//! - `entries`: what each of them does, in safe Rust; `entries::additions`: those of the additions
+//! - `entries`: what each of them does, in safe Rust; `entries::additions`: those of the additions;
+//!   `entries::registering`: regMr
 //! - `gpu_mismatch`: listen and accept for different GPUs
 //! - `misuse`: calls that the original would not survive
 //! - `registered`: registrations by those ids
@@ -15,11 +18,15 @@
 //! - `script_variables`: what the variables of the fault script say
 //! - `variables`: environment variables as typed values, and why a setting is refused
 
+mod arguments;
+mod caller;
 mod entries;
 mod gpu_mismatch;
 mod health;
 mod helper_cpus;
+mod later_tables;
 mod misuse;
+mod mode;
 mod nic;
 mod readiness;
 mod registered;
@@ -32,6 +39,8 @@ mod variables;
 
 pub use health::comm_health;
 pub use helper_cpus::HelperCpus;
+pub use later_tables::{table_v8, table_v9, table_v10};
+pub use mode::NcclMode;
 pub use readiness::comm_poll;
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings};

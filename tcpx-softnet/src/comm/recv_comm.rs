@@ -151,9 +151,14 @@ impl RecvComm {
         self.requests.post(RecvRequest::new(destination, posted, pages))
     }
 
-    /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`;
-    /// its entries and their count are in the queue by then.
-    pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
+    /// Whether no further receive can be posted now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.requests.ring.is_full()
+    }
+
+    /// Drives the comm, then gives the length of the message, whose number ends in the bits `low`,
+    /// if it is done; its entries and their count are in the queue by then.
+    pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
         self.needs_call = NeedsCall::AtOnce;
         let needs_call = match self.requests.is_done(number) {
@@ -165,12 +170,15 @@ impl RecvComm {
             self.look();
             done = self.requests.answer(number)?;
         }
-        if let Some(receive) = self.requests.ring.get(number).filter(|_| done) {
-            self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
-            self.requests.ring.report();
-        }
         self.needs_call = if done { NeedsCall::AtOnce } else { needs_call };
-        Ok(done)
+        if !done {
+            return Ok(None);
+        }
+        let Some(receive) = self.requests.ring.get(number) else { return Ok(Some(0)) };
+        let bytes = receive.arrived;
+        self.queue.publish(Ring::<RecvRequest>::slot(number), receive.entries as u64);
+        self.requests.ring.report();
+        Ok(Some(bytes))
     }
 
     /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.

@@ -76,9 +76,14 @@ impl<T> Ring<T> {
         (number % MAX_REQUESTS as u64) as usize
     }
 
+    /// Whether sixteen are live.
+    pub(crate) fn is_full(&self) -> bool {
+        self.posted - self.freed == MAX_REQUESTS as u64
+    }
+
     /// The new request's number, or `None` when sixteen are live.
     pub(crate) fn post(&mut self, request: T) -> Option<u64> {
-        if self.posted - self.freed == MAX_REQUESTS as u64 {
+        if self.is_full() {
             return None;
         }
         let number = self.posted;

@@ -23,7 +23,7 @@ use crate::connect::Sockets;
 use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
-use crate::memory::{Piece, Registration, Staged, Stager, cuda_failure};
+use crate::memory::{Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
 use crate::quirk::Quirk;
 use crate::wire::{MAX_INLINE_BYTES, Side, chunk_at};
 
@@ -69,15 +69,20 @@ pub(crate) struct SendComm {
     /// The same for a message while no other is under way.
     lone_inline_bytes: u32,
     faults: CommFaults,
-    /// Made with the first send of GPU memory.
-    stager: Option<Stager>,
+    /// Taken from its slot with the first send of GPU memory.
+    stager: Option<Box<Stager>>,
+    stager_slot: Option<Arc<StagerSlot>>,
     /// Whether a further test may get further although no descriptor becomes ready.
     needs_call: NeedsCall,
 }
 
 impl SendComm {
     /// Starts helper threads, if the options ask for them.
-    pub(crate) fn new(sockets: Sockets, options: &CommOptions<'_>) -> io::Result<Self> {
+    pub(crate) fn new(
+        sockets: Sockets,
+        options: &CommOptions<'_>,
+        stager_slot: Option<Arc<StagerSlot>>,
+    ) -> io::Result<Self> {
         let CommOptions { number, script, .. } = *options;
         let lanes = Lanes::new(sockets.data, Side::Send, options)?;
         let watched = lanes.sockets().chain([&sockets.control]);
@@ -97,6 +102,7 @@ impl SendComm {
             lone_inline_bytes: lone_inline_bytes(options),
             faults: CommFaults::new(script, Side::Send),
             stager: None,
+            stager_slot,
             needs_call: NeedsCall::AtOnce,
         })
     }
@@ -108,7 +114,7 @@ impl SendComm {
         registration: Arc<Registration>,
     ) -> Result<u64, Failure> {
         self.needs_call = NeedsCall::AtOnce;
-        let staged = self.prepare_staging(memory, &registration)?;
+        let staged = memory.len() > 0 && self.prepare_staging(&registration)?;
         let send = SendRequest {
             memory,
             staged,
@@ -121,22 +127,28 @@ impl SendComm {
         self.requests.post(send)
     }
 
-    /// Whether a message must be staged, and the stager for it.
-    fn prepare_staging(
-        &mut self,
-        memory: Piece,
-        registration: &Registration,
-    ) -> Result<bool, Failure> {
-        let refused = |error| cuda_failure("isend", &error);
-        let Some(gpu) = registration.gpu_of(memory).map_err(refused)? else { return Ok(false) };
+    /// Whether no further message can be posted now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.requests.ring.is_full()
+    }
+
+    /// Whether a message must be staged, and the stager for it. The driver is not called here.
+    fn prepare_staging(&mut self, registration: &Registration) -> Result<bool, Failure> {
+        let Some(gpu) = registration.gpu() else { return Ok(false) };
         if self.stager.is_none() {
-            self.stager = Some(Stager::new(gpu, self.chunk_bytes).map_err(refused)?);
+            self.stager = self.stager_slot.as_deref().and_then(StagerSlot::take);
+        }
+        if self.stager.is_none() {
+            let ordinal = gpu.ordinal();
+            log::warn!("isend: no memory of GPU {ordinal} was registered with this comm");
+            return Err(Failure::Internal);
         }
         Ok(true)
     }
 
-    /// Drives the comm, then says whether the request is done, whose number ends in the bits `low`.
-    pub(crate) fn test(&mut self, low: u32) -> Result<bool, Failure> {
+    /// Drives the comm, then gives the length of the message, whose number ends in the bits `low`,
+    /// if it is done.
+    pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
         self.needs_call = NeedsCall::AtOnce;
         let needs_call = match self.requests.is_done(number) {
@@ -148,12 +160,13 @@ impl SendComm {
             self.look();
             done = self.requests.answer(number)?;
         }
-        if done {
-            self.requests.ring.report();
-            self.requests.ring.free();
-        }
         self.needs_call = if done { NeedsCall::AtOnce } else { needs_call };
-        Ok(done)
+        if !done {
+            return Ok(None);
+        }
+        self.requests.ring.report();
+        let message = self.requests.ring.free();
+        Ok(Some(message.map_or(0, |message| message.memory.len() as u32)))
     }
 
     /// Another limit to the silence of the peer's host.
@@ -229,7 +242,8 @@ impl SendComm {
                 self.stage_message(number)
             } else {
                 // Records are in the order of the messages, so nothing overtakes what is staged.
-                self.stager.as_ref().is_none_or(Stager::is_idle) && self.queue_message(number)
+                self.stager.as_ref().is_none_or(|stager| stager.is_idle())
+                    && self.queue_message(number)
             };
             if !all {
                 break;

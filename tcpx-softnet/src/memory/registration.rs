@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use tcpx_cuda::{CudaError, CudaGpu, is_device_memory};
+use tcpx_cuda::{CudaError, CudaGpu, is_device_range};
 use tcpx_sys::{PTR_CUDA, PTR_HOST, UNPACK_PAGE_BYTES};
 
 use super::piece::Piece;
@@ -27,11 +27,13 @@ pub(crate) struct Registration {
     kind: MemoryKind,
     /// Of CUDA memory: the GPU that was current when it was registered.
     gpu: Option<CudaGpu>,
+    /// Whether that GPU's driver has to copy what the host is to read.
+    is_on_gpu: bool,
 }
 
 impl Registration {
     /// Checks what `regMr` was given.
-    pub(crate) fn new(address: usize, bytes: c_int, ptr_type: c_int) -> Result<Self, Failure> {
+    pub(crate) fn new(address: usize, bytes: i64, ptr_type: c_int) -> Result<Self, Failure> {
         let kind = match ptr_type {
             PTR_HOST => MemoryKind::Host,
             PTR_CUDA => MemoryKind::Device,
@@ -50,21 +52,22 @@ impl Registration {
             log::warn!("cannot register {bytes} bytes at {address:#x}");
             return Err(Failure::Internal);
         };
-        Ok(Self { address, bytes, kind, gpu: None })
+        Ok(Self { address, bytes, kind, gpu: None, is_on_gpu: false })
     }
 
-    /// Says which GPU the device memory belongs to; `None` for emulated memory.
-    pub(crate) fn on_gpu(self, gpu: Option<CudaGpu>) -> Self {
-        Self { gpu, ..self }
+    /// Says which GPU the device memory belongs to; `None` for emulated memory. The driver is asked
+    /// here what the memory is, and not again when it is sent.
+    pub(crate) fn on_gpu(self, gpu: Option<CudaGpu>) -> Result<Self, CudaError> {
+        let (address, bytes) = (self.address as u64, self.bytes as u64);
+        let is_on_gpu =
+            gpu.as_ref().map_or(Ok(false), |gpu| is_device_range(gpu, address, bytes))?;
+        Ok(Self { gpu, is_on_gpu, ..self })
     }
 
-    /// The GPU through which a range must be read; `None` when the host can read it, as it can
-    /// pinned memory.
-    ///
-    /// The range itself is asked about, because registrations are rounded out to whole pages.
-    pub(crate) fn gpu_of(&self, range: Piece) -> Result<Option<&CudaGpu>, CudaError> {
-        let Some(gpu) = self.gpu.as_ref().filter(|_| range.len() > 0) else { return Ok(None) };
-        Ok(is_device_memory(gpu, range.address() as u64)?.then_some(gpu))
+    /// The GPU through which it must be read; `None` when the host can read it, as it can pinned
+    /// memory.
+    pub(crate) fn gpu(&self) -> Option<&CudaGpu> {
+        self.gpu.as_ref().filter(|_| self.is_on_gpu)
     }
 
     /// Whether CUDA exports it as a dma-buf: whole pages, and some, in memory of a GPU. Memory that

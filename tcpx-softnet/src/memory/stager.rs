@@ -2,7 +2,7 @@
 //! Sends from GPU memory: chunks are copied down to pinned pages, in order, and sent from there.
 //!
 //! Copies run on a stream of the comm's own; `test` looks whether they have ended and never waits
-//! for them. All that they need is made with the first such send of a comm. A chunk takes a slot,
+//! for them. All that they need is made by connect or regMr (`stager_slot`). A chunk takes a slot,
 //! which is free again when the kernel has the bytes, and reads the slot no more.
 
 use std::collections::VecDeque;

@@ -1,9 +1,11 @@
 //! What each entry does, in safe Rust: the objects behind the callers' ids.
 
 pub(super) mod additions;
+pub(super) mod registering;
 
 use std::ffi::{c_int, c_void};
 use std::net::Ipv4Addr;
+use std::ptr;
 
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UnpackNetDeviceHandle;
@@ -17,9 +19,8 @@ use super::runtime::runtime;
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
-use crate::faults::close_descriptor_zero;
 use crate::log;
-use crate::memory::{MemoryKind, Piece, Registration, gpu_of_thread, ordinal_of_thread};
+use crate::memory::{MemoryKind, Piece, gpu_of_thread, ordinal_of_thread};
 use crate::quirk::Quirk;
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
@@ -50,6 +51,7 @@ static CONNECTS: Registry<ConnectAttempt, 256> = Registry::new();
 
 pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure> {
     let runtime = runtime()?;
+    runtime.check_refusal("listen")?;
     let settings = &runtime.settings;
     let (nic, Nic { interface, .. }) = runtime.nic(dev)?;
     let address = interface.address;
@@ -71,7 +73,11 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
 }
 
 fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
-    COMMS.insert_tagged(comm.tag(), |_| comm).map(|id| id.pointer(IdKind::Comm)).ok_or_else(|| {
+    Ok(insert(comm)?.pointer(IdKind::Comm))
+}
+
+fn insert(comm: Comm) -> Result<Id, Failure> {
+    COMMS.insert_tagged(comm.tag(), |_| comm).ok_or_else(|| {
         log::warn!("too many comms");
         Failure::Internal
     })
@@ -80,6 +86,7 @@ fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
 /// Starts an attempt and returns the state word to keep in the caller's handle.
 pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Failure> {
     let runtime = runtime()?;
+    runtime.check_refusal("connect")?;
     let settings = &runtime.settings;
     let from: Ipv4Addr = runtime.nic(dev)?.1.interface.address;
     if handle.recv_sync != settings.recv_sync {
@@ -121,11 +128,18 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     };
     // The only holder of this id: the word in the caller's handle is stale from here on.
     let _ = CONNECTS.remove_if(id, |_| true);
-    let comm = SendComm::new(answer?, &runtime.next_comm(nic)).map_err(|error| {
+    let sockets = answer?;
+    let slot = registering::slot_for(sockets.chunk_bytes, runtime.settings.memory);
+    let options = runtime.next_comm(nic);
+    let comm = SendComm::new(sockets, &options, slot.clone()).map_err(|error| {
         log::warn!("connect: cannot start helper threads: {error}");
         Failure::System
     })?;
-    insert_comm(Comm::Send(Box::new(comm))).map(Some)
+    let id = insert(Comm::Send(Box::new(comm)))?;
+    if let Some(slot) = slot {
+        registering::keep_slot(id, slot);
+    }
+    Ok(Some(id.pointer(IdKind::Comm)))
 }
 
 /// Polls a listen comm: `None` while there is no peer, then once the comm and its device struct.
@@ -182,36 +196,6 @@ fn wrong_kind<R>(entry: &str, expected: &str) -> Result<R, Failure> {
     Err(misuse(format_args!("{entry}: not a {expected} comm")))
 }
 
-pub(crate) fn register(
-    comm: *mut c_void,
-    data: usize,
-    bytes: c_int,
-    ptr_type: c_int,
-) -> Result<*mut c_void, Failure> {
-    if comm.is_null() {
-        log::warn!("regMr: NULL communicator");
-        return Err(Failure::Internal);
-    }
-    // Another thread may be in any other call on the comm but its close: as in the original, which
-    // NCCL's proxy calls in this way.
-    match comm_id("regMr", comm).map(|id| COMMS.tag(id))? {
-        Ok(Comm::LISTENS) => return wrong_kind("regMr", "send or receive"),
-        Ok(_) => {}
-        Err(missing) => return Err(explain("regMr", missing)),
-    }
-    let settings = &runtime()?.settings;
-    let mut registration = Registration::new(data, bytes, ptr_type)?;
-    if registration.kind() == MemoryKind::Device {
-        registration = registration.on_gpu(gpu_of_thread("regMr", settings.memory)?);
-        if settings.script.has(Quirk::Regmr) && !registration.is_exportable() {
-            log::warn!("regMr: {bytes} bytes at {data:#x} cannot be exported as a dma-buf");
-            close_descriptor_zero();
-            return Err(Failure::Internal);
-        }
-    }
-    registered::keep(registration)
-}
-
 fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
     if comm.is_null() {
         return Err(misuse(format_args!("{entry}: NULL communicator")));
@@ -235,15 +219,19 @@ pub(crate) fn isend(
         );
         return Err(Failure::Internal);
     }
+    let waits = runtime()?.mode.is_nccls();
     let number = with_comm("isend", comm, |comm| match comm {
-        Comm::Send(send) => send.post(memory, registration),
+        Comm::Send(send) if waits && send.is_full() => Ok(None),
+        Comm::Send(send) => send.post(memory, registration).map(Some),
         Comm::Listen(_) | Comm::Recv(_) => wrong_kind("isend", "send"),
     })?;
     request_pointer(id, number)
 }
 
-fn request_pointer(comm: Id, number: u64) -> Result<*mut c_void, Failure> {
-    Ok(RequestId::new(comm, number).pointer(runtime()?.request_form()))
+/// What the caller calls the request; NULL for none: NCCL comes back with what has no room.
+fn request_pointer(comm: Id, number: Option<u64>) -> Result<*mut c_void, Failure> {
+    let form = runtime()?.request_form();
+    Ok(number.map_or(ptr::null_mut(), |number| RequestId::new(comm, number).pointer(form)))
 }
 
 fn request_id(request: *mut c_void) -> Option<RequestId> {
@@ -276,8 +264,10 @@ pub(crate) fn irecv(
             return Err(Failure::Internal);
         }
     };
+    let waits = runtime()?.mode.is_nccls();
     let number = with_comm("irecv", comm, |comm| match comm {
-        Comm::Recv(recv) => recv.post(destination, posted),
+        Comm::Recv(recv) if waits && recv.is_full() => Ok(None),
+        Comm::Recv(recv) => recv.post(destination, posted).map(Some),
         Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecv", "receive"),
     })?;
     request_pointer(id, number)
@@ -299,10 +289,18 @@ fn with_request<R>(
     found.unwrap_or_else(|missing| Err(explain(entry, missing)))
 }
 
-pub(crate) fn test(request: *mut c_void) -> Result<bool, Failure> {
+/// The length of the message, once it is done. Where nothing is unpacked a receive is over then.
+pub(crate) fn test(request: *mut c_void) -> Result<Option<u32>, Failure> {
+    let unpacks = runtime()?.mode.unpacks();
     with_request("test", request, |comm, number| match comm {
         Comm::Send(send) => send.test(number),
-        Comm::Recv(recv) => recv.test(number),
+        Comm::Recv(recv) => {
+            let done = recv.test(number)?;
+            if done.is_some() && !unpacks {
+                recv.consume(number)?;
+            }
+            Ok(done)
+        }
         Comm::Listen(_) => wrong_kind("test", "send or receive"),
     })
 }
@@ -320,6 +318,10 @@ pub(crate) fn received_bytes(comm: *mut c_void, request: *mut c_void) -> Result<
 }
 
 pub(crate) fn consumed(comm: *mut c_void, request: *mut c_void) -> Result<(), Failure> {
+    if !runtime()?.mode.unpacks() {
+        // `test` has freed it.
+        return Ok(());
+    }
     let is_of_send_comm = |owner: &mut Comm, _| Ok(matches!(owner, Comm::Send(_)));
     if runtime()?.settings.script.has(Quirk::Progress)
         && with_request("irecvConsumed", request, is_of_send_comm)?
@@ -365,6 +367,7 @@ pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
     match COMMS.remove_if(id, wanted) {
         // Dropped here, outside the registry's lock: joins threads and closes sockets.
         Ok(comm) => {
+            registering::forget_slot(id);
             drop(comm);
             Ok(())
         }

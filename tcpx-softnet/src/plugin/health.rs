@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tcpx_sys::{CommHealthV1, NcclResult};
 
+use super::arguments::guard;
 use super::entries::additions;
-use super::table::guard;
 use crate::entry::Entry;
 
 /// What the software plugin offers beside its [`table`](crate::table): whether the sockets of a

@@ -8,7 +8,12 @@ use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStringExt;
 use std::ptr::NonNull;
 
-use tcpx_sys::{NET_DEVICE_UNPACK, NetProperties, PTR_CUDA, PTR_HOST, UNPACK_VERSION};
+use tcpx_sys::{
+    MAX_DEVICES_OF_VIRTUAL, NET_DEVICE_HOST, NET_DEVICE_UNPACK, NetProperties, NetPropertiesV8,
+    NetPropertiesV9, PTR_CUDA, PTR_HOST, UNPACK_VERSION, VirtualDevice,
+};
+
+use super::mode::Mode;
 
 /// Most NICs that are offered.
 const MAX_NICS: usize = 16;
@@ -49,20 +54,69 @@ impl Nic {
     }
 
     /// The properties of NIC `dev`; `pci_path` is NULL for virtual interfaces.
-    pub(crate) fn properties(&self, dev: usize) -> NetProperties {
+    pub(crate) fn properties(&self, dev: usize, mode: Mode) -> NetProperties {
+        let (ptr_support, net_device_type, net_device_version) = match mode.unpacks() {
+            true => (PTR_HOST | PTR_CUDA, NET_DEVICE_UNPACK, UNPACK_VERSION),
+            false => (PTR_HOST, NET_DEVICE_HOST, 0),
+        };
         NetProperties {
             name: self.name.as_ptr(),
             pci_path: self.pci_path.as_ref().map_or(core::ptr::null(), |path| path.as_ptr()),
             guid: dev as u64,
-            ptr_support: PTR_HOST | PTR_CUDA,
+            ptr_support,
             speed: self.speed_mbps,
             port: 0,
             latency: 0.0,
             max_comms: 65_536,
             max_recvs: 1,
-            net_device_type: NET_DEVICE_UNPACK,
-            net_device_version: UNPACK_VERSION,
+            net_device_type,
+            net_device_version,
         }
+    }
+}
+
+/// Longest message that is offered to NCCL: what it takes for granted of a v7 plugin.
+const MAX_MESSAGE_BYTES: usize = 1 << 30;
+
+/// The same in v8's words.
+pub(crate) fn properties_v8(same: &NetProperties) -> NetPropertiesV8 {
+    NetPropertiesV8 {
+        name: same.name,
+        pci_path: same.pci_path,
+        guid: same.guid,
+        ptr_support: same.ptr_support,
+        reg_is_global: 0,
+        speed: same.speed,
+        port: same.port,
+        latency: same.latency,
+        max_comms: same.max_comms,
+        max_recvs: same.max_recvs,
+        net_device_type: same.net_device_type,
+        net_device_version: same.net_device_version,
+    }
+}
+
+/// The same in v9's words: NIC `dev` is made of itself.
+pub(crate) fn properties_v9(dev: i32, same: &NetProperties) -> NetPropertiesV9 {
+    let mut devices = [0; MAX_DEVICES_OF_VIRTUAL];
+    devices[0] = dev;
+    NetPropertiesV9 {
+        name: same.name,
+        pci_path: same.pci_path,
+        guid: same.guid,
+        ptr_support: same.ptr_support,
+        reg_is_global: 0,
+        force_flush: 0,
+        speed: same.speed,
+        port: same.port,
+        latency: same.latency,
+        max_comms: same.max_comms,
+        max_recvs: same.max_recvs,
+        net_device_type: same.net_device_type,
+        net_device_version: same.net_device_version,
+        virtual_device: VirtualDevice { count: 1, devices },
+        max_p2p_bytes: MAX_MESSAGE_BYTES,
+        max_coll_bytes: MAX_MESSAGE_BYTES,
     }
 }
 
@@ -191,9 +245,32 @@ mod tests {
         let loopback = found.iter().find(|interface| interface.name == "lo").expect("lo is up");
         assert_eq!(loopback.address, Ipv4Addr::LOCALHOST);
         let device = Nic::new(loopback.clone());
-        let properties = device.properties(3);
+        let properties = device.properties(3, Mode::Program);
         assert!(properties.pci_path.is_null(), "lo has no PCI path");
         assert_eq!((properties.guid, properties.speed), (3, DEFAULT_SPEED_MBPS));
+    }
+
+    #[test]
+    fn nccls_kernels_unpack_only_where_they_are_asked_to() {
+        let found = interfaces().expect("getifaddrs");
+        let loopback = found.iter().find(|interface| interface.name == "lo").expect("lo is up");
+        let device = Nic::new(loopback.clone());
+        let said = |mode| {
+            let properties = device.properties(0, mode);
+            let (later, last) = (properties_v8(&properties), properties_v9(2, &properties));
+            assert_eq!((last.virtual_device.count, last.virtual_device.devices[0]), (1, 2));
+            assert_eq!((later.max_recvs, last.max_recvs), (1, 1));
+            let all = [
+                (properties.ptr_support, properties.net_device_type, properties.net_device_version),
+                (later.ptr_support, later.net_device_type, later.net_device_version),
+                (last.ptr_support, last.net_device_type, last.net_device_version),
+            ];
+            assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+            all[0]
+        };
+        let unpacked = (PTR_HOST | PTR_CUDA, NET_DEVICE_UNPACK, UNPACK_VERSION);
+        assert_eq!([Mode::Program, Mode::NcclUnpack].map(said), [unpacked; 2]);
+        assert_eq!(said(Mode::NcclHost), (PTR_HOST, NET_DEVICE_HOST, 0));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 
 use tcpx_sys::{CommDescriptor, CommPollV1, NcclResult};
 
+use super::arguments::{guard, not_null, put};
 use super::entries::additions;
-use super::table::{guard, not_null, put};
 use crate::entry::Entry;
 
 /// What the software plugin offers beside its [`table`](crate::table) to those who do not want to

@@ -48,7 +48,7 @@ impl IdKind {
 }
 
 /// Index and generation in one registry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id {
     /// 0..2^20.
     pub(crate) index: u32,

@@ -8,9 +8,11 @@ use std::time::Instant;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NetProperties, Stay};
 
+use super::caller::{Caller, Table};
+use super::mode::{self, Mode};
 use super::nic::{self, Nic};
 use super::registry::RequestForm;
-use super::settings::Settings;
+use super::settings::{Settings, environment};
 use super::variables::SettingsError;
 use crate::comm::CommOptions;
 use crate::cpu_set::CpuSet;
@@ -18,7 +20,7 @@ use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
-use crate::memory::{BounceBuffer, BounceMemory, PoolStats, cuda_failure};
+use crate::memory::{BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure};
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 
@@ -26,6 +28,9 @@ use crate::sync::{AtomicU64, Mutex, OnceLock};
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) settings: Settings,
+    pub(crate) mode: Mode,
+    /// Why NCCL gets no connection.
+    refusal: Option<String>,
     nics: Vec<Nic>,
     /// Helper threads per comm; 0 when the caller of `test` moves the payload.
     threads: usize,
@@ -43,6 +48,25 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
+    fn new(settings: Settings, mode: Mode, nics: Vec<Nic>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads =
+            if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
+        let cpus = nics.iter().map(|nic| settings.cpus.of(&nic.interface.name)).collect();
+        Self {
+            settings,
+            mode,
+            refusal: None,
+            nics,
+            threads,
+            cpus,
+            bounce: OnceLock::new(),
+            pinned_bounce: OnceLock::new(),
+            gpu_bounces: OnceLock::new(),
+            comms: AtomicU64::new(0),
+        }
+    }
+
     /// What a new send or receive comm over this NIC is told.
     pub(crate) fn next_comm(&self, nic: usize) -> CommOptions<'_> {
         CommOptions {
@@ -55,6 +79,16 @@ impl Runtime {
             zerocopy: self.settings.zerocopy,
             script: &self.settings.script,
         }
+    }
+
+    /// Whether connections may be made at all.
+    ///
+    /// # Errors
+    /// NCCL was refused.
+    pub(crate) fn check_refusal(&self, entry: &str) -> Result<(), Failure> {
+        let Some(refusal) = &self.refusal else { return Ok(()) };
+        log::warn!("{entry}: {refusal}");
+        Err(Failure::Internal)
     }
 
     /// NIC `dev` and its index.
@@ -135,6 +169,8 @@ fn made(
 }
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+/// The chunk size of NCCL's callers who have set none: what a slot of its buffers holds.
+const NCCL_CHUNK_BYTES: u32 = 512 << 10;
 /// Settings of [`configure`], until `init` takes them. Its lock also keeps two `init`s apart.
 static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);
 /// Sets what `init` would otherwise read from the environment. The last call before `init` counts.
@@ -185,48 +221,84 @@ pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
     RUNTIME.get().ok_or(Failure::Internal)
 }
 
-/// Takes the settings and looks for interfaces; once per process.
-pub(crate) fn init(logger: Option<Logger>) -> Result<(), Failure> {
+/// What the plugin is to its caller; before `init`, what the original is.
+pub(crate) fn mode() -> Mode {
+    RUNTIME.get().map_or(Mode::Program, |runtime| runtime.mode)
+}
+
+/// Takes the settings and looks for interfaces; once per process, but for NCCL, which comes again
+/// when all its communicators have ended and new ones begin.
+pub(super) fn init(logger: Option<Logger>, table: Table) -> Result<(), Failure> {
     let logger = logger.ok_or(Failure::Internal)?;
     // Without the handler a forked child would not be recognised.
     let stay = Stay::begin().map_err(|_| Failure::Internal)?;
     stay.claim().map_err(|_| Failure::System)?;
+    let caller = Caller::of(logger, table);
+    let is_nccl = caller != Caller::Program;
     let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-    if RUNTIME.get().is_some() {
+    if let Some(runtime) = RUNTIME.get() {
+        if is_nccl && runtime.mode.is_nccls() {
+            return Ok(());
+        }
         log::warn!("gpu lib init twice");
         return Err(Failure::Internal);
     }
     log::install(logger);
-    let settings = configured.clone().map_or_else(Settings::from_env, Ok).map_err(|error| {
-        log::warn!("{error}");
-        Failure::Internal
+    let runtime = make(configured.as_ref(), caller).or_else(|failure| match is_nccl {
+        true => refused(failure.text),
+        false => Err(failure.code),
     })?;
+    let _ = RUNTIME.set(runtime);
+    Ok(())
+}
+
+/// Why the settings are no good, and what `init` answers to a program. It was logged.
+struct Refusal {
+    text: String,
+    code: Failure,
+}
+
+impl Refusal {
+    fn new(text: impl ToString, code: Failure) -> Self {
+        let text = text.to_string();
+        log::warn!("{text}");
+        Self { text, code }
+    }
+}
+
+/// What NCCL gets in place of what it was refused: devices on which nothing can be connected.
+///
+/// NCCL 2.28 calls a function that is not there when `init` fails, and may free memory twice when
+/// `devices` or `getProperties` does. It would go on with a slower network, too, and say nothing.
+fn refused(text: String) -> Result<Runtime, Failure> {
+    let settings = Settings { memory: DeviceMemory::Emulated, ..Settings::default() };
+    let nics = nic::discover(None).map_err(|_| Failure::System)?;
+    Ok(Runtime { refusal: Some(text), ..Runtime::new(settings, Mode::NcclHost, nics) })
+}
+
+fn make(configured: Option<&Settings>, caller: Caller) -> Result<Runtime, Refusal> {
+    let read = || match caller {
+        Caller::Program => Settings::from_env(),
+        Caller::Nccl { .. } => Settings::from_env_or(NCCL_CHUNK_BYTES),
+    };
+    let invalid = |error: SettingsError| Refusal::new(error, Failure::Internal);
+    let mut settings = configured.cloned().map_or_else(read, Ok).map_err(invalid)?;
+    let mode = mode::choose(caller, &mut settings, &environment).map_err(invalid)?;
     let nics = nic::discover(settings.interfaces.as_deref()).map_err(|error| {
-        log::warn!("cannot list network interfaces: {error}");
-        Failure::System
+        Refusal::new(format_args!("cannot list network interfaces: {error}"), Failure::System)
     })?;
     if nics.is_empty() {
         let wanted = settings.interfaces.as_deref().unwrap_or("what is chosen by default");
-        log::warn!("no network interface with an IPv4 address matches {wanted}");
-        return Err(Failure::Internal);
+        let text = format!("no network interface with an IPv4 address matches {wanted}");
+        return Err(Refusal::new(text, Failure::Internal));
     }
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
     for nic in &nics {
         log::info!("software plugin: using {}: {}", nic.interface.name, nic.interface.address);
     }
-    let cpus = nics.iter().map(|nic| settings.cpus.of(&nic.interface.name)).collect();
-    let _ = RUNTIME.set(Runtime {
-        settings,
-        nics,
-        threads,
-        cpus,
-        bounce: OnceLock::new(),
-        pinned_bounce: OnceLock::new(),
-        gpu_bounces: OnceLock::new(),
-        comms: AtomicU64::new(0),
-    });
-    Ok(())
+    if let Caller::Nccl { version } = caller {
+        log::info!("software plugin: {mode} for NCCL {version}");
+    }
+    Ok(Runtime::new(settings, mode, nics))
 }
 
 /// Number of NICs, or −1 before `init`.
@@ -236,6 +308,7 @@ pub(crate) fn devices() -> c_int {
 
 /// What `getProperties` says of NIC `dev`.
 pub(crate) fn properties(dev: c_int) -> Result<NetProperties, Failure> {
-    let (index, nic) = runtime()?.nic(dev)?;
-    Ok(nic.properties(index))
+    let runtime = runtime()?;
+    let (index, nic) = runtime.nic(dev)?;
+    Ok(nic.properties(index, runtime.mode))
 }

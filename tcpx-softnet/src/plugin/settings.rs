@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::helper_cpus::HelperCpus;
+use super::mode::NcclMode;
 use super::script_variables::{inline_bytes, script};
 use super::variables::{SettingsError, Variables, narrow};
 use crate::comm::ZeroCopy;
@@ -70,6 +71,8 @@ pub struct Settings {
     pub memory: DeviceMemory,
     /// Where a GPU finds the bounce region.
     pub bounce: BounceMemory,
+    /// How receives reach GPU memory when NCCL has loaded the plugin.
+    pub nccl: NcclMode,
     /// Overwrite bounce pages with 0xDB when they are recycled, so that a copy made too late shows.
     pub poison: bool,
     /// How long one connect or accept may take.
@@ -98,6 +101,7 @@ impl Default for Settings {
             pool_bytes: 256 << 20,
             memory: DeviceMemory::Auto,
             bounce: BounceMemory::Host,
+            nccl: NcclMode::Host,
             poison: false,
             connect_timeout: Duration::from_secs(20),
             peer_timeout: Some(Duration::from_secs(10)),
@@ -184,6 +188,7 @@ impl Settings {
                 .unwrap_or(default.pool_bytes),
             memory: read.parsed("TCPX_SOFT_MEMORY")?.unwrap_or_default(),
             bounce: read.parsed("TCPX_SOFT_BOUNCE")?.unwrap_or_default(),
+            nccl: read.parsed("TCPX_SOFT_NCCL")?.unwrap_or_default(),
             poison: read.flag("TCPX_SOFT_POISON")?.unwrap_or(default.poison),
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
             peer_timeout,
@@ -260,7 +265,7 @@ fn check_interfaces(variable: &'static str, list: String) -> Result<String, Sett
 const CHUNK: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const ENABLE: &str = "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE";
 
-fn environment(name: &str) -> Option<String> {
+pub(super) fn environment(name: &str) -> Option<String> {
     env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
@@ -317,6 +322,7 @@ mod tests {
             ("TCPX_SOFT_POOL_BYTES", "5000000000"),
             ("TCPX_SOFT_MEMORY", "gpu"),
             ("TCPX_SOFT_BOUNCE", "pinned"),
+            ("TCPX_SOFT_NCCL", "gpu"),
             ("TCPX_SOFT_POISON", "on"),
             ("TCPX_SOFT_SHAPE", "odd"),
             ("TCPX_SOFT_SEED", "-1"),

@@ -1,36 +1,40 @@
 #![allow(unsafe_code)]
-//! The table and its `extern "C"` functions. All have one shape: check the pointers, run the safe
-//! body behind a panic boundary, write outputs last and only on success.
+//! The v7 table and its `extern "C"` functions. All have one shape: check the pointers, run the
+//! safe body behind a panic boundary, write outputs last and only on success.
 
-use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use tcpx_sys::{
     HANDLE_BYTES, Logger, NET_DEVICE_UNPACK, NcclNetV7, NcclResult, NetDeviceHandle, NetProperties,
-    Stay, UNPACK_VERSION, UnpackNetDeviceHandle,
+    UNPACK_VERSION, UnpackNetDeviceHandle,
 };
 
-use super::entries::{self, Close};
+use super::arguments::{get, guard, length, not_null, put, single};
+use super::caller::Table;
+use super::entries::{self, Close, registering};
 use super::misuse::misuse;
 use super::registered;
 use super::runtime;
 use crate::connect::{ListenHandle, STATE_OFFSET};
 use crate::entry::Entry;
 use crate::failure::Failure;
-use crate::faults::ScriptedCall;
 use crate::log;
 use crate::memory::Piece;
 
+/// What every table is called, so that `NCCL_NET` is the same for every release of NCCL.
+pub(super) const NAME: &CStr = c"TCPXSoft_v7";
+
 /// The ncclNet v7 table of the software plugin, as a value.
 ///
-/// `name` is `"TCPXSoft_v7"` and `regMrDmaBuf` is NULL; every other member is set. All state is the
+/// For NCCL there are [later tables](crate::table_v10) as well, over the same functions. `name` is
+/// `"TCPXSoft_v7"` and `regMrDmaBuf` is NULL; every other member is set. All state is the
 /// process's, so every copy of the table drives the same plugin. The entries keep the rules of the
 /// original (docs/plugin-contract.md), and return an error where it would corrupt, crash or hang.
 #[must_use]
 pub const fn table() -> NcclNetV7 {
     NcclNetV7 {
-        name: c"TCPXSoft_v7".as_ptr(),
+        name: NAME.as_ptr(),
         init: Some(init),
         devices: Some(devices),
         get_properties: Some(get_properties),
@@ -52,81 +56,11 @@ pub const fn table() -> NcclNetV7 {
     }
 }
 
-/// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
-///
-/// In a forked child nothing runs, and nothing is logged: any lock, the logger's too, may be held
-/// by a thread that is not there. What is closed there is the parent's and stays open, which is
-/// all that a caller who cleans up wants to hear.
-pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
-    let Ok(_stay) = Stay::begin() else {
-        return match entry {
-            Entry::CloseTransfer | Entry::CloseListen => NcclResult::SUCCESS,
-            _ => NcclResult::INTERNAL_ERROR,
-        };
-    };
-    if let Some(code) = runtime::scripted_call(entry).and_then(ScriptedCall::play) {
-        log::warn!("{}: returns {code} as scripted", entry.name());
-        return NcclResult(code);
-    }
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => NcclResult::SUCCESS,
-        Ok(Err(failure)) => failure.into(),
-        Err(_) => {
-            // The logger itself may be what panicked.
-            let _ = catch_unwind(|| log::warn!("{}: panic inside the plugin", entry.name()));
-            NcclResult::INTERNAL_ERROR
-        }
-    }
-}
-
-/// Refuses a NULL pointer by name.
-pub(super) fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<(), Failure> {
-    if pointer.is_null() {
-        return Err(misuse(format_args!("{entry}: {what} is NULL")));
-    }
-    Ok(())
-}
-
-/// Refuses a negative length.
-fn length(entry: &str, bytes: c_int) -> Result<usize, Failure> {
-    usize::try_from(bytes).map_err(|_| {
-        log::warn!("{entry}: negative size {bytes}");
-        Failure::Internal
-    })
-}
-
-/// Refuses grouped receives.
-fn single(entry: &str, n: c_int) -> Result<(), Failure> {
-    if n != 1 {
-        log::warn!("{entry}: n is {n}; receives cannot be grouped");
-        return Err(Failure::Internal);
-    }
-    Ok(())
-}
-
-/// Writes an output of the caller's.
-///
-/// # Safety
-/// `place` is not NULL and points to memory for a `T`, aligned or not.
-pub(super) unsafe fn put<T>(place: *mut T, value: T) {
-    // SAFETY: the caller's promise.
-    unsafe { place.write_unaligned(value) };
-}
-
-/// Reads an input of the caller's.
-///
-/// # Safety
-/// `place` is not NULL and points to a `T`, aligned or not.
-unsafe fn get<T: Copy>(place: *const T) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { place.read_unaligned() }
-}
-
 unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
-    guard(Entry::Init, || runtime::init(logger))
+    guard(Entry::Init, || runtime::init(logger, Table::V7))
 }
 
-unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
+pub(super) unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
     guard(Entry::Devices, || {
         not_null("devices", "ndev", ndev)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
@@ -146,7 +80,7 @@ unsafe extern "C" fn get_properties(dev: c_int, props: *mut NetProperties) -> Nc
     })
 }
 
-unsafe extern "C" fn listen(
+pub(super) unsafe extern "C" fn listen(
     dev: c_int,
     handle: *mut c_void,
     listen_comm: *mut *mut c_void,
@@ -163,7 +97,7 @@ unsafe extern "C" fn listen(
     })
 }
 
-unsafe extern "C" fn connect(
+pub(super) unsafe extern "C" fn connect(
     dev: c_int,
     handle: *mut c_void,
     send_comm: *mut *mut c_void,
@@ -197,17 +131,18 @@ unsafe extern "C" fn connect(
     })
 }
 
-unsafe extern "C" fn accept(
+pub(super) unsafe extern "C" fn accept(
     listen_comm: *mut c_void,
     recv_comm: *mut *mut c_void,
     recv_dev_comm: *mut *mut NetDeviceHandle,
 ) -> NcclResult {
     guard(Entry::Accept, || {
         not_null("accept", "recvComm", recv_comm)?;
-        not_null("accept", "recvDevComm", recv_dev_comm)?;
-        // SAFETY: not NULL; the ABI asks for a valid pointer to a device handle pointer.
-        let device_handle = unsafe { get(recv_dev_comm) };
-        not_null("accept", "*recvDevComm", device_handle)?;
+        let device_handle = match runtime::mode().unpacks() {
+            // SAFETY: the ABI asks for NULL, or a valid pointer to a device handle pointer.
+            true => Some(unsafe { device_handle(recv_dev_comm) }?),
+            false => None,
+        };
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(recv_comm, ptr::null_mut()) };
         let Some((comm, device)) = entries::accept(listen_comm)? else { return Ok(()) };
@@ -218,12 +153,26 @@ unsafe extern "C" fn accept(
             size: size_of::<UnpackNetDeviceHandle>(),
             needs_proxy_progress: 1,
         };
-        // SAFETY: not NULL; the ABI asks for a preallocated device handle behind it.
-        unsafe { put(device_handle, filled) };
+        if let Some(device_handle) = device_handle {
+            // SAFETY: not NULL; the ABI asks for a preallocated device handle behind it.
+            unsafe { put(device_handle, filled) };
+        }
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(recv_comm, comm) };
         Ok(())
     })
+}
+
+/// Where `accept` says how the consumer finds the bytes.
+///
+/// # Safety
+/// `place` is NULL, or points to a pointer.
+unsafe fn device_handle(place: *mut *mut NetDeviceHandle) -> Result<*mut NetDeviceHandle, Failure> {
+    not_null("accept", "recvDevComm", place)?;
+    // SAFETY: not NULL, so the caller's promise holds.
+    let device_handle = unsafe { get(place) };
+    not_null("accept", "*recvDevComm", device_handle)?;
+    Ok(device_handle)
 }
 
 unsafe extern "C" fn reg_mr(
@@ -233,20 +182,35 @@ unsafe extern "C" fn reg_mr(
     ptr_type: c_int,
     mhandle: *mut *mut c_void,
 ) -> NcclResult {
+    // SAFETY: the ABI's rules are the same.
+    unsafe { register(comm, data, size.into(), ptr_type, mhandle) }
+}
+
+/// `regMr` of any table.
+///
+/// # Safety
+/// `mhandle` is NULL, or a valid place for the answer.
+pub(super) unsafe fn register(
+    comm: *mut c_void,
+    data: *mut c_void,
+    size: i64,
+    ptr_type: c_int,
+    mhandle: *mut *mut c_void,
+) -> NcclResult {
     guard(Entry::RegMr, || {
         not_null("regMr", "mhandle", mhandle)?;
-        let registered = entries::register(comm, data.expose_provenance(), size, ptr_type)?;
-        // SAFETY: not NULL; the ABI asks for a valid `void**`.
+        let registered = registering::register(comm, data.expose_provenance(), size, ptr_type)?;
+        // SAFETY: not NULL; the caller's promise.
         unsafe { put(mhandle, registered) };
         Ok(())
     })
 }
 
-unsafe extern "C" fn dereg_mr(_comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
+pub(super) unsafe extern "C" fn dereg_mr(_comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
     guard(Entry::DeregMr, || registered::deregister(mhandle))
 }
 
-unsafe extern "C" fn isend(
+pub(super) unsafe extern "C" fn isend(
     comm: *mut c_void,
     data: *mut c_void,
     size: c_int,
@@ -254,11 +218,26 @@ unsafe extern "C" fn isend(
     mhandle: *mut c_void,
     request: *mut *mut c_void,
 ) -> NcclResult {
+    // SAFETY: the ABI's rules are the same.
+    unsafe { send(comm, data, size.into(), mhandle, request) }
+}
+
+/// `isend` of any table.
+///
+/// # Safety
+/// `request` is NULL, or a valid place for the answer. `data` stays valid and unchanged until
+/// `test` says done or the comm closes.
+pub(super) unsafe fn send(
+    comm: *mut c_void,
+    data: *mut c_void,
+    size: i64,
+    mhandle: *mut c_void,
+    request: *mut *mut c_void,
+) -> NcclResult {
     guard(Entry::Isend, || {
         not_null("isend", "request", request)?;
         let bytes = length("isend", size)?;
-        // SAFETY: the ABI's rule for isend: `data` stays valid and unchanged until `test` says done
-        // or the comm closes.
+        // SAFETY: the caller's promise.
         let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
         let posted = entries::isend(comm, memory, mhandle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
@@ -267,7 +246,7 @@ unsafe extern "C" fn isend(
     })
 }
 
-unsafe extern "C" fn irecv(
+pub(super) unsafe extern "C" fn irecv(
     comm: *mut c_void,
     n: c_int,
     data: *mut *mut c_void,
@@ -276,26 +255,45 @@ unsafe extern "C" fn irecv(
     mhandles: *mut *mut c_void,
     request: *mut *mut c_void,
 ) -> NcclResult {
+    // SAFETY: the ABI asks for NULL, or an array of n elements; it is read when n is 1.
+    let size = || (!sizes.is_null()).then(|| i64::from(unsafe { get(sizes) }));
+    // SAFETY: the ABI's rules are the same.
+    unsafe { receive(comm, n, data, size, mhandles, request) }
+}
+
+/// `irecv` of any table. `size` reads the first of the sizes, if there are any.
+///
+/// # Safety
+/// `data` and `mhandles` are NULL, or arrays of `n` elements; `request` is NULL, or a valid place
+/// for the answer. What `data` points to stays valid, and only the plugin's, until `test` says done
+/// or the comm closes.
+pub(super) unsafe fn receive(
+    comm: *mut c_void,
+    n: c_int,
+    data: *mut *mut c_void,
+    size: impl FnOnce() -> Option<i64>,
+    mhandles: *mut *mut c_void,
+    request: *mut *mut c_void,
+) -> NcclResult {
     guard(Entry::Irecv, || {
         single("irecv", n)?;
         not_null("irecv", "data", data)?;
-        not_null("irecv", "sizes", sizes)?;
+        let size = size().ok_or_else(|| misuse(format_args!("irecv: sizes is NULL")))?;
         not_null("irecv", "mhandles", mhandles)?;
         not_null("irecv", "request", request)?;
-        // SAFETY: not NULL; the ABI asks for arrays of n = 1 elements.
-        let (data, size, mhandle) = unsafe { (get(data), get(sizes), get(mhandles)) };
+        // SAFETY: not NULL; the caller promises arrays of n = 1 elements.
+        let (data, mhandle) = unsafe { (get(data), get(mhandles)) };
         let bytes = length("irecv", size)?;
-        // SAFETY: the ABI's rule for irecv: `data` stays valid, and only the plugin's, until `test`
-        // says done or the comm closes. For device receives it is never accessed.
+        // SAFETY: the caller's promise. For device receives it is never accessed.
         let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
         let posted = entries::irecv(comm, memory, mhandle)?;
-        // SAFETY: not NULL; the ABI asks for a valid `void**`.
+        // SAFETY: not NULL; the caller promises a valid place.
         unsafe { put(request, posted) };
         Ok(())
     })
 }
 
-unsafe extern "C" fn iflush(
+pub(super) unsafe extern "C" fn iflush(
     comm: *mut c_void,
     n: c_int,
     _data: *mut *mut c_void,
@@ -307,6 +305,11 @@ unsafe extern "C" fn iflush(
         single("iflush", n)?;
         not_null("iflush", "sizes", sizes)?;
         not_null("iflush", "request", request)?;
+        if !runtime::mode().unpacks() {
+            // SAFETY: not NULL; the ABI asks for a valid `void**`. There is nothing to flush.
+            unsafe { put(request, ptr::null_mut()) };
+            return Ok(());
+        }
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         let bytes = entries::received_bytes(comm, unsafe { get(request) })?;
         // SAFETY: not NULL; the ABI asks for an array of n = 1 elements. A message is at most
@@ -316,32 +319,36 @@ unsafe extern "C" fn iflush(
     })
 }
 
-unsafe extern "C" fn test(
+pub(super) unsafe extern "C" fn test(
     request: *mut c_void,
     done: *mut c_int,
-    _sizes: *mut c_int,
+    sizes: *mut c_int,
 ) -> NcclResult {
     guard(Entry::Test, || {
         not_null("test", "done", done)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
         unsafe { put(done, 0) };
-        if entries::test(request)? {
-            // SAFETY: as above.
-            unsafe { put(done, 1) };
+        let Some(bytes) = entries::test(request)? else { return Ok(()) };
+        if !sizes.is_null() && !runtime::mode().unpacks() {
+            // SAFETY: not NULL; the ABI asks for room for a size. A message is at most `i32::MAX`
+            // long.
+            unsafe { put(sizes, bytes as c_int) };
         }
+        // SAFETY: as above.
+        unsafe { put(done, 1) };
         Ok(())
     })
 }
 
-unsafe extern "C" fn close_transfer(comm: *mut c_void) -> NcclResult {
+pub(super) unsafe extern "C" fn close_transfer(comm: *mut c_void) -> NcclResult {
     guard(Entry::CloseTransfer, || entries::close(comm, Close::Transfer))
 }
 
-unsafe extern "C" fn close_listen(comm: *mut c_void) -> NcclResult {
+pub(super) unsafe extern "C" fn close_listen(comm: *mut c_void) -> NcclResult {
     guard(Entry::CloseListen, || entries::close(comm, Close::Listen))
 }
 
-unsafe extern "C" fn get_device_mr(
+pub(super) unsafe extern "C" fn get_device_mr(
     _comm: *mut c_void,
     _mhandle: *mut c_void,
     _dptr: *mut *mut c_void,
@@ -349,7 +356,7 @@ unsafe extern "C" fn get_device_mr(
     guard(Entry::GetDeviceMr, || Ok(()))
 }
 
-unsafe extern "C" fn irecv_consumed(
+pub(super) unsafe extern "C" fn irecv_consumed(
     comm: *mut c_void,
     n: c_int,
     request: *mut c_void,

@@ -1,0 +1,72 @@
+//! Where a send comm finds its stager, made ahead of the first send.
+//!
+//! A post must make nothing: the driver's creating calls wait for whoever holds the driver's lock,
+//! and that may be a thread which waits for a kernel that waits for this very send.
+
+use std::sync::PoisonError;
+
+use tcpx_cuda::{CudaError, CudaGpu};
+
+use super::stager::Stager;
+use crate::sync::Mutex;
+
+/// Filled once, by connect or by regMr; emptied once, by the comm.
+#[derive(Debug)]
+pub(crate) struct StagerSlot {
+    chunk_bytes: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Unmade,
+    Made(Box<Stager>),
+    Taken,
+}
+
+impl StagerSlot {
+    /// An empty one, for chunks of at most `chunk_bytes`.
+    pub(crate) fn new(chunk_bytes: u32) -> Self {
+        Self { chunk_bytes, state: Mutex::new(State::Unmade) }
+    }
+
+    /// Makes the stager, if none was made.
+    pub(crate) fn fill(&self, gpu: &CudaGpu) -> Result<(), CudaError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*state, State::Unmade) {
+            *state = State::Made(Box::new(Stager::new(gpu, self.chunk_bytes)?));
+        }
+        Ok(())
+    }
+
+    /// The stager, once. Never waits: who fills the slot now does so for memory that is not
+    /// registered yet, and so not for whoever asks.
+    pub(crate) fn take(&self) -> Option<Box<Stager>> {
+        let mut state = self.state.try_lock().ok()?;
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Made(stager) => Some(stager),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stager_is_made_once_and_taken_once() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let slot = StagerSlot::new(4096);
+        assert!(slot.take().is_none(), "nothing was made");
+        for _ in 0..2 {
+            slot.fill(&gpu).expect("there is room");
+        }
+        assert!(slot.take().is_some());
+        slot.fill(&gpu).expect("nothing is to be made");
+        assert!(slot.take().is_none(), "once");
+    }
+}

@@ -1,0 +1,91 @@
+#![allow(unsafe_code)]
+//! What the `extern "C"` functions have in common: the panic boundary, and callers' pointers and
+//! lengths.
+
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tcpx_sys::{NcclResult, Stay};
+
+use super::misuse::misuse;
+use super::runtime;
+use crate::entry::Entry;
+use crate::failure::Failure;
+use crate::faults::ScriptedCall;
+use crate::log;
+
+/// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
+///
+/// In a forked child nothing runs, and nothing is logged: any lock, the logger's too, may be held
+/// by a thread that is not there. What is closed there is the parent's and stays open, which is
+/// all that a caller who cleans up wants to hear.
+pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
+    let Ok(_stay) = Stay::begin() else {
+        return match entry {
+            Entry::CloseTransfer | Entry::CloseListen => NcclResult::SUCCESS,
+            _ => NcclResult::INTERNAL_ERROR,
+        };
+    };
+    if let Some(code) = runtime::scripted_call(entry).and_then(ScriptedCall::play) {
+        log::warn!("{}: returns {code} as scripted", entry.name());
+        return NcclResult(code);
+    }
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => NcclResult::SUCCESS,
+        Ok(Err(failure)) => failure.into(),
+        Err(_) => {
+            // The logger itself may be what panicked.
+            let _ = catch_unwind(|| log::warn!("{}: panic inside the plugin", entry.name()));
+            NcclResult::INTERNAL_ERROR
+        }
+    }
+}
+
+/// Refuses a NULL pointer by name.
+pub(super) fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<(), Failure> {
+    if pointer.is_null() {
+        return Err(misuse(format_args!("{entry}: {what} is NULL")));
+    }
+    Ok(())
+}
+
+/// Refuses a length that is negative, or more than an `int` holds.
+pub(super) fn length(entry: &str, bytes: i64) -> Result<usize, Failure> {
+    let fits = i32::try_from(bytes).ok().and_then(|bytes| usize::try_from(bytes).ok());
+    fits.ok_or_else(|| {
+        log::warn!("{entry}: size {bytes} is negative, or 2 GiB and more");
+        Failure::Internal
+    })
+}
+
+/// A length of the tables after v7.
+pub(super) fn wide(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Refuses grouped receives.
+pub(super) fn single(entry: &str, n: c_int) -> Result<(), Failure> {
+    if n != 1 {
+        log::warn!("{entry}: n is {n}; receives cannot be grouped");
+        return Err(Failure::Internal);
+    }
+    Ok(())
+}
+
+/// Writes an output of the caller's.
+///
+/// # Safety
+/// `place` is not NULL and points to memory for a `T`, aligned or not.
+pub(super) unsafe fn put<T>(place: *mut T, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { place.write_unaligned(value) };
+}
+
+/// Reads an input of the caller's.
+///
+/// # Safety
+/// `place` is not NULL and points to a `T`, aligned or not.
+pub(super) unsafe fn get<T: Copy>(place: *const T) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { place.read_unaligned() }
+}
