@@ -18,7 +18,7 @@ built=$(mktemp)
 trap 'rm -f "$built"' EXIT
 
 # Lines of "crate target program". An integration test of tcpx-cli brings the command with it.
-tests=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_group --test gpu_fault --test hardware_plugin
+tests=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_group --test gpu_fault --test driver_calls --test hardware_plugin
     --test gpu_for_hardware --test fake_gpu --test softnet --test c_programs --test other_end --test as_the_original)
 cargo test --workspace --no-run --message-format=json-render-diagnostics "${tests[@]}" |
     sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
@@ -58,6 +58,7 @@ tests() {
     part 300 "$(program tcpx-unpack backends)"
     part 120 "$(program tcpx-unpack gpu_fault)"
     part 120 "$(program tcpx-softnet tcpx_softnet)"
+    part 120 "$(program tcpx-softnet driver_calls)"
     # What the core does with GPUs by itself. All else of it is in the sessions.
     part 120 "$(program tcpx-core tcpx_core)" memory::
     part 300 "$(program tcpx-tests gpu)"

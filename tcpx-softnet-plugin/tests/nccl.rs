@@ -88,8 +88,7 @@ fn unpacking_is_offered_where_nccl_keeps_to_what_can_unpack() {
         assert_eq!(text.matches("pointers 3 receives 1 type 1 version 7").count(), 2, "{text}");
     }
     // The release before there was anything to keep from.
-    let (ended_well, text) =
-        driven(7, &[&fits[..3], &[("STAND_IN_VERSION", "21903")]].concat());
+    let (ended_well, text) = driven(7, &[&fits[..3], &[("STAND_IN_VERSION", "21903")]].concat());
     assert!(ended_well && text.contains("type 1 version 7"), "{text}");
 }
 
@@ -106,8 +105,7 @@ fn what_is_refused_names_the_variable_and_connects_nothing() {
         (&[("NCCL_DYNAMIC_CHUNK_SIZE", "512K")], "NCCL_DYNAMIC_CHUNK_SIZE is \"512K\""),
         (&[("TCPX_SOFT_IFNAME", "=nosuchnic0")], "matches =nosuchnic0"),
     ] {
-        let (ended_well, text) =
-            driven(10, &[variables, &[("STAND_IN_REFUSED", "1")]].concat());
+        let (ended_well, text) = driven(10, &[variables, &[("STAND_IN_REFUSED", "1")]].concat());
         assert!(ended_well, "{named}: {text}");
         assert!(text.contains(&format!("WARN: {named}")) || text.contains(named), "{text}");
         assert!(text.contains("WARN: listen: "), "{text}");

@@ -221,6 +221,7 @@ mod tests {
             inline_bytes: 0,
             peer_timeout: limit,
             zerocopy: ZeroCopy::Off,
+            clears_counts: false,
             script: &script,
         };
         Liveness::new(sockets.iter().copied(), side, &options)

@@ -23,5 +23,8 @@ pub(crate) struct CommOptions<'a> {
     pub(crate) peer_timeout: Option<Duration>,
     /// Whether the system sends chunks from their own memory.
     pub(crate) zerocopy: ZeroCopy,
+    /// Whether a receive that was consumed leaves no count in the unpack queue, as the original's
+    /// do: NCCL's kernels read old ones once they are told to end, and may then never do.
+    pub(crate) clears_counts: bool,
     pub(crate) script: &'a FaultScript,
 }

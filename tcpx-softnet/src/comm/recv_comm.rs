@@ -73,6 +73,7 @@ pub(crate) struct RecvComm {
     /// used.
     reads_ahead: bool,
     delivers: Delivery,
+    clears_counts: bool,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
     /// Empty between harvests.
@@ -130,6 +131,7 @@ impl RecvComm {
             failstop: script.has(Quirk::Failstop),
             reads_ahead: script.has(Quirk::Silence),
             delivers,
+            clears_counts: options.clears_counts,
             uploader,
             harvested: Vec::new(),
             spare_pieces: Vec::new(),
@@ -194,6 +196,9 @@ impl RecvComm {
                     }
                     receive.pages.reset();
                     self.spare_pages.push(receive.pages);
+                }
+                if self.clears_counts {
+                    self.queue.publish(Ring::<RecvRequest>::slot(number), 0);
                 }
                 Ok(())
             }

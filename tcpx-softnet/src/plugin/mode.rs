@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::caller::Caller;
 use super::settings::Settings;
 use super::variables::{SettingsError, Variables};
-use crate::memory::DeviceMemory;
+use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
 
 /// How receives reach GPU memory when NCCL has loaded the plugin.
@@ -92,6 +92,14 @@ pub(super) fn choose(
         }
         (Caller::Nccl { version }, NcclMode::Unpack) => {
             check_unpack(version, &Variables { get: variables })?;
+            if settings.bounce != BounceMemory::Host {
+                return Err(SettingsError::Invalid {
+                    variable: "TCPX_SOFT_BOUNCE",
+                    value: "device".to_owned(),
+                    allowed: "host, with TCPX_SOFT_NCCL=unpack: what is copied up to the GPU waits \
+                              for the driver, which may wait for it",
+                });
+            }
             Ok(Mode::NcclUnpack)
         }
     }
@@ -165,6 +173,22 @@ mod tests {
         let mut settings = Settings { memory: DeviceMemory::Cuda, ..Settings::default() };
         let mode = choose(Caller::Nccl { version: 21_903 }, &mut settings, &|_| None);
         assert_eq!((mode, settings.memory), (Ok(Mode::NcclHost), DeviceMemory::Emulated));
+    }
+
+    #[test]
+    fn unpacking_copies_nothing_up() {
+        let mut settings = Settings {
+            nccl: NcclMode::Unpack,
+            bounce: BounceMemory::Device,
+            ..Settings::default()
+        };
+        let set = |name: &str| Some(if name == GDR_READ { "0" } else { "Simple" }.to_owned());
+        let refused = choose(Caller::Nccl { version: 21_903 }, &mut settings, &set);
+        let is_named = |error: &SettingsError| error.to_string().starts_with("TCPX_SOFT_BOUNCE");
+        assert!(refused.as_ref().is_err_and(is_named), "{refused:?}");
+        settings.bounce = BounceMemory::Host;
+        let mode = choose(Caller::Nccl { version: 21_903 }, &mut settings, &set);
+        assert_eq!(mode, Ok(Mode::NcclUnpack));
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl Runtime {
             inline_bytes: self.settings.inline_bytes,
             peer_timeout: self.settings.peer_timeout,
             zerocopy: self.settings.zerocopy,
+            clears_counts: self.mode == Mode::NcclUnpack,
             script: &self.settings.script,
         }
     }

@@ -22,10 +22,11 @@
 //! - `gpu`, `current`: GPUs with their primary contexts, and the context of a thread
 //! - `stream`, `event`, `handles`: work that is done later, and marks in it
 //! - `module`, `kernel`: PTX, and what its kernels do
-//! - `status`: what calls answer
+//! - `status`: what calls answer; `calls`: how often each was made
 //! - `entries`: the exported functions
 
 mod address_space;
+mod calls;
 mod copy;
 mod current;
 mod entries;

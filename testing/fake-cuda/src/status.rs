@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys::CUresult;
 
+use crate::calls;
+
 /// What the driver's functions do inside.
 pub(crate) type Result<T> = std::result::Result<T, CUresult>;
 
@@ -18,7 +20,8 @@ pub(crate) fn initialise() {
 
 /// Runs a driver function. As in the real one, nothing works before `cuInit`, nor in a forked
 /// child.
-pub(crate) fn answer(call: impl FnOnce() -> Result<()>) -> CUresult {
+pub(crate) fn answer<F: FnOnce() -> Result<()>>(call: F) -> CUresult {
+    calls::count(&call);
     if INITIALISED.load(Ordering::Acquire) != std::process::id() {
         return CUresult::CUDA_ERROR_NOT_INITIALIZED;
     }

@@ -45,6 +45,7 @@ fn options(script: &FaultScript, zerocopy: ZeroCopy) -> CommOptions<'_> {
         inline_bytes: 0,
         peer_timeout: None,
         zerocopy,
+        clears_counts: false,
         script,
     }
 }
