@@ -82,7 +82,7 @@ export NCCL_NSOCKS_PERTHREAD='4'
 export NCCL_SOCKET_NTHREADS='1'
 # each GPU keeps to its own NIC
 export NCCL_CROSS_NIC='0'
-# the algorithm that the plugin was tuned for
+# from NCCL 2.24 on PAT may be chosen, whose kernels do not unpack: all-gather and reduce-scatter give wrong data
 export NCCL_ALGO='Ring'
 # the only protocol whose data the plugin can unpack
 export NCCL_PROTO='Simple'

@@ -266,6 +266,26 @@ fn the_environment_is_compared_with_a_profile() {
 
 #[test]
 #[serial]
+fn an_nccl_that_may_choose_a_wrong_algorithm_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    for (version, algorithms, expected) in [
+        ("2.28.9", None, true),
+        ("2.28.9", Some("Ring,PAT"), true),
+        ("2.28.9", Some("Ring"), false),
+        ("2.19.3", None, false),
+    ] {
+        let text = format!("NCCL version {version}+cuda13.0");
+        std::fs::write(folder.path().join("libnccl.so.2"), text).unwrap();
+        let doctor = Tcpx::new(&["doctor", "--env", "--json", "--profile", "a3-high"])
+            .env("LD_LIBRARY_PATH", folder.path().to_str().unwrap())
+            .env("NCCL_ALGO", algorithms.unwrap_or_default());
+        let run = doctor.run();
+        assert_eq!(codes(&json(&run)).contains("TCPX-136"), expected, "{version}: {run}");
+    }
+}
+
+#[test]
+#[serial]
 fn a_shell_can_source_the_profile() {
     let profile = Tcpx::new(&["env", "--profile", "a3-high"]).run();
     assert_eq!(profile.status, Some(0), "{profile}");

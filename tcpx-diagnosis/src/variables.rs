@@ -28,6 +28,8 @@ pub(crate) use interfaces::DATA_INTERFACES;
 pub use interfaces::select_interfaces;
 pub use library_setting::{LibrarySetting, Reader, find_library_setting, library_settings};
 pub use lint::{lint, remarks};
-pub use profile::{Setting, compare_with_profile, profile_a3_high, render_profile};
+pub use profile::{
+    Setting, compare_with_profile, lint_algorithms, profile_a3_high, render_profile,
+};
 pub use remark::Remark;
 pub use variable::{Effect, Kind, Variable, find_variable, variables};

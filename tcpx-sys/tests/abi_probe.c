@@ -1,5 +1,6 @@
-/* The v7 ABI, and the tables from v8 to v10, in C's own words, member for member in the order of the plugin's headers. Prints one
-   line per type ("NAME size align") and one per member ("NAME.member offset size"). */
+/* The v7 ABI, and the tables from v8 to v10, in C's own words, member for member in the order of the
+   plugin's headers. Prints one line per type ("NAME size align") and one per member ("NAME.member
+   offset size"). */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -4,9 +4,11 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use tcpx_diagnosis::variables::{Env, compare_with_profile, profile_a3_high, render_profile};
+use tcpx_diagnosis::variables::{
+    Env, compare_with_profile, lint_algorithms, profile_a3_high, render_profile,
+};
 use tcpx_diagnosis::{Finding, Report};
-use tcpx_doctor::environment::EnvLine;
+use tcpx_doctor::environment::{EnvLine, nccl_version};
 
 use super::machine::{self, Least, render_findings};
 use crate::failure::Failure;
@@ -54,7 +56,12 @@ impl Profile {
     /// What of the environment differs from it.
     pub(crate) fn compare(self, env: &Env) -> Vec<Finding> {
         match self {
-            Self::A3High => compare_with_profile(env, profile_a3_high()),
+            Self::A3High => {
+                let unsafe_with = |nccl| lint_algorithms(env, nccl);
+                let mut findings = compare_with_profile(env, profile_a3_high());
+                findings.extend(nccl_version(env).and_then(unsafe_with));
+                findings
+            }
         }
     }
 }

@@ -182,4 +182,9 @@ NCCL_CHUNK_DIFFERS = 135 Warning "NCCL's chunk is not the plugin's"
     cause "a chunk of NCCL's that is larger than the plugin's is cut in two, whose pages leak; a smaller one leaves requests half empty"
     cure ["export NCCL_P2P_NET_CHUNKSIZE=<BYTES>", "# the same on all hosts"]
     source "plugin 3.1.9, run; A3 High deployment files"
+ALGORITHM_UNSAFE = 136 Error "NCCL may choose an algorithm that gives wrong data over the plugin"
+    symptom "all-gather and reduce-scatter give wrong data, without an error"
+    cause "from NCCL 2.24 on PAT may be chosen, whose kernels never look for what arrived in the bounce buffer"
+    cure ["export NCCL_ALGO=Ring"]
+    source "NCCL 2.28.9 over the software plugin, run"
 }

@@ -180,6 +180,7 @@ static TABLE: &[LibrarySetting] = &[
     soft("TCPX_SOFT_POOL_BYTES", from(4096, 1 << 32), "268435456", "bytes of the bounce region, a multiple of 4096"),
     soft("TCPX_SOFT_MEMORY", choice(&["auto", "emulated", "cuda"]), "auto", "what device memory is"),
     soft("TCPX_SOFT_BOUNCE", choice(&["host", "device"]), "host", "where a GPU finds the bounce region"),
+    soft("TCPX_SOFT_NCCL", choice(&["host", "unpack"]), "host", "under NCCL: host memory only, or receives that NCCL's kernels unpack"),
     soft("TCPX_SOFT_POISON", SWITCH, "0", "bounce pages are overwritten when they are given back, so that a late copy shows"),
     soft("TCPX_SOFT_CONNECT_TIMEOUT_MS", from(1, 3_600_000), "20000", "milliseconds that one connect or accept of the plugin may take"),
     soft("TCPX_SOFT_PEER_TIMEOUT_MS", upto(DAY_MS), "10000", "milliseconds that the peer's host may acknowledge nothing; 0: for ever"),

@@ -39,7 +39,7 @@ static A3_HIGH: &[Setting] = &[
     set("NCCL_NSOCKS_PERTHREAD", "4", "four data sockets fill a 200 Gbit/s NIC"),
     set("NCCL_SOCKET_NTHREADS", "1", "one helper thread for a comm"),
     set("NCCL_CROSS_NIC", "0", "each GPU keeps to its own NIC"),
-    set("NCCL_ALGO", "Ring", "the algorithm that the plugin was tuned for"),
+    set("NCCL_ALGO", "Ring", "from NCCL 2.24 on PAT may be chosen, whose kernels do not unpack: all-gather and reduce-scatter give wrong data"),
     set("NCCL_PROTO", "Simple", "the only protocol whose data the plugin can unpack"),
     set("NCCL_NET_GDR_LEVEL", "PIX", "GPU and NIC must share a PCIe switch"),
     set("NCCL_P2P_PXN_LEVEL", "0", "messages leave through the GPU's own NIC"),
@@ -93,6 +93,31 @@ fn compare(env: &Env, setting: &Setting) -> Option<Finding> {
     )
 }
 
+/// The first release of NCCL that may choose PAT over a plugin whose receives are unpacked, as
+/// 10000 × major + 100 × minor + patch.
+const FIRST_WITH_PAT: u32 = 22_400;
+
+/// What NCCL of this version may choose that gives wrong data over the plugin: an algorithm list
+/// that has more than Ring and Tree.
+#[must_use]
+pub fn lint_algorithms(env: &Env, nccl: u32) -> Option<Finding> {
+    const ALGO: &str = "NCCL_ALGO";
+    if nccl < FIRST_WITH_PAT {
+        return None;
+    }
+    let value = value(env, ALGO);
+    let unpacks = |word: &str| {
+        let word = word.trim();
+        word.eq_ignore_ascii_case("ring") || word.eq_ignore_ascii_case("tree")
+    };
+    if value.is_some_and(|list| list.split(',').all(unpacks)) {
+        return None;
+    }
+    let release = format!("{}.{}.{}", nccl / 10_000, nccl / 100 % 100, nccl % 100);
+    let setting = value.map_or_else(|| format!("{ALGO} is unset"), |list| format!("{ALGO}={list}"));
+    Some(Finding::new(&table::ALGORITHM_UNSAFE, format!("{setting}, NCCL is {release}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +158,27 @@ mod tests {
         assert_eq!(findings[0].cure, ["export NCCL_ALGO='Ring'"]);
         assert_eq!(findings[1].id, table::PROFILE_VALUE_DIFFERS.code);
         assert_eq!(findings[1].seen, "NCCL_PROTO=LL, the A3 High profile has Simple");
+    }
+
+    #[test]
+    fn an_algorithm_that_does_not_unpack_is_found_where_nccl_has_it() {
+        for (value, nccl, found) in [
+            ("", 22_403, true),
+            ("", 22_305, false),
+            ("", 21_903, false),
+            ("Ring", 22_809, false),
+            ("ring,Tree", 22_809, false),
+            ("PAT", 22_809, true),
+            ("Ring,PAT", 22_809, true),
+            ("^PAT", 22_809, true),
+        ] {
+            let env: Env = [("NCCL_ALGO".to_owned(), value.to_owned())].into();
+            let finding = lint_algorithms(&env, nccl);
+            assert_eq!(finding.is_some(), found, "{value:?} {nccl}: {finding:?}");
+        }
+        let finding = lint_algorithms(&Env::new(), 22_809).expect("unset");
+        assert_eq!(finding.seen, "NCCL_ALGO is unset, NCCL is 2.28.9");
+        assert_eq!(finding.cure, ["export NCCL_ALGO=Ring"]);
     }
 
     #[test]
