@@ -16,6 +16,7 @@ use super::image::{BY_VALUE, FROM_MEMORY, IMAGES};
 use super::launch::{
     Kernels, Parameters, Reports, STREAMS, TILES_BY_VALUE, launch_by_value, launch_from_memory,
 };
+use super::regular;
 use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
 use super::tile::{self, Tile, Tiles};
@@ -95,6 +96,28 @@ impl LaunchQueue {
         })
     }
 
+    /// Launches the kernel over jobs that may not be checked, on the next stream, if all of their
+    /// fragments, `count` of them, are right and a tile each, and fit one launch now. Otherwise it
+    /// does nothing, and gives `None`.
+    ///
+    /// # Safety
+    /// The kernel can read the jobs' bounce buffers and write their destinations. Nobody else
+    /// changes the former or uses the latter until the ticket is finished.
+    pub(super) unsafe fn submit_regular(
+        &mut self,
+        jobs: &[UnpackJob<'_>],
+        count: usize,
+    ) -> Result<Option<Ticket>, UnpackError> {
+        self.health()?;
+        if count == 0 || count > TILES_PER_LAUNCH || !self.ring.has_room(count) {
+            return Ok(None);
+        }
+        let stream = self.submitted as usize % STREAMS;
+        // SAFETY: the tiles are those of the jobs, which are right where the launch goes ahead.
+        let launched = unsafe { self.launch(stream, count, |places| regular::fill(jobs, places)) }?;
+        Ok(launched.then(|| Ticket::new(self.submitted)))
+    }
+
     /// Launches the kernel over all jobs, on the next stream.
     ///
     /// # Safety
@@ -114,7 +137,7 @@ impl LaunchQueue {
             let stream = self.submitted as usize % STREAMS;
             let piece = left.min(TILES_PER_LAUNCH);
             // SAFETY: the tiles are those of the jobs, for which the caller vouches.
-            unsafe { self.launch(stream, &mut tiles, piece) }?;
+            unsafe { self.launch(stream, piece, |places| tiles.fill(places) == piece) }?;
             left -= piece;
         }
         Ok(Ticket::new(self.submitted))
@@ -144,7 +167,7 @@ impl LaunchQueue {
             let piece = left.min(TILES_PER_LAUNCH);
             // SAFETY: the tiles are those of the jobs, for which the caller vouches, reading from
             // the staging buffer where the kernel cannot read the bounce buffer.
-            unsafe { self.launch(0, &mut tiles, piece) }?;
+            unsafe { self.launch(0, piece, |places| tiles.fill(places) == piece) }?;
             left -= piece;
             if left == 0 {
                 return Ok(Ticket::new(self.submitted));
@@ -195,17 +218,18 @@ impl LaunchQueue {
         Ok(moved)
     }
 
-    /// Launches the kernel over the next `count` tiles.
+    /// Launches the kernel over `count` tiles, which `fill` puts into their places, unless it says
+    /// that something is wrong with them. Says whether it did.
     ///
     /// # Safety
-    /// At least `count` tiles are left, `count` is at most [`TILES_PER_LAUNCH`], and the tiles are
-    /// valid until the launch has reported.
+    /// `count` is at most [`TILES_PER_LAUNCH`], and the tiles are valid until the launch has
+    /// reported.
     unsafe fn launch(
         &mut self,
         stream: usize,
-        tiles: &mut Tiles<'_>,
         count: usize,
-    ) -> Result<(), UnpackError> {
+        fill: impl FnOnce(&mut [Tile]) -> bool,
+    ) -> Result<bool, UnpackError> {
         let number = self.submitted + 1;
         let at = (stream, number);
         let ring_taken;
@@ -213,21 +237,26 @@ impl LaunchQueue {
         // do. It costs the CPU 0.3 µs more, which counts while the GPU is busy.
         let launched = if count <= TILES_BY_VALUE && self.in_flight.is_empty() {
             ring_taken = 0;
-            tiles.fill(&mut self.parameters.tiles()[..count]);
+            if !fill(&mut self.parameters.tiles()[..count]) {
+                return Ok(false);
+            }
             let (kernels, on) = (self.kernels, &self.streams[stream]);
             let (reports, parameters) = (&self.held.reports, &mut self.parameters);
             // SAFETY: the caller vouches for the tiles; module and reports are held.
             unsafe { launch_by_value(kernels, on, reports, at, parameters, count as u32) }
         } else {
-            let reserved = self.take_room(count)?;
+            let reserved = self.find_room(count)?;
             ring_taken = reserved.taken;
-            // SAFETY: the reserved places lie inside the ring, and no launch in flight uses them,
-            // so that their bytes can be written; start and size keep the alignment of the page.
+            // SAFETY: the places lie inside the ring, and no launch in flight uses them, so that
+            // their bytes can be written; start and size keep the alignment of the page.
             let room = unsafe {
                 let first = self.held.ring.as_ptr().cast::<Tile>().add(reserved.start);
                 std::slice::from_raw_parts_mut(first, count)
             };
-            tiles.fill(room);
+            if !fill(room) {
+                return Ok(false);
+            }
+            self.ring.take(count);
             let address = self.held.ring.address() + (reserved.start * size_of::<Tile>()) as u64;
             let (kernels, reports) = (self.kernels, &self.held.reports);
             let on = &self.streams[stream];
@@ -237,7 +266,7 @@ impl LaunchQueue {
         launched.map_err(|error| self.fail(error.into()))?;
         self.submitted = number;
         self.in_flight.push_back(InFlight { number, stream, ring_taken });
-        Ok(())
+        Ok(true)
     }
 
     /// Refuses a submit for whose first launch older ones have to end.
@@ -249,11 +278,11 @@ impl LaunchQueue {
         if self.ring.has_room(first) { Ok(()) } else { Err(UnpackError::Busy) }
     }
 
-    /// Room in the ring, for which a submit of several launches may have to wait.
-    fn take_room(&mut self, tiles: usize) -> Result<Reservation, UnpackError> {
+    /// Free room in the ring, for which a submit of several launches may have to wait.
+    fn find_room(&mut self, tiles: usize) -> Result<Reservation, UnpackError> {
         let start = Instant::now();
         loop {
-            if let Some(reserved) = self.ring.take(tiles) {
+            if let Some(reserved) = self.ring.look(tiles) {
                 return Ok(reserved);
             }
             self.poll()?;

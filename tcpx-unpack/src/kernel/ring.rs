@@ -38,7 +38,8 @@ impl Ring {
         self.look(wanted).is_some()
     }
 
-    fn look(&self, wanted: usize) -> Option<Reservation> {
+    /// What [`take`](Self::take) would take.
+    pub(super) fn look(&self, wanted: usize) -> Option<Reservation> {
         let to_end = self.places - self.next;
         let (start, taken) =
             if wanted <= to_end { (self.next, wanted) } else { (0, to_end + wanted) };

@@ -7,14 +7,10 @@ use crate::extent::Extent;
 use crate::job::{Checked, UnpackJob};
 
 /// Longest tile in bytes; `TILE_BYTES` of the kernel.
-const TILE_BYTES: u64 = 4096;
+pub(super) const TILE_BYTES: u64 = 4096;
 
-/// Bits of an address in a tile; the length has the rest. No GPU and no host uses more for memory
-/// that a program can have.
-const ADDRESS_BITS: u32 = 57;
-
-/// Length bits beside the source address; the remaining ones are beside the destination.
-const LEN_BITS_AT_SRC: u32 = 64 - ADDRESS_BITS;
+const ADDRESS_BITS: u32 = Tile::ADDRESS_BITS;
+const LEN_BITS_AT_SRC: u32 = Tile::LEN_BITS_AT_SRC;
 
 /// Source, destination and length, packed as the kernel reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,12 +26,24 @@ const _: () = {
 };
 
 impl Tile {
-    fn new(src: u64, dst: u64, bytes: u64) -> Self {
+    /// Bits of an address; the length has the rest. No GPU and no host uses more for memory that a
+    /// program can have.
+    pub(super) const ADDRESS_BITS: u32 = 57;
+
+    /// Length bits beside the source address; the remaining ones are beside the destination.
+    pub(super) const LEN_BITS_AT_SRC: u32 = 64 - Self::ADDRESS_BITS;
+
+    pub(super) fn new(src: u64, dst: u64, bytes: u64) -> Self {
         Self {
             src_and_len: src | bytes << ADDRESS_BITS,
             dst_and_len: dst | bytes >> LEN_BITS_AT_SRC << ADDRESS_BITS,
         }
     }
+}
+
+/// Whether a tile can name addresses before this one.
+pub(super) fn fits_tile(end: u64) -> bool {
+    end <= 1 << ADDRESS_BITS
 }
 
 /// Refuses jobs whose addresses would not fit into a tile.
@@ -46,7 +54,7 @@ pub(super) fn check_addresses(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError>
             (Side::Destination, job.dst, job.dst_bytes),
         ];
         for (side, address, bytes) in sides {
-            if address.saturating_add(bytes) > 1 << ADDRESS_BITS {
+            if !fits_tile(address.saturating_add(bytes)) {
                 return Err(UnpackError::BadRange { job: index, side, address, bytes });
             }
         }
