@@ -62,23 +62,26 @@ const SIZES: [Size; 5] = [
 /// Bar for d2d where the pages are contiguous.
 const D2D_BAR: f64 = 1.1;
 
-/// One contiguous copy for each submission, on a stream of its own.
+/// Streams of the kernel backend, so that the copy it is compared with has as many.
+const STREAMS: usize = 4;
+
+/// One contiguous copy for each submission, on streams that take turns.
 struct ContiguousCopy {
     ends: Ends,
     bytes: u64,
-    stream: sys::CUstream,
-    event: sys::CUevent,
+    queues: Vec<(sys::CUstream, sys::CUevent)>,
 }
 
 impl ContiguousCopy {
     /// The GPU's context must be current on the thread for as long as this lives.
-    fn new(ends: Ends, bytes: u64) -> Result<Self, result::DriverError> {
-        Ok(Self {
-            ends,
-            bytes,
-            stream: result::stream::create(result::stream::StreamKind::NonBlocking)?,
-            event: result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?,
-        })
+    fn new(ends: Ends, bytes: u64, streams: usize) -> Result<Self, result::DriverError> {
+        let queue = |_| {
+            Ok((
+                result::stream::create(result::stream::StreamKind::NonBlocking)?,
+                result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?,
+            ))
+        };
+        Ok(Self { ends, bytes, queues: (0..streams).map(queue).collect::<Result<_, _>>()? })
     }
 }
 
@@ -87,31 +90,38 @@ impl Candidate for ContiguousCopy {
         let places = self.ends.bytes / self.bytes;
         let from = self.ends.bounce + index as u64 * 7 % places * self.bytes;
         let to = self.ends.dst + index as u64 % places * self.bytes;
+        let (stream, _) = self.queues[index % self.queues.len()];
         // SAFETY: both ranges lie inside the two memories, which outlive this value.
-        unsafe { result::memcpy_dtod_async(to, from, self.bytes as usize, self.stream) }
+        unsafe { result::memcpy_dtod_async(to, from, self.bytes as usize, stream) }
             .expect("a copy was refused");
     }
 
     fn finish(&mut self) {
-        // SAFETY: event and stream are alive until drop.
-        unsafe { result::event::record(self.event, self.stream) }.expect("no event");
-        // SAFETY: as above. An error other than "not ready" ends the wait as well, and shows in
-        // the next call.
-        while unsafe { result::event::query(self.event) }
-            .is_err_and(|error| error.0 == sys::CUresult::CUDA_ERROR_NOT_READY)
-        {
-            std::hint::spin_loop();
+        for &(stream, event) in &self.queues {
+            // SAFETY: event and stream are alive until drop.
+            unsafe { result::event::record(event, stream) }.expect("no event");
+        }
+        for &(_, event) in &self.queues {
+            // SAFETY: as above. An error other than "not ready" ends the wait as well, and shows in
+            // the next call.
+            while unsafe { result::event::query(event) }
+                .is_err_and(|error| error.0 == sys::CUresult::CUDA_ERROR_NOT_READY)
+            {
+                std::hint::spin_loop();
+            }
         }
     }
 }
 
 impl Drop for ContiguousCopy {
     fn drop(&mut self) {
-        // SAFETY: new() made both, and nothing uses them any more.
-        let destroyed = unsafe { result::event::destroy(self.event) };
-        // SAFETY: as above.
-        let stream_destroyed = unsafe { result::stream::destroy(self.stream) };
-        destroyed.and(stream_destroyed).expect("event or stream was not destroyed");
+        for &(stream, event) in &self.queues {
+            // SAFETY: new() made both, and nothing uses them any more.
+            let destroyed = unsafe { result::event::destroy(event) };
+            // SAFETY: as above.
+            let stream_destroyed = unsafe { result::stream::destroy(stream) };
+            destroyed.and(stream_destroyed).expect("event or stream was not destroyed");
+        }
     }
 }
 
@@ -129,7 +139,8 @@ pub(crate) fn run(
     let version = CudaGpu::driver_version()?;
     writeln!(
         out,
-        "GPU: {}, driver for CUDA {}.{}, GPU {}\n",
+        "CPU: {}; GPU: {}, driver for CUDA {}.{}, GPU {}\n",
+        processor(),
         gpu.name()?,
         version / 1000,
         version % 1000 / 10,
@@ -151,6 +162,13 @@ pub(crate) fn run(
     Ok(())
 }
 
+/// What the system calls the processor, which bounds the smaller submissions.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or("unknown", |(_, name)| name.trim()).to_owned()
+}
+
 fn table(
     gpu: &CudaGpu,
     ends: Ends,
@@ -165,8 +183,10 @@ fn table(
     for size in SIZES {
         for shape in Shape::ALL {
             let chunks = Chunks::new(shape, size.chunk_bytes, ends.bytes);
-            let mut candidates: Vec<Box<dyn Candidate>> =
-                vec![Box::new(ContiguousCopy::new(ends, size.bytes())?)];
+            let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+            for streams in [STREAMS, 1] {
+                candidates.push(Box::new(ContiguousCopy::new(ends, size.bytes(), streams)?));
+            }
             let backends = size.backends(shape);
             for backend in &backends {
                 let opened = open(Choice::from(*backend), MemoryKind::Cuda { gpu: gpu.ordinal() })?;
@@ -177,10 +197,13 @@ fn table(
             }
             let figures = measure(&mut candidates, effort);
             let row = format!("{} | {}", size_name(size.chunk_bytes, size.chunks), shape.name());
-            write_row(out, &row, "contiguous copy", figures[0], figures[0], None)?;
-            for (backend, figure) in backends.iter().zip(&figures[1..]) {
-                let bar = size.bar(*backend, shape);
-                write_row(out, &row, backend.name(), *figure, figures[0], bar)?;
+            let copy = figures[0];
+            write_row(out, &row, "contiguous copy, 4 streams", copy, copy, None)?;
+            write_row(out, &row, "contiguous copy, 1 stream", figures[1], copy, None)?;
+            for (backend, figure) in backends.iter().zip(&figures[2..]) {
+                // Its copies are on one stream, so they are compared with one.
+                let copy = if *backend == Backend::D2d { figures[1] } else { copy };
+                write_row(out, &row, backend.name(), *figure, copy, size.bar(*backend, shape))?;
             }
         }
     }

@@ -163,10 +163,20 @@ impl<'jobs> Tiles<'jobs> {
         let mut filled = 0;
         while filled < places.len() && self.long.bytes > 0 {
             let Extent { src, dst, bytes: left } = self.long;
-            let bytes = if left <= TILE_BYTES { left } else { first_bytes(dst) };
-            places[filled] = Tile::new(src, dst, bytes);
-            self.long = Extent { src: src + bytes, dst: dst + bytes, bytes: left - bytes };
-            filled += 1;
+            let whole = if dst % 16 == 0 { left / TILE_BYTES } else { 0 };
+            let (tiles, bytes) = match whole.min((places.len() - filled) as u64) {
+                0 if left <= TILE_BYTES => (1, left),
+                0 => (1, first_bytes(dst)),
+                whole => (whole, TILE_BYTES),
+            };
+            // Nearly all of them are in one loop that does the same each time.
+            let places = &mut places[filled..filled + tiles as usize];
+            for (place, offset) in places.iter_mut().zip((0..).step_by(TILE_BYTES as usize)) {
+                *place = Tile::new(src + offset, dst + offset, bytes);
+            }
+            let moved = tiles * bytes;
+            self.long = Extent { src: src + moved, dst: dst + moved, bytes: left - moved };
+            filled += tiles as usize;
         }
         filled
     }
