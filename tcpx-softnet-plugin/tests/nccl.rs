@@ -1,8 +1,8 @@
 #![allow(unsafe_code)]
 //! The library as NCCL loads it: each table, with messages through it, in a process of its own.
 //!
-//! What stands in for NCCL is a C library with a logger and `ncclGetVersion`, which the plugin takes
-//! for NCCL.
+//! What stands in for NCCL is a C library with a logger and `ncclGetVersion`, which the plugin
+//! takes for NCCL.
 
 use std::ffi::{CString, c_int};
 use std::os::unix::ffi::OsStrExt;

@@ -2,11 +2,13 @@
 //!
 //! - `table`: the v7 table and its `extern "C"` functions; `later_tables`: those from v8 to v10
 //! - `arguments`: what all of these have in common
-//! - `caller`: whether NCCL or another program called `init`; `mode`: what follows from it
+//! - `caller`: whether NCCL or another program called `init`; `mode`: what follows from it;
+//!   `nccl_mode`: what the settings say of NCCL
 //! - `health`: an addition to it, which says whether a comm is alive
 //! - `readiness`: another, which says for what to wait on a comm
 //! - `entries`: what each of them does, in safe Rust; `entries::additions`: those of the additions;
 //!   `entries::registering`: regMr
+//! - `stager_slots`: what sends of GPU memory need, made ahead
 //! - `gpu_mismatch`: listen and accept for different GPUs
 //! - `misuse`: calls that the original would not survive
 //! - `registered`: registrations by those ids
@@ -27,6 +29,7 @@ mod helper_cpus;
 mod later_tables;
 mod misuse;
 mod mode;
+mod nccl_mode;
 mod nic;
 mod readiness;
 mod registered;
@@ -34,13 +37,14 @@ mod registry;
 mod runtime;
 mod script_variables;
 mod settings;
+mod stager_slots;
 mod table;
 mod variables;
 
 pub use health::comm_health;
 pub use helper_cpus::HelperCpus;
 pub use later_tables::{table_v8, table_v9, table_v10};
-pub use mode::NcclMode;
+pub use nccl_mode::NcclMode;
 pub use readiness::comm_poll;
 pub use runtime::{bounce_bytes, configure, pool_stats};
 pub use settings::{Helpers, Settings};

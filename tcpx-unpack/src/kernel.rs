@@ -4,8 +4,8 @@
 //! `kernels/unpack.cu` says how the kernel copies, and what was measured for the choices made.
 //!
 //! - `image`: the compiled kernel
-//! - `tile`: the pieces of fragments that the kernel copies, cut from jobs; `regular`: faster, where
-//!   each fragment is one
+//! - `tile`: the pieces of fragments that the kernel copies, cut from jobs
+//! - `regular`: the same faster, where each fragment is one
 //! - `ring`: which places of the ring of tiles are in use
 //! - `launch`: what one launch hands to the kernel, and how it reports its end
 //! - `staging`: what to do about bounce buffers that the kernel cannot read

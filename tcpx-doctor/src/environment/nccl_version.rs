@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tcpx_diagnosis::variables::{Env, value};
 
@@ -33,7 +33,7 @@ pub fn nccl_version(env: &Env) -> Option<u32> {
 }
 
 /// By the name of the file that the library's name leads to, or else by its text.
-fn version_of(library: &PathBuf) -> Option<u32> {
+fn version_of(library: &Path) -> Option<u32> {
     let file = library.canonicalize().ok()?;
     let by_name = file.file_name()?.to_str()?.strip_prefix("libnccl.so.").and_then(number);
     by_name.or_else(|| version_in(File::open(&file).ok()?).ok().flatten())

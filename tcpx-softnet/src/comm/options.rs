@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::zerocopy::ZeroCopy;
 use crate::cpu_set::CpuSet;
 use crate::faults::FaultScript;
+use crate::quirk::Quirk;
+use crate::wire::MAX_INLINE_BYTES;
 
 /// Settings of one comm, and its number.
 #[derive(Clone, Copy, Debug)]
@@ -27,4 +29,18 @@ pub(crate) struct CommOptions<'a> {
     /// do: NCCL's kernels read old ones once they are told to end, and may then never do.
     pub(crate) clears_counts: bool,
     pub(crate) script: &'a FaultScript,
+}
+
+impl CommOptions<'_> {
+    /// How long a message may be that goes with its record while no other is under way.
+    ///
+    /// A message that nobody else waits behind goes with its record even when it is some pages
+    /// long: a system call and a wake-up at each end cost more than the receiver's copy. In a
+    /// stream of messages they are shared, and the copy costs more.
+    pub(crate) fn lone_inline_bytes(&self) -> u32 {
+        match self.script.has(Quirk::Inline) {
+            true => self.inline_bytes,
+            false => self.inline_bytes.saturating_mul(4).min(MAX_INLINE_BYTES),
+        }
+    }
 }

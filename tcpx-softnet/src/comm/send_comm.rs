@@ -24,8 +24,7 @@ use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
-use crate::quirk::Quirk;
-use crate::wire::{MAX_INLINE_BYTES, Side, chunk_at};
+use crate::wire::{Side, chunk_at};
 
 /// One isend.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ impl SendComm {
             requests: Requests::new(script),
             chunk_bytes: sockets.chunk_bytes,
             inline_bytes: options.inline_bytes,
-            lone_inline_bytes: lone_inline_bytes(options),
+            lone_inline_bytes: options.lone_inline_bytes(),
             faults: CommFaults::new(script, Side::Send),
             stager: None,
             stager_slot,
@@ -380,16 +379,6 @@ impl SendComm {
             spare.push(chunk.pieces);
         });
         has_harvested
-    }
-}
-
-/// A message that nobody else waits behind goes with its record even when it is some pages long: a
-/// system call and a wake-up at each end cost more than the receiver's copy. In a stream of
-/// messages they are shared, and the copy costs more.
-fn lone_inline_bytes(options: &CommOptions<'_>) -> u32 {
-    match options.script.has(Quirk::Inline) {
-        true => options.inline_bytes,
-        false => options.inline_bytes.saturating_mul(4).min(MAX_INLINE_BYTES),
     }
 }
 

@@ -16,6 +16,7 @@ use super::nic::Nic;
 use super::registered;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::runtime;
+use super::stager_slots;
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
@@ -129,7 +130,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     // The only holder of this id: the word in the caller's handle is stale from here on.
     let _ = CONNECTS.remove_if(id, |_| true);
     let sockets = answer?;
-    let slot = registering::slot_for(sockets.chunk_bytes, runtime.settings.memory);
+    let slot = stager_slots::for_new(sockets.chunk_bytes, runtime.settings.memory);
     let options = runtime.next_comm(nic);
     let comm = SendComm::new(sockets, &options, slot.clone()).map_err(|error| {
         log::warn!("connect: cannot start helper threads: {error}");
@@ -137,7 +138,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     })?;
     let id = insert(Comm::Send(Box::new(comm)))?;
     if let Some(slot) = slot {
-        registering::keep_slot(id, slot);
+        stager_slots::keep(id, slot);
     }
     Ok(Some(id.pointer(IdKind::Comm)))
 }
@@ -367,7 +368,7 @@ pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
     match COMMS.remove_if(id, wanted) {
         // Dropped here, outside the registry's lock: joins threads and closes sockets.
         Ok(comm) => {
-            registering::forget_slot(id);
+            stager_slots::forget(id);
             drop(comm);
             Ok(())
         }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::helper_cpus::HelperCpus;
-use super::mode::NcclMode;
+use super::nccl_mode::NcclMode;
 use super::script_variables::{inline_bytes, script};
 use super::variables::{SettingsError, Variables, narrow};
 use crate::comm::ZeroCopy;

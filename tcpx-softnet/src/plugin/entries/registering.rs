@@ -1,27 +1,18 @@
-//! What regMr does, and connect for it: all that a comm needs of CUDA is made there, so that no
-//! post and no `test` makes anything.
+//! What regMr does. What sends of the memory need of CUDA is made here, where connect has not.
 
-use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, PoisonError};
 
 use super::{COMMS, Comm, comm_id, explain, wrong_kind};
 use crate::failure::Failure;
 use crate::faults::close_descriptor_zero;
 use crate::log;
-use crate::memory::{
-    DeviceMemory, MemoryKind, Registration, StagerSlot, cuda_failure, gpu_of_thread,
-};
+use crate::memory::{MemoryKind, Registration, cuda_failure, gpu_of_thread};
 use crate::plugin::mode::Mode;
 use crate::plugin::registered;
 use crate::plugin::registry::Id;
 use crate::plugin::runtime::runtime;
+use crate::plugin::stager_slots;
 use crate::quirk::Quirk;
-use crate::sync::Mutex;
-
-/// By send comm: where its stager is put. Beside the comms, because regMr may come while another
-/// thread is in a call on the comm.
-static SLOTS: Mutex<BTreeMap<Id, Arc<StagerSlot>>> = Mutex::new(BTreeMap::new());
 
 /// Registers memory.
 pub(crate) fn register(
@@ -64,37 +55,6 @@ pub(crate) fn register(
 /// Makes what sends of this memory need, if nobody has.
 fn prepare(comm: Id, registration: &Registration) -> Result<(), Failure> {
     let Some(gpu) = registration.gpu() else { return Ok(()) };
-    let slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let slot = slots.get(&comm).map(Arc::clone);
-    drop(slots);
+    let slot = stager_slots::of(comm);
     slot.map_or(Ok(()), |slot| slot.fill(gpu)).map_err(|error| cuda_failure("regMr", &error))
-}
-
-/// A slot for the stager of a send comm to come, filled where the calling thread has a GPU.
-///
-/// What the driver refuses here, it refuses again when memory of that GPU is registered. A comm
-/// that sends none does without.
-pub(super) fn slot_for(chunk_bytes: u32, memory: DeviceMemory) -> Option<Arc<StagerSlot>> {
-    if memory == DeviceMemory::Emulated {
-        return None;
-    }
-    let slot = StagerSlot::new(chunk_bytes);
-    if let Ok(Some(gpu)) = gpu_of_thread("connect", memory)
-        && let Err(error) = slot.fill(&gpu)
-    {
-        log::info!("connect: nothing is made for sends of GPU memory yet: {error}");
-    }
-    Some(Arc::new(slot))
-}
-
-/// The slot is that of this comm.
-pub(super) fn keep_slot(comm: Id, slot: Arc<StagerSlot>) {
-    SLOTS.lock().unwrap_or_else(PoisonError::into_inner).insert(comm, slot);
-}
-
-/// The comm is closed.
-pub(super) fn forget_slot(comm: Id) {
-    let slot = SLOTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&comm);
-    // It may hold a stager, whose end takes a while.
-    drop(slot);
 }
