@@ -181,7 +181,7 @@ impl Library {
     fn check_table(&self, shown: &str, kind: PluginKind) -> Option<Finding> {
         let others = self.other_symbols.join(", ");
         let (diagnosis, seen) = match self.table {
-            // Both of ours export the v7 table only.
+            // The original exports the v7 table only, the software plugin later ones too.
             _ if kind == PluginKind::Other && !self.other_symbols.is_empty() => {
                 (&table::PLUGIN_OTHER_VENDOR, format!("{shown} exports {others}"))
             }
