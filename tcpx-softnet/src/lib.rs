@@ -114,7 +114,7 @@
 //! | several chunks of a request on one socket | pages leak | no leak |
 //! | RECV_SYNC set on one end only | hang or unread bytes | 3 from `connect` |
 //! | called in a forked child | undefined | 3; close does nothing: 0 |
-//! | chunk size unset or `512K` | hang, 512-byte chunks | init returns 3 and names it, but for NCCL |
+//! | chunk size unset or `512K` | hang, 512-byte chunks | not for NCCL: init is 3, names it |
 //! | listen and accept for different GPUs | wrong bytes | 3 from `accept`, names both |
 //!
 //! # As the original
