@@ -79,6 +79,8 @@ tests() {
     part session-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./session-tests --test-threads 1
     part one-sided-tests 120 ./one-sided-tests
     part one-sided-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./one-sided-tests
+    # Two GPUs, if there are.
+    part group-tests 120 ./group-tests
     part session-fault 120 ./session-fault --nocapture
 }
 

@@ -1,38 +1,19 @@
 //! A session whose process has run out of file descriptors: it says so once, and goes on when there
 //! are some again. The limit is the whole process's, so this file has one test.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_tests::control_addresses;
-use tracing_subscriber::util::SubscriberInitExt;
+use tcpx_tests::{CapturedLog, control_addresses};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lines of the log.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics with it").write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn complaints(&self) -> usize {
-        let bytes = self.0.lock().expect("nobody panics with it");
-        String::from_utf8_lossy(&bytes).matches("accepting control connections fails").count()
-    }
+fn complaints(log: &CapturedLog) -> usize {
+    log.text().matches("accepting control connections fails").count()
 }
 
 /// Makes progress until `is_over`.
@@ -46,12 +27,7 @@ fn progress_until(session: &Session, what: &str, mut is_over: impl FnMut() -> bo
 
 #[test]
 fn peers_come_in_once_there_are_file_descriptors_again() {
-    let log = Log::default();
-    let writer = log.clone();
-    let _logging = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .set_default();
+    let (log, _logging) = CapturedLog::begin();
     let options = SessionOptions::default()
         .plugin(PluginChoice::Soft)
         .listen("127.0.0.1:0".parse().expect("an address"));
@@ -64,10 +40,10 @@ fn peers_come_in_once_there_are_file_descriptors_again() {
     let lowest_free = std::fs::File::open("/dev/null").expect("a file").as_raw_fd() as u64;
     setrlimit(Resource::Nofile, Rlimit { current: Some(lowest_free), ..before })
         .expect("a lower one");
-    progress_until(&session, "it is said", || log.complaints() > 0);
+    progress_until(&session, "it is said", || complaints(&log) > 0);
     let begin = Instant::now();
     progress_until(&session, "time passes", || begin.elapsed() > Duration::from_millis(350));
-    assert_eq!(log.complaints(), 1, "once, though it was tried again");
+    assert_eq!(complaints(&log), 1, "once, though it was tried again");
     let heard = peer.read(&mut [0; 64]);
     assert!(heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "nobody took it in");
 
@@ -75,5 +51,5 @@ fn peers_come_in_once_there_are_file_descriptors_again() {
     progress_until(&session, "the session greets whoever waited", || {
         peer.read(&mut [0; 64]).is_ok_and(|count| count > 0)
     });
-    assert_eq!(log.complaints(), 1);
+    assert_eq!(complaints(&log), 1);
 }

@@ -3,31 +3,15 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_tests::control_addresses;
-use tracing_subscriber::util::SubscriberInitExt;
+use tcpx_tests::{CapturedLog, control_addresses};
 
 const STRANGERS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What a session writes in each minute.
 const LINES_A_MINUTE: usize = 8;
-
-/// The log's text.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics with it").write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Says nonsense to a session until it hangs up.
 fn turned_away(session: &Session, address: SocketAddr) -> SocketAddr {
@@ -48,12 +32,7 @@ fn turned_away(session: &Session, address: SocketAddr) -> SocketAddr {
 
 #[test]
 fn a_flood_of_strangers_is_a_few_lines_with_their_addresses() {
-    let log = Log::default();
-    let writer = log.clone();
-    let _logging = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .set_default();
+    let (log, _logging) = CapturedLog::begin();
     let options = SessionOptions::default()
         .plugin(PluginChoice::Soft)
         .listen("127.0.0.1:0".parse().expect("an address"));
@@ -65,8 +44,7 @@ fn a_flood_of_strangers_is_a_few_lines_with_their_addresses() {
         (0..STRANGERS).map(|_| turned_away(&session, address)).collect();
     let windows = begin.elapsed().as_secs() / 60 + 1;
 
-    let bytes = log.0.lock().expect("nobody panics with it").clone();
-    let text = String::from_utf8(bytes).expect("text");
+    let text = log.text();
     let lines: Vec<&str> =
         text.lines().filter(|line| line.contains("control connection refused")).collect();
     let most = LINES_A_MINUTE * usize::try_from(windows).expect("a few");
