@@ -100,22 +100,22 @@ KERNEL_LOG_DENIED = 419 Info "the kernel's log may not be read"
     cause "kernel.dmesg_restrict is 1 and this user has no CAP_SYSLOG"
     cure ["sudo dmesg -T --level=emerg,alert,crit,err,warn"]
     source "kernel 6.18, kernel/printk/printk.c"
-ZERO_COPY_SUPPORTED = 420 Info "a NIC can receive into the memory of processes"
+ZERO_COPY_SUPPORTED = 440 Info "a NIC can receive into the memory of processes"
     symptom "a queue that does not exist is refused for its number only"
     cause "kernel, driver and device can do io_uring's zero-copy receive; tcpx does not use it yet"
     cure ["# nothing to do"]
     source "kernel 6.18, io_uring/zcrx.c, net/core/netdev_rx_queue.c"
-ZERO_COPY_UNSUPPORTED = 421 Info "a NIC's driver cannot receive into the memory of processes"
+ZERO_COPY_UNSUPPORTED = 441 Info "a NIC's driver cannot receive into the memory of processes"
     symptom "io_uring's zero-copy receive is refused with EOPNOTSUPP"
     cause "the driver has no queue management operations, or no DMA: virtio_net, lo, veth and most others"
     cure ["ethtool -i <NIC>", "# drivers with queue management in 6.18: gve (DQO), bnxt, mlx5e, fbnic"]
     source "kernel 6.18, net/core/netdev_rx_queue.c; measured"
-ZERO_COPY_NOT_IN_KERNEL = 422 Info "the kernel has no zero-copy receive of io_uring"
+ZERO_COPY_NOT_IN_KERNEL = 442 Info "the kernel has no zero-copy receive of io_uring"
     symptom "io_uring refuses to register a receive queue"
     cause "the kernel is older than 6.15, or was built without CONFIG_IO_URING_ZCRX"
     cure ["uname -r", "# run a kernel from 6.15 on that was built with CONFIG_IO_URING_ZCRX"]
     source "kernel 6.18, io_uring/zcrx.h, io_uring/register.c"
-ZERO_COPY_PROBE_DENIED = 423 Info "zero-copy receive could not be asked"
+ZERO_COPY_PROBE_DENIED = 443 Info "zero-copy receive could not be asked"
     symptom "the answer is EPERM"
     cause "registering a receive queue needs CAP_NET_ADMIN even for a question, or kernel.io_uring_disabled is set"
     cure ["sudo tcpx doctor", "cat /proc/sys/kernel/io_uring_disabled"]

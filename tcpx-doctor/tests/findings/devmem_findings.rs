@@ -37,7 +37,7 @@ fn no_dialect() {
 #[test]
 fn the_upstream_dialect_only() {
     let findings = examine_with(|machine| machine.facts.dialects = UPSTREAM);
-    assert_eq!(codes(&findings), ["TCPX-402", "TCPX-415", "TCPX-416", "TCPX-420"]);
+    assert_eq!(codes(&findings), ["TCPX-402", "TCPX-415", "TCPX-416", "TCPX-440"]);
     assert_eq!(findings[0].seen, "option 80 is known, option 97 is not");
     assert_eq!(findings[0].cure[0], "uname -r");
     assert_eq!(findings[1].seen, "eth1: bind-rx: capable");
@@ -90,15 +90,15 @@ fn receiving_into_the_memory_of_processes() {
         })
     };
     for (answer, code, said, cure) in [
-        (ZeroCopyAnswer::Supported, "TCPX-420", "capable", "# nothing to do"),
+        (ZeroCopyAnswer::Supported, "TCPX-440", "capable", "# nothing to do"),
         (
             ZeroCopyAnswer::NotByDriver,
-            "TCPX-421",
+            "TCPX-441",
             "not by this driver or device",
             "ethtool -i eth1",
         ),
-        (ZeroCopyAnswer::NotByKernel, "TCPX-422", "not by this kernel", "uname -r"),
-        (ZeroCopyAnswer::Denied, "TCPX-423", "not permitted", "sudo tcpx doctor"),
+        (ZeroCopyAnswer::NotByKernel, "TCPX-442", "not by this kernel", "uname -r"),
+        (ZeroCopyAnswer::Denied, "TCPX-443", "not permitted", "sudo tcpx doctor"),
     ] {
         let findings = with(Some(answer));
         let finding = one(&findings, code);
