@@ -16,8 +16,6 @@
 //! - `chunk`: one chunk on its way through a data socket
 //! - `lane`: one data socket with its queue of chunks
 //! - `zerocopy`: sends of a data socket that the system reads from the chunks' memory
-//! - `sends_under_way`: which of those are over. Pure
-//! - `error_queue`: where the system tells of their ends
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
 //! - `helper_threads`: threads that run lanes
@@ -27,7 +25,6 @@ mod bell;
 mod chunk;
 mod control_socket;
 mod credit;
-mod error_queue;
 mod helper_threads;
 mod lane;
 mod lane_order;
@@ -40,7 +37,6 @@ mod recv_request;
 mod request_ring;
 mod requests;
 mod send_comm;
-mod sends_under_way;
 mod tcp_state;
 mod zerocopy;
 

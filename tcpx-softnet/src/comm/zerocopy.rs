@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
-use super::error_queue::{allow_sends_in_place, next_ended};
-use super::sends_under_way::SendsUnderWay;
+use tcpx_comm::{SendsUnderWay, allow_sends_in_place, next_ended};
+
 use crate::log;
 use crate::memory::{IoList, IoOutcome};
 use crate::parse_error::ParseError;

@@ -15,16 +15,20 @@ const COPIED: u8 = 1;
 
 /// Calls that are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct EndedSends {
-    /// The first of them and the last, as the system numbers them.
-    pub(super) from: u32,
-    pub(super) to: u32,
+pub struct EndedSends {
+    /// The first of them, as the system numbers them.
+    pub from: u32,
+    /// The last of them.
+    pub to: u32,
     /// Whether the system copied after all.
-    pub(super) copied: bool,
+    pub copied: bool,
 }
 
 /// Lets calls on this socket send in place.
-pub(super) fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
+///
+/// # Errors
+/// The system's, and `Unsupported` where it does not know the option.
+pub fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
     let on: c_int = 1;
     let mut found: c_int = 0;
     let mut bytes = size_of::<c_int>() as socklen_t;
@@ -46,7 +50,8 @@ pub(super) fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
 }
 
 /// The next ends that the system tells of; `None` when it has told of all.
-pub(super) fn next_ended(socket: &TcpStream) -> Option<EndedSends> {
+#[must_use]
+pub fn next_ended(socket: &TcpStream) -> Option<EndedSends> {
     /// One message with its address, and room for others that a system may add.
     #[repr(align(8))]
     struct Room([u8; 256]);

@@ -14,7 +14,7 @@ struct SendInPlace {
 
 /// The calls of one socket.
 #[derive(Debug, Default)]
-pub(super) struct SendsUnderWay {
+pub struct SendsUnderWay {
     /// The number of the oldest call that is not over.
     first: u64,
     /// That one and all later ones.
@@ -23,14 +23,14 @@ pub(super) struct SendsUnderWay {
 
 impl SendsUnderWay {
     /// A call has sent so many bytes. Returns how many calls there have been by now.
-    pub(super) fn begin(&mut self, bytes: usize) -> u64 {
+    pub fn begin(&mut self, bytes: usize) -> u64 {
         self.calls.push_back(SendInPlace { bytes, is_over: false });
         self.first + self.calls.len() as u64
     }
 
     /// The calls `from..=to`, as the system numbers them, are over. Returns how many bytes those
     /// have sent that were not over before.
-    pub(super) fn end(&mut self, from: u32, to: u32) -> usize {
+    pub fn end(&mut self, from: u32, to: u32) -> usize {
         let mut bytes = 0;
         for (number, call) in (self.first..).zip(&mut self.calls) {
             // Cut to the system's 32 bits. Numbers wrap around, and so does a range.
@@ -48,12 +48,14 @@ impl SendsUnderWay {
     }
 
     /// Whether the first `count` calls are over.
-    pub(super) fn are_over(&self, count: u64) -> bool {
+    #[must_use]
+    pub fn are_over(&self, count: u64) -> bool {
         count <= self.first
     }
 
     /// Whether all of them are.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 }
