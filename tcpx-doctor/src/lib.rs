@@ -42,6 +42,6 @@ pub use checks::{NicCounters, NicGrowth, check_devmem_packets, check_peer};
 pub use devices::{gpu_nic_distance, nearest_nics, render_devices};
 pub use examine::{data_nic_names, examine, examine_environment};
 pub use kernel::{
-    DevmemAnswer, Direction, HeaderSplit, Kernel, LiveKernel, LogLine, Rings, Statistics,
-    ZeroCopyAnswer,
+    DevmemAnswer, Direction, Kernel, LiveKernel, LogLine, Statistics, ZeroCopyAnswer,
 };
+pub use tcpx_devmem::nic::{HeaderSplit, Rings};

@@ -1,11 +1,12 @@
 //! The data NICs: state, place, and what their drivers can do.
 
+use tcpx_devmem::nic::HeaderSplit;
 use tcpx_diagnosis::pci::{Distance, Gpu, Nic};
 use tcpx_diagnosis::table::{kernel as kernel_table, topology as table};
 use tcpx_diagnosis::{Dialects, Finding};
 
 use crate::devices::nearest_nics;
-use crate::kernel::{DevmemAnswer, Direction, HeaderSplit, Kernel, ZeroCopyAnswer};
+use crate::kernel::{DevmemAnswer, Direction, Kernel, ZeroCopyAnswer};
 
 /// MTU of A3 High data networks, in bytes.
 const JUMBO_MTU: u32 = 8244;

@@ -4,12 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
+use tcpx_devmem::netlink::{Netlink, Refusal, nested};
+use tcpx_devmem::nic::{self, Rings};
 
+use super::counters;
 use super::log::{self, LogLine};
-use super::message::nested;
-use super::netlink::{Netlink, Refusal};
-use super::questions::{DevmemAnswer, Direction, Kernel, Rings, Statistics, ZeroCopyAnswer};
-use super::{counters, ethtool, zero_copy};
+use super::questions::{DevmemAnswer, Direction, Kernel, Statistics, ZeroCopyAnswer};
+use super::zero_copy;
 
 /// Asks the running kernel. Changes nothing on the machine.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +63,11 @@ impl Kernel for LiveKernel {
     }
 
     fn rings(&self, nic: &str) -> io::Result<Rings> {
-        ethtool::rings(self.deadline, nic)
+        nic::rings(self.deadline, nic)
     }
 
     fn flow_steering(&self, nic: &str) -> io::Result<bool> {
-        ethtool::has_active_feature(self.deadline, nic, "rx-ntuple-filter")
+        nic::has_flow_steering(self.deadline, nic)
     }
 
     fn log(&self) -> io::Result<Vec<LogLine>> {

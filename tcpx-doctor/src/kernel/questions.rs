@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
+use tcpx_devmem::nic::Rings;
 
 use super::log::LogLine;
 
@@ -43,28 +44,6 @@ pub enum ZeroCopyAnswer {
     NotByKernel,
     /// This user may not ask.
     Denied,
-}
-
-/// Whether headers are split from payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum HeaderSplit {
-    /// `tcp-data-split on`.
-    On,
-    /// `tcp-data-split off`.
-    Off,
-    /// The driver does not say.
-    Unknown,
-}
-
-/// The part of a NIC's ring settings that matters here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rings {
-    /// State of tcp-data-split.
-    pub header_split: HeaderSplit,
-    /// hds-thresh in bytes; `None` when the driver does not say.
-    pub header_split_threshold_bytes: Option<u32>,
 }
 
 /// A NIC's counters by name.

@@ -20,7 +20,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-comm", &[]),
     ("tcpx-softnet", &["tcpx-sys", "tcpx-comm", "tcpx-cuda"]),
     ("tcpx-diagnosis", &["tcpx-sys"]),
-    ("tcpx-doctor", &["tcpx-diagnosis"]),
+    ("tcpx-devmem", &[]),
+    ("tcpx-doctor", &["tcpx-diagnosis", "tcpx-devmem"]),
     ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda", "tcpx-wire"]),
     (
         "tcpx-core",

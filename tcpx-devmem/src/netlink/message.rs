@@ -8,6 +8,7 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 
 const FLAG_REQUEST: u16 = 0x1;
 const FLAG_ACK: u16 = 0x4;
+const FLAG_DUMP: u16 = 0x300;
 /// In an answer: the request's payload was left out of an error.
 const FLAG_CAPPED: u16 = 0x100;
 /// In an answer: attributes follow the error.
@@ -21,7 +22,8 @@ const TYPE_DONE: u16 = 3;
 const ERROR_MESSAGE: u16 = 1;
 
 /// A request under construction.
-pub(super) struct Request {
+#[derive(Debug)]
+pub struct Request {
     bytes: Vec<u8>,
     sequence: u32,
 }
@@ -46,16 +48,26 @@ impl Request {
         request
     }
 
-    pub(super) fn push_u32(&mut self, kind: u16, value: u32) {
+    /// Asks for all there is, not for one thing.
+    #[must_use]
+    pub fn of_all(mut self) -> Self {
+        let flags = u16_at(&self.bytes, 6).unwrap_or_default() | FLAG_DUMP;
+        self.bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        self
+    }
+
+    /// Adds a number.
+    pub fn push_u32(&mut self, kind: u16, value: u32) {
         self.append(&encode(kind, &value.to_ne_bytes()));
     }
 
-    pub(super) fn push_text(&mut self, kind: u16, value: &str) {
+    /// Adds a text.
+    pub fn push_text(&mut self, kind: u16, value: &str) {
         self.append(&encode(kind, &text(value)));
     }
 
     /// An attribute that holds others, see [`nested`].
-    pub(super) fn push_nest(&mut self, kind: u16, attributes: &[u8]) {
+    pub fn push_nest(&mut self, kind: u16, attributes: &[u8]) {
         self.append(&encode(kind | FLAG_NESTED, attributes));
     }
 
@@ -81,12 +93,14 @@ impl Request {
 }
 
 /// The content of an attribute that holds `(kind, value)` pairs.
-pub(super) fn nested(attributes: &[(u16, &[u8])]) -> Vec<u8> {
+#[must_use]
+pub fn nested(attributes: &[(u16, &[u8])]) -> Vec<u8> {
     attributes.iter().flat_map(|(kind, value)| encode(*kind, value)).collect()
 }
 
 /// A text as an attribute's value: with a NUL at its end, and none before.
-pub(super) fn text(text: &str) -> Vec<u8> {
+#[must_use]
+pub fn text(text: &str) -> Vec<u8> {
     text.bytes().take_while(|&byte| byte != 0).chain([0]).collect()
 }
 
@@ -104,36 +118,47 @@ fn encode(kind: u16, value: &[u8]) -> Vec<u8> {
 
 /// One attribute of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Attribute<'a> {
-    pub(super) kind: u16,
-    pub(super) value: &'a [u8],
+pub struct Attribute<'a> {
+    /// Which one of its family's.
+    pub kind: u16,
+    /// Its bytes.
+    pub value: &'a [u8],
 }
 
 impl<'a> Attribute<'a> {
-    pub(super) fn u8(&self) -> Option<u8> {
+    /// The first byte.
+    #[must_use]
+    pub fn u8(&self) -> Option<u8> {
         self.value.first().copied()
     }
 
-    pub(super) fn u16(&self) -> Option<u16> {
+    /// Its first two bytes as a number.
+    #[must_use]
+    pub fn u16(&self) -> Option<u16> {
         u16_at(self.value, 0)
     }
 
-    pub(super) fn u32(&self) -> Option<u32> {
+    /// Its first four bytes as a number.
+    #[must_use]
+    pub fn u32(&self) -> Option<u32> {
         u32_at(self.value, 0)
     }
 
-    pub(super) fn text(&self) -> String {
+    /// Its text, up to the first NUL.
+    #[must_use]
+    pub fn text(&self) -> String {
         let end = self.value.iter().position(|&byte| byte == 0).unwrap_or(self.value.len());
         String::from_utf8_lossy(&self.value[..end]).into_owned()
     }
 
-    pub(super) fn inner(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
+    /// The attributes that it holds.
+    pub fn inner(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         attributes(self.value)
     }
 }
 
 /// The attributes in `bytes`, up to the first whose length is wrong.
-pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
+pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(rest, 0)?);
@@ -145,7 +170,7 @@ pub(super) fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
 }
 
 /// The attributes of an answer from a generic netlink family: what follows its header.
-pub(super) fn generic_attributes(payload: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
+pub fn generic_attributes(payload: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     attributes(payload.get(GENERIC_HEADER_BYTES..).unwrap_or_default())
 }
 

@@ -20,10 +20,11 @@ const MAX_DATAGRAMS: usize = 4096;
 
 /// A request that was refused.
 #[derive(Debug)]
-pub(super) struct Refusal {
-    pub(super) error: io::Error,
+pub struct Refusal {
+    /// Its number.
+    pub error: io::Error,
     /// The kernel's words, if it gave any.
-    pub(super) message: String,
+    pub message: String,
 }
 
 impl From<io::Error> for Refusal {
@@ -48,7 +49,8 @@ impl From<Refusal> for io::Error {
 }
 
 /// A netlink socket for requests to one generic family, `ethtool` or `netdev`.
-pub(super) struct Netlink {
+#[derive(Debug)]
+pub struct Netlink {
     socket: OwnedFd,
     family: u16,
     deadline: Duration,
@@ -56,7 +58,10 @@ pub(super) struct Netlink {
 
 impl Netlink {
     /// Opens a socket and asks for the family's number; each request takes at most `deadline`.
-    pub(super) fn open(family: &str, deadline: Duration) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// `NotFound` when the kernel does not have the family.
+    pub fn open(family: &str, deadline: Duration) -> io::Result<Self> {
         const CONTROLLER: u16 = 0x10;
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(GENERIC))?;
@@ -67,7 +72,8 @@ impl Netlink {
     }
 
     /// A request of the family, to be completed and asked.
-    pub(super) fn request(&self, command: u8) -> Request {
+    #[must_use]
+    pub fn request(&self, command: u8) -> Request {
         Request::generic(self.family, command, 1)
     }
 
@@ -87,7 +93,10 @@ impl Netlink {
     }
 
     /// Sends one request and returns the payloads of its answer.
-    pub(super) fn ask(&self, request: &Request) -> Result<Vec<Vec<u8>>, Refusal> {
+    ///
+    /// # Errors
+    /// The kernel's refusal, or no answer in time.
+    pub fn ask(&self, request: &Request) -> Result<Vec<Vec<u8>>, Refusal> {
         let until = Instant::now() + self.deadline;
         sendto(&self.socket, request.bytes(), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         let mut payloads = Vec::new();

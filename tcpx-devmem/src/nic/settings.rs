@@ -1,14 +1,35 @@
-//! Questions to the kernel's ethtool family.
+//! How a NIC is set up, as the kernel's ethtool family tells it.
 
 use std::io;
 use std::time::Duration;
 
-use super::message::{Attribute, generic_attributes, nested, text};
-use super::netlink::Netlink;
-use super::questions::{HeaderSplit, Rings};
+use serde::{Deserialize, Serialize};
+
+use crate::netlink::{Attribute, Netlink, generic_attributes, nested, text};
 
 const FEATURES_GET: u8 = 11;
 const RINGS_GET: u8 = 15;
+
+/// Whether headers are split from payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeaderSplit {
+    /// `tcp-data-split on`.
+    On,
+    /// `tcp-data-split off`.
+    Off,
+    /// The driver does not say.
+    Unknown,
+}
+
+/// The part of a NIC's ring settings that matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rings {
+    /// State of tcp-data-split.
+    pub header_split: HeaderSplit,
+    /// hds-thresh in bytes; `None` when the driver does not say.
+    pub header_split_threshold_bytes: Option<u32>,
+}
 
 /// Asks `command` about `nic`.
 fn ask(deadline: Duration, command: u8, nic: &str) -> io::Result<Vec<Vec<u8>>> {
@@ -20,7 +41,11 @@ fn ask(deadline: Duration, command: u8, nic: &str) -> io::Result<Vec<Vec<u8>>> {
     Ok(netlink.ask(&request)?)
 }
 
-pub(super) fn rings(deadline: Duration, nic: &str) -> io::Result<Rings> {
+/// A NIC's ring settings.
+///
+/// # Errors
+/// When the kernel or the driver does not answer.
+pub fn rings(deadline: Duration, nic: &str) -> io::Result<Rings> {
     let answer = ask(deadline, RINGS_GET, nic)?;
     Ok(read_rings(answer.iter().flat_map(|payload| generic_attributes(payload))))
 }
@@ -46,7 +71,15 @@ fn read_rings<'a>(attributes: impl Iterator<Item = Attribute<'a>>) -> Rings {
     rings
 }
 
-pub(super) fn has_active_feature(deadline: Duration, nic: &str, feature: &str) -> io::Result<bool> {
+/// Whether a NIC's flow rules, its ntuple filters, are on.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_flow_steering(deadline: Duration, nic: &str) -> io::Result<bool> {
+    has_active_feature(deadline, nic, "rx-ntuple-filter")
+}
+
+fn has_active_feature(deadline: Duration, nic: &str, feature: &str) -> io::Result<bool> {
     let answer = ask(deadline, FEATURES_GET, nic)?;
     Ok(answer.iter().any(|payload| is_active(generic_attributes(payload), feature)))
 }
@@ -66,7 +99,7 @@ fn is_active<'a>(mut attributes: impl Iterator<Item = Attribute<'a>>, feature: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::message::attributes;
+    use crate::netlink::attributes;
 
     #[test]
     fn ring_settings_are_read() {
@@ -79,6 +112,18 @@ mod tests {
         let silent =
             Rings { header_split: HeaderSplit::Unknown, header_split_threshold_bytes: None };
         assert_eq!(read_rings(attributes(&nested(&[(11, &[0])]))), silent);
+    }
+
+    #[test]
+    fn a_nic_that_is_not_there_is_an_error() {
+        let deadline = Duration::from_secs(2);
+        for refusal in [
+            rings(deadline, "no-such-nic").map(drop),
+            has_flow_steering(deadline, "no-such-nic").map(drop),
+        ] {
+            let words = refusal.expect_err("there is no such NIC").to_string();
+            assert!(words.contains("os error 19"), "{words}");
+        }
     }
 
     #[test]
