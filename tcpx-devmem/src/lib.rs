@@ -1,8 +1,47 @@
 //! The kernel's own device-memory TCP: what a transport over it is made of.
 //!
-//! - [`netlink`] is how the kernel is asked; [`nic`] what it says of a NIC.
+//! Linux receives TCP payload into the memory of a GPU since 6.12, and sends from there since 6.16,
+//! over NICs whose drivers can. A dma-buf is bound to a receive queue of the NIC, connections are
+//! steered to that queue, and from then on `recvmsg` says where the payload of each packet is,
+//! instead of copying it.
 //!
-//! This crate never waits without a deadline, never prints, and trusts no number from the kernel.
+//! ```text
+//! NicFacts ── choose_queues ──► RxBinding ──► SteeredFlow, one for each connection
+//!                                   │ id
+//!                                   ▼
+//!            socket ── Receiver ──► Fragment ... (tcpx-rx) ... TokenRanges ── give_back
+//!            socket ◄── Sender ◄── TxBinding
+//! ```
+//!
+//! - [`NicFacts`] and [`choose_queues`] say which queues can be had, or what has to be set up first.
+//! - [`RxBinding`] and [`TxBinding`] give a NIC memory, for as long as they live.
+//! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds what killed processes left.
+//! - [`Receiver`] receives; [`give_back()`] returns fragments within the kernel's limits.
+//! - [`Sender`] sends in place, and hears when its memory was read for the last time.
+//! - [`HostBuffer`] is host memory that can be bound in place of a GPU's.
+//! - [`netlink`] is how the kernel is asked.
+//!
+//! # For whom
+//! For transports, of which `examples/stream.rs` is the smallest, and for the doctor, which asks the
+//! same questions. docs/devmem.md says what a NIC needs.
+//!
+//! # What it will never do
+//! It changes no setting of a NIC but bindings and flow rules, and takes both back. It never waits
+//! without a deadline, never prints, and trusts no number from the kernel.
 
+mod binding;
+mod error;
+mod give_back;
+mod host_buffer;
 pub mod netlink;
 pub mod nic;
+mod receive;
+mod send;
+
+pub use binding::{RxBinding, TxBinding};
+pub use error::{DevmemError, Direction};
+pub use give_back::give_back;
+pub use host_buffer::HostBuffer;
+pub use nic::{FlowRule, Nic, NicFacts, SteeredFlow, choose_queues, stale_rules};
+pub use receive::{Arrival, Received, Receiver};
+pub use send::{Sender, Sent};

@@ -1,5 +1,28 @@
-//! A NIC: how it is set up.
+//! A NIC: how it is set up, who has its queues, and which connections go to which.
+//!
+//! - `identity`: its name and number
+//! - `facts`: all that decides about device memory; `choice`: what it decides. Pure
+//! - `settings`: header split, ntuple, the table of queues. `queues`: receive queues and their users
+//! - `flow_rule`: one rule, as the kernel has it. Pure. `rules`: a NIC's table of them
+//! - `steering`: rules that end with their owner, and those whose owner is gone
 
+mod choice;
+mod facts;
+mod flow_rule;
+mod identity;
+mod queues;
+mod rules;
 mod settings;
+mod steering;
 
-pub use settings::{HeaderSplit, Rings, has_flow_steering, rings};
+pub use choice::choose_queues;
+pub use facts::NicFacts;
+pub use flow_rule::FlowRule;
+pub use identity::Nic;
+pub use queues::{QueueUser, RxQueue};
+pub use rules::PlacedRule;
+pub use settings::{HeaderSplit, Rings, has_flow_steering, rings, rss_queues};
+pub use steering::{SteeredFlow, stale_rules};
+
+pub(crate) use facts::netdev_family;
+pub(crate) use queues::rx_queues;

@@ -1,5 +1,6 @@
 //! How a NIC is set up, as the kernel's ethtool family tells it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::netlink::{Attribute, Netlink, generic_attributes, nested, text};
 
 const FEATURES_GET: u8 = 11;
 const RINGS_GET: u8 = 15;
+const RSS_GET: u8 = 38;
 
 /// Whether headers are split from payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +81,22 @@ pub fn has_flow_steering(deadline: Duration, nic: &str) -> io::Result<bool> {
     has_active_feature(deadline, nic, "rx-ntuple-filter")
 }
 
+/// The receive queues over which a NIC spreads what no rule is about.
+///
+/// # Errors
+/// When the kernel or the driver does not answer, as one without such a table.
+pub fn rss_queues(deadline: Duration, nic: &str) -> io::Result<BTreeSet<u32>> {
+    let answer = ask(deadline, RSS_GET, nic)?;
+    Ok(read_rss(answer.iter().flat_map(|payload| generic_attributes(payload))))
+}
+
+fn read_rss<'a>(mut attributes: impl Iterator<Item = Attribute<'a>>) -> BTreeSet<u32> {
+    const INDIRECTION: u16 = 4;
+    let table = attributes.find(|attribute| attribute.kind == INDIRECTION);
+    let words = table.map_or(&[][..], |table| table.value).chunks_exact(4);
+    words.filter_map(|word| word.first_chunk().copied()).map(u32::from_ne_bytes).collect()
+}
+
 fn has_active_feature(deadline: Duration, nic: &str, feature: &str) -> io::Result<bool> {
     let answer = ask(deadline, FEATURES_GET, nic)?;
     Ok(answer.iter().any(|payload| is_active(generic_attributes(payload), feature)))
@@ -115,11 +133,20 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_queues_is_read() {
+        let table: Vec<u8> = [3u32, 0, 3, 1].iter().flat_map(|queue| queue.to_ne_bytes()).collect();
+        let bytes = nested(&[(3, &[1]), (4, &table), (5, b"key")]);
+        assert_eq!(read_rss(attributes(&bytes)), BTreeSet::from([0, 1, 3]));
+        assert_eq!(read_rss(attributes(&nested(&[(4, &[1, 0])]))), BTreeSet::new());
+    }
+
+    #[test]
     fn a_nic_that_is_not_there_is_an_error() {
         let deadline = Duration::from_secs(2);
         for refusal in [
             rings(deadline, "no-such-nic").map(drop),
             has_flow_steering(deadline, "no-such-nic").map(drop),
+            rss_queues(deadline, "no-such-nic").map(drop),
         ] {
             let words = refusal.expect_err("there is no such NIC").to_string();
             assert!(words.contains("os error 19"), "{words}");

@@ -100,6 +100,66 @@ KERNEL_LOG_DENIED = 419 Info "the kernel's log may not be read"
     cause "kernel.dmesg_restrict is 1 and this user has no CAP_SYSLOG"
     cure ["sudo dmesg -T --level=emerg,alert,crit,err,warn"]
     source "kernel 6.18, kernel/printk/printk.c"
+DEVMEM_KERNEL_TOO_OLD = 420 Error "the kernel is too old for its own device-memory TCP"
+    symptom "the family netdev or one of its commands is not there"
+    lines ["the kernel has no device-memory TCP: ..."]
+    cause "receiving into device memory came with Linux 6.12, sending from it with 6.16, and a kernel may be built without NET_DEVMEM"
+    cure ["uname -r", "# run on Linux 6.16 or newer, built with NET_DEVMEM, or use plugin = soft"]
+    source "kernel 7.3, Documentation/networking/devmem.rst"
+DEVMEM_NOT_PERMITTED = 421 Error "binding device memory to a NIC is not permitted"
+    symptom "bind-rx or a flow rule is refused: EPERM"
+    lines ["<NIC>: ... is not permitted: it takes CAP_NET_ADMIN"]
+    cause "a receive queue belongs to the whole machine, so binding it and steering connections to it take CAP_NET_ADMIN in the NIC's network namespace; sending takes no privilege"
+    cure ["sudo setcap cap_net_admin+ep <PROGRAM>", "# in a container: --cap-add NET_ADMIN, and the NIC in the container's network namespace"]
+    source "kernel 7.3, Documentation/netlink/specs/netdev.yaml; seen in a guest"
+NO_FREE_QUEUE = 422 Error "a NIC has no receive queue free for device memory"
+    symptom "no queue can be bound"
+    lines ["<NIC> has n of n receive queues free: ..."]
+    cause "a bound queue must get only the connections that are steered to it: queues over which the NIC spreads ordinary packets are no choice, nor are those that device memory, AF_XDP or io_uring has"
+    cure ["ethtool -x <NIC>", "ethtool -X <NIC> equal <COUNT>", "# COUNT is smaller than the number of queues that ethtool -l shows; the rest is free"]
+    source "kernel 7.3, Documentation/networking/devmem.rst"
+QUEUE_RESET_FAILED = 423 Error "a NIC could not reset a receive queue"
+    symptom "bind-rx fails with ENOMEM, EIO or another error of the driver"
+    lines ["<NIC>: receive queues ... cannot be reset: ..."]
+    cause "binding stops the queue and starts it with the new memory; the driver had no memory for that, or the device refused"
+    cure ["dmesg | grep <NIC>", "# smaller rings need less: ethtool -G <NIC> rx <ENTRIES>"]
+    source "kernel 7.3, net/core/netdev_rx_queue.c"
+DMABUF_REFUSED = 424 Error "a NIC does not take a dma-buf"
+    symptom "bind-rx or bind-tx fails with EINVAL, EBADF, E2BIG or ENOMEM"
+    lines ["<NIC> refuses the dma-buf: ..."]
+    cause "its pieces are not whole pages, or the NIC cannot reach the memory: GPU and NIC behind different root ports, or an IOMMU between them"
+    cure ["tcpx devices", "dmesg | tail"]
+    source "kernel 7.3, net/core/devmem.c"
+UDMABUF_ABSENT = 425 Error "host memory cannot be made a dma-buf"
+    symptom "/dev/udmabuf is not there, may not be opened, or refuses the size"
+    lines ["host memory of n bytes cannot be made a dma-buf: ..."]
+    cause "udmabuf, which lets host memory stand in for a GPU's, is not built in, belongs to group kvm, or is limited to 64 MiB"
+    cure ["modprobe udmabuf", "ls -l /dev/udmabuf", "# a larger buffer: raise /sys/module/udmabuf/parameters/size_limit_mb"]
+    source "kernel 7.3, drivers/dma-buf/udmabuf.c"
+FLOW_RULE_REFUSED = 426 Error "a NIC refuses a flow rule"
+    symptom "a connection cannot be steered to its queue: EOPNOTSUPP, ENOSPC, EINVAL or EEXIST"
+    lines ["<NIC>: a flow rule is refused: ..."]
+    cause "ntuple is off, the NIC has no room for another rule, or does not know rules for TCP with both addresses and both ports"
+    cure ["ethtool -K <NIC> ntuple on", "ethtool -n <NIC>", "# delete what is stale: ethtool -N <NIC> delete <NUMBER>"]
+    source "kernel 7.3, net/ethtool/ioctl.c; seen in a guest"
+DEVMEM_BINDING_LOST = 428 Error "a NIC has lost its device memory"
+    symptom "a connection stands still after its NIC was removed, or its driver was loaded anew"
+    lines ["<NIC>: queue n has lost its device memory", "there is no NIC <NIC> (any more)"]
+    cause "a binding ends with the device; a NIC that is only down keeps it"
+    cure ["ip -d link show dev <NIC>", "dmesg | grep <NIC>", "# start the session anew"]
+    source "kernel 7.3, net/core/devmem.c; seen in a guest"
+DEVMEM_PACKET_MIXED = 429 Error "what the kernel received does not fit its description"
+    symptom "recvmsg fails with ENODEV, or describes other bytes than it returns"
+    lines ["recvmsg returned n bytes, and described n: ...", "a packet has memory that is not ours in it", "fragments cannot be given back: ..."]
+    cause "one packet has device memory and host memory in it, or memory of another user of the queue; the place in the stream is lost"
+    cure ["uname -r", "ethtool -i <NIC>", "# a fault of kernel or driver: report it with both answers"]
+    source "kernel 7.3, net/ipv4/tcp.c; seen in a guest"
+DEVMEM_WRONG_ROUTE = 430 Error "a connection does not leave by the NIC that its memory is bound to"
+    symptom "sendmsg fails with ENODEV or EHOSTUNREACH"
+    lines ["the connection does not leave by the NIC that its memory is bound to"]
+    cause "the route to the peer is over another NIC, a bond or a tunnel; device memory can leave only by the NIC itself"
+    cure ["ip route get <ADDRESS>", "# give each data NIC a subnet of its own, or a route by source address"]
+    source "kernel 7.3, net/core/devmem.c"
 ZERO_COPY_SUPPORTED = 440 Info "a NIC can receive into the memory of processes"
     symptom "a queue that does not exist is refused for its number only"
     cause "kernel, driver and device can do io_uring's zero-copy receive; tcpx does not use it yet"

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-comm", &[]),
     ("tcpx-softnet", &["tcpx-sys", "tcpx-comm", "tcpx-cuda"]),
     ("tcpx-diagnosis", &["tcpx-sys"]),
-    ("tcpx-devmem", &[]),
+    ("tcpx-devmem", &["tcpx-rx", "tcpx-comm", "tcpx-diagnosis"]),
     ("tcpx-doctor", &["tcpx-diagnosis", "tcpx-devmem"]),
     ("tcpx-conformance", &["tcpx-sys", "tcpx-cuda", "tcpx-wire"]),
     (

@@ -1,0 +1,46 @@
+//! Bytes go from one NIC's device memory to another's, and every one is looked at.
+//!
+//! ```text
+//! stream receive NIC ADDRESS:PORT TOTAL [option=value ...]
+//! stream send    NIC ADDRESS:PORT TOTAL [option=value ...]
+//! ```
+//!
+//! Options, of both: `connections`, 1; `region`, bytes of the device memory, 8 MiB; `deadline`,
+//! seconds in which nothing happens until it gives up, 60. Of the sender: `step`, bytes of a call,
+//! 256 KiB; `from`, the address to send from; `memory`, `device` or `host`.
+//!
+//! Host memory stands in for a GPU's, so that this runs on any machine with such NICs.
+
+mod stream {
+    pub(crate) mod options;
+    pub(crate) mod pattern;
+    pub(crate) mod receive;
+    pub(crate) mod send;
+}
+
+use std::process::ExitCode;
+
+use stream::options::{Failure, Options, Side};
+use tcpx_devmem::DevmemError;
+
+fn main() -> ExitCode {
+    let run = || -> Result<String, Failure> {
+        let options = Options::read(std::env::args().skip(1))?;
+        match options.side {
+            Side::Receive => stream::receive::run(&options),
+            Side::Send => stream::send::run(&options),
+        }
+    };
+    let (words, status) = match run() {
+        Ok(words) => (words, ExitCode::SUCCESS),
+        Err(error) => {
+            let known = error.downcast_ref::<DevmemError>().and_then(DevmemError::diagnosis);
+            let id = known.map(|diagnosis| format!(" [{}]", diagnosis.code)).unwrap_or_default();
+            (format!("{error}{id}"), ExitCode::FAILURE)
+        }
+    };
+    use std::io::Write;
+    // Whoever closed the output does not want to know.
+    let _ = writeln!(std::io::stdout(), "{words}");
+    status
+}

@@ -1,0 +1,80 @@
+//! What the command line says.
+
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Whatever goes wrong.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Receive,
+    Send,
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) side: Side,
+    pub(crate) nic: String,
+    pub(crate) address: SocketAddr,
+    /// Bytes of each connection.
+    pub(crate) total: u64,
+    pub(crate) connections: usize,
+    pub(crate) region: usize,
+    pub(crate) step: usize,
+    pub(crate) from: Option<IpAddr>,
+    pub(crate) is_device: bool,
+    pub(crate) deadline: Duration,
+}
+
+/// How long a question to the kernel, or a queue's reset, may take.
+pub(crate) const KERNEL_DEADLINE: Duration = Duration::from_secs(10);
+
+impl Options {
+    pub(crate) fn read(arguments: impl Iterator<Item = String>) -> Result<Self, Failure> {
+        let all: Vec<String> = arguments.collect();
+        let [side, nic, address, total, rest @ ..] = all.as_slice() else {
+            return Err(
+                "usage: stream receive|send NIC ADDRESS:PORT TOTAL [option=value ...]".into()
+            );
+        };
+        let side = match side.as_str() {
+            "receive" => Side::Receive,
+            "send" => Side::Send,
+            _ => return Err(format!("{side} is not receive or send").into()),
+        };
+        let mut options = Self {
+            side,
+            nic: nic.clone(),
+            address: address.parse()?,
+            total: total.parse()?,
+            connections: 1,
+            region: 8 << 20,
+            step: 256 << 10,
+            from: None,
+            is_device: true,
+            deadline: Duration::from_secs(60),
+        };
+        for option in rest {
+            options.set(option)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), Failure> {
+        let (name, value) = option.split_once('=').ok_or(format!("{option} is no option"))?;
+        match name {
+            "connections" => self.connections = value.parse()?,
+            "region" => self.region = value.parse()?,
+            "step" => self.step = value.parse()?,
+            "from" => self.from = Some(value.parse()?),
+            "memory" => self.is_device = value == "device",
+            "deadline" => self.deadline = Duration::from_secs(value.parse()?),
+            _ => return Err(format!("there is no option {name}").into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! Memory that a NIC receives into, or sends from. The kernel ends a binding with the netlink
+//! socket that made it, so one never outlives its process.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::error::{DevmemError, Direction};
+use crate::netlink::{Netlink, Refusal, generic_attributes, nested};
+use crate::nic::{Nic, QueueUser, netdev_family, rx_queues};
+
+const BIND_RX: u8 = 13;
+const BIND_TX: u8 = 15;
+const IFINDEX: u16 = 1;
+const QUEUES: u16 = 2;
+const FD: u16 = 3;
+const ID: u16 = 4;
+const QUEUE_ID: u16 = 1;
+const QUEUE_TYPE: u16 = 3;
+const RX: u32 = 0;
+
+/// A dma-buf into which receive queues of a NIC put the payload of what is steered to them.
+#[derive(Debug)]
+pub struct RxBinding {
+    netlink: Netlink,
+    nic: Nic,
+    queues: Vec<u32>,
+    id: u32,
+}
+
+impl RxBinding {
+    /// Binds, which resets the queues. Takes CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// Each refusal of the kernel as what it means.
+    pub fn new(
+        nic: &Nic,
+        queues: &[u32],
+        dma_buf: BorrowedFd<'_>,
+        deadline: Duration,
+    ) -> Result<Self, DevmemError> {
+        let netlink = netdev_family(deadline)?;
+        let id = bind(&netlink, nic, Direction::Receive, queues, dma_buf)?;
+        Ok(Self { netlink, nic: nic.clone(), queues: queues.to_vec(), id })
+    }
+
+    /// Its number, by which fragments name it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The queues that it has.
+    #[must_use]
+    pub fn queues(&self) -> &[u32] {
+        &self.queues
+    }
+
+    /// Asks whether the NIC still has it. One that is down does: it is there again with the NIC.
+    ///
+    /// # Errors
+    /// [`DevmemError::BindingLost`] and [`DevmemError::NoNic`].
+    pub fn check(&self) -> Result<(), DevmemError> {
+        let nic = || self.nic.name().to_owned();
+        let found = rx_queues(&self.netlink, self.nic.ifindex())
+            .map_err(|refusal| bind_error(&self.nic, Direction::Receive, &self.queues, refusal))?;
+        // A NIC that is down shows no queues.
+        if found.is_empty() {
+            return Nic::named(self.nic.name()).map(drop);
+        }
+        let ours = Some(QueueUser::DeviceMemory(self.id));
+        let is_ours = |id: u32| found.iter().any(|queue| queue.id == id && queue.user == ours);
+        match self.queues.iter().find(|&&id| !is_ours(id)) {
+            Some(&queue) => Err(DevmemError::BindingLost { nic: nic(), queue }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A dma-buf from which a NIC sends.
+#[derive(Debug)]
+pub struct TxBinding {
+    _netlink: Netlink,
+    id: u32,
+}
+
+impl TxBinding {
+    /// Binds. Takes no privilege.
+    ///
+    /// # Errors
+    /// As [`RxBinding::new`].
+    pub fn new(
+        nic: &Nic,
+        dma_buf: BorrowedFd<'_>,
+        deadline: Duration,
+    ) -> Result<Self, DevmemError> {
+        let netlink = netdev_family(deadline)?;
+        let id = bind(&netlink, nic, Direction::Send, &[], dma_buf)?;
+        Ok(Self { _netlink: netlink, id })
+    }
+
+    /// Its number, by which each send names it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+}
+
+fn bind(
+    netlink: &Netlink,
+    nic: &Nic,
+    direction: Direction,
+    queues: &[u32],
+    dma_buf: BorrowedFd<'_>,
+) -> Result<u32, DevmemError> {
+    let command = if direction == Direction::Receive { BIND_RX } else { BIND_TX };
+    let mut request = netlink.request(command);
+    request.push_u32(IFINDEX, nic.ifindex());
+    for queue in queues {
+        let (id, kind) = (queue.to_ne_bytes(), RX.to_ne_bytes());
+        request.push_nest(QUEUES, &nested(&[(QUEUE_ID, &id), (QUEUE_TYPE, &kind)]));
+    }
+    request.push_u32(FD, dma_buf.as_raw_fd().cast_unsigned());
+    let answer =
+        netlink.ask(&request).map_err(|refusal| bind_error(nic, direction, queues, refusal))?;
+    let attributes = answer.iter().flat_map(|payload| generic_attributes(payload));
+    let id = attributes.filter(|attribute| attribute.kind == ID).find_map(|id| id.u32());
+    id.ok_or(DevmemError::NoKernelSupport { what: "a binding without a number" })
+}
+
+/// What a refusal to bind means.
+fn bind_error(nic: &Nic, direction: Direction, queues: &[u32], refusal: Refusal) -> DevmemError {
+    let nic = nic.name().to_owned();
+    let queues = queues.to_vec();
+    let words =
+        if refusal.message.is_empty() { refusal.error.to_string() } else { refusal.message };
+    let is_about = |what| words.contains(what);
+    match (refusal.error.raw_os_error(), direction) {
+        (Some(libc::EPERM | libc::EACCES), _) => {
+            DevmemError::NotPermitted { nic, what: "to bind a receive queue" }
+        }
+        (Some(libc::EOPNOTSUPP), Direction::Receive) => {
+            DevmemError::ReceiveUnsupported { nic, words }
+        }
+        (Some(libc::EOPNOTSUPP), Direction::Send) => DevmemError::SendUnsupported { nic, words },
+        (Some(libc::ENODEV), _) => DevmemError::NoNic { nic },
+        (Some(libc::EINVAL), _) if is_about("tcp-data-split") => {
+            DevmemError::HeaderSplitOff { nic }
+        }
+        (Some(libc::EINVAL), _) if is_about("hds-thresh") => {
+            DevmemError::HeaderSplitThreshold { nic }
+        }
+        (Some(libc::ERANGE | libc::EEXIST | libc::EBUSY), _) => {
+            DevmemError::QueueTaken { nic, queues, words }
+        }
+        (Some(libc::EINVAL | libc::EBADF | libc::E2BIG), _) | (_, Direction::Send) => {
+            DevmemError::MemoryRefused { nic, words }
+        }
+        _ => DevmemError::ResetFailed { nic, queues, words },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn id_of(errno: i32, words: &str, direction: Direction) -> u16 {
+        let nic = Nic::named("lo").expect("every namespace has one");
+        let error = io::Error::from_raw_os_error(errno);
+        let refusal = Refusal { error, message: words.to_owned() };
+        let error = bind_error(&nic, direction, &[1], refusal);
+        assert!(error.to_string().contains("lo"), "{error}");
+        error.diagnosis().expect("each has one").code.number()
+    }
+
+    #[test]
+    fn refusals_mean_something() {
+        use Direction::{Receive, Send};
+        for (errno, words, direction, id) in [
+            (libc::EPERM, "", Receive, 421),
+            (libc::EOPNOTSUPP, "", Receive, 403),
+            (libc::EOPNOTSUPP, "Driver does not support netmem TX", Send, 404),
+            (libc::EINVAL, "tcp-data-split is disabled", Receive, 405),
+            (libc::EINVAL, "hds-thresh is not zero", Receive, 406),
+            (libc::EINVAL, "", Receive, 424),
+            (libc::EBADF, "", Send, 424),
+            (libc::ENOMEM, "", Send, 424),
+            (libc::ENOMEM, "", Receive, 423),
+            (libc::EEXIST, "designated queue already memory provider bound", Receive, 412),
+            (libc::ERANGE, "", Receive, 412),
+            (libc::ENODEV, "", Receive, 428),
+        ] {
+            assert_eq!(id_of(errno, words, direction), id, "{errno} {words}");
+        }
+    }
+
+    #[test]
+    fn the_loopback_cannot_be_bound() {
+        let nic = Nic::named("lo").expect("every namespace has one");
+        let file = std::fs::File::open("/dev/null").expect("there is one");
+        let deadline = Duration::from_secs(2);
+        let receive = RxBinding::new(&nic, &[0], file.as_fd(), deadline).map(drop);
+        let send = TxBinding::new(&nic, file.as_fd(), deadline).map(drop);
+        for (refusal, ids) in [(receive, [403, 420, 421]), (send, [404, 420, 420])] {
+            let error = refusal.expect_err("it has no queues");
+            // A kernel that does not know the command says EOPNOTSUPP as well.
+            let id = error.diagnosis().map(|diagnosis| diagnosis.code.number());
+            assert!(id.is_some_and(|id| ids.contains(&id)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+#![allow(unsafe_code)]
+//! Giving fragments back to the kernel, which puts their memory into the NIC's pool again.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use tcpx_rx::dialect::SOL_SOCKET;
+use tcpx_rx::{Dialect, TokenBatch, TokenBatches, TokenRanges};
+
+use crate::error::DevmemError;
+
+/// Gives fragments back on the socket that they came from, and forgets them. Returns how many the
+/// kernel took; it passes over those that it does not know.
+///
+/// # Errors
+/// What the system says. All tokens are forgotten then, and closing the socket gives them back.
+pub fn give_back(socket: BorrowedFd<'_>, tokens: &mut TokenRanges) -> Result<u64, DevmemError> {
+    tokens.coalesce();
+    let given = give_all(tokens, |batch| call(socket, batch));
+    tokens.clear();
+    given.map_err(|source| DevmemError::GiveBackRefused { source })
+}
+
+/// The kernel looks at so many tokens and fragments in one call, and may stop before.
+fn give_all(
+    tokens: &TokenRanges,
+    mut call: impl FnMut(&TokenBatch) -> io::Result<u32>,
+) -> io::Result<u64> {
+    let mut given = 0;
+    for batch in TokenBatches::new(tokens.as_slice()) {
+        let mut rest = Some(batch);
+        while let Some(batch) = rest {
+            let freed = call(&batch)?;
+            given += u64::from(freed);
+            // It knows none of what is left.
+            if freed == 0 {
+                break;
+            }
+            rest = batch.rest_after(freed).map_err(io::Error::other)?;
+        }
+    }
+    Ok(given)
+}
+
+fn call(socket: BorrowedFd<'_>, batch: &TokenBatch) -> io::Result<u32> {
+    let option = Dialect::Mainline.dontneed_option();
+    let bytes = size_of_val::<[_]>(batch) as libc::socklen_t;
+    // SAFETY: the descriptor is open; the kernel reads as many bytes as the batch has.
+    let freed = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), SOL_SOCKET, option, batch.as_ptr().cast(), bytes)
+    };
+    u32::try_from(freed).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn tokens(all: impl IntoIterator<Item = u32>) -> TokenRanges {
+        let mut tokens = TokenRanges::new();
+        all.into_iter().for_each(|token| tokens.push(token));
+        tokens
+    }
+
+    #[test]
+    fn long_lists_go_in_several_calls() {
+        let mut calls = Vec::new();
+        let given = give_all(&tokens((0..300).map(|at| at * 2)), |batch| {
+            calls.push(batch.len());
+            Ok(batch.fragments())
+        });
+        assert_eq!((given.expect("taken"), calls), (300, vec![128, 128, 44]));
+    }
+
+    #[test]
+    fn what_the_kernel_left_is_given_again() {
+        let mut calls = Vec::new();
+        let given = give_all(&tokens(0..100), |batch| {
+            calls.push(batch.fragments());
+            Ok(batch.fragments().min(40))
+        });
+        assert_eq!((given.expect("taken"), calls), (100, vec![100, 60, 20]));
+    }
+
+    #[test]
+    fn tokens_that_it_does_not_know_are_no_reason_to_go_on() {
+        let mut calls = 0;
+        let given = give_all(&tokens(0..100), |_| {
+            calls += 1;
+            Ok(0)
+        });
+        assert_eq!((given.expect("an answer"), calls), (0, 1));
+        assert!(give_all(&tokens(0..9), |_| Ok(10)).is_err(), "more than it was given");
+    }
+
+    #[test]
+    fn the_running_kernel_takes_tokens_of_connections_only() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut some = tokens([1, 2, 3]);
+        match give_back(listener.as_fd(), &mut some) {
+            Ok(given) => assert_eq!(given, 0, "it knows none of them"),
+            Err(error) => {
+                assert!(matches!(error, DevmemError::GiveBackRefused { .. }), "{error}");
+                println!("skipped: {error}");
+            }
+        }
+        assert!(some.is_empty());
+        let file = std::fs::File::open("/dev/null").expect("there is one");
+        let error = give_back(file.as_fd(), &mut tokens([1])).expect_err("no socket");
+        assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(429));
+    }
+}

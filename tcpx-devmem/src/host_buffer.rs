@@ -1,0 +1,152 @@
+#![allow(unsafe_code)]
+//! Host memory as a dma-buf, by udmabuf. It stands in for a GPU's memory, which CUDA exports.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+use crate::error::DevmemError;
+
+/// `struct udmabuf_create` of the kernel's `udmabuf.h`.
+#[repr(C)]
+struct Create {
+    memfd: u32,
+    flags: u32,
+    offset: u64,
+    size: u64,
+}
+
+/// `UDMABUF_CREATE`: `_IOW('u', 0x42, struct udmabuf_create)`.
+const CREATE: u64 = 0x4018_7542;
+const CLOSE_ON_EXEC: u32 = 1;
+
+/// Zeroed host memory and the dma-buf that it is to NICs. They write to it at any time, so there is
+/// no slice of it, only copies.
+#[derive(Debug)]
+pub struct HostBuffer {
+    map: MmapRaw,
+    dma_buf: OwnedFd,
+}
+
+impl HostBuffer {
+    /// So many bytes, rounded up to whole pages.
+    ///
+    /// # Errors
+    /// [`DevmemError::NoUdmabuf`].
+    pub fn new(bytes: usize) -> Result<Self, DevmemError> {
+        Self::make(bytes).map_err(|source| DevmemError::NoUdmabuf { bytes: bytes as u64, source })
+    }
+
+    fn make(bytes: usize) -> io::Result<Self> {
+        let page = rustix::param::page_size();
+        let bytes = bytes.checked_next_multiple_of(page).filter(|&bytes| bytes > 0);
+        let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = memfd_create("tcpx-devmem", flags)?;
+        ftruncate(&memory, bytes as u64)?;
+        // udmabuf asks for it: pages that a NIC has must not go away.
+        fcntl_add_seals(&memory, SealFlags::SHRINK)?;
+        let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/udmabuf")?;
+        let create = Create {
+            memfd: memory.as_raw_fd().cast_unsigned(),
+            flags: CLOSE_ON_EXEC,
+            offset: 0,
+            size: bytes as u64,
+        };
+        // SAFETY: the descriptor is open; the kernel reads `create`, which is the struct that this
+        // command takes, during the call.
+        let fd = unsafe { libc::ioctl(device.as_raw_fd(), CREATE as _, &raw const create) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+        let dma_buf = unsafe { OwnedFd::from_raw_fd(fd) };
+        let map = MmapOptions::new().len(bytes).map_raw(&memory)?;
+        Ok(Self { map, dma_buf })
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether it has no bytes: never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its first byte.
+    #[must_use]
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    /// Copies bytes out of it; false when they do not all lie in it.
+    #[must_use]
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
+        let Some(from) = self.range(offset, to.len()) else { return false };
+        // SAFETY: `from` is the first of as many bytes of the mapping, which lives as long as
+        // `self`; `to` is exclusively borrowed, so it is elsewhere. What a NIC writes meanwhile
+        // comes out as old or new bytes.
+        unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+        true
+    }
+
+    /// Copies bytes into it; false when they do not all fit.
+    #[must_use]
+    pub fn write(&self, offset: usize, from: &[u8]) -> bool {
+        let Some(to) = self.range(offset, from.len()) else { return false };
+        // SAFETY: `to` is the first of as many bytes of the mapping, which lives as long as `self`;
+        // no reference to them exists.
+        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+        true
+    }
+
+    fn range(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
+        let end = offset.checked_add(bytes)?;
+        (end <= self.len()).then(|| self.as_mut_ptr().wrapping_add(offset))
+    }
+}
+
+impl AsFd for HostBuffer {
+    /// The dma-buf.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dma_buf.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_in_and_out_within_bounds() {
+        let buffer = match HostBuffer::new(5000) {
+            Ok(buffer) => buffer,
+            Err(error) => {
+                assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(425), "{error}");
+                return println!("skipped: {error}");
+            }
+        };
+        assert_eq!((buffer.len(), buffer.is_empty()), (8192, false));
+        assert!(buffer.write(8190, b"ab"));
+        let mut found = [0xff; 3];
+        assert!(buffer.read(8189, &mut found));
+        assert_eq!(&found, b"\0ab");
+        for offset in [8190, 8192, usize::MAX] {
+            assert!(!buffer.read(offset, &mut found) && !buffer.write(offset, b"abc"), "{offset}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_and_too_many_are_refused() {
+        for bytes in [0, usize::MAX] {
+            let error = HostBuffer::new(bytes).expect_err("no such size");
+            assert!(matches!(error, DevmemError::NoUdmabuf { .. }), "{error}");
+        }
+    }
+}

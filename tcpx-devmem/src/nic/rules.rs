@@ -1,0 +1,141 @@
+#![allow(unsafe_code)]
+//! A NIC's flow rules, over the ioctl that has them. Rules belong to the NIC and not to a process:
+//! they stay when theirs is killed.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use super::flow_rule::{
+    FlowRule, RULE_LOCATIONS, RXNFC_WORDS, about_location, location, rule_count, to_bytes, u32_at,
+};
+
+const SIOCETHTOOL: u64 = 0x8946;
+const COUNT_RULES: u32 = 0x2e;
+const GET_RULE: u32 = 0x2f;
+const LIST_RULES: u32 = 0x30;
+const DELETE_RULE: u32 = 0x31;
+const INSERT_RULE: u32 = 0x32;
+/// More rules than NICs have; bounds what is allocated.
+const MAX_RULES: usize = 1 << 17;
+/// Rules that others may insert while they are listed.
+const SPARE_RULES: usize = 64;
+
+/// `struct ifreq` as SIOCETHTOOL uses it: a name and a pointer.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; 16],
+    data: *mut u64,
+    rest: [u64; 2],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
+
+/// A rule and its place in the NIC's table, by which it is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedRule {
+    /// What it does.
+    pub rule: FlowRule,
+    /// Its number in `ethtool -n`.
+    pub location: u32,
+}
+
+/// The flow rules of one NIC.
+#[derive(Debug)]
+pub(crate) struct RuleTable {
+    socket: OwnedFd,
+    name: [u8; 16],
+}
+
+impl RuleTable {
+    pub(crate) fn open(nic: &str) -> io::Result<Self> {
+        let mut name = [0; 16];
+        // The last byte stays 0: names end there.
+        if nic.len() >= name.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        name[..nic.len()].copy_from_slice(nic.as_bytes());
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+        Ok(Self { socket, name })
+    }
+
+    /// Returns where it is.
+    pub(crate) fn insert(&self, rule: &FlowRule) -> io::Result<u32> {
+        let mut words = rule.encode(INSERT_RULE);
+        self.call(&mut words)?;
+        Ok(location(&words))
+    }
+
+    pub(crate) fn delete(&self, location: u32) -> io::Result<()> {
+        self.call(&mut about_location(DELETE_RULE, location))
+    }
+
+    /// The rules of the kind that is made here; others are left out.
+    pub(crate) fn list(&self) -> io::Result<Vec<PlacedRule>> {
+        let mut count = about_location(COUNT_RULES, 0);
+        self.call(&mut count)?;
+        let room = rule_count(&count) as usize + SPARE_RULES;
+        if room > MAX_RULES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the NIC has too many rules"));
+        }
+        let mut all = vec![0; RXNFC_WORDS + room / 2];
+        all[0] = about_location(LIST_RULES, 0)[0];
+        set_rule_count(&mut all, room as u32);
+        self.call(&mut all)?;
+        let bytes = to_bytes(&all);
+        let count = (rule_count(&all) as usize).min(room);
+        let locations = (0..count).map(|at| u32_at(&bytes, RULE_LOCATIONS + at * 4));
+        Ok(locations.filter_map(|location| self.get(location)).collect())
+    }
+
+    /// None when it is of another kind, or was deleted meanwhile.
+    fn get(&self, location: u32) -> Option<PlacedRule> {
+        let mut words = about_location(GET_RULE, location);
+        self.call(&mut words).ok()?;
+        Some(PlacedRule { rule: FlowRule::decode(&words)?, location })
+    }
+
+    fn call(&self, words: &mut [u64]) -> io::Result<()> {
+        debug_assert!(words.len() >= RXNFC_WORDS);
+        let mut request =
+            InterfaceRequest { name: self.name, data: words.as_mut_ptr(), rest: [0; 2] };
+        // SAFETY:
+        // - the descriptor is open as long as `self` lives;
+        // - `request` has the size of an ifreq and lives through the call;
+        // - `data` points to `words`, exclusively borrowed, 8-byte aligned, and as large as the
+        //   struct; where a list follows it, `rule_cnt` says for how many numbers there is room.
+        let status =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// `rule_cnt` is the first half of the struct's last word.
+fn set_rule_count(words: &mut [u64], count: u32) {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&count.to_ne_bytes());
+    words[RXNFC_WORDS - 1] = u64::from_ne_bytes(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_where_the_kernel_looks_for_it() {
+        let mut words = [0; RXNFC_WORDS + 4];
+        set_rule_count(&mut words, 70_000);
+        assert_eq!(rule_count(&words), 70_000);
+    }
+
+    #[test]
+    fn nics_that_are_not_there_have_no_rules() {
+        let table = RuleTable::open("no-such-nic").expect("a socket");
+        let refused = table.list().map_err(|error| error.raw_os_error());
+        assert_eq!(refused.map(|rules| rules.len()), Err(Some(libc::ENODEV)));
+        assert!(RuleTable::open("a-name-of-sixteen-bytes").is_err());
+        assert!(table.delete(0).is_err());
+    }
+}

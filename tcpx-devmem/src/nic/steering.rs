@@ -1,0 +1,121 @@
+//! Connections that are sent to a queue, for as long as somebody wants it.
+
+use std::io;
+use std::net::SocketAddr;
+
+use super::flow_rule::FlowRule;
+use super::identity::Nic;
+use super::queues::{QueueUser, RxQueue};
+use super::rules::{PlacedRule, RuleTable};
+use crate::error::DevmemError;
+
+/// A flow rule that is deleted when this is dropped. It outlives a process that is killed; see
+/// [`stale_rules`].
+#[derive(Debug)]
+pub struct SteeredFlow {
+    table: RuleTable,
+    placed: PlacedRule,
+}
+
+impl SteeredFlow {
+    /// Sends what `from` sends to `to`, an address of this NIC, to receive queue `queue`.
+    ///
+    /// # Errors
+    /// [`DevmemError::NotPermitted`] and [`DevmemError::RuleRefused`].
+    pub fn new(nic: &Nic, rule: FlowRule) -> Result<Self, DevmemError> {
+        let refused = |source: io::Error| refusal(nic.name(), source);
+        let table = RuleTable::open(nic.name()).map_err(refused)?;
+        let location = table.insert(&rule).map_err(refused)?;
+        Ok(Self { table, placed: PlacedRule { rule, location } })
+    }
+
+    /// The rule and its place.
+    #[must_use]
+    pub fn placed(&self) -> PlacedRule {
+        self.placed
+    }
+}
+
+impl Drop for SteeredFlow {
+    fn drop(&mut self) {
+        // The NIC may be gone, and its rules with it. Nobody could do anything about a refusal.
+        let _ = self.table.delete(self.placed.location);
+    }
+}
+
+fn refusal(nic: &str, source: io::Error) -> DevmemError {
+    let nic = nic.to_owned();
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => DevmemError::NotPermitted { nic, what: "a flow rule" },
+        Some(libc::ENODEV) => DevmemError::NoNic { nic },
+        _ => DevmemError::RuleRefused { nic, source },
+    }
+}
+
+/// Rules of the kind that [`SteeredFlow`] makes, whose queue no device memory has any more, and
+/// whose connection is not among `connections` (local address, peer's address). Their process was
+/// killed.
+///
+/// # Errors
+/// When the driver does not list its rules.
+pub fn stale_rules(
+    nic: &Nic,
+    queues: &[RxQueue],
+    connections: &[(SocketAddr, SocketAddr)],
+) -> io::Result<Vec<PlacedRule>> {
+    Ok(select_stale(RuleTable::open(nic.name())?.list()?, queues, connections))
+}
+
+fn select_stale(
+    mut rules: Vec<PlacedRule>,
+    queues: &[RxQueue],
+    connections: &[(SocketAddr, SocketAddr)],
+) -> Vec<PlacedRule> {
+    let is_bound = |id: u32| {
+        let queue = queues.iter().find(|queue| queue.id == id);
+        queue.is_some_and(|queue| matches!(queue.user, Some(QueueUser::DeviceMemory(_))))
+    };
+    let is_connected = |rule: &FlowRule| connections.contains(&(rule.to, rule.from));
+    rules.retain(|placed| !is_bound(placed.rule.queue) && !is_connected(&placed.rule));
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(port: u16, queue: u32) -> PlacedRule {
+        let from = SocketAddr::from(([10, 0, 0, 1], port));
+        let rule = FlowRule { from, to: SocketAddr::from(([10, 0, 0, 2], 9)), queue };
+        PlacedRule { rule, location: u32::from(port) }
+    }
+
+    #[test]
+    fn a_rule_is_stale_without_a_binding_and_a_connection() {
+        let user = Some(QueueUser::DeviceMemory(1));
+        let queues = [RxQueue { id: 6, user: None }, RxQueue { id: 7, user }];
+        let rules = vec![placed(1, 7), placed(2, 6), placed(3, 6), placed(4, 9)];
+        let connected = (rules[1].rule.to, rules[1].rule.from);
+        let stale = select_stale(rules, &queues, &[connected]);
+        assert_eq!(stale, [placed(3, 6), placed(4, 9)]);
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let id = |errno| {
+            let error = refusal("eth1", io::Error::from_raw_os_error(errno));
+            error.diagnosis().map(|diagnosis| diagnosis.code.number())
+        };
+        assert_eq!(id(libc::EPERM), Some(421));
+        assert_eq!(id(libc::EOPNOTSUPP), Some(426));
+        assert_eq!(id(libc::ENOSPC), Some(426));
+        assert_eq!(id(libc::ENODEV), Some(428));
+    }
+
+    #[test]
+    fn the_loopback_takes_no_rules() {
+        let nic = Nic::named("lo").expect("every namespace has one");
+        let error = SteeredFlow::new(&nic, placed(1, 1).rule).expect_err("it has no queues");
+        assert!(matches!(error.diagnosis().map(|it| it.code.number()), Some(421 | 426)), "{error}");
+    }
+}

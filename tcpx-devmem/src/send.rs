@@ -1,0 +1,153 @@
+#![allow(unsafe_code)]
+//! Sending from device memory, and hearing that it was read for the last time.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+
+use tcpx_comm::{SendsUnderWay, allow_sends_in_place, next_ended};
+use tcpx_rx::append_cmsg;
+use tcpx_rx::dialect::{SOL_SOCKET, mainline};
+
+use crate::error::DevmemError;
+
+/// What came of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// So many bytes are on their way. Their memory is read until `calls_over` of
+    /// [`Sender::are_over`] calls are over.
+    Bytes {
+        /// How many.
+        bytes: usize,
+        /// How many calls of this sender there have been by now.
+        calls: u64,
+    },
+    /// The socket must become writable first.
+    Blocked,
+    /// There is no memory for another notice: some sends must be over first.
+    NoNoticeMemory,
+}
+
+/// Sends from one binding on one socket.
+#[derive(Debug)]
+pub struct Sender {
+    binding: u32,
+    under_way: SendsUnderWay,
+    control: Vec<u8>,
+}
+
+impl Sender {
+    /// Prepares a socket. `binding`: the number of the binding.
+    ///
+    /// # Errors
+    /// When the system cannot send in place.
+    pub fn new(socket: &TcpStream, binding: u32) -> Result<Self, DevmemError> {
+        allow_sends_in_place(socket).map_err(|source| DevmemError::System {
+            what: "the socket cannot send in place",
+            source,
+        })?;
+        let mut control = Vec::new();
+        let name = mainline::SCM_DEVMEM_DMABUF;
+        append_cmsg(&mut control, SOL_SOCKET, name, &binding.to_ne_bytes());
+        Ok(Self { binding, under_way: SendsUnderWay::default(), control })
+    }
+
+    /// The number of the binding.
+    #[must_use]
+    pub fn binding(&self) -> u32 {
+        self.binding
+    }
+
+    /// Sends bytes from `offset` of the dma-buf on. Never waits.
+    ///
+    /// # Errors
+    /// The system's, and [`DevmemError::WrongRoute`].
+    pub fn send(
+        &mut self,
+        socket: &TcpStream,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Sent, DevmemError> {
+        loop {
+            match self.call(socket, offset, bytes) {
+                Ok(bytes) => {
+                    let calls = self.under_way.begin(bytes);
+                    return Ok(Sent::Bytes { bytes, calls });
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(Sent::Blocked),
+                    Some(libc::EINTR) => {}
+                    Some(libc::ENOBUFS) if !self.under_way.is_empty() => {
+                        return Ok(Sent::NoNoticeMemory);
+                    }
+                    Some(libc::ENOBUFS) => return Err(DevmemError::NoNoticeMemory),
+                    Some(libc::ENODEV | libc::EHOSTUNREACH) => {
+                        return Err(DevmemError::WrongRoute);
+                    }
+                    _ => {
+                        return Err(DevmemError::System { what: "sendmsg failed", source: error });
+                    }
+                },
+            }
+        }
+    }
+
+    fn call(&self, socket: &TcpStream, offset: usize, bytes: usize) -> io::Result<usize> {
+        // The kernel takes the address for an offset in the dma-buf.
+        let base = core::ptr::without_provenance_mut(offset);
+        let mut vector = libc::iovec { iov_base: base, iov_len: bytes };
+        // SAFETY: `msghdr` is plain C data for which all zeros is a valid value.
+        let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+        message.msg_iov = &raw mut vector;
+        message.msg_iovlen = 1;
+        message.msg_control = self.control.as_ptr().cast_mut().cast();
+        // Without the padding: the kernel wants the number alone.
+        message.msg_controllen = self.control.len() as _;
+        let flags = libc::MSG_ZEROCOPY | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `message` points to `vector` and to the control message, which the kernel only
+        // reads, during the call. It does not go to the address in `vector`, because the control
+        // message makes an offset of it.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Hears which sends are over. Never waits.
+    pub fn hear(&mut self, socket: &TcpStream) {
+        while !self.under_way.is_empty()
+            && let Some(ended) = next_ended(socket)
+        {
+            self.under_way.end(ended.from, ended.to);
+        }
+    }
+
+    /// Whether the first `calls` calls are over, so that what they sent may be changed.
+    #[must_use]
+    pub fn are_over(&self, calls: u64) -> bool {
+        self.under_way.are_over(calls)
+    }
+
+    /// Whether all of them are.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_binding_that_is_not_there_is_refused() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("there");
+        let mut sender = Sender::new(&socket, 4711).expect("every kernel sends in place");
+        assert_eq!(sender.binding(), 4711);
+        let error = sender.send(&socket, 0, 4096).expect_err("there is no such binding");
+        assert!(matches!(error, DevmemError::System { .. }), "{error}");
+        sender.hear(&socket);
+        assert!(sender.is_idle() && sender.are_over(0));
+    }
+}
