@@ -3,7 +3,7 @@
 use std::io;
 
 use tcpx_diagnosis::Diagnosis;
-use tcpx_diagnosis::table::{kernel as table, limits};
+use tcpx_diagnosis::table::{kernel as table, limits, requests};
 
 /// Where device memory goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +168,20 @@ pub enum DevmemError {
         /// The system's error.
         source: io::Error,
     },
+    /// A chunk came in more pieces than a request may have.
+    #[error("a chunk came in more than {limit} fragments")]
+    TooManyFragments {
+        /// How many it may have.
+        limit: usize,
+    },
+    /// More bytes were received than there is a place for.
+    #[error("{bytes} bytes have no place, there is room for {room}")]
+    NoRoom {
+        /// Bytes that came.
+        bytes: u64,
+        /// Bytes that there is room for.
+        room: u64,
+    },
     /// Anything else that the system says.
     #[error("{what}: {source}")]
     System {
@@ -179,7 +193,8 @@ pub enum DevmemError {
 }
 
 impl DevmemError {
-    /// What is known about it. None for errors of the system that say all there is.
+    /// What is known about it. None for errors of the system that say all there is, and for calls
+    /// that take more than there is room for.
     #[must_use]
     pub fn diagnosis(&self) -> Option<&'static Diagnosis> {
         Some(match self {
@@ -202,7 +217,8 @@ impl DevmemError {
             }
             Self::WrongRoute => &table::DEVMEM_WRONG_ROUTE,
             Self::NoNoticeMemory => &limits::OPTMEM_SMALL,
-            Self::System { .. } => return None,
+            Self::TooManyFragments { .. } => &requests::TOO_MANY_FRAGMENTS,
+            Self::NoRoom { .. } | Self::System { .. } => return None,
         })
     }
 }

@@ -28,6 +28,7 @@ const CLOSE_ON_EXEC: u32 = 1;
 pub struct HostBuffer {
     map: MmapRaw,
     dma_buf: OwnedFd,
+    dma_buf_bytes: usize,
 }
 
 impl HostBuffer {
@@ -36,16 +37,28 @@ impl HostBuffer {
     /// # Errors
     /// [`DevmemError::NoUdmabuf`].
     pub fn new(bytes: usize) -> Result<Self, DevmemError> {
-        Self::make(bytes).map_err(|source| DevmemError::NoUdmabuf { bytes: bytes as u64, source })
+        Self::with_spare(bytes, 0)
     }
 
-    fn make(bytes: usize) -> io::Result<Self> {
+    /// As [`new`](Self::new), with `spare` bytes behind them that are not part of the dma-buf.
+    ///
+    /// # Errors
+    /// [`DevmemError::NoUdmabuf`].
+    pub fn with_spare(bytes: usize, spare: usize) -> Result<Self, DevmemError> {
+        Self::make(bytes, spare)
+            .map_err(|source| DevmemError::NoUdmabuf { bytes: bytes as u64, source })
+    }
+
+    fn make(bytes: usize, spare: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
-        let bytes = bytes.checked_next_multiple_of(page).filter(|&bytes| bytes > 0);
+        let whole_pages = |bytes: usize| bytes.checked_next_multiple_of(page);
+        let bytes = whole_pages(bytes).filter(|&bytes| bytes > 0);
         let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
+        let all = whole_pages(spare).and_then(|spare| spare.checked_add(bytes));
+        let all = all.ok_or(io::ErrorKind::InvalidInput)?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let memory = memfd_create("tcpx-devmem", flags)?;
-        ftruncate(&memory, bytes as u64)?;
+        ftruncate(&memory, all as u64)?;
         // udmabuf asks for it: pages that a NIC has must not go away.
         fcntl_add_seals(&memory, SealFlags::SHRINK)?;
         let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/udmabuf")?;
@@ -63,11 +76,17 @@ impl HostBuffer {
         }
         // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
         let dma_buf = unsafe { OwnedFd::from_raw_fd(fd) };
-        let map = MmapOptions::new().len(bytes).map_raw(&memory)?;
-        Ok(Self { map, dma_buf })
+        let map = MmapOptions::new().len(all).map_raw(&memory)?;
+        Ok(Self { map, dma_buf, dma_buf_bytes: bytes })
     }
 
-    /// Its size in bytes.
+    /// Bytes of the dma-buf. It begins where the buffer does.
+    #[must_use]
+    pub fn dma_buf_bytes(&self) -> usize {
+        self.dma_buf_bytes
+    }
+
+    /// Its size in bytes, those beside the dma-buf included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.len()
@@ -125,19 +144,19 @@ mod tests {
 
     #[test]
     fn bytes_go_in_and_out_within_bounds() {
-        let buffer = match HostBuffer::new(5000) {
+        let buffer = match HostBuffer::with_spare(5000, 1) {
             Ok(buffer) => buffer,
             Err(error) => {
                 assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(425), "{error}");
                 return println!("skipped: {error}");
             }
         };
-        assert_eq!((buffer.len(), buffer.is_empty()), (8192, false));
+        assert_eq!((buffer.len(), buffer.dma_buf_bytes(), buffer.is_empty()), (12288, 8192, false));
         assert!(buffer.write(8190, b"ab"));
         let mut found = [0xff; 3];
         assert!(buffer.read(8189, &mut found));
         assert_eq!(&found, b"\0ab");
-        for offset in [8190, 8192, usize::MAX] {
+        for offset in [12286, 12288, usize::MAX] {
             assert!(!buffer.read(offset, &mut found) && !buffer.write(offset, b"abc"), "{offset}");
         }
     }

@@ -9,14 +9,17 @@
 //! NicFacts ── choose_queues ──► RxBinding ──► SteeredFlow, one for each connection
 //!                                   │ id
 //!                                   ▼
-//!            socket ── Receiver ──► Fragment ... (tcpx-rx) ... TokenRanges ── give_back
+//!            socket ── Receiver ──► Arrival ── SparePages ──► unpack descriptors
+//!            socket ◄── give_back ◄── Held ◄── once they are unpacked
 //!            socket ◄── Sender ◄── TxBinding
 //! ```
 //!
 //! - [`NicFacts`] and [`choose_queues`] say which queues can be had, or what has to be set up first.
 //! - [`RxBinding`] and [`TxBinding`] give a NIC memory, for as long as they live.
 //! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds what killed processes left.
-//! - [`Receiver`] receives; [`give_back()`] returns fragments within the kernel's limits.
+//! - [`Receiver`] receives. [`SparePages`] makes unpack descriptors of what it has received, and
+//!   finds a place for what came in host memory. [`give_back()`] returns fragments, within the
+//!   kernel's limits.
 //! - [`Sender`] sends in place, and hears when its memory was read for the last time.
 //! - [`HostBuffer`] is host memory that can be bound in place of a GPU's.
 //! - [`netlink`] is how the kernel is asked.
@@ -33,6 +36,7 @@ mod binding;
 mod error;
 mod give_back;
 mod host_buffer;
+mod landing;
 pub mod netlink;
 pub mod nic;
 mod receive;
@@ -42,6 +46,7 @@ pub use binding::{RxBinding, TxBinding};
 pub use error::{DevmemError, Direction};
 pub use give_back::give_back;
 pub use host_buffer::HostBuffer;
-pub use nic::{FlowRule, Nic, NicFacts, SteeredFlow, choose_queues, stale_rules};
+pub use landing::{Held, SparePages};
+pub use nic::{FlowRule, Nic, NicFacts, PlacedRule, SteeredFlow, choose_queues, stale_rules};
 pub use receive::{Arrival, Received, Receiver};
 pub use send::{Sender, Sent};

@@ -1,5 +1,7 @@
-//! The receiving end: binds one queue, steers each connection to it, and looks at every byte.
+//! The receiving end: binds one queue, steers each connection to it, and looks at every byte. As a
+//! plugin does, it takes chunks, unpacks them by their descriptors, and holds some meanwhile.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -7,16 +9,20 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpx_devmem::{
-    FlowRule, HostBuffer, Nic, NicFacts, Received, Receiver, RxBinding, SteeredFlow, choose_queues,
-    give_back,
+    FlowRule, Held, HostBuffer, Nic, NicFacts, Received, Receiver, RxBinding, SparePages,
+    SteeredFlow, choose_queues, give_back,
 };
-use tcpx_rx::{Fragment, TokenRanges};
+use tcpx_rx::{DescriptorBuilder, check, sources_disjoint};
 
 use super::options::{Failure, KERNEL_DEADLINE, Options};
 use super::pattern;
 
-/// Most bytes that one call takes.
-const MOST: usize = 512 << 10;
+/// Bytes of a chunk.
+const CHUNK: u64 = 48_000;
+/// Chunks of a connection that are unpacked and not given back yet.
+const HELD: usize = 2;
+/// For bytes that come in host memory.
+const SPARE: usize = 1 << 20;
 /// How often the NIC is asked whether it still has the memory, while nothing comes.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -24,40 +30,53 @@ const LOOK: Duration = Duration::from_millis(500);
 struct Counts {
     device: u64,
     linear: u64,
-    fragments: u64,
+    entries: u64,
     calls: u64,
     wrong: u64,
 }
 
 struct Connection {
+    number: usize,
     socket: TcpStream,
-    received: u64,
-    tokens: TokenRanges,
+    /// Bytes of the chunks that are unpacked.
+    unpacked: u64,
+    chunk: DescriptorBuilder,
+    /// What the chunk holds, and before it those of earlier ones.
+    held: VecDeque<Held>,
     _steered: SteeredFlow,
+}
+
+/// What all connections share.
+struct Memory {
+    buffer: HostBuffer,
+    spare: SparePages,
+    receiver: Receiver,
 }
 
 pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     let nic = Nic::named(&options.nic)?;
-    let buffer = HostBuffer::new(options.region)?;
+    let buffer = HostBuffer::with_spare(options.region, SPARE)?;
     let queues = choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1)?;
     let binding = RxBinding::new(&nic, &queues, buffer.as_fd(), KERNEL_DEADLINE)?;
     let listener = TcpListener::bind(options.address)?;
     let mut connections = Vec::new();
-    for _ in 0..options.connections {
-        connections.push(accept(&nic, &listener, queues[0])?);
+    for number in 0..options.connections {
+        connections.push(accept(number, options, &nic, &listener, queues[0])?);
     }
-    let mut receiver = Receiver::new(binding.id(), buffer.len() as u64);
+    let bytes = buffer.dma_buf_bytes() as u64;
+    let receiver = Receiver::new(binding.id(), bytes);
+    let mut memory = Memory { buffer, spare: SparePages::new(bytes, SPARE), receiver };
     let (mut counts, mut last) = (Counts::default(), Instant::now());
-    while connections.iter().any(|connection| connection.received < options.total) {
+    while connections.iter().any(|connection| connection.unpacked < options.total) {
         let mut has_moved = false;
-        for (number, connection) in connections.iter_mut().enumerate() {
-            has_moved |= take(number, connection, &mut receiver, &buffer, &mut counts)?;
+        for connection in &mut connections {
+            has_moved |= take(options, connection, &mut memory, &mut counts)?;
         }
         if has_moved {
             last = Instant::now();
         } else if last.elapsed() > options.deadline {
-            let received: u64 = connections.iter().map(|connection| connection.received).sum();
-            return Err(format!("nothing came any more after {received} bytes").into());
+            let unpacked: u64 = connections.iter().map(|connection| connection.unpacked).sum();
+            return Err(format!("nothing came any more after {unpacked} bytes").into());
         } else if !wait(&connections)? {
             binding.check()?;
         }
@@ -66,66 +85,107 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         // Tells the sender that all of it was looked at.
         connection.socket.write_all(b"!")?;
     }
-    let Counts { device, linear, fragments, calls, wrong } = counts;
+    let Counts { device, linear, entries, calls, wrong } = counts;
     let words = format!(
-        "received: device {device} linear {linear} fragments {fragments} calls {calls} wrong {wrong}"
+        "received: device {device} linear {linear} entries {entries} calls {calls} wrong {wrong}"
     );
     if wrong > 0 { Err(words.into()) } else { Ok(words) }
 }
 
 /// A connection, steered before its sender may send.
-fn accept(nic: &Nic, listener: &TcpListener, queue: u32) -> Result<Connection, Failure> {
+fn accept(
+    number: usize,
+    options: &Options,
+    nic: &Nic,
+    listener: &TcpListener,
+    queue: u32,
+) -> Result<Connection, Failure> {
     let (mut socket, from) = listener.accept()?;
     let rule = FlowRule { from, to: socket.local_addr()?, queue };
     let steered = SteeredFlow::new(nic, rule)?;
     socket.write_all(b"?")?;
-    Ok(Connection { socket, received: 0, tokens: TokenRanges::new(), _steered: steered })
+    Ok(Connection {
+        number,
+        socket,
+        unpacked: 0,
+        chunk: DescriptorBuilder::new(CHUNK.min(options.total)),
+        held: VecDeque::from([Held::default()]),
+        _steered: steered,
+    })
 }
 
-/// Takes what is there, and says whether there was anything.
+/// Takes what is there for the chunk, and says whether there was anything.
 fn take(
-    number: usize,
+    options: &Options,
     connection: &mut Connection,
-    receiver: &mut Receiver,
-    buffer: &HostBuffer,
+    memory: &mut Memory,
     counts: &mut Counts,
 ) -> Result<bool, Failure> {
-    let arrival = match receiver.receive(connection.socket.as_fd(), MOST)? {
+    let Memory { buffer, spare, receiver } = memory;
+    let most = spare.room().min(connection.chunk.remaining_bytes() as usize);
+    if most == 0 {
+        return Ok(false);
+    }
+    let arrival = match receiver.receive(connection.socket.as_fd(), most)? {
         Received::Bytes(arrival) => arrival,
         Received::Blocked => return Ok(false),
         Received::Closed => return Err("the sender has gone".into()),
     };
     counts.calls += 1;
-    let mut linear = arrival.linear;
-    for fragment in arrival.fragments {
-        let bytes = fragment.bytes() as usize;
-        let mut copy = vec![0; bytes];
-        match fragment {
-            Fragment::Device(device) => {
-                if !buffer.read(device.offset as usize, &mut copy) {
-                    return Err("a fragment outside of the buffer".into());
-                }
-                // What is read a second time must have come a second time.
-                let _ = buffer.write(device.offset as usize, &vec![0xdb; bytes]);
-                connection.tokens.push(device.token);
-                counts.device += bytes as u64;
-                counts.fragments += 1;
-            }
-            Fragment::Linear { .. } => {
-                copy.copy_from_slice(&linear[..bytes]);
-                linear = &linear[bytes..];
-                counts.linear += bytes as u64;
-            }
-        }
-        counts.wrong += pattern::wrong(number, connection.received, &copy);
-        connection.received += bytes as u64;
+    counts.linear += arrival.linear.len() as u64;
+    counts.device += arrival.bytes() - arrival.linear.len() as u64;
+    let mut is_written = true;
+    let write = |offset: u64, bytes: &[u8]| is_written &= buffer.write(offset as usize, bytes);
+    let held = connection.held.back_mut().ok_or("a chunk holds nothing")?;
+    spare.land(arrival, &mut connection.chunk, held, write)?;
+    if !is_written {
+        return Err("spare pages lie outside of the buffer".into());
     }
-    let count = connection.tokens.fragments();
-    let given = give_back(connection.socket.as_fd(), &mut connection.tokens)?;
-    if given != count {
-        return Err(format!("{given} of {count} fragments were taken back").into());
+    if connection.chunk.is_full() {
+        unpack(options, connection, memory, counts)?;
     }
     Ok(true)
+}
+
+/// Looks at all bytes of the chunk, begins the next one, and gives the oldest back.
+fn unpack(
+    options: &Options,
+    connection: &mut Connection,
+    memory: &mut Memory,
+    counts: &mut Counts,
+) -> Result<(), Failure> {
+    let buffer = &memory.buffer;
+    let bytes = connection.chunk.filled_bytes();
+    let next = CHUNK.min(options.total - connection.unpacked - bytes);
+    let done = std::mem::replace(&mut connection.chunk, DescriptorBuilder::new(next));
+    let mut list = done.finish().descriptors;
+    check(&mut list, buffer.len() as u64, bytes)?;
+    sources_disjoint(&list, &mut Vec::new())?;
+    for entry in &list {
+        let mut copy = vec![0; entry.len as usize];
+        if !buffer.read(entry.src_off as usize, &mut copy) {
+            return Err("a descriptor outside of the buffer".into());
+        }
+        counts.wrong +=
+            pattern::wrong(connection.number, connection.unpacked + entry.dst_off, &copy);
+        // What is read a second time must have come a second time.
+        let _ = buffer.write(entry.src_off as usize, &vec![0xdb; copy.len()]);
+    }
+    counts.entries += list.len() as u64;
+    connection.unpacked += bytes;
+    connection.held.push_back(Held::default());
+    let keep = if connection.unpacked == options.total { 0 } else { HELD };
+    while connection.held.len() > keep + 1
+        && let Some(mut held) = connection.held.pop_front()
+    {
+        memory.spare.release(&mut held);
+        let count = held.tokens.fragments();
+        let given = give_back(connection.socket.as_fd(), &mut held.tokens)?;
+        if given != count {
+            return Err(format!("{given} of {count} fragments were taken back").into());
+        }
+    }
+    Ok(())
 }
 
 /// Waits for bytes, and says whether there are any.

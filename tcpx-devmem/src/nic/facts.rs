@@ -12,7 +12,6 @@ use crate::netlink::Netlink;
 
 /// How a NIC is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct NicFacts {
     /// Its name.
     pub nic: String,
