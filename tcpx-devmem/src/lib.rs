@@ -14,9 +14,9 @@
 //!            socket ◄── Sender ◄── TxBinding
 //! ```
 //!
-//! - [`NicFacts`] and [`choose_queues`] say which queues can be had, or what has to be set up first.
+//! - [`NicFacts`] and [`choose_queues`] say which queues can be had, or what is to be set up first.
 //! - [`RxBinding`] and [`TxBinding`] give a NIC memory, for as long as they live.
-//! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds what killed processes left.
+//! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds those of killed processes.
 //! - [`Receiver`] receives. [`SparePages`] makes unpack descriptors of what it has received, and
 //!   finds a place for what came in host memory. [`give_back()`] returns fragments, within the
 //!   kernel's limits.
@@ -25,8 +25,8 @@
 //! - [`netlink`] is how the kernel is asked.
 //!
 //! # For whom
-//! For transports, of which `examples/stream.rs` is the smallest, and for the doctor, which asks the
-//! same questions. docs/devmem.md says what a NIC needs.
+//! For transports, of which `examples/stream.rs` is the smallest, and for the doctor, which asks
+//! the same questions. docs/devmem.md says what a NIC needs.
 //!
 //! # What it will never do
 //! It changes no setting of a NIC but bindings and flow rules, and takes both back. It never waits

@@ -2,7 +2,7 @@
 //!
 //! - `identity`: its name and number
 //! - `facts`: all that decides about device memory; `choice`: what it decides. Pure
-//! - `settings`: header split, ntuple, the table of queues. `queues`: receive queues and their users
+//! - `settings`: header split, ntuple, the table of queues. `queues`: receive queues, their users
 //! - `flow_rule`: one rule, as the kernel has it. Pure. `rules`: a NIC's table of them
 //! - `steering`: rules that end with their owner, and those whose owner is gone
 

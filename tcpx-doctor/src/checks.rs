@@ -1,9 +1,11 @@
 //! Checks of everything that is not needed before the plugin is loaded.
 //!
 //! - `nics`: state, place and features of the data NICs. `nic_counters`: what they count.
+//! - `device_memory`: queues and flow rules for the kernel's own device-memory TCP.
 //! - `limits`: settings of the system. `driver_log`: complaints in the kernel's log.
 //! - `peer`: whether a peer can be reached.
 
+mod device_memory;
 pub(crate) mod driver_log;
 pub(crate) mod limits;
 mod nic_counters;

@@ -142,6 +142,11 @@ FLOW_RULE_REFUSED = 426 Error "a NIC refuses a flow rule"
     cause "ntuple is off, the NIC has no room for another rule, or does not know rules for TCP with both addresses and both ports"
     cure ["ethtool -K <NIC> ntuple on", "ethtool -n <NIC>", "# delete what is stale: ethtool -N <NIC> delete <NUMBER>"]
     source "kernel 7.3, net/ethtool/ioctl.c; seen in a guest"
+FLOW_RULE_STALE = 427 Warning "flow rules of a process that is gone"
+    symptom "a NIC's table of rules fills up; connections go to a queue that nobody looks at"
+    cause "flow rules belong to the NIC and not to the process that made them, so those of a killed one stay"
+    cure ["ethtool -n <NIC>", "ethtool -N <NIC> delete <NUMBER>"]
+    source "seen in a guest"
 DEVMEM_BINDING_LOST = 428 Error "a NIC has lost its device memory"
     symptom "a connection stands still after its NIC was removed, or its driver was loaded anew"
     lines ["<NIC>: queue n has lost its device memory", "there is no NIC <NIC> (any more)"]

@@ -5,6 +5,7 @@ use tcpx_diagnosis::pci::{Distance, Gpu, Nic};
 use tcpx_diagnosis::table::{kernel as kernel_table, topology as table};
 use tcpx_diagnosis::{Dialects, Finding};
 
+use super::device_memory;
 use crate::devices::nearest_nics;
 use crate::kernel::{DevmemAnswer, Direction, Kernel, ZeroCopyAnswer};
 
@@ -73,19 +74,29 @@ pub(crate) fn check_features(
     data: &[&Nic],
     dialects: Dialects,
 ) -> Vec<Finding> {
-    let physical = data.iter().filter(|nic| nic.pci_path.is_some());
-    physical
-        .flat_map(|nic| {
-            let mut findings = check_rings(kernel, nic);
-            findings.extend(check_steering(kernel, nic));
-            if dialects.upstream {
-                findings.push(check_devmem(kernel, nic, Direction::Receive));
-                findings.push(check_devmem(kernel, nic, Direction::Transmit));
-                findings.push(check_zero_copy(kernel, nic));
-            }
-            findings
-        })
-        .collect()
+    let mut findings = Vec::new();
+    for nic in data {
+        let can_receive = dialects.upstream
+            && matches!(
+                kernel.devmem(nic.ifindex, Direction::Receive),
+                Ok(DevmemAnswer::Supported | DevmemAnswer::Blocked(_))
+            );
+        // Of a NIC that is no PCI device it is worth a word only that it can.
+        if nic.pci_path.is_none() && !can_receive {
+            continue;
+        }
+        findings.extend(check_rings(kernel, nic));
+        findings.extend(check_steering(kernel, nic));
+        if dialects.upstream {
+            findings.push(check_devmem(kernel, nic, Direction::Receive));
+            findings.push(check_devmem(kernel, nic, Direction::Transmit));
+            findings.push(check_zero_copy(kernel, nic));
+        }
+        if can_receive {
+            findings.extend(device_memory::check(kernel, &nic.name));
+        }
+    }
+    findings
 }
 
 fn check_rings(kernel: &dyn Kernel, nic: &Nic) -> Vec<Finding> {

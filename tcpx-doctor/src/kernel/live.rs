@@ -6,11 +6,11 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use tcpx_devmem::netlink::{Netlink, Refusal, nested};
 use tcpx_devmem::nic::{self, Rings};
+use tcpx_devmem::{Nic, NicFacts, PlacedRule, stale_rules};
 
-use super::counters;
 use super::log::{self, LogLine};
 use super::questions::{DevmemAnswer, Direction, Kernel, Statistics, ZeroCopyAnswer};
-use super::zero_copy;
+use super::{connections, counters, zero_copy};
 
 /// Asks the running kernel. Changes nothing on the machine.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,17 @@ impl Kernel for LiveKernel {
 
     fn flow_steering(&self, nic: &str) -> io::Result<bool> {
         nic::has_flow_steering(self.deadline, nic)
+    }
+
+    fn queues(&self, nic: &str) -> io::Result<NicFacts> {
+        let nic = Nic::named(nic).map_err(io::Error::other)?;
+        NicFacts::ask(&nic, self.deadline).map_err(io::Error::other)
+    }
+
+    fn stale_rules(&self, nic: &str) -> io::Result<Vec<PlacedRule>> {
+        let queues = self.queues(nic)?.queues;
+        let nic = Nic::named(nic).map_err(io::Error::other)?;
+        stale_rules(&nic, &queues, &connections::read()?)
     }
 
     fn log(&self) -> io::Result<Vec<LogLine>> {

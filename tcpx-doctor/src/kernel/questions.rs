@@ -5,6 +5,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use tcpx_devmem::nic::Rings;
+use tcpx_devmem::{NicFacts, PlacedRule};
 
 use super::log::LogLine;
 
@@ -75,6 +76,18 @@ pub trait Kernel {
     /// # Errors
     /// When the kernel does not answer.
     fn flow_steering(&self, nic: &str) -> io::Result<bool>;
+
+    /// A NIC's receive queues, and who may use them.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn queues(&self, nic: &str) -> io::Result<NicFacts>;
+
+    /// Flow rules to queues without device memory, of connections that are gone.
+    ///
+    /// # Errors
+    /// When the driver does not list its rules.
+    fn stale_rules(&self, nic: &str) -> io::Result<Vec<PlacedRule>>;
 
     /// A NIC's counters, as `ethtool -S` shows them.
     ///

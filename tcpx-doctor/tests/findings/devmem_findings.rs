@@ -1,5 +1,6 @@
 //! Findings about device memory TCP in the kernel and the NICs' drivers.
 
+use tcpx_devmem::{FlowRule, PlacedRule};
 use tcpx_diagnosis::{Dialects, Finding, Severity};
 use tcpx_doctor::{
     DevmemAnswer, HeaderSplit, LogLine, NicCounters, Rings, Statistics, ZeroCopyAnswer,
@@ -7,7 +8,7 @@ use tcpx_doctor::{
 };
 
 use crate::fixture::{codes, one};
-use crate::machine::Machine;
+use crate::machine::{Machine, queues};
 
 /// An A3 host with a single data NIC, whose kernel answers otherwise.
 fn examine_with(change: impl FnOnce(&mut Machine)) -> Vec<Finding> {
@@ -108,6 +109,51 @@ fn receiving_into_the_memory_of_processes() {
     let unknown = with(None);
     let seen = "eth1: io_uring zero-copy receive: not answered";
     assert_eq!(one(&unknown, "TCPX-411").seen, seen);
+}
+
+#[test]
+fn queues_that_can_be_had() {
+    let findings = examine_with(|machine| {
+        machine.facts.dialects = UPSTREAM;
+        machine.kernel.queues = Some(queues(16, 16));
+    });
+    let none = one(&findings, "TCPX-422");
+    assert_eq!(
+        none.seen,
+        "eth1 has 0 of 1 receive queues free: of 16, 16 have ordinary packets, 0 have another user"
+    );
+    assert_eq!(none.cure[..2], ["ethtool -x eth1", "ethtool -X eth1 equal 15"]);
+    let findings = examine_with(|machine| {
+        machine.facts.dialects = UPSTREAM;
+        machine.kernel.queues = None;
+    });
+    assert_eq!(one(&findings, "TCPX-411").seen, "eth1: receive queues: not answered");
+    // Nobody needs a queue of a NIC that cannot receive into device memory.
+    let findings = examine_with(|machine| {
+        machine.facts.dialects = UPSTREAM;
+        machine.kernel.receive = DevmemAnswer::Unsupported(String::new());
+        machine.kernel.queues = Some(queues(16, 16));
+    });
+    assert!(!codes(&findings).contains(&"TCPX-422".to_owned()), "{:?}", codes(&findings));
+}
+
+#[test]
+fn flow_rules_that_were_left_behind() {
+    let stale = |location| {
+        let [from, to] = ["10.0.0.1:5", "10.0.0.2:6"].map(|it| it.parse().expect("an address"));
+        PlacedRule { rule: FlowRule { from, to, queue: 15 }, location }
+    };
+    let findings = examine_with(|machine| {
+        machine.facts.dialects = UPSTREAM;
+        machine.kernel.stale_rules = vec![stale(3), stale(9)];
+    });
+    let finding = one(&findings, "TCPX-427");
+    assert_eq!(
+        finding.seen,
+        "eth1: flow rules 3, 9 lead to queues without device memory, the first from 10.0.0.1:5 to \
+         10.0.0.2:6"
+    );
+    assert_eq!(finding.cure, ["ethtool -n eth1", "ethtool -N eth1 delete 3"]);
 }
 
 #[test]

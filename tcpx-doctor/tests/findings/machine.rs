@@ -4,6 +4,8 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
+use tcpx_devmem::nic::RxQueue;
+use tcpx_devmem::{NicFacts, PlacedRule};
 use tcpx_diagnosis::Finding;
 use tcpx_doctor::{
     DevmemAnswer, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics, ZeroCopyAnswer,
@@ -50,6 +52,17 @@ impl DerefMut for Machine {
     }
 }
 
+/// A NIC with so many receive queues, of which the first `shared` have ordinary packets.
+pub(crate) fn queues(all: u32, shared: u32) -> NicFacts {
+    NicFacts {
+        nic: String::new(),
+        rings: None,
+        has_flow_steering: true,
+        queues: (0..all).map(|id| RxQueue { id, user: None }).collect(),
+        shared: Some((0..shared).collect()),
+    }
+}
+
 /// What the kernel answers; every NIC gets the same answers.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelAnswers {
@@ -59,6 +72,8 @@ pub(crate) struct KernelAnswers {
     pub(crate) zero_copy: Option<ZeroCopyAnswer>,
     pub(crate) rings: Option<Rings>,
     pub(crate) flow_steering: Option<bool>,
+    pub(crate) queues: Option<NicFacts>,
+    pub(crate) stale_rules: Vec<PlacedRule>,
     pub(crate) locked_memory: Option<u64>,
     pub(crate) open_files: Option<u64>,
     pub(crate) statistics: Option<Statistics>,
@@ -78,6 +93,8 @@ impl KernelAnswers {
                 header_split_threshold_bytes: Some(0),
             }),
             flow_steering: Some(true),
+            queues: Some(queues(16, 12)),
+            stale_rules: Vec::new(),
             locked_memory: None,
             open_files: Some(1 << 20),
             statistics: None,
@@ -108,6 +125,15 @@ impl Kernel for KernelAnswers {
 
     fn flow_steering(&self, _nic: &str) -> io::Result<bool> {
         self.flow_steering.ok_or_else(refused)
+    }
+
+    fn queues(&self, nic: &str) -> io::Result<NicFacts> {
+        let facts = self.queues.clone().ok_or_else(refused)?;
+        Ok(NicFacts { nic: nic.to_owned(), ..facts })
+    }
+
+    fn stale_rules(&self, _nic: &str) -> io::Result<Vec<PlacedRule>> {
+        Ok(self.stale_rules.clone())
     }
 
     fn statistics(&self, _nic: &str) -> io::Result<Statistics> {

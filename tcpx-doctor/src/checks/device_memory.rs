@@ -1,0 +1,44 @@
+//! What the kernel's own device-memory TCP finds on a NIC that can do it: queues that can be had,
+//! and flow rules that killed processes left.
+
+use tcpx_devmem::{DevmemError, PlacedRule, choose_queues};
+use tcpx_diagnosis::Finding;
+use tcpx_diagnosis::table::kernel as table;
+
+use crate::kernel::Kernel;
+
+/// `nic`: one that can receive into device memory.
+pub(crate) fn check(kernel: &dyn Kernel, nic: &str) -> Vec<Finding> {
+    check_queues(kernel, nic).into_iter().chain(check_rules(kernel, nic)).collect()
+}
+
+/// Header split and flow steering have findings of their own.
+fn check_queues(kernel: &dyn Kernel, nic: &str) -> Option<Finding> {
+    let facts = match kernel.queues(nic) {
+        Ok(facts) => facts,
+        Err(error) => {
+            let seen = format!("{nic}: receive queues: {error}");
+            return Some(Finding::new(&table::NIC_QUERY_FAILED, seen).with("<NIC>", nic));
+        }
+    };
+    let error = choose_queues(&facts, 1).err()?;
+    let DevmemError::NoFreeQueue { queues, .. } = error else { return None };
+    let finding = Finding::new(&table::NO_FREE_QUEUE, error.to_string()).with("<NIC>", nic);
+    // One is enough to begin with. A NIC with a single queue has none to spare.
+    Some(finding.with("<COUNT>", &queues.saturating_sub(1).max(1).to_string()))
+}
+
+/// A driver that does not list its rules has none of ours.
+fn check_rules(kernel: &dyn Kernel, nic: &str) -> Option<Finding> {
+    let stale: Vec<PlacedRule> = kernel.stale_rules(nic).unwrap_or_default();
+    let first = stale.first()?;
+    let numbers: Vec<String> = stale.iter().map(|rule| rule.location.to_string()).collect();
+    let seen = format!(
+        "{nic}: flow rules {} lead to queues without device memory, the first from {} to {}",
+        numbers.join(", "),
+        first.rule.from,
+        first.rule.to
+    );
+    let finding = Finding::new(&table::FLOW_RULE_STALE, seen).with("<NIC>", nic);
+    Some(finding.with("<NUMBER>", &first.location.to_string()))
+}
