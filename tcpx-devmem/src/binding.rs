@@ -39,8 +39,23 @@ impl RxBinding {
         deadline: Duration,
     ) -> Result<Self, DevmemError> {
         let netlink = netdev_family(deadline)?;
-        let id = bind(&netlink, nic, Direction::Receive, queues, dma_buf)?;
-        Ok(Self { netlink, nic: nic.clone(), queues: queues.to_vec(), id })
+        match bind(&netlink, nic, Direction::Receive, queues, dma_buf) {
+            Ok(id) => Ok(Self { netlink, nic: nic.clone(), queues: queues.to_vec(), id }),
+            Err(DevmemError::MemoryRefused { nic: name, words }) => {
+                // The kernel says no more of a queue that is not there than of bad memory.
+                let there = rx_queues(&netlink, nic.ifindex()).unwrap_or_default();
+                let is_there = |id: &u32| there.iter().any(|queue| queue.id == *id);
+                Err(match queues.iter().find(|id| !is_there(id)) {
+                    Some(absent) => DevmemError::QueueTaken {
+                        nic: name,
+                        queues: queues.to_vec(),
+                        words: format!("there is no queue {absent}"),
+                    },
+                    None => DevmemError::MemoryRefused { nic: name, words },
+                })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Its number, by which fragments name it.

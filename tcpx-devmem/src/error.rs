@@ -168,6 +168,14 @@ pub enum DevmemError {
         /// The system's error.
         source: io::Error,
     },
+    /// Nothing comes any more, because the program holds what has come.
+    #[error("nothing comes any more: {held} of {pages} pages that the NIC has are held")]
+    PoolHeld {
+        /// Fragments that were not given back, at most as many pages.
+        held: u64,
+        /// Pages of the region.
+        pages: u64,
+    },
     /// A chunk came in more pieces than a request may have.
     #[error("a chunk came in more than {limit} fragments")]
     TooManyFragments {
@@ -217,6 +225,7 @@ impl DevmemError {
             }
             Self::WrongRoute => &table::DEVMEM_WRONG_ROUTE,
             Self::NoNoticeMemory => &limits::OPTMEM_SMALL,
+            Self::PoolHeld { .. } => &table::DEVMEM_POOL_HELD,
             Self::TooManyFragments { .. } => &requests::TOO_MANY_FRAGMENTS,
             Self::NoRoom { .. } | Self::System { .. } => return None,
         })

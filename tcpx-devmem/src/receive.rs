@@ -11,6 +11,8 @@ use crate::error::DevmemError;
 
 /// Fragments of one call. With more, the kernel returns fewer bytes, and the rest with the next.
 const MAX_FRAGMENTS: usize = 512;
+/// What a NIC takes of a region for one fragment.
+const PAGE_BYTES: u64 = 4096;
 /// The kernel had no room to describe even one fragment. It has no name outside of the kernel.
 const ETOOSMALL: i32 = 525;
 
@@ -102,6 +104,17 @@ impl Receiver {
                 },
             }
         }
+    }
+
+    /// Why nothing comes, if the cause may be that so many fragments, of all sockets over the
+    /// binding, were not given back. To be asked when a deadline is over: a pool that is full for a
+    /// while is nothing bad.
+    #[must_use]
+    pub fn blame_pool(&self, held_fragments: u64) -> Option<DevmemError> {
+        let pages = self.region_bytes / PAGE_BYTES;
+        // A NIC keeps some pages in its rings, and a packet may need more than one.
+        (held_fragments >= pages - pages / 4)
+            .then_some(DevmemError::PoolHeld { held: held_fragments, pages })
     }
 
     /// How many bytes have come, how many of control messages, and whether some of those were cut.
@@ -239,6 +252,15 @@ mod tests {
         let foreign = DeviceFragment { offset: 0, bytes: 1, token: 1, dmabuf_id: Some(8) };
         let error = read(&[Fragment::Device(foreign)], 1).expect_err("another's memory");
         assert!(matches!(error, DevmemError::ForeignPacket), "{error}");
+    }
+
+    #[test]
+    fn who_holds_most_of_the_pages_is_to_blame() {
+        let receiver = Receiver::new(1, 100 * 4096);
+        assert!(receiver.blame_pool(74).is_none());
+        let error = receiver.blame_pool(75).expect("too few are left");
+        assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(431));
+        assert!(error.to_string().contains("75 of 100 pages"), "{error}");
     }
 
     #[test]

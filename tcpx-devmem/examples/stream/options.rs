@@ -28,6 +28,10 @@ pub(crate) struct Options {
     pub(crate) from: Option<IpAddr>,
     pub(crate) is_device: bool,
     pub(crate) deadline: Duration,
+    /// Chunks of a connection that are unpacked and not given back yet.
+    pub(crate) hold: usize,
+    /// The receive queue to bind, whether or not it is a good choice.
+    pub(crate) queue: Option<u32>,
 }
 
 /// How long a question to the kernel, or a queue's reset, may take.
@@ -57,6 +61,8 @@ impl Options {
             from: None,
             is_device: true,
             deadline: Duration::from_secs(60),
+            hold: 2,
+            queue: None,
         };
         for option in rest {
             options.set(option)?;
@@ -73,6 +79,8 @@ impl Options {
             "from" => self.from = Some(value.parse()?),
             "memory" => self.is_device = value == "device",
             "deadline" => self.deadline = Duration::from_secs(value.parse()?),
+            "hold" => self.hold = value.parse()?,
+            "queue" => self.queue = Some(value.parse()?),
             _ => return Err(format!("there is no option {name}").into()),
         }
         Ok(())

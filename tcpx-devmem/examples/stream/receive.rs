@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use tcpx_devmem::{
     FlowRule, Held, HostBuffer, Nic, NicFacts, Received, Receiver, RxBinding, SparePages,
     SteeredFlow, choose_queues, give_back,
@@ -19,8 +20,6 @@ use super::pattern;
 
 /// Bytes of a chunk.
 const CHUNK: u64 = 48_000;
-/// Chunks of a connection that are unpacked and not given back yet.
-const HELD: usize = 2;
 /// For bytes that come in host memory.
 const SPARE: usize = 1 << 20;
 /// How often the NIC is asked whether it still has the memory, while nothing comes.
@@ -56,9 +55,17 @@ struct Memory {
 pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     let nic = Nic::named(&options.nic)?;
     let buffer = HostBuffer::with_spare(options.region, SPARE)?;
-    let queues = choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1)?;
+    let queues = match options.queue {
+        Some(queue) => vec![queue],
+        None => choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1)?,
+    };
     let binding = RxBinding::new(&nic, &queues, buffer.as_fd(), KERNEL_DEADLINE)?;
     let listener = TcpListener::bind(options.address)?;
+    // What waits in the sockets holds pages as well. Together they must leave some for the segment
+    // that is missing, or nothing moves any more. The system doubles the number, and takes one
+    // packet beyond it.
+    let window = buffer.dma_buf_bytes() / options.connections.max(1) / 8;
+    set_socket_recv_buffer_size(&listener, window)?;
     let mut connections = Vec::new();
     for number in 0..options.connections {
         connections.push(accept(number, options, &nic, &listener, queues[0])?);
@@ -76,7 +83,11 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
             last = Instant::now();
         } else if last.elapsed() > options.deadline {
             let unpacked: u64 = connections.iter().map(|connection| connection.unpacked).sum();
-            return Err(format!("nothing came any more after {unpacked} bytes").into());
+            let held = connections.iter().flat_map(|connection| &connection.held);
+            let held = held.map(|held| held.tokens.fragments()).sum();
+            let blame = memory.receiver.blame_pool(held).map(Failure::from);
+            let silence = || format!("nothing came any more after {unpacked} bytes").into();
+            return Err(blame.unwrap_or_else(silence));
         } else if !wait(&connections)? {
             binding.check()?;
         }
@@ -174,7 +185,7 @@ fn unpack(
     counts.entries += list.len() as u64;
     connection.unpacked += bytes;
     connection.held.push_back(Held::default());
-    let keep = if connection.unpacked == options.total { 0 } else { HELD };
+    let keep = if connection.unpacked == options.total { 0 } else { options.hold };
     while connection.held.len() > keep + 1
         && let Some(mut held) = connection.held.pop_front()
     {

@@ -165,6 +165,12 @@ DEVMEM_WRONG_ROUTE = 430 Error "a connection does not leave by the NIC that its 
     cause "the route to the peer is over another NIC, a bond or a tunnel; device memory can leave only by the NIC itself"
     cure ["ip route get <ADDRESS>", "# give each data NIC a subnet of its own, or a route by source address"]
     source "kernel 7.3, net/core/devmem.c"
+DEVMEM_POOL_HELD = 431 Error "a NIC has no device memory left to receive into"
+    symptom "connections over one queue stand still, and packets are dropped for want of a page"
+    lines ["nothing comes any more: n of n pages that the NIC has are held"]
+    cause "what was received is not given back: chunks that are not whole yet, or not consumed, hold the memory that others wait for"
+    cure ["ethtool -S <NIC>", "# more memory for the queue, fewer channels, smaller chunks, or requests that are consumed sooner"]
+    source "kernel 7.3, net/core/devmem.c; seen in a guest"
 ZERO_COPY_SUPPORTED = 440 Info "a NIC can receive into the memory of processes"
     symptom "a queue that does not exist is refused for its number only"
     cause "kernel, driver and device can do io_uring's zero-copy receive; tcpx does not use it yet"

@@ -1,7 +1,7 @@
 //! What the kernel's own device-memory TCP finds on a NIC that can do it: queues that can be had,
 //! and flow rules that killed processes left.
 
-use tcpx_devmem::{DevmemError, PlacedRule, choose_queues};
+use tcpx_devmem::{DevmemError, NicFacts, PlacedRule, choose_queues};
 use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::kernel as table;
 
@@ -12,10 +12,11 @@ pub(crate) fn check(kernel: &dyn Kernel, nic: &str) -> Vec<Finding> {
     check_queues(kernel, nic).into_iter().chain(check_rules(kernel, nic)).collect()
 }
 
-/// Header split and flow steering have findings of their own.
+/// Header split and flow steering, which come first for whoever wants a queue, have findings of
+/// their own.
 fn check_queues(kernel: &dyn Kernel, nic: &str) -> Option<Finding> {
     let facts = match kernel.queues(nic) {
-        Ok(facts) => facts,
+        Ok(facts) => NicFacts { rings: None, has_flow_steering: true, ..facts },
         Err(error) => {
             let seen = format!("{nic}: receive queues: {error}");
             return Some(Finding::new(&table::NIC_QUERY_FAILED, seen).with("<NIC>", nic));
