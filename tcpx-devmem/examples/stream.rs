@@ -7,9 +7,9 @@
 //!
 //! Options, of both: `connections`, 1; `region`, bytes of the device memory, 8 MiB; `deadline`,
 //! seconds in which nothing happens until it gives up, 60. Of the sender: `step`, bytes of a call,
-//! 256 KiB; `from`, the address to send from; `memory`, `device` or `host`. Of the receiver: `hold`,
-//! chunks that are held after they were unpacked, 2; `queue`, which one is bound, if it is not to
-//! be chosen.
+//! 256 KiB; `from`, the address to send from; `memory`, `device` or `host`. Of the receiver:
+//! `hold`, chunks that are held after they were unpacked, 2; `queue`, which one is bound, if it is
+//! not to be chosen.
 //!
 //! Host memory stands in for a GPU's, so that this runs on any machine with such NICs.
 
