@@ -45,8 +45,8 @@
 //! | `connect` | listen, connect and accept |
 //! | `faults` | what goes wrong on request, for testing consumers |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
-//! | `wire` | what travels on the sockets |
-//! | `entry`, `failure`, `log`, `parse_error`, `poll`, `quirk`, `reset`, `sync` | what all use |
+//! | `entry`, `failure`, `log`, `parse_error`, `quirk`, `sync` | what all use |
+//! | [`tcpx_comm`] | what travels on the sockets, and what else another plugin shares |
 //!
 //! # Features
 //! `faults`, on by default, builds shapes, faults and their scripts ([`FaultScript`]). A build for
@@ -232,11 +232,8 @@ mod log;
 mod memory;
 mod parse_error;
 mod plugin;
-mod poll;
 mod quirk;
-mod reset;
 mod sync;
-mod wire;
 
 pub use comm::{ZeroCopy, ZeroCopyStats, zerocopy_stats};
 pub use cpu_set::CpuSet;
@@ -251,4 +248,4 @@ pub use plugin::{
     configure, pool_stats, table, table_v8, table_v9, table_v10,
 };
 pub use quirk::Quirk;
-pub use wire::{Side, SocketRole};
+pub use tcpx_comm::wire::{Side, SocketRole};

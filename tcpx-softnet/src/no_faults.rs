@@ -7,11 +7,12 @@ use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use tcpx_comm::wire::{Side, SocketRole};
+
 use crate::entry::Entry;
 use crate::memory::{BounceBuffer, PageRange, Piece, ReceivePages};
 use crate::parse_error::ParseError;
 use crate::quirk::Quirk;
-use crate::wire::{Side, SocketRole};
 
 /// Nothing: this build leaves faults out (feature `faults`).
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
-use crate::poll::Waker;
+use tcpx_comm::poll::Waker;
+
 use crate::sync::{AtomicBool, OnceLock};
 
 /// The bell of one comm. It makes a system call only when somebody waits for it, and one for all
@@ -62,7 +63,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::poll::{Interest, wait};
+    use tcpx_comm::poll::{Interest, wait};
 
     #[test]
     fn it_is_heard_once_for_each_harvest_also_by_whoever_comes_late() {

@@ -6,9 +6,10 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
+use tcpx_comm::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
+
 use crate::faults::{FaultScript, SocketFaults};
 use crate::memory::{IoList, IoOutcome, Piece};
-use crate::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 
 /// A control socket.
 #[derive(Debug)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
+use tcpx_comm::poll::{Interest, Waker, wait};
+
 use super::lane::{Lane, Progress};
 use crate::cpu_set::CpuSet;
 use crate::log;
-use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
 
 /// Most bytes that one socket call is asked to move.

@@ -13,16 +13,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
 
+use tcpx_comm::poll::Interest;
+use tcpx_comm::reset;
+use tcpx_comm::wire::Side;
+
 use super::bell::Bell;
 use super::chunk::Chunk;
 use super::zerocopy::{SendsInPlace, ZeroCopy};
 use crate::faults::SocketFaults;
 use crate::log;
 use crate::memory::{IoList, IoOutcome};
-use crate::poll::Interest;
-use crate::reset::reset;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
-use crate::wire::Side;
 
 /// Chunks that a lane takes before it counts as full.
 const MAX_CHUNKS: usize = 32;

@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tcpx_comm::poll::{Interest, wait};
+use tcpx_comm::wire::{Side, SocketRole};
 use tcpx_sys::CommDescriptor;
 
 use super::bell::Bell;
@@ -17,8 +19,6 @@ use super::lane_order::harvest_order;
 use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use crate::faults::SocketFaults;
-use crate::poll::{Interest, wait};
-use crate::wire::{Side, SocketRole};
 
 /// Most bytes that one call of `test` moves, on all lanes together, so that its caller gets to
 /// other comms in time.

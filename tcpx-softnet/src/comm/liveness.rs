@@ -11,10 +11,11 @@ use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use tcpx_comm::wire::Side;
+
 use super::options::CommOptions;
 use super::tcp_state::{TcpState, probe};
 use crate::quirk::Quirk;
-use crate::wire::Side;
 
 /// How long a request is stuck before each look.
 const LOOK_AFTER: Duration = Duration::from_secs(1);

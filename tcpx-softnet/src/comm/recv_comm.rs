@@ -8,6 +8,7 @@ mod records;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use tcpx_comm::wire::{RecordOrder, Side};
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
@@ -29,7 +30,6 @@ use crate::memory::{
     BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure, pages_of,
 };
 use crate::quirk::Quirk;
-use crate::wire::{RecordOrder, Side};
 
 /// What arrives in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tcpx_comm::wire::{MAX_INLINE_BYTES, Side, chunk_at};
 use tcpx_sys::MAX_REQUESTS;
 
 use self::outgoing::Outgoing;
@@ -24,7 +25,6 @@ use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
-use crate::wire::{Side, chunk_at};
 
 /// One isend.
 #[derive(Debug)]

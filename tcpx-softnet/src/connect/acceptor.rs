@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tcpx_comm::poll::{Interest, Waker, wait};
+use tcpx_comm::wire::{Answer, Hello, SocketRole, Verdict};
+
 use super::handle::ListenHandle;
 use super::pairing::{Decision, Pairing};
 use super::sockets::Sockets;
 use crate::log;
-use crate::poll::{Interest, Waker, wait};
 use crate::sync::AtomicBool;
-use crate::wire::{Answer, Hello, SocketRole, Verdict};
 
 /// Connections that may be in the middle of their hello. The oldest is dropped for one more.
 const MAX_HANDSHAKES: usize = 64;

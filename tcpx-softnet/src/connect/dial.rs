@@ -6,13 +6,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
+use tcpx_comm::wire::{Answer, Hello, SocketRole, Verdict};
 
 use super::congestion;
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::log;
-use crate::wire::{Answer, Hello, SocketRole, Verdict};
 
 /// What polling a connect attempt gives.
 #[derive(Debug)]

@@ -7,9 +7,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use tcpx_comm::wire::{ConnectionId, MAGIC, MAX_SOCKETS, VERSION};
 use tcpx_sys::HANDLE_BYTES;
-
-use crate::wire::{ConnectionId, MAGIC, MAX_SOCKETS, VERSION};
 
 /// Where `connect` keeps the id of its attempt. Zero in a fresh handle.
 pub(crate) const STATE_OFFSET: usize = 80;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tcpx_comm::wire::ConnectionId;
+
 use super::acceptor::{Acceptor, Stop};
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::log;
-use crate::wire::ConnectionId;
 
 /// What polling a listen comm gives.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Which sockets make up the one peer of a listen comm. Pure: hellos go in, verdicts come out.
 
-use crate::wire::{ConnectionId, Hello, MAX_SOCKETS, SocketRole, Verdict};
+use tcpx_comm::wire::{ConnectionId, Hello, MAX_SOCKETS, SocketRole, Verdict};
 
 /// What to do with a socket that has said hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

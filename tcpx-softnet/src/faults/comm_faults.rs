@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use super::fault::Fault;
 use super::script::FaultScript;
 use crate::log;
-use crate::reset::reset;
-use crate::wire::Side;
+use tcpx_comm::reset;
+use tcpx_comm::wire::Side;
 
 /// What the script wants of one comm.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use std::str::FromStr;
 
+use tcpx_comm::wire::{MAX_SOCKETS, Side, SocketRole};
+
 use crate::entry::Entry;
 use crate::parse_error::ParseError;
-use crate::wire::{MAX_SOCKETS, Side, SocketRole};
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

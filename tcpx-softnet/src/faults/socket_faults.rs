@@ -5,6 +5,8 @@ use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use tcpx_comm::wire::{Side, SocketRole};
+
 use super::arrival::{ArrivalPages, ArrivalPlaces};
 use super::fault::Fault;
 use super::packet_cutter::PacketCutter;
@@ -12,7 +14,6 @@ use super::rng::SeededRng;
 use super::script::FaultScript;
 use crate::memory::Piece;
 use crate::quirk::Quirk;
-use crate::wire::{Side, SocketRole};
 
 /// Longest pause of a delayed socket.
 const MAX_DELAY_MICROS: usize = 1000;

@@ -3,10 +3,11 @@
 #[cfg(feature = "faults")]
 use std::time::Duration;
 
+use tcpx_comm::wire::MAX_INLINE_BYTES;
+
 use super::variables::{SettingsError, Variables, narrow};
 use crate::faults::FaultScript;
 use crate::quirk::Quirk;
-use crate::wire::MAX_INLINE_BYTES;
 
 #[cfg(feature = "faults")]
 const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";

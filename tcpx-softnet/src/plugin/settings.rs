@@ -5,6 +5,8 @@ use std::env;
 use std::str::FromStr;
 use std::time::Duration;
 
+use tcpx_comm::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
+
 use super::helper_cpus::HelperCpus;
 use super::nccl_mode::NcclMode;
 use super::script_variables::{inline_bytes, script};
@@ -13,7 +15,6 @@ use crate::comm::ZeroCopy;
 use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
-use crate::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 /// Who moves payload between sockets and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

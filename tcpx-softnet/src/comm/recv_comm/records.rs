@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use tcpx_comm::wire::{MessagePart, Record, RecordError};
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
 use super::{AnnouncedChunk, RecvComm, too_many_fragments};
@@ -10,7 +11,6 @@ use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::pages_of;
-use crate::wire::{MessagePart, Record, RecordError};
 
 /// Announced chunks that may wait for room on their data socket. With so many, no more records are
 /// read.

@@ -1,11 +1,12 @@
 //! Records and chunks on their way to the sockets.
 
+use tcpx_comm::wire::Record;
+
 use crate::comm::chunk::Chunk;
 use crate::comm::control_socket::ControlOut;
 use crate::comm::lane_order::RoundRobin;
 use crate::comm::lanes::Lanes;
 use crate::memory::Piece;
-use crate::wire::Record;
 
 /// Records and chunks on their way to the sockets.
 #[derive(Debug)]

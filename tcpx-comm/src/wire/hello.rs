@@ -9,45 +9,67 @@ const FLAG_RECV_SYNC: u16 = 1;
 
 /// Random name of one listen comm, known only to those who were given its handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionId(pub(crate) [u8; 16]);
+pub struct ConnectionId(
+    /// The name.
+    pub [u8; 16],
+);
 
 /// First bytes on every socket, connector to listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
-    pub(crate) id: ConnectionId,
+pub struct Hello {
+    /// Which listen comm is meant.
+    pub id: ConnectionId,
     /// Random, one per connect attempt: sockets of different attempts never mix.
-    pub(crate) attempt: u64,
-    pub(crate) role: SocketRole,
+    pub attempt: u64,
+    /// Which socket of the comm this one is.
+    pub role: SocketRole,
     /// Data sockets that the connector will open.
-    pub(crate) sockets: u16,
-    pub(crate) recv_sync: bool,
+    pub sockets: u16,
+    /// Whether sends wait for their receives.
+    pub recv_sync: bool,
     /// The sender's chunk size: every chunk but a message's last has exactly this many bytes.
-    pub(crate) chunk_bytes: u32,
+    pub chunk_bytes: u32,
 }
 
 /// Why hello bytes were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum HelloError {
+#[non_exhaustive]
+pub enum HelloError {
+    /// Not ours.
     #[error("magic {0:#018x}")]
     Magic(u64),
+    /// Another version.
     #[error("version {0}, this end speaks {VERSION}")]
     Version(u16),
+    /// No socket has this index.
     #[error("data socket index {index} of {sockets}")]
-    Index { index: u16, sockets: u16 },
+    Index {
+        /// The index.
+        index: u16,
+        /// How many data sockets there are.
+        sockets: u16,
+    },
+    /// None, or too many.
     #[error("{0} data sockets")]
     Sockets(u16),
+    /// Some that have no meaning.
     #[error("flags {0:#06x}")]
     Flags(u16),
+    /// None, or too large.
     #[error("chunk size {0}")]
     Chunk(u32),
+    /// They have a meaning in another version.
     #[error("reserved bytes are not zero")]
     Reserved,
 }
 
 impl Hello {
-    pub(crate) const BYTES: usize = 48;
+    /// Bytes of a hello.
+    pub const BYTES: usize = 48;
 
-    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+    /// As it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::BYTES] {
         let index = match self.role {
             SocketRole::Control => CONTROL_INDEX,
             SocketRole::Data(index) => index,
@@ -65,7 +87,11 @@ impl Hello {
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, HelloError> {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// The first field that is not allowed.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, HelloError> {
         let magic = u64::from_le_bytes(take(bytes, 0));
         if magic != MAGIC {
             return Err(HelloError::Magic(magic));
@@ -109,7 +135,7 @@ impl Hello {
 
 /// What the listener says to a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The socket is part of the comm.
     Accepted,
     /// The listen comm has, or is about to have, another peer.
@@ -120,16 +146,20 @@ pub(crate) enum Verdict {
 
 /// The listener's reply to one hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// The hello's attempt, so that an answer cannot belong to another socket.
-    pub(crate) attempt: u64,
-    pub(crate) verdict: Verdict,
+    pub attempt: u64,
+    /// What becomes of the socket.
+    pub verdict: Verdict,
 }
 
 impl Answer {
-    pub(crate) const BYTES: usize = 24;
+    /// Bytes of an answer.
+    pub const BYTES: usize = 24;
 
-    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+    /// As it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::BYTES] {
         let verdict: u64 = match self.verdict {
             Verdict::Accepted => 0,
             Verdict::InUse => 1,
@@ -143,7 +173,8 @@ impl Answer {
     }
 
     /// `None` when the bytes are not an answer to the hello of `attempt`.
-    pub(crate) fn decode(bytes: &[u8; Self::BYTES], attempt: u64) -> Option<Self> {
+    #[must_use]
+    pub fn decode(bytes: &[u8; Self::BYTES], attempt: u64) -> Option<Self> {
         let ours = u64::from_le_bytes(take(bytes, 0)) == MAGIC
             && u64::from_le_bytes(take(bytes, 8)) == attempt;
         let verdict = match u64::from_le_bytes(take(bytes, 16)) {

@@ -1,15 +1,15 @@
 //! Numbers and names that both ends know, and how fields are read.
 
 /// "TCPXSOFT", the first eight bytes of every hello and answer and a field of the handle.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TCPXSOFT");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TCPXSOFT");
 /// Version of the handle and of everything here.
-pub(crate) const VERSION: u16 = 1;
+pub const VERSION: u16 = 1;
 /// Most data sockets of one comm.
-pub(crate) const MAX_SOCKETS: u16 = 8;
+pub const MAX_SOCKETS: u16 = 8;
 /// Largest chunk that a sender may announce.
-pub(crate) const MAX_CHUNK_BYTES: u32 = 1 << 30;
+pub const MAX_CHUNK_BYTES: u32 = 1 << 30;
 /// Largest payload that may follow a record on the control socket.
-pub(crate) const MAX_INLINE_BYTES: u32 = 32 << 10;
+pub const MAX_INLINE_BYTES: u32 = 32 << 10;
 
 /// The end of a comm that this process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

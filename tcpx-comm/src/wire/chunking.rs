@@ -3,24 +3,25 @@
 use super::record::{Record, RecordError};
 
 /// Bytes of the chunk at `offset` of a message of `total` bytes: the chunk size, or what is left.
-pub(crate) fn chunk_at(offset: u32, total: u32, chunk_bytes: u32) -> u32 {
+#[must_use]
+pub fn chunk_at(offset: u32, total: u32, chunk_bytes: u32) -> u32 {
     chunk_bytes.min(total - offset)
 }
 
 /// A record that fits: the next chunk, or all, of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MessagePart {
+pub struct MessagePart {
     /// Bytes of the whole message.
-    pub(crate) total: u32,
+    pub total: u32,
     /// Nothing of the message was announced before.
-    pub(crate) first: bool,
+    pub first: bool,
     /// Nothing of the message is left to announce.
-    pub(crate) last: bool,
+    pub last: bool,
 }
 
 /// The message that records announce now.
 #[derive(Debug)]
-pub(crate) struct RecordOrder {
+pub struct RecordOrder {
     chunk_bytes: u32,
     /// Total and announced bytes of a message whose last record has not come.
     current: Option<(u32, u32)>,
@@ -28,12 +29,16 @@ pub(crate) struct RecordOrder {
 
 impl RecordOrder {
     /// `chunk_bytes` is what the sender said in its hello.
-    pub(crate) fn new(chunk_bytes: u32) -> Self {
+    #[must_use]
+    pub fn new(chunk_bytes: u32) -> Self {
         Self { chunk_bytes, current: None }
     }
 
     /// Checks the next record against the sender's own rule for cutting messages.
-    pub(crate) fn check(&mut self, record: Record) -> Result<MessagePart, RecordError> {
+    ///
+    /// # Errors
+    /// The record that does not follow.
+    pub fn check(&mut self, record: Record) -> Result<MessagePart, RecordError> {
         match (record, self.current) {
             (Record::Inline { size }, None) => {
                 Ok(MessagePart { total: size, first: true, last: true })

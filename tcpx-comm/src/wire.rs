@@ -1,4 +1,4 @@
-//! What travels between two software plugins: hello, answer, control record. Pure, and every field
+//! What travels between two plugins of ours: hello, answer, control record. Pure, and every field
 //! is checked.
 //!
 //! A comm is one control socket and 1..=8 data sockets. The connector opens each of them with a
@@ -17,8 +17,9 @@ mod hello;
 mod protocol;
 mod record;
 
-pub(crate) use chunking::{MessagePart, RecordOrder, chunk_at};
-pub(crate) use hello::{Answer, ConnectionId, Hello, Verdict};
-pub(crate) use protocol::{MAGIC, MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS, VERSION};
-pub use protocol::{Side, SocketRole};
-pub(crate) use record::{Record, RecordError};
+pub use chunking::{MessagePart, RecordOrder, chunk_at};
+pub use hello::{Answer, ConnectionId, Hello, HelloError, Verdict};
+pub use protocol::{
+    MAGIC, MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS, Side, SocketRole, VERSION,
+};
+pub use record::{Record, RecordError};

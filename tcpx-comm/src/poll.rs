@@ -8,12 +8,16 @@ use std::time::Duration;
 
 /// An event that ends another thread's [`wait`].
 #[derive(Debug)]
-pub(crate) struct Waker {
+pub struct Waker {
     event: File,
 }
 
 impl Waker {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// One that nobody has notified.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new() -> io::Result<Self> {
         // SAFETY: takes no pointers; the result is checked below.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
@@ -25,13 +29,13 @@ impl Waker {
     }
 
     /// Wakes the waiter, or lets its next wait return at once.
-    pub(crate) fn notify(&self) {
+    pub fn notify(&self) {
         // The only failure is a counter that is full, and then the waiter is being woken already.
         let _ = (&self.event).write(&1u64.to_ne_bytes());
     }
 
     /// Forgets notifications.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         // Nothing to read means that there was none.
         let _ = (&self.event).read(&mut [0; 8]);
     }
@@ -45,8 +49,10 @@ impl AsFd for Waker {
 
 /// What to wait for on one descriptor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Interest {
+pub enum Interest {
+    /// That there is something to read.
     Read,
+    /// That there is room to write.
     Write,
     /// That it has failed, or that its error queue is not empty. Both end any other wait, too.
     Error,
@@ -54,7 +60,10 @@ pub(crate) enum Interest {
 
 /// Waits until a descriptor is ready or has failed, or until the time is over. Says of each
 /// descriptor whether it is ready or has failed.
-pub(crate) fn wait(
+///
+/// # Errors
+/// The system's.
+pub fn wait(
     descriptors: &[(BorrowedFd<'_>, Interest)],
     timeout: Option<Duration>,
 ) -> io::Result<Vec<bool>> {

@@ -4,31 +4,58 @@ use super::protocol::{MAX_INLINE_BYTES, take};
 
 /// One record on the control socket. Records of message i all precede those of i + 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
+pub enum Record {
     /// The next `size` bytes on data socket `index` are bytes `offset..` of a message of `total`
     /// bytes.
-    Chunk { index: u16, size: u32, offset: u32, total: u32 },
+    Chunk {
+        /// Which data socket.
+        index: u16,
+        /// Bytes of the chunk.
+        size: u32,
+        /// Where it begins in its message.
+        offset: u32,
+        /// Bytes of the message.
+        total: u32,
+    },
     /// A whole message; its `size` bytes follow this record.
-    Inline { size: u32 },
+    Inline {
+        /// Bytes of the message.
+        size: u32,
+    },
 }
 
 /// Why record bytes were refused. The control stream cannot be trusted after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RecordError {
+#[non_exhaustive]
+pub enum RecordError {
+    /// Neither a chunk nor a message.
     #[error("record type {0}")]
     Kind(u16),
+    /// No data socket has this index.
     #[error("data socket index {0}")]
     Index(u16),
+    /// A chunk outside of its message, or out of line.
     #[error("chunk of {size} bytes at {offset} in a message of {total}")]
-    Range { size: u32, offset: u32, total: u32 },
+    Range {
+        /// Bytes of the chunk.
+        size: u32,
+        /// Where it would begin.
+        offset: u32,
+        /// Bytes of the message.
+        total: u32,
+    },
+    /// A message that is too long, or in the middle of another.
     #[error("inline payload of {0} bytes")]
     Inline(u32),
 }
 
 impl Record {
-    pub(crate) const BYTES: usize = 16;
+    /// Bytes of a record.
+    pub const BYTES: usize = 16;
 
-    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+    /// As it travels.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::BYTES] {
         let (kind, index, size, offset, total) = match *self {
             Self::Chunk { index, size, offset, total } => (0u16, index, size, offset, total),
             Self::Inline { size } => (1, 0, size, 0, size),
@@ -44,7 +71,10 @@ impl Record {
 
     /// Checks what can be told from one record; [`super::chunking::RecordOrder`] checks it against
     /// its neighbours.
-    pub(crate) fn decode(bytes: &[u8; Self::BYTES], sockets: u16) -> Result<Self, RecordError> {
+    ///
+    /// # Errors
+    /// The first field that is not allowed.
+    pub fn decode(bytes: &[u8; Self::BYTES], sockets: u16) -> Result<Self, RecordError> {
         let kind = u16::from_le_bytes(take(bytes, 0));
         let index = u16::from_le_bytes(take(bytes, 2));
         let size = u32::from_le_bytes(take(bytes, 4));

@@ -7,7 +7,10 @@ use std::os::fd::AsRawFd;
 
 /// Drops what was not sent and tells the peer with a reset. The descriptor stays open, and every
 /// later call on it fails.
-pub(crate) fn reset(socket: &TcpStream) -> io::Result<()> {
+///
+/// # Errors
+/// The system's.
+pub fn reset(socket: &TcpStream) -> io::Result<()> {
     let nowhere =
         libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
     // SAFETY: the address is as long as the call is told, and outlives it. Connecting to AF_UNSPEC
