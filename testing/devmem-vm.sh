@@ -13,7 +13,7 @@
 #
 # What it needs is fetched from the machine's own Debian mirror and kept, 1 GB, in TCPX_DEVMEM_VM, or devmem-vm in the
 # target directory. Where that cannot be done, it prints "skipped: " and the reason, and the exit status is 0;
-# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (300).
+# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (400).
 set -euo pipefail
 . "$(dirname "$0")/../scripts/usage.sh"
 cd "$(dirname "$0")/.."
@@ -145,7 +145,7 @@ boot() {
     rm -rf "$root"
     # Without KVM, which inside a virtual machine is often there and broken. One processor: a guest with two loses its
     # clock.
-    timeout "${TCPX_DEVMEM_VM_SECONDS:-300}" nice -n 19 qemu-system-x86_64 -M q35 -accel tcg -cpu max -m 1G \
+    timeout "${TCPX_DEVMEM_VM_SECONDS:-400}" nice -n 19 qemu-system-x86_64 -M q35 -accel tcg -cpu max -m 1G \
         -nographic -no-reboot -nic none -kernel "$(find "$store/kernel" -name 'vmlinuz*' | head -n1)" \
         -initrd "$store/initramfs.gz" -append "console=ttyS0 quiet panic=-1 names=$(IFS=,; echo "${names[*]}")" </dev/null |
         sed -u -e 's/\r//; s/\x1b[^a-zA-Z]*[a-zA-Z]//g' -e '/SeaBIOS\|^c*Booting from\|reboot: /d'
@@ -168,5 +168,10 @@ esac
 names=("$@")
 prepare
 . testing/devmem-vm/programs
-boot "$script" | tee "$store/console"
-grep -q '^guest: 0 kernel warnings, status 0,' "$store/console"
+status=0
+boot "$script" | tee "$store/console" || status=$?
+((status != 124)) || echo "the guest was ended after ${TCPX_DEVMEM_VM_SECONDS:-400} s"
+if ! grep -q '^guest: 0 kernel warnings, status 0,' "$store/console"; then
+    echo "a case, the kernel or the guest failed; its console is in $store/console" >&2
+    exit 1
+fi

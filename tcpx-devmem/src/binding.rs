@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{DevmemError, Direction};
 use crate::netlink::{Netlink, Refusal, generic_attributes, nested};
-use crate::nic::{Nic, QueueUser, netdev_family, rx_queues};
+use crate::nic::{Nic, NicFacts, QueueUser, choose_queues, netdev_family, rx_queues};
 
 const BIND_RX: u8 = 13;
 const BIND_TX: u8 = 15;
@@ -56,6 +56,20 @@ impl RxBinding {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Binds `count` queues that nobody else has. Where somebody else is faster, others are chosen.
+    ///
+    /// # Errors
+    /// As [`choose_queues`] and [`new`](Self::new).
+    pub fn on_free_queues(
+        nic: &Nic,
+        count: usize,
+        dma_buf: BorrowedFd<'_>,
+        deadline: Duration,
+    ) -> Result<Self, DevmemError> {
+        let choose = || choose_queues(&NicFacts::ask(nic, deadline)?, count);
+        take_free(choose, |queues| Self::new(nic, queues, dma_buf, deadline))
     }
 
     /// Its number, by which fragments name it.
@@ -117,6 +131,26 @@ impl TxBinding {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
+    }
+}
+
+/// Chooses and binds until that is done, or until a refusal is no race that was lost.
+fn take_free<T>(
+    mut choose: impl FnMut() -> Result<Vec<u32>, DevmemError>,
+    mut bind: impl FnMut(&[u32]) -> Result<T, DevmemError>,
+) -> Result<T, DevmemError> {
+    let mut queues = choose()?;
+    loop {
+        let error = match bind(&queues) {
+            Err(error @ DevmemError::QueueTaken { .. }) => error,
+            answer => return answer,
+        };
+        let others = choose()?;
+        // Nobody has taken them: the NIC is not willing for another reason.
+        if others == queues {
+            return Err(error);
+        }
+        queues = others;
     }
 }
 
@@ -209,6 +243,23 @@ mod tests {
         ] {
             assert_eq!(id_of(errno, words, direction), id, "{errno} {words}");
         }
+    }
+
+    #[test]
+    fn who_loses_a_race_takes_others() {
+        let taken = |queues: &[u32]| DevmemError::QueueTaken {
+            nic: "eth1".to_owned(),
+            queues: queues.to_vec(),
+            words: String::new(),
+        };
+        let mut free = vec![vec![1], vec![2], vec![3]];
+        let bind = |queues: &[u32]| if queues == [2] { Ok(2) } else { Err(taken(queues)) };
+        let choose = || Ok(free.pop().expect("some are left"));
+        assert_eq!(take_free(choose, bind).expect("the second was free"), 2);
+        let refused = take_free(|| Ok(vec![3]), bind).expect_err("nobody has it");
+        assert!(matches!(refused, DevmemError::QueueTaken { .. }), "{refused}");
+        let none = || Err(DevmemError::NoNic { nic: String::new() });
+        assert!(matches!(take_free(none, bind), Err(DevmemError::NoNic { .. })));
     }
 
     #[test]

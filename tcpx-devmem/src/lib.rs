@@ -15,7 +15,8 @@
 //! ```
 //!
 //! - [`NicFacts`] and [`choose_queues`] say which queues can be had, or what is to be set up first.
-//! - [`RxBinding`] and [`TxBinding`] give a NIC memory, for as long as they live.
+//! - [`RxBinding`] and [`TxBinding`] give a NIC memory, for as long as they live;
+//!   [`RxBinding::on_free_queues`] chooses anew where somebody else was faster.
 //! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds what killed ones left.
 //! - [`Receiver`] receives. [`SparePages`] makes unpack descriptors of what it has received, and
 //!   finds a place for what came in host memory. [`give_back()`] returns fragments, within the

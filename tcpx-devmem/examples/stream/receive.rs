@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use tcpx_devmem::{
-    FlowRule, Held, HostBuffer, Nic, NicFacts, Received, Receiver, RxBinding, SparePages,
-    SteeredFlow, choose_queues, give_back,
+    FlowRule, Held, HostBuffer, Nic, Received, Receiver, RxBinding, SparePages, SteeredFlow,
+    give_back,
 };
 use tcpx_rx::{DescriptorBuilder, check, sources_disjoint};
 
@@ -55,11 +55,11 @@ struct Memory {
 pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     let nic = Nic::named(&options.nic)?;
     let buffer = HostBuffer::with_spare(options.region, SPARE)?;
-    let queues = match options.queue {
-        Some(queue) => vec![queue],
-        None => choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1)?,
+    let binding = match options.queue {
+        Some(queue) => RxBinding::new(&nic, &[queue], buffer.as_fd(), KERNEL_DEADLINE)?,
+        None => RxBinding::on_free_queues(&nic, 1, buffer.as_fd(), KERNEL_DEADLINE)?,
     };
-    let binding = RxBinding::new(&nic, &queues, buffer.as_fd(), KERNEL_DEADLINE)?;
+    let queue = *binding.queues().first().ok_or("a binding has a queue")?;
     let listener = TcpListener::bind(options.address)?;
     // What waits in the sockets holds pages as well. Together they must leave some for the segment
     // that is missing, or nothing moves any more. The system doubles the number, and takes one
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     set_socket_recv_buffer_size(&listener, window)?;
     let mut connections = Vec::new();
     for number in 0..options.connections {
-        connections.push(accept(number, options, &nic, &listener, queues[0])?);
+        connections.push(accept(number, options, &nic, &listener, queue)?);
     }
     let bytes = buffer.dma_buf_bytes() as u64;
     let receiver = Receiver::new(binding.id(), bytes);
