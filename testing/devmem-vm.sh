@@ -129,7 +129,7 @@ put_debian() {
     chmod +x "$1/bin/$2"
 }
 
-# Runs the guest with the shell script $1 as its cases; what it prints goes to the standard output.
+# Runs the guest with the shell script $1; what it prints goes to the standard output.
 boot() {
     local root
     root=$(mktemp -d)
@@ -137,7 +137,8 @@ boot() {
     cp /bin/busybox "$root/bin/"
     cp "$store/tcpx-devmem-nic.ko" "$root/"
     cp testing/devmem-vm/init "$root/"
-    cp "$1" "$root/cases"
+    cp testing/devmem-vm/cases "$root/"
+    cp "$1" "$root/script"
     put_debian "$root" ethtool
     local program
     for program in "${programs[@]}"; do put "$root" "${program#*=}" "${program%%=*}"; done
@@ -153,7 +154,7 @@ boot() {
 
 programs=()
 names=()
-script=testing/devmem-vm/cases
+script=testing/devmem-vm/runner
 case ${1:-} in
 --prepare)
     prepare
