@@ -1,7 +1,7 @@
 //! Memory that a NIC receives into, or sends from. The kernel ends a binding with the netlink
 //! socket that made it, so one never outlives its process.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use crate::error::{DevmemError, Direction};
@@ -39,7 +39,7 @@ impl RxBinding {
         deadline: Duration,
     ) -> Result<Self, DevmemError> {
         let netlink = netdev_family(deadline)?;
-        match bind(&netlink, nic, Direction::Receive, queues, dma_buf) {
+        match bind(&netlink, nic, Direction::Receive, queues, dma_buf.as_raw_fd()) {
             Ok(id) => Ok(Self { netlink, nic: nic.clone(), queues: queues.to_vec(), id }),
             Err(DevmemError::MemoryRefused { nic: name, words }) => {
                 // The kernel says no more of a queue that is not there than of bad memory.
@@ -68,7 +68,11 @@ impl RxBinding {
         dma_buf: BorrowedFd<'_>,
         deadline: Duration,
     ) -> Result<Self, DevmemError> {
-        let choose = || choose_queues(&NicFacts::ask(nic, deadline)?, count);
+        let choose = || {
+            let chosen = choose_queues(&NicFacts::ask(nic, deadline)?, count);
+            // No setting helps a NIC that cannot.
+            chosen.map_err(|error| incapable(nic, deadline).unwrap_or(error))
+        };
         take_free(choose, |queues| Self::new(nic, queues, dma_buf, deadline))
     }
 
@@ -123,7 +127,7 @@ impl TxBinding {
         deadline: Duration,
     ) -> Result<Self, DevmemError> {
         let netlink = netdev_family(deadline)?;
-        let id = bind(&netlink, nic, Direction::Send, &[], dma_buf)?;
+        let id = bind(&netlink, nic, Direction::Send, &[], dma_buf.as_raw_fd())?;
         Ok(Self { _netlink: netlink, id })
     }
 
@@ -132,6 +136,14 @@ impl TxBinding {
     pub fn id(&self) -> u32 {
         self.id
     }
+}
+
+/// Why no queue of the NIC can ever be bound, if that is so.
+fn incapable(nic: &Nic, deadline: Duration) -> Option<DevmemError> {
+    let netlink = netdev_family(deadline).ok()?;
+    // −1 is never a file, so the kernel stops at the dma-buf after it has looked at the device.
+    let refusal = bind(&netlink, nic, Direction::Receive, &[0], -1).err()?;
+    matches!(refusal, DevmemError::ReceiveUnsupported { .. }).then_some(refusal)
 }
 
 /// Chooses and binds until that is done, or until a refusal is no race that was lost.
@@ -159,7 +171,7 @@ fn bind(
     nic: &Nic,
     direction: Direction,
     queues: &[u32],
-    dma_buf: BorrowedFd<'_>,
+    file: RawFd,
 ) -> Result<u32, DevmemError> {
     let command = if direction == Direction::Receive { BIND_RX } else { BIND_TX };
     let mut request = netlink.request(command);
@@ -168,7 +180,7 @@ fn bind(
         let (id, kind) = (queue.to_ne_bytes(), RX.to_ne_bytes());
         request.push_nest(QUEUES, &nested(&[(QUEUE_ID, &id), (QUEUE_TYPE, &kind)]));
     }
-    request.push_u32(FD, dma_buf.as_raw_fd().cast_unsigned());
+    request.push_u32(FD, file.cast_unsigned());
     let answer =
         netlink.ask(&request).map_err(|refusal| bind_error(nic, direction, queues, refusal))?;
     let attributes = answer.iter().flat_map(|payload| generic_attributes(payload));
@@ -275,5 +287,9 @@ mod tests {
             let id = error.diagnosis().map(|diagnosis| diagnosis.code.number());
             assert!(id.is_some_and(|id| ids.contains(&id)), "{error}");
         }
+        let error = RxBinding::on_free_queues(&nic, 1, file.as_fd(), deadline);
+        let id = error.expect_err("it has none").diagnosis().map(|it| it.code.number());
+        // Who may not ask hears of the settings.
+        assert!(id.is_some_and(|id| [403, 407, 420].contains(&id)), "{id:?}");
     }
 }
