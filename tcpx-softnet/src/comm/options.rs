@@ -6,7 +6,7 @@ use super::zerocopy::ZeroCopy;
 use crate::cpu_set::CpuSet;
 use crate::faults::FaultScript;
 use crate::quirk::Quirk;
-use crate::wire::MAX_INLINE_BYTES;
+use tcpx_comm::wire::MAX_INLINE_BYTES;
 
 /// Settings of one comm, and its number.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_comm::wire::{MAX_INLINE_BYTES, Side, chunk_at};
+use tcpx_comm::wire::{Side, chunk_at};
 use tcpx_sys::MAX_REQUESTS;
 
 use self::outgoing::Outgoing;
