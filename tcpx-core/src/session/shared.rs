@@ -189,8 +189,10 @@ impl Shared {
 
     /// One round of progress. Returns whether anything moved.
     pub(super) fn progress(&self) -> bool {
-        self.askers.note();
-        self.progress_at(Instant::now())
+        let now = Instant::now();
+        let has_moved = self.progress_at(now);
+        self.askers.note(if has_moved { now.elapsed() } else { Duration::ZERO });
+        has_moved
     }
 
     /// Makes the rounds, but while the program does, until it is stopped: for the progress thread,
