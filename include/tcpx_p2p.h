@@ -852,7 +852,7 @@ typedef struct tcpx_session_options {
    * Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
    * for none. Two ends agree on the smaller number. A send of such a message for which no
    * receive is announced goes ahead and is complete at once, which says nothing of its receiver.
-   * Writes of a peer's memory travel so up to four times that, while few are under way.
+   * Reads and writes of a peer's memory travel so as TCPX_LINK_BYTES says, and with 0 none does.
    * TCPX_EAGER_BYTES.
    */
   uint32_t eager_bytes;
@@ -1078,6 +1078,15 @@ typedef struct tcpx_session_stats {
    * Notifications that waited for room at a peer when it ended: nobody gets them.
    */
   uint64_t notifications_unsent;
+  /**
+   * Bytes of reads and writes of a peer's memory, whoever asked for them, that were sent on the
+   * control link, which no channel counts.
+   */
+  uint64_t link_bytes_sent;
+  /**
+   * Those that came there.
+   */
+  uint64_t link_bytes_received;
 } tcpx_session_stats;
 
 /**

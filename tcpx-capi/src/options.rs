@@ -103,7 +103,7 @@ pub struct tcpx_session_options {
     /// Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
     /// for none. Two ends agree on the smaller number. A send of such a message for which no
     /// receive is announced goes ahead and is complete at once, which says nothing of its receiver.
-    /// Writes of a peer's memory travel so up to four times that, while few are under way.
+    /// Reads and writes of a peer's memory travel so as TCPX_LINK_BYTES says, and with 0 none does.
     /// TCPX_EAGER_BYTES.
     pub eager_bytes: u32,
     /// Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.

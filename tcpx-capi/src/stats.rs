@@ -104,11 +104,16 @@ pub struct tcpx_session_stats {
     pub ranges_told: u64,
     /// Notifications that waited for room at a peer when it ended: nobody gets them.
     pub notifications_unsent: u64,
+    /// Bytes of reads and writes of a peer's memory, whoever asked for them, that were sent on the
+    /// control link, which no channel counts.
+    pub link_bytes_sent: u64,
+    /// Those that came there.
+    pub link_bytes_received: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 320);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 336);
 
-// SAFETY: forty words, no padding.
+// SAFETY: forty-two words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 176;
@@ -174,6 +179,8 @@ impl tcpx_session_stats {
         self.notifications_received += total.notifications_received;
         self.ranges_told += total.ranges_told;
         self.notifications_unsent += total.notifications_unsent;
+        self.link_bytes_sent += total.link_bytes_sent;
+        self.link_bytes_received += total.link_bytes_received;
     }
 }
 
@@ -280,6 +287,7 @@ mod tests {
         (one_sided.revoked, one_sided.ranges_told) = (38, 39);
         (one_sided.notifications_sent, one_sided.notifications_received) = (40, 41);
         one_sided.notifications_unsent = 43;
+        (one_sided.link_bytes_sent, one_sided.link_bytes_received) = (44, 45);
         report.notifications_waiting = 42;
         (report.unpack_batches, report.unpack_ns) = (5, 6);
         (report.peers_failed, report.peers_parked, report.plugin_calls_hung) = (1, 4, 2);
@@ -304,6 +312,7 @@ mod tests {
         assert_eq!((stats.revoked, stats.ranges_told), (38, 39));
         assert_eq!((stats.notifications_sent, stats.notifications_received), (40, 41));
         assert_eq!((stats.notifications_waiting, stats.notifications_unsent), (42, 43));
+        assert_eq!((stats.link_bytes_sent, stats.link_bytes_received), (44, 45));
         let of_group = tcpx_session_stats::of([&report, &report, &SessionReport::default()]);
         assert_eq!((of_group.peers, of_group.bytes_sent, of_group.fragments), (4, 120, 3600));
         assert_eq!((of_group.reads_served, of_group.unpack_ns), (62, 12));

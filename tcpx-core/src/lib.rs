@@ -105,7 +105,7 @@ pub use session::Session;
 pub use session::operation::{Operation, OperationStatus};
 pub use session::transfer::Transfer;
 pub use settings::{
-    BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions,
+    BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, LinkBytes, PluginChoice, SessionOptions,
 };
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::{ChannelStats, EagerStats};

@@ -2,6 +2,7 @@
 
 mod bounce_credit;
 mod copy_threads;
+mod link_bytes;
 mod setters;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use tcpx_unpack::Choice;
 
 pub use self::bounce_credit::BounceCreditChoice;
 pub use self::copy_threads::CopyThreads;
+pub use self::link_bytes::LinkBytes;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
     DEFAULT_CHUNK_BYTES, LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS,
@@ -118,6 +120,7 @@ impl fmt::Display for PluginChoice {
 /// | `staging_bytes` | `TCPX_STAGING_BYTES` | 268435456 |
 /// | `eager_bytes` | `TCPX_EAGER_BYTES` | 16384 |
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
+/// | `link_bytes` | `TCPX_LINK_BYTES` | `auto` |
 /// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
 /// | `accept_all` | `TCPX_ACCEPT_ALL` | 0 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
@@ -175,9 +178,15 @@ pub struct SessionOptions {
     /// plugin, and passes larger ones that are under way. If no receive is announced for it, it
     /// goes ahead into a buffer at its receiver, and its send is done at once: [what that
     /// means](crate::Transfer#small-messages). Batches of many small messages share chunks instead.
-    /// Messages from memory of a GPU, or into it, never travel so. Writes of a peer's memory do, up
-    /// to four times that, while few of them are under way.
+    /// Messages from memory of a GPU, or into it, never travel so. Reads and writes of a peer's
+    /// memory do, as `link_bytes` allows; with 0 none does.
     pub eager_bytes: u32,
+    /// Longest read or write of a peer's memory that travels on the control link, in parts, and
+    /// most bytes of several that do at a time; one as short as `eager_bytes` always does. Two ends
+    /// agree on the smaller. Such a one takes no request of the plugin, and a write waits for no
+    /// word of the peer. Others travel on the channels, which move more at once where there are
+    /// processors for them, as does what memory of a GPU takes part in.
+    pub link_bytes: LinkBytes,
     /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 64
     /// of them for each message beside its own. Memory is allocated for what waits, and freed with
     /// it. What finds no room waits at its sender. 0 for none; a session with a GPU takes none.
@@ -246,6 +255,7 @@ impl Default for SessionOptions {
             gather: true,
             staging_bytes: DEFAULT_STAGING_BYTES,
             eager_bytes: DEFAULT_EAGER_BYTES,
+            link_bytes: LinkBytes::default(),
             eager_buffer_bytes: DEFAULT_EAGER_BUFFER_BYTES,
             notification_bytes: DEFAULT_NOTIFICATION_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
@@ -297,6 +307,7 @@ impl SessionOptions {
         env.read(&["TCPX_SEND_WINDOW", "UCCL_TCPX_MAX_SEND_INFLIGHT"], &mut options.send_window)?;
         env.read(&["TCPX_STAGING_BYTES"], &mut options.staging_bytes)?;
         env.read(&["TCPX_EAGER_BYTES"], &mut options.eager_bytes)?;
+        env.read(&["TCPX_LINK_BYTES"], &mut options.link_bytes)?;
         env.read(&["TCPX_EAGER_BUFFER_BYTES"], &mut options.eager_buffer_bytes)?;
         env.read(&["TCPX_NOTIFICATION_BYTES"], &mut options.notification_bytes)?;
         env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;

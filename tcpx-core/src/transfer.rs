@@ -12,6 +12,7 @@
 //! - `step`: how much a lane does at once.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
 //! - `pieces`: where the bytes of a list lie. `piece_cursor`: how they are cut into plans.
+//!   `stretch`: some of them, to be copied.
 //! - `gathering`: what is worth copying together. `staging`, `gather`: where scattered small
 //!   messages are. `staging_pool`: the memory for it that all lanes have together.
 
@@ -33,6 +34,7 @@ pub(crate) mod send_lane;
 mod staging;
 pub(crate) mod staging_pool;
 pub(crate) mod step;
+pub(crate) mod stretch;
 pub(crate) mod stripe;
 pub(crate) mod stripe_queue;
 #[cfg(all(test, feature = "soft"))]

@@ -1,7 +1,7 @@
 //! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told
 //! to, so that a test can stop two peers between any two words of theirs.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -67,6 +67,8 @@ pub mod kind {
     pub const NOTIFY: u16 = 35;
     /// Notifications were taken.
     pub const NOTES_TAKEN: u16 = 36;
+    /// The next bytes of a read or write on the link; they follow the frame.
+    pub const PART: u16 = 37;
 }
 
 #[derive(Debug, Default)]
@@ -300,6 +302,8 @@ fn pump(
     while let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? {
         let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
         frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
+        let payload = payload_bytes(kind, &body);
+        io::copy(&mut from.take(payload), &mut whole)?;
         match wait_for_passage(direction, kind, whole.clone(), shared) {
             Passage::Free => {}
             Passage::Withheld => continue,
@@ -309,6 +313,14 @@ fn pump(
         to.write_all(&whole)?;
     }
     Ok(())
+}
+
+/// Bytes that follow a frame, as far as it is known here.
+fn payload_bytes(kind: u16, body: &[u8]) -> u64 {
+    match (kind, body.last_chunk()) {
+        (kind::PART, Some(bytes)) => u32::from_le_bytes(*bytes).into(),
+        _ => 0,
+    }
 }
 
 /// What becomes of a frame.
@@ -341,8 +353,6 @@ fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Sh
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -380,6 +390,19 @@ mod tests {
         right.read_exact(&mut read[9..]).unwrap();
         assert_eq!(read, wire);
         assert_eq!(proxy.passed(Direction::ToListener, 2), [frame(2, b"bc")]);
+    }
+
+    #[test]
+    fn a_part_passes_with_its_bytes() {
+        let (proxy, mut left, mut right) = joined();
+        let part = [frame(kind::PART, &[1, 2, 5, 0, 0, 0]), b"12345".to_vec()].concat();
+        let wire = [&part[..], &frame(3, b"x")].concat();
+        left.write_all(&wire).unwrap();
+        let mut read = vec![0; wire.len()];
+        right.read_exact(&mut read).unwrap();
+        assert_eq!(read, wire);
+        assert_eq!(proxy.passed(Direction::ToListener, kind::PART), [part]);
+        assert_eq!(proxy.passed(Direction::ToListener, 3).len(), 1);
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct Options {
     pub gather: Option<bool>,
     /// Longest message on the control link.
     pub eager_bytes: Option<u32>,
+    /// Longest read or write on the control link.
+    pub link_bytes: Option<u64>,
     /// Whether peers may only send what the bounce buffer has room for, with any plugin.
     pub bounce_credit: bool,
     /// Deadline of accept and connect, a minute unless given.

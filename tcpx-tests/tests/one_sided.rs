@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tcpx_core::{
-    Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Notification, Operation,
+    Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, MemoryType, Notification, Operation,
     OperationKind, PluginChoice, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange, Session,
     SessionOptions,
 };
@@ -18,9 +18,23 @@ fn session() -> Session {
     session_with(SessionOptions::default().progress_thread(true))
 }
 
+/// Reads and writes travel on the channels, or on the link.
+const WAYS: [LinkBytes; 2] = [LinkBytes::Most(0), LinkBytes::Most(u64::MAX)];
+
 /// Two sessions that know each other, `left` and `right`.
 fn pair() -> [Session; 2] {
     join(session(), session())
+}
+
+/// The same, whose reads and writes travel so.
+fn pair_by(way: LinkBytes) -> [Session; 2] {
+    let session = || session_with(SessionOptions::default().progress_thread(true).link_bytes(way));
+    join(session(), session())
+}
+
+/// Bytes of reads and writes that this end has sent on the link.
+fn sent_on_link(session: &Session) -> u64 {
+    session.stats().total.one_sided.link_bytes_sent
 }
 
 fn join(left: Session, right: Session) -> [Session; 2] {
@@ -87,7 +101,17 @@ fn run(operation: &Operation, note: Option<&[u8]>) {
 
 #[test]
 fn bytes_are_written_and_read_whatever_their_size_and_memory() {
-    let [left, right] = pair();
+    for way in WAYS {
+        let [left, right] = pair_by(way);
+        move_everything(&left, &right);
+        let longest = 9_000_001;
+        let on_link = [&left, &right].map(|session| sent_on_link(session) >= longest);
+        assert_eq!(on_link, [way != WAYS[0]; 2], "{way}");
+    }
+}
+
+/// Writes and reads of many sizes, from and to each kind of memory.
+fn move_everything(left: &Session, right: &Session) {
     for kinds in [
         [MemoryType::Host, MemoryType::Host],
         [MemoryType::Host, MemoryType::Device],
@@ -96,23 +120,23 @@ fn bytes_are_written_and_read_whatever_their_size_and_memory() {
     ] {
         for bytes in [1usize, 7, 4096, 16_384, 16_385, 65_537, 600_001, 9_000_001] {
             let (ours, theirs) = (pattern(bytes as u64, bytes), pattern(!(bytes as u64), bytes));
-            let here = memory(&left, kinds[0], &ours);
-            let there = memory(&right, kinds[1], &theirs);
-            let key = export(&right, there);
+            let here = memory(left, kinds[0], &ours);
+            let there = memory(right, kinds[1], &theirs);
+            let key = export(right, there);
             let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
             let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
             let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
             for round in 0..3u8 {
                 run(&write, Some(&[round]));
-                let note = notification(&right);
+                let note = notification(right);
                 assert_eq!((note.peer.as_str(), &note.bytes[..]), ("left", &[round][..]));
             }
-            assert!(contents(&right, there, bytes) == ours, "{kinds:?}, {bytes} bytes written");
+            assert!(contents(right, there, bytes) == ours, "{kinds:?}, {bytes} bytes written");
             right.write_memory(there, 0, &theirs).expect("nothing uses it");
             let read = left.prepare("right", OperationKind::Read, &local, &remote).expect("fits");
             run(&read, Some(b"read"));
-            assert_eq!(notification(&right).bytes, b"read");
-            assert!(contents(&left, here, bytes) == theirs, "{kinds:?}, {bytes} bytes read");
+            assert_eq!(notification(right).bytes, b"read");
+            assert!(contents(left, here, bytes) == theirs, "{kinds:?}, {bytes} bytes read");
             drop((write, read));
             right.unexport(&key).expect("nothing uses it");
             left.deregister_memory(here).expect("nothing uses it");
@@ -123,14 +147,21 @@ fn bytes_are_written_and_read_whatever_their_size_and_memory() {
 
 #[test]
 fn lists_move_as_one() {
-    let [left, right] = pair();
+    for way in WAYS {
+        let [left, right] = pair_by(way);
+        move_lists(&left, &right);
+    }
+}
+
+/// Reads and writes of lists of every length whose pieces lie apart.
+fn move_lists(left: &Session, right: &Session) {
     for kind in [MemoryType::Host, MemoryType::Device] {
         for (each, count) in [(3u64, 5u64), (64, 100), (4096, 3000), (20_000, 300), (300_000, 17)] {
             let total = (2 * each * count) as usize;
             let (ours, theirs) = (pattern(each, total), pattern(count, total));
-            let here = memory(&left, kind, &ours);
-            let there = memory(&right, kind, &theirs);
-            let key = export(&right, there);
+            let here = memory(left, kind, &ours);
+            let there = memory(right, kind, &theirs);
+            let key = export(right, there);
             let (local, remote) = pairs(here, &key, each, count);
             let mut written = theirs.clone();
             let mut read = ours.clone();
@@ -142,7 +173,7 @@ fn lists_move_as_one() {
             }
             let reads = left.prepare("right", OperationKind::Read, &local, &remote).expect("fits");
             run(&reads, None);
-            assert!(contents(&left, here, total) == read, "{kind:?}, {count} of {each} read");
+            assert!(contents(left, here, total) == read, "{kind:?}, {count} of {each} read");
             left.write_memory(here, 0, &ours).expect("nothing uses it");
             let writes =
                 left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
@@ -150,7 +181,7 @@ fn lists_move_as_one() {
                 run(&writes, None);
             }
             assert!(
-                contents(&right, there, total) == written,
+                contents(right, there, total) == written,
                 "{kind:?}, {count} of {each} written"
             );
         }
@@ -218,7 +249,9 @@ fn whoever_knows_the_way_is_served_without_an_accept() {
 #[test]
 fn memory_comes_back_from_a_peer_that_does_not_answer() {
     for deregisters in [false, true] {
-        let options = SessionOptions::default().close_timeout(Duration::from_millis(300));
+        let options = SessionOptions::default()
+            .link_bytes(LinkBytes::Most(0))
+            .close_timeout(Duration::from_millis(300));
         let [left, right] =
             join(session_with(options.clone()), session_with(options.progress_thread(true)));
         let bytes = 1_000_000;
@@ -245,15 +278,50 @@ fn memory_comes_back_from_a_peer_that_does_not_answer() {
     }
 }
 
+/// What travels on the link has no chunks under way that its sender would have to name: left writes
+/// and stops in the middle, and right waits for nothing.
+#[test]
+fn memory_comes_back_at_once_from_a_write_on_the_link() {
+    let options = SessionOptions::default().link_bytes(LinkBytes::Most(u64::MAX));
+    let [left, right] =
+        join(session_with(options.clone()), session_with(options.progress_thread(true)));
+    // Far more than all sockets hold.
+    let bytes = 256 << 20;
+    let here = left.allocate(bytes, MemoryType::Host).expect("memory");
+    let there = right.allocate(bytes, MemoryType::Host).expect("memory");
+    let key = export(&right, there);
+    let local = [MemoryRange { memory: here, offset: 0, bytes }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes }];
+    let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
+    write.post(Some(b"never")).expect("it is not under way");
+    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    while right.stats().total.one_sided.link_bytes_received == 0 {
+        left.progress();
+        assert!(Instant::now() < give_up_at, "nothing comes");
+    }
+    right.deregister_memory(there).expect("nobody is waited for");
+    let refused = write.wait(PATIENCE).expect_err("it was taken back");
+    assert!(matches!(refused, Error::Remote { problem: RemoteProblem::Revoked, .. }), "{refused}");
+    assert!(sent_on_link(&left) < bytes, "all of it was sent");
+    assert_eq!(right.poll_notifications(&mut Vec::new(), 9).expect("no fork"), 0);
+    assert!(left.deregister_memory(here).is_ok(), "and the writer's is free");
+}
+
 /// Left writes again and again; right takes its memory back in the middle.
 #[test]
 fn memory_comes_back_from_writes_under_way() {
-    let [left, right] = pair();
+    for way in WAYS {
+        let [left, right] = pair_by(way);
+        take_back_under_fire(&left, &right);
+    }
+}
+
+fn take_back_under_fire(left: &Session, right: &Session) {
     let bytes = 8 << 20;
     for round in 0..10 {
-        let here = memory(&left, MemoryType::Host, &vec![1; bytes]);
-        let there = memory(&right, MemoryType::Device, &vec![2; bytes]);
-        let key = export(&right, there);
+        let here = memory(left, MemoryType::Host, &vec![1; bytes]);
+        let there = memory(right, MemoryType::Device, &vec![2; bytes]);
+        let key = export(right, there);
         let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
         let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
         let kind = if round % 2 == 0 { OperationKind::Write } else { OperationKind::Read };
@@ -276,7 +344,7 @@ fn memory_comes_back_from_writes_under_way() {
             let refused = refused.join().expect("no panic");
             let problem = matches!(refused, Error::Remote { problem: RemoteProblem::Revoked, .. });
             assert!(problem, "{refused}");
-            assert!(contents(&right, there, bytes) == poison, "it was written later");
+            assert!(contents(right, there, bytes) == poison, "it was written later");
         });
         drop(operation);
         left.deregister_memory(here).expect("nothing uses it");
@@ -295,7 +363,8 @@ fn an_operation_under_way_ends_in_the_middle_when_its_memory_is_taken_back() {
         (OperationKind::Read, [MemoryType::Device, MemoryType::Host]),
     ] {
         // Nothing moves by itself.
-        let options = || session_with(SessionOptions::default().progress_thread(false));
+        let options = SessionOptions::default().progress_thread(false).link_bytes(WAYS[0]);
+        let options = || session_with(options.clone());
         let [left, right] = join(options(), options());
         let [here, there] = [(&left, memories[0]), (&right, memories[1])]
             .map(|(session, memory)| session.allocate(bytes, memory).expect("memory"));

@@ -94,8 +94,10 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(faults: &str) -> Self {
+    /// `on_link`: what is read and written travels on the link.
+    fn new(faults: &str, on_link: bool) -> Self {
         let options = Options {
+            link_bytes: Some(if on_link { BYTES } else { 0 }),
             channels: Some(1),
             chunk_bytes: Some(65_536),
             connect_timeout_ms: Some(PATIENCE_MS),
@@ -157,13 +159,20 @@ impl Scene {
     }
 }
 
+impl Moment {
+    /// Whether it is one of what travels on the link.
+    fn is_on_link(self) -> bool {
+        matches!(self, Word(_, kind::PART))
+    }
+}
+
 /// Whether the victim may have done its part when this word is about to pass.
 fn is_too_late(moment: Moment) -> bool {
-    matches!(moment, Word(ToConnector, kind::SECTION | kind::ANSWER))
+    matches!(moment, Word(ToConnector, kind::SECTION | kind::PART | kind::ANSWER))
 }
 
 fn target_struck(is_write: bool, blow: Blow, moment: Moment) {
-    let mut scene = Scene::new(&blow.faults(moment));
+    let mut scene = Scene::new(&blow.faults(moment), moment.is_on_link());
     let expected = scene.trio.expect_from_witness();
     scene.strike(true, is_write, blow, moment);
     scene.trio.serve();
@@ -182,7 +191,7 @@ fn target_struck(is_write: bool, blow: Blow, moment: Moment) {
 }
 
 fn initiator_struck(is_write: bool, blow: Blow, moment: Moment) {
-    let mut scene = Scene::new(&blow.faults(moment));
+    let mut scene = Scene::new(&blow.faults(moment), moment.is_on_link());
     let expected = scene.trio.expect_from_witness();
     scene.strike(false, is_write, blow, moment);
     scene.trio.serve();
@@ -203,6 +212,7 @@ fn table(case: fn(bool, Blow, Moment), is_write: bool, moments: &[Moment]) {
 fn the_target_of_a_write_is_struck() {
     let moments = [
         Word(ToListener, kind::LIST),
+        Word(ToListener, kind::PART),
         Word(ToConnector, kind::GRANT),
         Call("irecv@10"),
         Word(ToConnector, kind::ANSWER),
@@ -212,8 +222,12 @@ fn the_target_of_a_write_is_struck() {
 
 #[test]
 fn the_target_of_a_read_is_struck() {
-    let moments =
-        [Word(ToListener, kind::READ), Word(ToConnector, kind::SECTION), Call("isend@10")];
+    let moments = [
+        Word(ToListener, kind::READ),
+        Word(ToConnector, kind::SECTION),
+        Word(ToConnector, kind::PART),
+        Call("isend@10"),
+    ];
     table(target_struck, false, &moments);
 }
 
@@ -221,6 +235,7 @@ fn the_target_of_a_read_is_struck() {
 fn the_initiator_of_a_write_is_struck() {
     let moments = [
         Word(ToConnector, kind::LIST_RANGES),
+        Word(ToConnector, kind::PART),
         Word(ToListener, kind::GRANT),
         Call("isend@10"),
         Word(ToListener, kind::ANSWER),
@@ -230,8 +245,12 @@ fn the_initiator_of_a_write_is_struck() {
 
 #[test]
 fn the_initiator_of_a_read_is_struck() {
-    let moments =
-        [Word(ToConnector, kind::READ), Word(ToListener, kind::SECTION), Call("irecv@10")];
+    let moments = [
+        Word(ToConnector, kind::READ),
+        Word(ToListener, kind::SECTION),
+        Word(ToListener, kind::PART),
+        Call("irecv@10"),
+    ];
     table(initiator_struck, false, &moments);
 }
 
@@ -246,10 +265,11 @@ enum Cut {
 
 /// The hub asks, and both ends are told what happened and have their memory back.
 fn cut_off(is_write: bool, cut: Cut) {
-    let mut scene = Scene::new(match cut {
+    let script = match cut {
         Cut::Link(..) => "",
         Cut::Channel(script) => script,
-    });
+    };
+    let mut scene = Scene::new(script, matches!(cut, Cut::Link(_, kind::PART)));
     let expected = scene.trio.expect_from_witness();
     let Scene { trio, proxy, memory, keys } = &mut scene;
     let (key, peer) = (keys[1].clone(), "victim".into());
@@ -284,6 +304,8 @@ fn the_way_between_both_ends_is_cut() {
         (true, Cut::Link(ToListener, kind::LIST_RANGES)),
         (true, Cut::Link(ToConnector, kind::GRANT)),
         (true, Cut::Link(ToListener, kind::SECTION)),
+        (true, Cut::Link(ToListener, kind::PART)),
+        (false, Cut::Link(ToConnector, kind::PART)),
         (true, Cut::Link(ToConnector, kind::ANSWER)),
         (false, Cut::Link(ToListener, kind::READ)),
         (true, Cut::Channel("cut:recv.data0@500000")),

@@ -8,8 +8,10 @@ use crate::types::{MAX_EAGER_BYTES, MemoryType};
 /// What a message that went ahead takes of its receiver's buffer beside its bytes. It bounds the
 /// number of messages of no bytes.
 const COST: u64 = 64;
-/// How many times as long as a message a write may be.
-const WRITE_FACTOR: u64 = 4;
+/// Bytes of a part of a read or write that travels on the link in several. With its header it is
+/// one segment of the loopback: if it were a little longer, each would cost a tiny one more. It is a
+/// whole number of pages.
+const PART_BYTES: u64 = 60 << 10;
 
 /// What an end takes of small messages, as its hello says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,8 @@ pub(crate) struct EagerOffer {
     /// Whether the CPU reaches what this end calls device memory. Without that nothing goes ahead
     /// to this end: it might find its receive in such memory.
     pub(crate) reaches_device: bool,
+    /// Longest read or write of a peer's memory on the link, where messages travel there.
+    pub(crate) access_bytes: u64,
 }
 
 /// What both ends have agreed on, as one of them sees it.
@@ -35,12 +39,23 @@ pub(crate) struct EagerTerms {
     pub(crate) buffer: u64,
     reaches_device: bool,
     peer_reaches_device: bool,
+    /// Longest read or write on the link, and most bytes of several.
+    access_bytes: u64,
+    /// Most bytes of a part of one, at least 1.
+    pub(crate) part_bytes: u64,
 }
 
 impl EagerTerms {
     /// No message travels on the link.
-    pub(crate) const OFF: Self =
-        Self { bytes: 0, credit: 0, buffer: 0, reaches_device: false, peer_reaches_device: false };
+    pub(crate) const OFF: Self = Self {
+        bytes: 0,
+        credit: 0,
+        buffer: 0,
+        reaches_device: false,
+        peer_reaches_device: false,
+        access_bytes: 0,
+        part_bytes: PART_BYTES,
+    };
 
     /// What `ours` and `theirs` come to, with chunks of this size. No message on the link is longer
     /// than a chunk.
@@ -57,7 +72,15 @@ impl EagerTerms {
             buffer: room(ours),
             reaches_device: ours.reaches_device,
             peer_reaches_device: theirs.reaches_device,
+            access_bytes: ours.access_bytes.min(theirs.access_bytes).max(bytes.into()),
+            part_bytes: PART_BYTES,
         }
+    }
+
+    /// The same with parts of so many bytes.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn with_parts(self, part_bytes: u64) -> Self {
+        Self { part_bytes, ..self }
     }
 
     /// Bytes of the longest message on the link; 0: there is none.
@@ -70,15 +93,15 @@ impl EagerTerms {
         self.bytes > 0 && bytes <= self.bytes
     }
 
-    /// Bytes of the longest write that may travel there. It may be longer than a message: its place
-    /// at the peer is known, and saving the wait for the peer's word counts for more.
-    pub(crate) fn longest_write(&self) -> u64 {
-        (WRITE_FACTOR * self.bytes).min(MAX_EAGER_BYTES.into())
+    /// Whether a read or write of so many bytes may travel there. It may be longer than a message:
+    /// its place at the peer is known, and saving the wait for the peer's word counts for more.
+    pub(crate) fn allows_access(&self, bytes: u64) -> bool {
+        bytes <= self.access_bytes
     }
 
-    /// Whether a write of so many bytes may travel there.
-    pub(crate) fn allows_write(&self, bytes: u64) -> bool {
-        self.bytes > 0 && bytes <= self.longest_write()
+    /// Whether one may that is not as short as a message, beside others of `on_link` bytes.
+    pub(crate) fn allows_access_beside(&self, on_link: u64, bytes: u64) -> bool {
+        on_link.saturating_add(bytes) <= self.access_bytes
     }
 
     /// Whether the CPU reaches memory of this kind here.
@@ -106,8 +129,12 @@ impl EagerTerms {
 mod tests {
     use super::*;
 
-    const OFFER: EagerOffer =
-        EagerOffer { bytes: 8192, buffer_bytes: 1 << 20, reaches_device: true };
+    const OFFER: EagerOffer = EagerOffer {
+        bytes: 8192,
+        buffer_bytes: 1 << 20,
+        reaches_device: true,
+        access_bytes: 100_000,
+    };
 
     #[test]
     fn the_smaller_numbers_count() {
@@ -121,16 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn writes_may_be_longer_than_messages_and_no_longer_than_what_follows_a_frame() {
-        for (offer, longest) in [(4096, 16_384), (16_384, 65_536), (60_000, 65_536)] {
-            let offer = EagerOffer { bytes: offer, ..OFFER };
-            let terms = EagerTerms::agree(offer, offer, 1 << 19);
-            assert_eq!(
-                [longest, longest + 1].map(|bytes| terms.allows_write(bytes)),
-                [true, false]
-            );
+    fn reads_and_writes_may_be_longer_than_messages_where_there_are_messages() {
+        for (ours, theirs, longest) in
+            [(50_000, 100_000, 50_000), (u64::MAX, 9000, 9000), (0, 1, 8192)]
+        {
+            let offer = |access_bytes| EagerOffer { access_bytes, ..OFFER };
+            let terms = EagerTerms::agree(offer(ours), offer(theirs), 1 << 19);
+            let allowed = [longest, longest + 1].map(|bytes| terms.allows_access(bytes));
+            assert_eq!(allowed, [true, false], "{ours} and {theirs}");
         }
-        assert!(!EagerTerms::OFF.allows_write(0));
+        let none = EagerOffer { bytes: 0, ..OFFER };
+        assert!(!EagerTerms::agree(OFFER, none, 1 << 19).allows_access(1));
     }
 
     #[test]

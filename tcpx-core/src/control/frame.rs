@@ -154,7 +154,7 @@ impl Frame {
 }
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::NotesTaken;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Part;
     /// The ranges of a list are the longest, and the handles of 64 channels.
     const MAX_BODY: usize = 16 * 1024;
 

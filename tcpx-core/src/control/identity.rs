@@ -93,10 +93,12 @@ impl Identity {
 /// Which small messages a session takes on its links. Memory of a GPU is out of the CPU's reach: a
 /// copy by the driver would have to be waited for.
 fn eager_offer(options: &SessionOptions) -> EagerOffer {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     EagerOffer {
         bytes: options.eager_bytes,
         buffer_bytes: options.eager_buffer_bytes,
         reaches_device: options.gpu.is_none(),
+        access_bytes: options.link_bytes.bytes(processors),
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 9;
+pub(crate) const PROTOCOL_VERSION: u16 = 10;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -55,10 +55,11 @@ pub(crate) enum FrameKind {
     Answer,
     Notify,
     NotesTaken,
+    Part,
 }
 
 impl FrameKind {
-    const ALL: [Self; 36] = [
+    const ALL: [Self; 37] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -95,6 +96,7 @@ impl FrameKind {
         Self::Answer,
         Self::Notify,
         Self::NotesTaken,
+        Self::Part,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {

@@ -41,8 +41,11 @@ impl Connection {
                 Action::SendMessage { frame, member } => {
                     self.send_message(&frame, &member, &mut cx.ledger);
                 }
-                Action::SendListed { frame, pieces, note } => {
-                    self.send_listed(&frame, pieces, note.as_deref(), &mut cx.ledger);
+                Action::SendListed { frame, bytes, note } => {
+                    self.send_listed(&frame, bytes, note.as_deref(), &mut cx.ledger);
+                    if self.link.unsent_bytes() > 0 {
+                        self.protocol.handle_unsent(self.link.unsent_bytes());
+                    }
                 }
                 Action::Note { number, is_published } => {
                     self.take_note(number, is_published, &cx.ledger)?;

@@ -1,8 +1,6 @@
 #![allow(unsafe_code)]
 //! Small messages on the control link, between the link and the memory of operations.
 
-use std::sync::Arc;
-
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::protocol::action::{Landing, NoteUse};
@@ -10,8 +8,9 @@ use crate::completions::notification_queue::NotTakenIn;
 use crate::control::frame::Frame;
 use crate::control::link_frame::LinkFrame;
 use crate::error::{Error, MemoryUnavailable, Result};
-use crate::transfer::pieces::{Piece, Pieces};
+use crate::transfer::pieces::Piece;
 use crate::transfer::plan::Member;
+use crate::transfer::stretch::Stretch;
 use crate::transfer::stripe::chunk_count;
 use crate::types::TransferKey;
 
@@ -30,13 +29,14 @@ impl Connection {
                 Ok(())
             }
             Landing::Kept(number) => self.kept.keep(number, self.link.payload(bytes)),
-            Landing::Pieces { transfer, pieces, bytes: of_pieces, note } => {
-                self.count_listed(transfer, &pieces, &mut cx.ledger);
-                let data = &self.link.payload(bytes)[..of_pieces];
+            Landing::Pieces { transfer, stretch, note } => {
+                self.count_listed(transfer, &stretch, &mut cx.ledger);
+                let data = &self.link.payload(bytes)[..stretch.bytes() as usize];
                 // SAFETY: these are pieces of a read of ours, which has not ended and of which no
-                // plugin knows, or of exports that the protocol has just begun to use: in either
-                // case of registrations that stay, for writing, in memory that the CPU reaches.
-                unsafe { scatter(&pieces, data) };
+                // plugin knows, or of exports that the protocol uses for the peer until it says
+                // `Served`: in either case of registrations that stay, for writing, in memory that
+                // the CPU reaches.
+                unsafe { scatter(&stretch, data) };
                 self.land_note(note, &cx.ledger)
             }
             Landing::Note(note) => self.land_note(note, &cx.ledger),
@@ -77,30 +77,31 @@ impl Connection {
         })
     }
 
-    /// Sends a frame, the bytes of pieces behind it, and a note behind those. Pieces that lie apart
-    /// are gathered first.
+    /// Sends a frame, bytes of a list behind it, and a note behind those. What lies apart is
+    /// gathered first.
     pub(super) fn send_listed(
         &mut self,
         frame: &Frame,
-        pieces: Option<(TransferKey, Arc<Pieces>)>,
+        bytes: Option<(TransferKey, Stretch)>,
         note: Option<&[u8]>,
         ledger: &mut Ledger,
     ) {
         let note = note.unwrap_or_default();
-        let Some((transfer, pieces)) = pieces else {
+        let Some((transfer, stretch)) = bytes else {
             return self.link.send_with_payload(frame, [&[], note]);
         };
-        self.count_listed(transfer, &pieces, ledger);
-        if let Some(piece) = pieces.only() {
+        self.count_listed(transfer, &stretch, ledger);
+        if let Some(piece) = stretch.only() {
             // SAFETY: this is a piece of a write of ours, which has not ended, or of an export that
-            // the protocol has just begun to use: in either case of a registration that stays, in
-            // memory that the CPU reaches. The slice is gone when this call returns.
+            // the protocol uses for the peer until it says `Served`: in either case of a
+            // registration that stays, in memory that the CPU reaches. The slice is gone when this
+            // call returns.
             let bytes = unsafe { slice(piece) };
             return self.link.send_with_payload(frame, [bytes, note]);
         }
         let mut gathered = std::mem::take(&mut self.scratch);
         gathered.clear();
-        for piece in pieces.iter() {
+        for piece in stretch.iter() {
             // SAFETY: as above.
             gathered.extend_from_slice(unsafe { slice(piece) });
         }
@@ -109,9 +110,9 @@ impl Connection {
     }
 
     /// What travels on the link counts as a chunk of its own.
-    fn count_listed(&self, transfer: TransferKey, pieces: &Pieces, ledger: &mut Ledger) {
+    fn count_listed(&self, transfer: TransferKey, stretch: &Stretch, ledger: &mut Ledger) {
         ledger.transfers.matched(transfer, 1);
-        ledger.transfers.chunks_done(transfer, 1, pieces.bytes);
+        ledger.transfers.chunks_done(transfer, 1, stretch.bytes());
     }
 
     /// Sends a message of ours on the link.
@@ -154,12 +155,12 @@ fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// Puts bytes where pieces lie, as far as there are any.
+/// Puts bytes where those of a list lie, as far as there are any.
 ///
 /// # Safety
-/// The CPU may write all pieces, and nobody else touches them during the call.
-unsafe fn scatter(pieces: &Pieces, mut bytes: &[u8]) {
-    for piece in pieces.iter() {
+/// The CPU may write all of its pieces, and nobody else touches them during the call.
+unsafe fn scatter(stretch: &Stretch, mut bytes: &[u8]) {
+    for piece in stretch.iter() {
         let count = bytes.len().min(piece.bytes as usize);
         let Some(part) = bytes.split_off(..count) else { return };
         // SAFETY: the caller vouches for the piece, which is no memory of the link's.
@@ -171,7 +172,7 @@ unsafe fn scatter(pieces: &Pieces, mut bytes: &[u8]) {
 ///
 /// # Safety
 /// The CPU may read the piece, and nobody writes or frees it while the slice is in use.
-unsafe fn slice<'a>(piece: &Piece) -> &'a [u8] {
+unsafe fn slice<'a>(piece: Piece) -> &'a [u8] {
     // SAFETY: the caller vouches for the piece.
     unsafe { std::slice::from_raw_parts(piece.address as *const u8, piece.bytes as usize) }
 }

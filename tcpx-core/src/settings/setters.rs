@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tcpx_unpack::Choice;
 
-use super::{BounceCreditChoice, CopyThreads, PluginChoice, SessionOptions};
+use super::{BounceCreditChoice, CopyThreads, LinkBytes, PluginChoice, SessionOptions};
 
 macro_rules! setters {
     ($($field:ident: $type:ty,)*) => {
@@ -39,6 +39,7 @@ setters! {
     staging_bytes: u64,
     eager_bytes: u32,
     eager_buffer_bytes: u32,
+    link_bytes: LinkBytes,
     notification_bytes: u32,
     accept_all: bool,
     bounce_credit: BounceCreditChoice,
@@ -81,6 +82,7 @@ mod tests {
             staging_bytes,
             eager_bytes,
             eager_buffer_bytes,
+            link_bytes,
             notification_bytes,
             accept_all,
             bounce_credit,
@@ -110,6 +112,7 @@ mod tests {
             .staging_bytes(13)
             .eager_bytes(14)
             .eager_buffer_bytes(15)
+            .link_bytes(LinkBytes::Most(17))
             .notification_bytes(16)
             .accept_all(true)
             .bounce_credit(BounceCreditChoice::Off)
@@ -129,6 +132,7 @@ mod tests {
         assert_eq!(copy_threads, CopyThreads::Count(16));
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
+        assert_eq!(link_bytes, LinkBytes::Most(17));
         assert!(accept_all && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));

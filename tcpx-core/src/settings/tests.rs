@@ -207,3 +207,13 @@ fn a_session_takes_what_the_table_of_settings_allows_and_nothing_else() {
         }
     }
 }
+
+#[test]
+fn what_travels_on_the_link_is_a_number_of_bytes_or_auto() {
+    let read = |text| from(&[("TCPX_LINK_BYTES", text)]).map(|options| options.link_bytes);
+    assert_eq!(read("").unwrap(), LinkBytes::Auto);
+    assert_eq!(read("auto").unwrap(), LinkBytes::Auto);
+    assert_eq!(read("0").unwrap(), LinkBytes::Most(0));
+    assert_eq!(read("65536").unwrap().to_string(), "65536");
+    assert!(read("-1").unwrap_err().to_string().contains("auto or a number of bytes"));
+}

@@ -148,6 +148,13 @@ fn one_sided(page: &mut Exposition, labels: &Labels, report: &SessionReport) {
         let help = "Bytes of exported memory that peers have read and written.";
         page.counter("tcpx_served_bytes_total", help, &labels, bytes);
     }
+    let help = "Bytes of reads and writes that travelled on the control link.";
+    for (direction, bytes) in
+        [("sent", stats.link_bytes_sent), ("received", stats.link_bytes_received)]
+    {
+        let labels = labels.and("direction", direction);
+        page.counter("tcpx_link_operation_bytes_total", help, &labels, bytes);
+    }
     let help = "Requests of peers on exported memory that were refused or stopped.";
     for (reason, count) in [
         ("key", stats.refused_key),

@@ -38,6 +38,11 @@ pub struct OneSidedStats {
     pub notifications_received: u64,
     /// Ranges that the peer was told of in lists of operations, each list once.
     pub ranges_told: u64,
+    /// Bytes of reads and writes, whoever asked for them, that this end has sent on the control
+    /// link, which no channel counts.
+    pub link_bytes_sent: u64,
+    /// Bytes of reads and writes that came there.
+    pub link_bytes_received: u64,
 }
 
 impl OneSidedStats {
@@ -86,6 +91,8 @@ impl OneSidedStats {
         self.notifications_unsent += other.notifications_unsent;
         self.notifications_received += other.notifications_received;
         self.ranges_told += other.ranges_told;
+        self.link_bytes_sent += other.link_bytes_sent;
+        self.link_bytes_received += other.link_bytes_received;
     }
 }
 

@@ -13,7 +13,7 @@
 //! Everything goes forwards: nothing is searched for.
 
 use super::gathering::Gathering;
-use super::pieces::Pieces;
+use super::pieces::{Piece, Pieces};
 use super::plan::{ChunkPlan, Member, Members};
 use super::stripe::chunk_count;
 use crate::types::{Direction, MemoryType, OpKey, Span, TransferKey};
@@ -147,6 +147,15 @@ impl PieceCursor {
             _ => true,
         });
         last == Some(left)
+    }
+
+    /// What lies ahead of it, the rest of the piece that it is in first.
+    pub(super) fn ahead(self, pieces: &Pieces) -> impl Iterator<Item = Piece> {
+        let mut within = self.within;
+        (self.piece..).map_while(move |index| pieces.get(index)).map(move |piece| {
+            let from = std::mem::take(&mut within);
+            Piece { address: piece.address + from, bytes: piece.bytes - from, ..*piece }
+        })
     }
 
     /// Steps over so many bytes.

@@ -71,13 +71,9 @@ impl Pieces {
     }
 
     /// All pieces, in order.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Piece> {
         self.pieces.iter()
-    }
-
-    /// The piece, where all bytes lie in one.
-    pub(crate) fn only(&self) -> Option<&Piece> {
-        self.pieces.first().filter(|_| self.pieces.len() == 1)
     }
 
     /// Where the first byte lies; nowhere, if there is none.

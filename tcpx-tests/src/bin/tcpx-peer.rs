@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tcpx_core::{
-    BounceCreditChoice, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation,
-    OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
+    BounceCreditChoice, Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, MemoryType,
+    Operation, OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
     SessionOptions, Transfer,
 };
 use tcpx_tests::pattern;
@@ -175,6 +175,7 @@ fn session_options(options: Options) -> SessionOptions {
     session.send_window = options.send_window.unwrap_or(session.send_window);
     session.gather = options.gather.unwrap_or(session.gather);
     session.eager_bytes = options.eager_bytes.unwrap_or(session.eager_bytes);
+    session.link_bytes = options.link_bytes.map_or(session.link_bytes, LinkBytes::Most);
     if options.bounce_credit {
         session.bounce_credit = BounceCreditChoice::On;
     }

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use tcpx_core::{Group, Operation, OperationKind, RemoteKey};
+use tcpx_core::{Group, LinkBytes, Operation, OperationKind, RemoteKey};
 
-use super::groups::{Memories, PATIENCE, crosswise, group, prepare};
+use super::groups::{Memories, PATIENCE, crosswise, group, options, prepare};
 
 /// Set in a process that is to serve memory.
 const SERVES: &str = "TCPX_TEST_SEVERAL_SERVES";
@@ -52,7 +52,9 @@ impl Served {
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let line = lines.find_map(|line| line.ok()?.strip_prefix("serves ").map(str::to_owned));
         let words: Vec<_> = line.expect("it says so").split(' ').map(unhex).collect();
-        let client = group("client");
+        // What travels on the link uses no memory once it is sent.
+        let client = Group::new(options().name("client").link_bytes(LinkBytes::Most(0)))
+            .expect("the software plugin is always there");
         client.load_remote_conn_info("server", &words[0]).expect("its bytes load");
         let key = |at: usize| RemoteKey::deserialize(&words[at]).expect("a key");
         let keys = [1, 2, 3].map(key);

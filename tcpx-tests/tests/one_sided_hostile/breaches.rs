@@ -4,7 +4,8 @@ use serial_test::parallel;
 
 use super::scene::{LONG, Liar, Scene};
 use super::words::{
-    WireRange, forget, keys, list, list_of, ranges, read, section, stopped, write, write_now,
+    WireRange, forget, keys, list, list_of, part, ranges, read, section, stopped, write, write_now,
+    write_on_link,
 };
 
 /// The liar's number of a list, and its name of a request.
@@ -122,15 +123,52 @@ fn sections_that_cannot_be() {
         }),
         ("stopped twice", |liar| {
             let receive = granted(liar);
-            [section(receive, 0, 65_536), stopped(receive), stopped(receive)].concat()
+            [section(receive, 0, 65_536), stopped(REQUEST), stopped(REQUEST)].concat()
         }),
         ("a section after the last word", |liar| {
             let receive = granted(liar);
-            [stopped(receive), section(receive, 0, LONG)].concat()
+            [stopped(REQUEST), section(receive, 0, LONG)].concat()
         }),
         ("stopped when all is dealt", |liar| {
             let receive = granted(liar);
-            [section(receive, 0, LONG), stopped(receive)].concat()
+            [section(receive, 0, LONG), stopped(REQUEST)].concat()
+        }),
+    ]);
+}
+
+/// A write of 9 bytes on the link, of which 4 have come.
+fn begun_on_link(liar: &Liar) -> Vec<u8> {
+    let little = list(LIST, true, &liar.write_key, &[(0, 0, 9)]);
+    [little, write_on_link(REQUEST, LIST), part(REQUEST, &[1; 4])].concat()
+}
+
+#[test]
+#[parallel]
+fn parts_that_cannot_be() {
+    assert_thrown_out(&[
+        ("a part of nothing", |_| part(REQUEST, &[1])),
+        ("a part of no bytes", |liar| [begun_on_link(liar), part(REQUEST, &[])].concat()),
+        ("a part of more than is left", |liar| {
+            [begun_on_link(liar), part(REQUEST, &[1; 6])].concat()
+        }),
+        ("a part longer than any", |liar| {
+            [good(liar), write_on_link(REQUEST, LIST), part(REQUEST, &[1; 65_537])].concat()
+        }),
+        ("a part of what is done", |liar| {
+            [begun_on_link(liar), part(REQUEST, &[1; 5]), part(REQUEST, &[1])].concat()
+        }),
+        ("a part of what has stopped", |liar| {
+            [begun_on_link(liar), stopped(REQUEST), part(REQUEST, &[1])].concat()
+        }),
+        ("a part of what is written on the channels", |liar| {
+            granted(liar);
+            part(REQUEST, &[1])
+        }),
+        ("chunks of what is written on the link", |liar| {
+            [begun_on_link(liar), section(1 << 32 | 1, 4, 5)].concat()
+        }),
+        ("a write on the link of nothing", |_| {
+            [list_of(LIST, true, (0, 0), 0), write_on_link(REQUEST, LIST)].concat()
         }),
     ]);
 }

@@ -74,8 +74,12 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
     {
         liar.say(&read(5, number));
         let stopped = liar.hear(kind::STOPPED);
-        assert_eq!((&stopped[..8], stopped[8]), (&5u64.to_le_bytes()[..], expected));
-        assert_eq!(stopped[9..], [range, 0, 0, 0]);
+        assert_eq!(
+            (stopped[0], &stopped[1..9]),
+            (0, &5u64.to_le_bytes()[..]),
+            "a read, by its name"
+        );
+        assert_eq!((stopped[9], &stopped[10..]), (expected, &[range, 0, 0, 0][..]));
     }
     // A key that is good helps one that is not nothing.
     liar.say(&list_of(LIST, false, (2, 2), 128));
@@ -83,7 +87,7 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
         &[keys(LIST, &[liar.read_key, other]), ranges(LIST, &[(0, 0, 64), (1, 0, 64)])].concat(),
     );
     liar.say(&read(5, LIST));
-    assert_eq!(liar.hear(kind::STOPPED)[8..], [why::UNKNOWN_KEY, 1, 0, 0, 0]);
+    assert_eq!(liar.hear(kind::STOPPED)[9..], [why::UNKNOWN_KEY, 1, 0, 0, 0]);
     // It knows a list of what is taken back, and tells another one.
     liar.say(&list(LIST + 3, true, &key, &[(0, 0, 64)]));
     liar.wait_until_heard();

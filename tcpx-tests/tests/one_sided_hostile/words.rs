@@ -59,7 +59,21 @@ pub(crate) fn forget(number: u32) -> Vec<u8> {
 
 pub(crate) fn write(request: u64, list: u32) -> Vec<u8> {
     let [list, note] = [list, NO_NOTE].map(u32::to_le_bytes);
-    framed(kind::WRITE, &[&request.to_le_bytes(), &list, &note])
+    framed(kind::WRITE, &[&request.to_le_bytes(), &list, &note, &[0]])
+}
+
+/// The same, whose bytes follow on the link.
+pub(crate) fn write_on_link(request: u64, list: u32) -> Vec<u8> {
+    let [list, note] = [list, NO_NOTE].map(u32::to_le_bytes);
+    framed(kind::WRITE, &[&request.to_le_bytes(), &list, &note, &[1]])
+}
+
+/// The next bytes of a write on the link.
+pub(crate) fn part(request: u64, bytes: &[u8]) -> Vec<u8> {
+    let count = (bytes.len() as u32).to_le_bytes();
+    let mut words = framed(kind::PART, &[&[1], &request.to_le_bytes(), &count]);
+    words.extend_from_slice(bytes);
+    words
 }
 
 pub(crate) fn write_now(request: u64, list: u32, bytes: &[u8]) -> Vec<u8> {
@@ -79,9 +93,9 @@ pub(crate) fn section(receive: u64, offset: u64, bytes: u64) -> Vec<u8> {
     framed(kind::SECTION, &[&receive, &offset, &bytes.to_le_bytes(), &channel, &chunk])
 }
 
-/// The initiator has cancelled it.
-pub(crate) fn stopped(receive: u64) -> Vec<u8> {
-    framed(kind::STOPPED, &[&receive.to_le_bytes(), &[7], &[0; 4]])
+/// The initiator has cancelled a write.
+pub(crate) fn stopped(request: u64) -> Vec<u8> {
+    framed(kind::STOPPED, &[&[1], &request.to_le_bytes(), &[7], &[0; 4]])
 }
 
 pub(crate) fn notify(note: &[u8]) -> Vec<u8> {

@@ -40,7 +40,13 @@ pub(crate) enum OneSidedFrame {
     /// The list is not needed any more.
     Forget { list: u32 },
     /// The initiator wants to write a list. A note's bytes follow the frame, if there is one.
-    Write { op: u64, list: u32, note: Option<u32> },
+    Write {
+        op: u64,
+        list: u32,
+        note: Option<u32>,
+        /// It waits for no grant: parts follow, on the link.
+        on_link: bool,
+    },
     /// The initiator writes a short list, or an empty one: its bytes follow the frame, and then
     /// those of a note.
     WriteNow { op: u64, list: u32, bytes: u32, note: Option<u32> },
@@ -50,7 +56,7 @@ pub(crate) enum OneSidedFrame {
         list: u32,
         /// Each range is to travel by itself.
         cut: bool,
-        /// If the bytes are few, they may come on the link.
+        /// They may come on the link.
         on_link: bool,
     },
     /// Write now, to this receive of the target's name.
@@ -60,11 +66,16 @@ pub(crate) enum OneSidedFrame {
         /// Each range is to travel by itself.
         cut: bool,
     },
+    /// The next bytes of an operation that travels on the link: 1 to
+    /// [`MAX_EAGER_BYTES`](crate::types::MAX_EAGER_BYTES), which follow the frame.
+    Part { kind: OperationKind, op: u64, bytes: u32 },
     /// Whoever receives the bytes of an operation wants no more of them.
     Halt { kind: OperationKind, op: u64, why: Refusal },
-    /// Whoever sends the bytes to this receive sends no more of them: all sections came before.
+    /// Whoever sends the bytes of an operation sends no more of them: all sections and parts came
+    /// before.
     Stopped {
-        recv: u64,
+        kind: OperationKind,
+        op: u64,
         why: Refusal,
         /// Index of the range that it is about.
         range: u32,
@@ -93,6 +104,7 @@ impl OneSidedFrame {
             Self::WriteNow { .. } => FrameKind::WriteNow,
             Self::Read { .. } => FrameKind::Read,
             Self::Grant { .. } => FrameKind::Grant,
+            Self::Part { .. } => FrameKind::Part,
             Self::Halt { .. } => FrameKind::Halt,
             Self::Stopped { .. } => FrameKind::Stopped,
             Self::Answer { .. } => FrameKind::Answer,
@@ -107,7 +119,7 @@ impl OneSidedFrame {
             Self::WriteNow { bytes, note, .. } => {
                 *bytes as usize + note.unwrap_or_default() as usize
             }
-            Self::Notify { bytes } => *bytes as usize,
+            Self::Notify { bytes } | Self::Part { bytes, .. } => *bytes as usize,
             _ => 0,
         }
     }
@@ -138,10 +150,11 @@ impl OneSidedFrame {
                 }
             }
             Self::Forget { list } => put(&list.to_le_bytes()),
-            Self::Write { op, list, note } => {
+            Self::Write { op, list, note, on_link } => {
                 put(&op.to_le_bytes());
                 put(&list.to_le_bytes());
                 put(&note.unwrap_or(NO_NOTE).to_le_bytes());
+                put(&[u8::from(*on_link)]);
             }
             Self::WriteNow { op, list, bytes, note } => {
                 put(&op.to_le_bytes());
@@ -159,12 +172,18 @@ impl OneSidedFrame {
                 put(&recv.to_le_bytes());
                 put(&[u8::from(*cut)]);
             }
+            Self::Part { kind, op, bytes } => {
+                put(&[kind_to_wire(*kind)]);
+                put(&op.to_le_bytes());
+                put(&bytes.to_le_bytes());
+            }
             Self::Halt { kind, op, why } => {
                 put(&[kind_to_wire(*kind)]);
                 put(&op.to_le_bytes());
                 put(&[why.to_wire()]);
             }
-            Self::Stopped { recv: name, why, range } => {
+            Self::Stopped { kind, op: name, why, range } => {
+                put(&[kind_to_wire(*kind)]);
                 put(&name.to_le_bytes());
                 put(&[why.to_wire()]);
                 put(&range.to_le_bytes());
@@ -192,9 +211,12 @@ impl OneSidedFrame {
             FrameKind::ListKeys => list_keys(&mut fields)?,
             FrameKind::ListRanges => list_ranges(&mut fields)?,
             FrameKind::Forget => Self::Forget { list: fields.u32()? },
-            FrameKind::Write => {
-                Self::Write { op: fields.u64()?, list: fields.u32()?, note: note(&mut fields)? }
-            }
+            FrameKind::Write => Self::Write {
+                op: fields.u64()?,
+                list: fields.u32()?,
+                note: note(&mut fields)?,
+                on_link: fields.bool()?,
+            },
             FrameKind::WriteNow => write_now(&mut fields)?,
             FrameKind::Read => {
                 let (op, list) = (fields.u64()?, fields.u32()?);
@@ -203,13 +225,15 @@ impl OneSidedFrame {
             FrameKind::Grant => {
                 Self::Grant { op: fields.u64()?, recv: fields.u64()?, cut: fields.bool()? }
             }
+            FrameKind::Part => part(&mut fields)?,
             FrameKind::Halt => Self::Halt {
                 kind: operation_kind(&mut fields)?,
                 op: fields.u64()?,
                 why: refusal(&mut fields)??,
             },
             FrameKind::Stopped => Self::Stopped {
-                recv: fields.u64()?,
+                kind: operation_kind(&mut fields)?,
+                op: fields.u64()?,
                 why: refusal(&mut fields)??,
                 range: fields.u32()?,
             },
@@ -255,6 +279,12 @@ fn write_now(fields: &mut Fields<'_>) -> Option<OneSidedFrame> {
     let note = note(fields)?;
     let together = bytes.checked_add(note.unwrap_or_default())?;
     (together <= MAX_EAGER_BYTES).then_some(OneSidedFrame::WriteNow { op, list, bytes, note })
+}
+
+fn part(fields: &mut Fields<'_>) -> Option<OneSidedFrame> {
+    let (kind, op, bytes) = (operation_kind(fields)?, fields.u64()?, fields.u32()?);
+    let is_fit = (1..=MAX_EAGER_BYTES).contains(&bytes);
+    is_fit.then_some(OneSidedFrame::Part { kind, op, bytes })
 }
 
 fn note(fields: &mut Fields<'_>) -> Option<Option<u32>> {
@@ -315,10 +345,12 @@ pub(super) mod tests {
             (any::<u32>(), proptest::collection::vec(any_range(), 1..=MAX_RANGES))
                 .prop_map(|(list, ranges)| F::ListRanges { list, ranges: ranges.into() }),
             any::<u32>().prop_map(|list| F::Forget { list }),
-            (any::<(u64, u32)>(), any_note()).prop_map(|((op, list), note)| F::Write {
+            (any::<(u64, u32, bool)>(), any_note())
+                .prop_map(|((op, list, on_link), note)| F::Write { op, list, note, on_link }),
+            (any::<u64>(), any_kind(), 1..=MAX_EAGER_BYTES).prop_map(|(op, kind, bytes)| F::Part {
+                kind,
                 op,
-                list,
-                note
+                bytes
             }),
             (any::<(u64, u32)>(), 1..=half, proptest::option::of(0..=half))
                 .prop_map(|((op, list), bytes, note)| F::WriteNow { op, list, bytes, note }),
@@ -334,11 +366,8 @@ pub(super) mod tests {
                 op,
                 why
             }),
-            (any::<(u64, u32)>(), any_refusal()).prop_map(|((recv, range), why)| F::Stopped {
-                recv,
-                why,
-                range
-            }),
+            (any::<(u64, u32)>(), any_refusal(), any_kind())
+                .prop_map(|((op, range), why, kind)| F::Stopped { kind, op, why, range }),
             (any::<(u64, u32)>(), proptest::option::of(any_refusal()))
                 .prop_map(|((op, range), why)| F::Answer { op, why, range }),
             (0..=MAX_NOTIFICATION_BYTES).prop_map(|bytes| F::Notify { bytes }),
@@ -355,6 +384,14 @@ pub(super) mod tests {
         assert_eq!(OneSidedFrame::decode_body(FrameKind::WriteNow, &body), None);
         body[12..16].copy_from_slice(&(MAX_EAGER_BYTES - 1).to_le_bytes());
         assert!(OneSidedFrame::decode_body(FrameKind::WriteNow, &body).is_some());
+        let most = MAX_EAGER_BYTES;
+        for (bytes, is_fit) in [(0, false), (1, true), (most, true), (most + 1, false)] {
+            let part = OneSidedFrame::Part { kind: OperationKind::Read, op: 7, bytes };
+            let mut body = Vec::new();
+            part.encode_body(&mut body);
+            let read = OneSidedFrame::decode_body(FrameKind::Part, &body);
+            assert_eq!(read, is_fit.then_some(part), "{bytes}");
+        }
         for (bytes, is_fit) in [(MAX_NOTIFICATION_BYTES, true), (MAX_NOTIFICATION_BYTES + 1, false)]
         {
             let body = bytes.to_le_bytes();

@@ -13,8 +13,8 @@ use super::stage::PeerStage;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::exports::refusal::Refusal;
 use crate::exports::table::ExportKey;
-use crate::transfer::pieces::Pieces;
 use crate::transfer::plan::{ChunkPlan, Member};
+use crate::transfer::stretch::Stretch;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// One thing to do, in the order in which they come.
@@ -24,9 +24,9 @@ pub(crate) enum Action {
     Send(Frame),
     /// Send a frame on the control link, and the bytes of a message of ours behind it.
     SendMessage { frame: Frame, member: Member },
-    /// Send a frame on the control link, and behind it the bytes of these pieces, which belong to a
+    /// Send a frame on the control link, and behind it the bytes of a list, which belong to a
     /// transfer of ours or to nobody's, and then those of a note.
-    SendListed { frame: Frame, pieces: Option<(TransferKey, Arc<Pieces>)>, note: Option<Arc<[u8]>> },
+    SendListed { frame: Frame, bytes: Option<(TransferKey, Stretch)>, note: Option<Arc<[u8]>> },
     /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
     /// nobody.
     Note { number: u64, is_published: bool },
@@ -82,9 +82,9 @@ pub(crate) enum Landing {
     Place(Member),
     /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
     Kept(u64),
-    /// So many of them belong to these pieces, of a transfer of ours or of nobody's, and must be in
-    /// place before the next action; a note is behind them.
-    Pieces { transfer: TransferKey, pieces: Arc<Pieces>, bytes: usize, note: NoteUse },
+    /// The first of them belong here, to a list of a transfer of ours or of nobody's, and must be
+    /// in place before the next action; a note is behind them.
+    Pieces { transfer: TransferKey, stretch: Stretch, note: NoteUse },
     /// They are a note.
     Note(NoteUse),
 }
@@ -187,6 +187,8 @@ pub(crate) enum Violation {
     List { list: u32, fault: ListFault },
     #[error("request {op:#x} of list {list}, which it cannot ask for")]
     Request { op: u64, list: u32 },
+    #[error("{bytes} bytes of request {op:#x} on the link, which it takes no more of")]
+    Part { op: u64, bytes: u32 },
     #[error("it speaks of request {op:#x}, which is not so far")]
     UnknownRequest { op: u64 },
     #[error("more than {limit} sections dealt whose chunks do not come")]

@@ -66,7 +66,9 @@ pub(crate) fn run(bytes: &[u8]) {
 impl Prey {
     fn new(flags: u8) -> Self {
         let has = |bit: u32| flags >> bit & 1 == 1;
-        let offer = EagerOffer { bytes: 32, buffer_bytes: 200, reaches_device: has(0) };
+        let access_bytes = if has(6) { 0 } else { 100 };
+        let offer =
+            EagerOffer { bytes: 32, buffer_bytes: 200, reaches_device: has(0), access_bytes };
         let eager =
             if has(1) { EagerTerms::agree(offer, offer, CHUNK_BYTES) } else { EagerTerms::OFF };
         let agreement = Agreement {
@@ -168,9 +170,10 @@ impl Prey {
         match self.protocol.handle_frame(frame, &mut self.memory.exports) {
             Landing::Nowhere | Landing::Kept(_) | Landing::Place(_) => {}
             Landing::Note(note) => self.land_note(note, payload),
-            Landing::Pieces { transfer, pieces, bytes, note } => {
-                assert_eq!(pieces.bytes, bytes as u64, "they are of that length");
-                for piece in pieces.iter() {
+            Landing::Pieces { transfer, stretch, note } => {
+                let bytes = stretch.bytes() as usize;
+                assert!(bytes <= payload, "they have come");
+                for piece in stretch.iter() {
                     let (at, bytes) = (piece.address, piece.bytes);
                     self.memory.check(transfer, at, bytes, Direction::Receive, true);
                 }
@@ -258,9 +261,9 @@ impl Prey {
         {
             match action {
                 Action::Send(frame) => self.names.extend(hearing::name_in(&frame)),
-                Action::SendListed { pieces, .. } => {
-                    if let Some((transfer, pieces)) = pieces {
-                        for piece in pieces.iter() {
+                Action::SendListed { bytes, .. } => {
+                    if let Some((transfer, stretch)) = bytes {
+                        for piece in stretch.iter() {
                             let (at, bytes) = (piece.address, piece.bytes);
                             self.memory.check(transfer, at, bytes, Direction::Send, false);
                         }

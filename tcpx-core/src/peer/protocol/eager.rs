@@ -32,6 +32,7 @@ impl PeerProtocol {
     #[inline]
     pub(crate) fn handle_unsent(&mut self, bytes: usize) {
         self.eager.link_room = LINK_BYTES.saturating_sub(bytes);
+        self.eager.is_link_clear = bytes == 0;
     }
 
     /// Messages of this end that went ahead and have no receive, as far as it knows.
@@ -101,9 +102,6 @@ impl PeerProtocol {
 
     /// A send of the peer was matched with a receive of ours, and its bytes are here.
     pub(super) fn handle_delivery(&mut self, recv: u64, bytes: u64) -> Landing {
-        if let Some(landing) = self.handle_short_read(OpKey::from_wire(recv), bytes) {
-            return landing;
-        }
         let Some((op, recv_bytes)) = self.own_receive(recv) else {
             self.broken(Violation::UnknownReceive { recv });
             return Landing::Nowhere;

@@ -34,6 +34,8 @@ pub(super) struct EagerBooks {
     pub(super) numbers_used: u64,
     /// Bytes of messages that the link may take now.
     pub(super) link_room: usize,
+    /// Nothing waits there for the kernel.
+    pub(super) is_link_clear: bool,
     /// Operations of the batch that is being posted.
     pub(super) batch: usize,
 }
@@ -49,6 +51,7 @@ impl EagerBooks {
             buffer_used: 0,
             numbers_used: 0,
             link_room: LINK_BYTES,
+            is_link_clear: true,
             batch: 0,
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! An operation is one message whose memory is a list of pieces at each end. The *initiator* tells
 //! the list, once, and asks; the *target* grants a write, or begins to send what is read. From then
-//! on it is dealt in sections as a long message is, by whoever sends. Short ones travel with their
-//! frame. Every write gets exactly one answer, and every read its bytes or the word that no more
-//! come.
+//! on it is dealt in sections as a long message is, by whoever sends. Those that both ends have
+//! [agreed on](crate::control::eager_terms) travel on the link, with their frame or in parts, and
+//! need no grant. Every write gets exactly one answer, and every read its bytes or the word that no
+//! more come.
 //!
 //! - [`prepared`]: a list, both halves.
 //! - [`telling`], [`told`]: which lists the peer knows, at the initiator and at the target.
@@ -12,12 +13,13 @@
 //! - [`asking`]: the initiator's requests. [`saying`]: what is said next of them.
 //! - [`hearing`]: who a frame is for. [`serving`]: what the target does about requests, and
 //!   [`revoking`] when exports are taken back.
-//! - [`moving`]: their bytes, at both ends.
+//! - [`moving`]: their bytes on the channels, and [`parts`] on the link, at both ends.
 
 mod asking;
 mod hearing;
 mod moving;
 pub(crate) mod notes;
+mod parts;
 pub(crate) mod prepared;
 mod revoking;
 mod saying;
@@ -80,6 +82,8 @@ pub(super) struct Listed {
     pub(super) cursor: PieceCursor,
     /// Each pair travels by itself.
     pub(super) cuts_pairs: bool,
+    /// Its bytes travel on the link, in parts.
+    pub(super) is_on_link: bool,
     /// By which the peer names the receive that the bytes go to, where this end sends.
     pub(super) recv: u64,
     pub(super) role: Role,
@@ -109,7 +113,7 @@ pub(super) struct Asking {
 pub(super) enum Step {
     /// The peer has not heard of it.
     Waiting,
-    /// The peer knows of a write, and has not granted it; or its bytes went with the request.
+    /// The peer knows of a write, and has not granted it.
     Asked,
     /// Bytes move.
     Moving,
@@ -139,8 +143,8 @@ pub(super) enum Gaveup {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
     pub(super) list: PreparedKey,
-    /// Bytes that went with the request.
-    pub(super) on_link: u32,
+    /// Bytes of it that travel on the link.
+    pub(super) on_link: u64,
 }
 
 /// A request of the peer, at the target.
@@ -184,8 +188,17 @@ pub(super) struct OneSided {
     pub(super) reads: VecDeque<OpKey>,
     /// Writes that have no answer, by their names.
     pub(super) unanswered: HashMap<u64, Unanswered>,
-    /// Bytes of those among them that went with their requests.
-    pub(super) sent_on_link: u64,
+    /// Bytes of those among them that travel on the link.
+    pub(super) writes_on_link: u64,
+    /// Bytes of reads of the peer that travel there and are not dealt.
+    pub(super) reads_on_link: u64,
+    /// Operations of which this end deals parts, in the order of their turns.
+    pub(super) parts: VecDeque<OpKey>,
+    /// Something else was said since the last part.
+    pub(super) is_turn_of_parts: bool,
+    /// Writes of the peer that travel on the link and were refused, by the initiator's names: how
+    /// many bytes are to come, which nobody wants.
+    pub(super) unwanted: HashMap<u64, u64>,
     /// Reads of which not all is dealt, likewise.
     pub(super) undealt: HashMap<u64, PreparedKey>,
     /// Requests of the peer that are served, by the initiator's names.
@@ -215,7 +228,11 @@ impl OneSided {
             noted_writes: VecDeque::new(),
             reads: VecDeque::new(),
             unanswered: HashMap::default(),
-            sent_on_link: 0,
+            writes_on_link: 0,
+            reads_on_link: 0,
+            parts: VecDeque::new(),
+            is_turn_of_parts: false,
+            unwanted: HashMap::default(),
             undealt: HashMap::default(),
             served: HashMap::default(),
             early: Vec::new(),
@@ -239,6 +256,7 @@ impl OneSided {
             (self.listed.len(), self.unanswered.len(), self.undealt.len());
         Counts {
             requests: [listed, unanswered, undealt, served, served_writes, undealt_reads],
+            on_link: [self.writes_on_link, self.reads_on_link, self.unwanted.len() as u64],
             lists_told: self.telling.sizes(),
             lists_known: self.told.sizes(),
         }
@@ -252,6 +270,8 @@ pub(super) struct Counts {
     /// Operations with a list, writes without an answer, reads that are not dealt; and what is
     /// served, writes among it, and reads that are not dealt.
     pub(super) requests: [usize; 6],
+    /// Bytes of writes and of reads that travel on the link, and writes there that were refused.
+    pub(super) on_link: [u64; 3],
     /// Lists that the peer knows, and their ranges; and those of the peer's.
     pub(super) lists_told: (usize, usize),
     pub(super) lists_known: (usize, usize),

@@ -12,8 +12,8 @@ use super::connect;
 use crate::Session;
 use crate::types::MemoryType;
 use crate::{
-    Departure, Error, ExportOptions, MemoryId, MemoryRange, OperationKind, PluginChoice, Post,
-    RemoteAccess, RemoteRange, SessionOptions, UnpackFailure,
+    Departure, Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, OperationKind, PluginChoice,
+    Post, RemoteAccess, RemoteRange, SessionOptions, UnpackFailure,
 };
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -73,6 +73,8 @@ fn session() -> Session {
         plugin: PluginChoice::Soft,
         channels: 1,
         chunk_bytes: Some(CHUNK_BYTES),
+        // What travels on the link is copied, not unpacked.
+        link_bytes: LinkBytes::Most(0),
         ..SessionOptions::default()
     };
     Session::new(options).expect("a session opens")

@@ -141,7 +141,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn one_sided(&mut self, memory: &Memory, names: &[u64]) -> F {
-        match self.next() % 13 {
+        match self.next() % 14 {
             0 => F::List {
                 list: self.list(),
                 kind: self.kind(),
@@ -159,7 +159,12 @@ impl<'a> Bytes<'a> {
                 F::ListRanges { list, ranges: self.ranges(count).into() }
             }
             3 => F::Forget { list: self.list() },
-            4 => F::Write { op: self.next().into(), list: self.list(), note: self.note() },
+            4 => F::Write {
+                op: self.next().into(),
+                list: self.list(),
+                note: self.note(),
+                on_link: self.bool(),
+            },
             5 => F::WriteNow {
                 op: self.next().into(),
                 list: self.list(),
@@ -178,11 +183,17 @@ impl<'a> Bytes<'a> {
                 F::Halt { kind: self.kind(), op, why: self.why() }
             }
             9 => {
-                F::Stopped { recv: self.name(names), why: self.why(), range: self.number() as u32 }
+                let kind = self.kind();
+                let op = if self.bool() { self.name(names) } else { self.next().into() };
+                F::Stopped { kind, op, why: self.why(), range: self.number() as u32 }
             }
             10 => {
                 let why = Some(self.why()).filter(|why| *why != Refusal::NoMemory);
                 F::Answer { op: self.name(names), why, range: self.number() as u32 }
+            }
+            12 => {
+                let op = if self.bool() { self.name(names) } else { self.next().into() };
+                F::Part { kind: self.kind(), op, bytes: self.next().into() }
             }
             11 => F::Notify { bytes: self.next().into() },
             _ => F::NotesTaken { cost: self.number() },

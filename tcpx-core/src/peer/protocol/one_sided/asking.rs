@@ -32,9 +32,10 @@ impl PeerProtocol {
             Asking { list, note, step: Step::Waiting, uses_list: false, is_abandoned: false };
         let role = Role::Asks(asking);
         let cursor = PieceCursor::default();
-        self.one_sided
-            .listed
-            .insert(op, Listed { pieces, cursor, cuts_pairs: false, recv: 0, role });
+        self.one_sided.listed.insert(
+            op,
+            Listed { pieces, cursor, cuts_pairs: false, is_on_link: false, recv: 0, role },
+        );
         self.one_sided.of_transfer.insert(transfer, op);
         self.one_sided.unlisted.push_back(op);
         self.list_waiting();
@@ -115,7 +116,7 @@ impl PeerProtocol {
         let op = OpKey::from_wire(name);
         let Some(listed) = self.one_sided.listed.get_mut(op) else {
             // It was given up meanwhile.
-            return self.say(OneSidedFrame::Stopped { recv, why: Refusal::Cancelled, range: 0 });
+            return self.say_stopped_write(name, Refusal::Cancelled);
         };
         let Role::Asks(asking @ Asking { step: Step::Asked, .. }) = &mut listed.role else {
             return self.broken(Violation::UnknownRequest { op: name });
@@ -130,14 +131,19 @@ impl PeerProtocol {
         let Some(Unanswered { list, on_link }) = self.one_sided.unanswered.remove(&name) else {
             return self.broken(Violation::UnknownRequest { op: name });
         };
-        self.one_sided.sent_on_link -= u64::from(on_link);
+        self.one_sided.writes_on_link -= on_link;
         self.one_sided.telling.end_use(list);
         self.list_waiting();
         let op = OpKey::from_wire(name);
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        let is_on_link = listed.is_on_link;
         let Role::Asks(asking) = &mut listed.role else { return };
         match (asking.step, refused) {
+            (Step::Moving, Some(refused)) if is_on_link => {
+                self.say_stopped_write(name, refused.why);
+                self.finish_request(op, refused.into());
+            }
             (Step::Moving, None) if is_dealt => asking.step = Step::Answered,
             (Step::Awaiting, None) => self.finish_request(op, Outcome::Done),
             (Step::Asked | Step::Awaiting, Some(refused)) => {
@@ -154,8 +160,12 @@ impl PeerProtocol {
     /// Whoever receives the bytes of a write of ours wants no more.
     pub(super) fn handle_write_halted(&mut self, name: u64, why: Refusal) {
         let op = OpKey::from_wire(name);
-        let Some(asking) = self.asking(op) else { return };
-        if asking.list.kind != OperationKind::Write {
+        let Some(Listed { is_on_link, role: Role::Asks(asking), .. }) =
+            self.one_sided.listed.get(op)
+        else {
+            return;
+        };
+        if asking.list.kind != OperationKind::Write || *is_on_link {
             return self.broken(Violation::UnknownRequest { op: name });
         }
         match asking.step {
@@ -171,7 +181,7 @@ impl PeerProtocol {
     /// No more of a write is dealt, and the target knows. If all is dealt, it is too late.
     fn stop_sending(&mut self, op: OpKey, why: Gaveup) {
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
-        let (recv, is_dealt) = (listed.recv, listed.cursor.dealt == listed.pieces.bytes);
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
         let Role::Asks(asking) = &mut listed.role else { return };
         if is_dealt {
             return;
@@ -181,8 +191,13 @@ impl PeerProtocol {
             Gaveup::Cancelled => Refusal::Cancelled,
             Gaveup::Refused(refused) => refused.why,
         };
-        self.say(OneSidedFrame::Stopped { recv, why: said, range: 0 });
+        self.say_stopped_write(op.to_wire(), said);
         self.listed_moved(op);
+    }
+
+    fn say_stopped_write(&mut self, name: u64, why: Refusal) {
+        let kind = OperationKind::Write;
+        self.say(OneSidedFrame::Stopped { kind, op: name, why, range: 0 });
     }
 
     /// The target sends no more bytes of a read of ours.
@@ -260,20 +275,29 @@ impl PeerProtocol {
             let is_read = asking.list.kind == OperationKind::Read;
             let (dealt, bytes) = (listed.cursor.dealt, listed.pieces.bytes);
             match asking.step {
-                Step::Waiting => unheard.push(op),
+                Step::Waiting => unheard.push((op, Outcome::Withdrawn(why))),
                 _ if !has_peer_left => {}
-                Step::Asked | Step::Awaiting => unheard.push(op),
+                Step::Asked | Step::Awaiting => unheard.push((op, Outcome::Withdrawn(why))),
+                // Its parts went where nobody listened.
+                Step::Moving if !is_read && listed.is_on_link => {
+                    unheard.push((op, Outcome::Withdrawn(why)));
+                }
+                Step::Stopping { why, is_answered: false } if listed.is_on_link => {
+                    unheard.push((op, why.into()));
+                }
                 // It has finished what it had begun, and this end comes after it.
                 Step::Answered
                 | Step::Stopping { is_answered: true, .. }
                 | Step::Halting { is_stopped: true, .. } => {}
                 Step::Moving | Step::Halting { .. } if is_read && dealt == bytes => {}
-                Step::Moving | Step::Halting { .. } if is_read && dealt == 0 => unheard.push(op),
+                Step::Moving | Step::Halting { .. } if is_read && dealt == 0 => {
+                    unheard.push((op, Outcome::Withdrawn(why)));
+                }
                 Step::Moving | Step::Halting { .. } | Step::Stopping { .. } => broken = Some(op),
             }
         }
-        for op in unheard {
-            self.finish_request(op, Outcome::Withdrawn(why));
+        for (op, outcome) in unheard {
+            self.finish_request(op, outcome);
         }
         if let Some(op) = broken {
             self.broken(Violation::UnknownRequest { op: op.to_wire() });

@@ -29,7 +29,10 @@ impl PeerProtocol {
             Stage::Connecting(_) | Stage::Up { .. } | Stage::Closing(_) => {}
         }
         match frame {
-            OneSidedFrame::Write { op, list, note } => self.handle_write(op, list, note, exports),
+            OneSidedFrame::Write { op, list, note, on_link } => {
+                self.handle_write((op, list), note, on_link, exports)
+            }
+            OneSidedFrame::Part { kind, op, bytes } => self.handle_part(kind, op, bytes),
             OneSidedFrame::WriteNow { op, list, bytes, note } => {
                 self.handle_write_now(op, list, bytes, note, exports)
             }
@@ -71,8 +74,8 @@ impl PeerProtocol {
             OneSidedFrame::Halt { kind: OperationKind::Read, op, why } => {
                 return self.handle_read_halted(op, why);
             }
-            OneSidedFrame::Stopped { recv, why, range } => {
-                return self.handle_stopped(recv, Refused { why, range });
+            OneSidedFrame::Stopped { kind, op, why, range } => {
+                return self.handle_stopped(kind, op, Refused { why, range });
             }
             OneSidedFrame::Answer { op, why, range } => {
                 return self.handle_answer(op, why.map(|why| Refused { why, range }));
@@ -85,6 +88,7 @@ impl PeerProtocol {
             }
             OneSidedFrame::Write { .. }
             | OneSidedFrame::WriteNow { .. }
+            | OneSidedFrame::Part { .. }
             | OneSidedFrame::Notify { .. } => return,
         };
         if let Err(fault) = outcome {
@@ -92,22 +96,30 @@ impl PeerProtocol {
         }
     }
 
-    /// Whoever sends the bytes to a receive of ours sends no more of them.
-    fn handle_stopped(&mut self, recv: u64, refused: Refused) {
-        let op = OpKey::from_wire(recv);
-        let broken = Violation::UnknownReceive { recv };
+    /// Whoever sends the bytes of an operation sends no more of them.
+    fn handle_stopped(&mut self, kind: OperationKind, name: u64, refused: Refused) {
+        let broken = Violation::UnknownRequest { op: name };
+        let op = match kind {
+            OperationKind::Read => Some(OpKey::from_wire(name)),
+            OperationKind::Write if self.one_sided.unwanted.remove(&name).is_some() => return,
+            // It was passed over, as all requests are after this end's goodbye.
+            OperationKind::Write if self.is_leaving_target().is_none() => return,
+            OperationKind::Write => self.one_sided.served.get(&name).copied(),
+        };
+        let Some(op) = op else { return self.broken(broken) };
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return self.broken(broken) };
         let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
         let is_received = self.operations[op].posted.direction == Direction::Receive;
-        match &mut listed.role {
+        match (&mut listed.role, kind) {
             _ if !is_received || is_dealt => self.broken(broken),
-            Role::Asks(_) => self.handle_read_stopped(op, refused),
-            Role::Serves(serving) => {
+            (Role::Asks(_), OperationKind::Read) => self.handle_read_stopped(op, refused),
+            (Role::Serves(serving), OperationKind::Write) => {
                 if serving.stopped.replace(refused).is_some() {
                     return self.broken(broken);
                 }
                 self.listed_moved(op);
             }
+            _ => self.broken(broken),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::super::PeerProtocol;
-use super::super::action::{Action, Landing, NoteUse, Outcome, Violation};
+use super::super::action::{Action, Outcome, Violation};
 use super::super::dealing::Turn;
 use super::super::operation::{OpState, Withdrawal};
 use super::super::staging_channels::ChannelStaging;
@@ -183,7 +183,7 @@ impl PeerProtocol {
             }
             Role::Serves(serving) => serving.stopped.is_none(),
         };
-        if posted.direction != Direction::Receive || !is_expected {
+        if posted.direction != Direction::Receive || !is_expected || listed.is_on_link {
             return Err(Violation::UnknownReceive { recv });
         }
         // Whoever cuts in the middle of a pair, or what is to be sent in one piece, cuts as much as
@@ -202,28 +202,6 @@ impl PeerProtocol {
             self.all_dealt(op);
         }
         Ok(true)
-    }
-
-    /// The bytes of a short read are here. `None`: it is no read of ours.
-    pub(in super::super) fn handle_short_read(&mut self, op: OpKey, bytes: u64) -> Option<Landing> {
-        let listed = self.one_sided.listed.get(op)?;
-        let Role::Asks(asking) = &listed.role else { return None };
-        let is_read = asking.list.kind == OperationKind::Read;
-        let is_awaited =
-            matches!(asking.step, Step::Moving | Step::Halting { is_stopped: false, .. });
-        let is_fit = listed.cursor.dealt == 0 && bytes == listed.pieces.bytes;
-        let allows =
-            self.eager.terms.allows(bytes) && self.eager.terms.reaches(listed.pieces.memory);
-        if !(is_read && is_awaited && is_fit && allows) {
-            self.broken(Violation::Delivery { recv: op.to_wire(), bytes });
-            return Some(Landing::Nowhere);
-        }
-        let pieces = Arc::clone(&listed.pieces);
-        let transfer = self.operations[op].posted.transfer;
-        self.all_dealt(op);
-        self.finish_request(op, Outcome::Done);
-        let bytes = bytes as usize;
-        Some(Landing::Pieces { transfer, pieces, bytes, note: NoteUse::None })
     }
 
     /// So many bytes of an operation with a list have moved, or no more are dealt: looks whether it

@@ -48,9 +48,14 @@ impl PeerProtocol {
         if is_dealt || serving.stopped.is_some() || serving.is_halting {
             return;
         }
-        if let Stage::Connecting(_) = self.stage {
-            // It is not granted.
+        let is_on_link = listed.is_on_link;
+        if is_on_link || matches!(self.stage, Stage::Connecting(_)) {
+            // All that has come is in place; or it is not granted.
             serving.stopped = Some(refused);
+            if is_on_link {
+                let left = listed.pieces.bytes - listed.cursor.dealt;
+                self.one_sided.unwanted.insert(serving.op, left);
+            }
             return self.listed_moved(op);
         }
         serving.is_halting = true;

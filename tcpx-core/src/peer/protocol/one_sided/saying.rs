@@ -12,26 +12,35 @@ use super::prepared::PreparedList;
 use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::transfer::stretch::Stretch;
 use crate::types::{MAX_EAGER_BYTES, MemoryType, OpKey};
 
 /// What a frame takes of the link beside what follows it, about.
 const FRAME_BYTES: usize = 32;
 
 impl PeerProtocol {
-    /// Says the next thing that is due about lists, requests and notifications. False when that is
-    /// nothing, or the link has no room.
+    /// Says the next thing that is due about lists, requests and notifications, and sends a part
+    /// in between. False when there is nothing, or the link has no room.
     pub(in super::super) fn say_next(&mut self) -> bool {
         if self.eager.link_room == 0 || !self.may_say() {
             return false;
         }
-        self.ask_next() || self.tell_next() || self.note_next()
+        if self.one_sided.is_turn_of_parts && self.part_next() {
+            return true;
+        }
+        if self.ask_next() || self.tell_next() || self.note_next() {
+            self.one_sided.is_turn_of_parts = true;
+            return true;
+        }
+        self.part_next()
     }
 
     /// Whether there is something to say, as soon as the link has room.
     pub(crate) fn has_more_to_say(&self) -> bool {
         let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = &self.one_sided;
         let asked = self.one_sided.terms.asked;
-        let has_more = telling.has_more()
+        let has_more = !self.one_sided.parts.is_empty()
+            || telling.has_more()
             || notes.has_next()
             || (!reads.is_empty() && undealt.len() < asked)
             || (!writes.is_empty() && unanswered.len() < asked)
@@ -116,26 +125,38 @@ impl PeerProtocol {
         let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
         let note_bytes = note.as_ref().map(|note| note.len() as u32);
         // Where many are under way the channels move more.
-        let is_quiet = self.one_sided.sent_on_link < self.eager.terms.longest_write();
-        let is_now =
-            fits_on_link(&self.eager, &asking.list, note_bytes.unwrap_or_default(), is_quiet);
-        asking.step = if is_now { Step::Awaiting } else { Step::Asked };
-        let on_link = if is_now { pieces.bytes as u32 } else { 0 };
+        let on_link = self.one_sided.writes_on_link;
+        let way = way_of_write(&self.eager, &asking.list, note_bytes.unwrap_or_default(), on_link);
+        asking.step = match way {
+            Way::WithFrame => Step::Awaiting,
+            Way::Parts => Step::Moving,
+            Way::Channels => Step::Asked,
+        };
+        let on_link = if way == Way::Channels { 0 } else { pieces.bytes };
         self.one_sided.unanswered.insert(name, Unanswered { list: key, on_link });
-        self.one_sided.sent_on_link += u64::from(on_link);
-        let (frame, sent) = if is_now {
-            let bytes = on_link;
-            let frame = OneSidedFrame::WriteNow { op: name, list, bytes, note: note_bytes };
-            (frame, Some((transfer, pieces)))
+        self.one_sided.writes_on_link += on_link;
+        let (op_bytes, mut sent) = (pieces.bytes as u32, None);
+        let frame = if way == Way::WithFrame {
+            self.one_sided.stats.link_bytes_sent += pieces.bytes;
+            sent = Some((transfer, Stretch::whole(pieces)));
+            OneSidedFrame::WriteNow { op: name, list, bytes: op_bytes, note: note_bytes }
         } else {
-            (OneSidedFrame::Write { op: name, list, note: note_bytes }, None)
+            let on_link = way == Way::Parts;
+            OneSidedFrame::Write { op: name, list, note: note_bytes, on_link }
         };
         self.one_sided.stats.notifications_sent += u64::from(note.is_some());
         let payload = note_bytes.unwrap_or_default() as usize
-            + sent.as_ref().map_or(0, |(_, pieces)| pieces.bytes as usize);
+            + sent.as_ref().map_or(0, |(_, stretch)| stretch.bytes() as usize);
         self.take_link_room(payload);
         let frame = Frame::OneSided(frame);
-        self.actions.push_back(Action::SendListed { frame, pieces: sent, note });
+        // What nothing follows leaves together with the next bytes.
+        self.actions.push_back(match (&sent, &note) {
+            (None, None) => Action::Send(frame),
+            _ => Action::SendListed { frame, bytes: sent, note },
+        });
+        if way == Way::Parts {
+            self.begin_parts(op);
+        }
         true
     }
 
@@ -144,7 +165,7 @@ impl PeerProtocol {
         let Some(listed) = self.one_sided.listed.get(op) else { return false };
         let memory = listed.pieces.memory;
         let (cut, bytes) = (cut(memory), listed.pieces.bytes);
-        let on_link = self.eager.terms.allows(bytes) && self.eager.terms.reaches(memory);
+        let on_link = self.eager.terms.allows_access(bytes) && self.eager.terms.reaches(memory);
         let Some(asking) = self.asking(op) else { return false };
         asking.step = Step::Moving;
         let key = asking.list.key;
@@ -186,7 +207,7 @@ impl PeerProtocol {
         self.one_sided.stats.notifications_sent += 1;
         self.take_link_room(note.len());
         let frame = Frame::OneSided(OneSidedFrame::Notify { bytes: note.len() as u32 });
-        self.actions.push_back(Action::SendListed { frame, pieces: None, note: Some(note) });
+        self.actions.push_back(Action::SendListed { frame, bytes: None, note: Some(note) });
         true
     }
 
@@ -195,18 +216,33 @@ impl PeerProtocol {
     }
 }
 
-/// Whether the bytes of a write go with its request, together with a note of so many.
-/// `is_quiet`: little else is on its way like that.
-fn fits_on_link(eager: &EagerBooks, list: &PreparedList, note_bytes: u32, is_quiet: bool) -> bool {
+/// How the bytes of a write travel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Behind the frame that asks for it.
+    WithFrame,
+    /// On the link, in parts.
+    Parts,
+    Channels,
+}
+
+/// How the bytes of a write travel that has a note of so many, beside others of `on_link` bytes.
+fn way_of_write(eager: &EagerBooks, list: &PreparedList, note_bytes: u32, on_link: u64) -> Way {
     let bytes = list.pieces.bytes;
     let terms = &eager.terms;
+    let is_reached =
+        terms.reaches(list.pieces.memory) && terms.peer_reaches_memory(list.remote_memory);
+    let is_allowed = terms.allows(bytes) || terms.allows_access_beside(on_link, bytes);
+    let most_behind = u64::from(MAX_EAGER_BYTES).min(eager.link_room as u64);
+    let is_short = bytes <= terms.part_bytes && bytes + u64::from(note_bytes) <= most_behind;
     if bytes == 0 {
         // A note alone waits for no grant.
-        return true;
+        Way::WithFrame
+    } else if !(is_reached && is_allowed) {
+        Way::Channels
+    } else if is_short {
+        Way::WithFrame
+    } else {
+        Way::Parts
     }
-    (terms.allows(bytes) || is_quiet && terms.allows_write(bytes))
-        && bytes + u64::from(note_bytes) <= MAX_EAGER_BYTES.into()
-        && bytes <= eager.link_room as u64
-        && terms.reaches(list.pieces.memory)
-        && terms.peer_reaches_memory(list.remote_memory)
 }

@@ -1,19 +1,18 @@
 //! The target: what it does about requests of the peer. Its program does not know of them.
 
-use std::sync::Arc;
-
 use super::super::PeerProtocol;
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::super::stage::Stage;
 use super::super::tag_queues::Place;
 use super::told::{Opened, Refused, ToldList};
-use super::{Listed, Role, Serving};
+use super::{Listed, OneSided, Role, Serving};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::exports::refusal::Refusal;
 use crate::exports::table::Exports;
 use crate::transfer::piece_cursor::PieceCursor;
+use crate::transfer::stretch::Stretch;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
@@ -42,7 +41,7 @@ impl PeerProtocol {
 
     /// Whether requests are passed over: after this end's goodbye nothing is served, and the
     /// goodbye is the answer. `Some(true)`: they are answered with a refusal.
-    fn is_leaving_target(&self) -> Option<bool> {
+    pub(super) fn is_leaving_target(&self) -> Option<bool> {
         match &self.stage {
             Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
             Stage::Closing(_) => Some(true),
@@ -53,10 +52,11 @@ impl PeerProtocol {
     /// What a request of the peer names, if it may ask for it now; `None`: the peer breaks the
     /// protocol.
     fn requested(&mut self, op: u64, list: u32, kind: OperationKind) -> Option<ToldList> {
-        let is_taken = self.one_sided.served.contains_key(&op);
+        let OneSided { served, unwanted, .. } = &self.one_sided;
+        let is_taken = served.contains_key(&op) || unwanted.contains_key(&op);
         let most = self.one_sided.terms.asked;
         let under_way = match kind {
-            OperationKind::Write => self.one_sided.served_writes,
+            OperationKind::Write => self.one_sided.served_writes + unwanted.len(),
             OperationKind::Read => self.one_sided.undealt_reads,
         };
         let told = self.one_sided.told.get(list).filter(|told| told.kind == kind);
@@ -92,9 +92,9 @@ impl PeerProtocol {
     /// The peer wants to write.
     pub(super) fn handle_write(
         &mut self,
-        op: u64,
-        list: u32,
+        (op, list): (u64, u32),
         note: Option<u32>,
+        on_link: bool,
         exports: &mut Exports,
     ) -> Landing {
         if self.is_leaving_target().is_none() {
@@ -103,17 +103,30 @@ impl PeerProtocol {
         let Some(told) = self.requested(op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
-        if told.bytes == 0 {
-            // It needs no grant.
+        // One of nothing needs no grant, and no parts.
+        let is_allowed = !on_link || self.eager.terms.allows_access(told.bytes);
+        if told.bytes == 0 || !is_allowed {
             self.broken(Violation::Request { op, list });
             return Landing::Nowhere;
         }
         if note.is_some_and(|bytes| !self.comes(bytes)) {
             return Landing::Nowhere;
         }
-        let opened = match self.begin_to_receive(&told, exports) {
+        let begun = match on_link {
+            true => self.begin(&told, exports),
+            false => self.begin_to_receive(&told, exports),
+        };
+        let opened = match begun {
+            Ok(opened) if on_link && !self.eager.terms.reaches(opened.pieces.memory) => {
+                exports.end_all(&opened.uses);
+                self.broken(Violation::Request { op, list });
+                return Landing::Nowhere;
+            }
             Ok(opened) => opened,
             Err(refused) => {
+                if on_link {
+                    self.one_sided.unwanted.insert(op, told.bytes);
+                }
                 self.count_refusal(refused);
                 self.answer(op, Some(refused));
                 self.drop_note(note);
@@ -124,9 +137,11 @@ impl PeerProtocol {
         let number = note.map(|bytes| (self.next_note(), bytes));
         let recv = self.serve((op, list), Direction::Receive, opened, number);
         if let Some(listed) = self.one_sided.listed.get_mut(recv) {
-            listed.cuts_pairs = cut;
+            (listed.cuts_pairs, listed.is_on_link) = (cut, on_link);
         }
-        self.begin_to_serve(recv);
+        if !on_link {
+            self.begin_to_serve(recv);
+        }
         number.map_or(Landing::Nowhere, |(number, bytes)| {
             Landing::Note(NoteUse::Keep { number, bytes })
         })
@@ -147,7 +162,7 @@ impl PeerProtocol {
         let Some(told) = self.requested(op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
-        let is_allowed = bytes == 0 || self.eager.terms.allows_write(bytes.into());
+        let is_allowed = bytes == 0 || self.eager.terms.allows_access(bytes.into());
         if told.bytes != u64::from(bytes) || !is_allowed {
             self.broken(Violation::Request { op, list });
             return Landing::Nowhere;
@@ -159,14 +174,15 @@ impl PeerProtocol {
         match self.begin(&told, exports) {
             Ok(opened) if reaches(&opened) => {
                 self.actions.push_back(Action::Served(opened.uses));
+                self.one_sided.stats.link_bytes_received += u64::from(bytes);
                 if bytes > 0 {
                     self.one_sided.stats.served(OperationKind::Write, bytes.into(), None);
                 }
                 self.one_sided.stats.notifications_received += u64::from(note.is_some());
                 self.answer(op, None);
                 let note = note.map_or(NoteUse::None, NoteUse::Publish);
-                let (transfer, bytes) = (TransferKey::default(), bytes as usize);
-                Landing::Pieces { transfer, pieces: opened.pieces, bytes, note }
+                let (transfer, stretch) = (TransferKey::default(), Stretch::whole(opened.pieces));
+                Landing::Pieces { transfer, stretch, note }
             }
             Ok(opened) => {
                 exports.end_all(&opened.uses);
@@ -233,7 +249,8 @@ impl PeerProtocol {
         self.one_sided.told.begin_use(list);
         let serving = Serving { op, list, uses, note, stopped: None, is_halting: false };
         let (role, cursor) = (Role::Serves(serving), PieceCursor::default());
-        let listed = Listed { pieces, cursor, cuts_pairs: false, recv: op, role };
+        let listed =
+            Listed { pieces, cursor, cuts_pairs: false, is_on_link: false, recv: op, role };
         self.one_sided.listed.insert(key, listed);
         self.one_sided.served.insert(op, key);
         self.one_sided.served_writes += usize::from(direction == Direction::Receive);
@@ -255,28 +272,45 @@ impl PeerProtocol {
         let Some(told) = self.requested(op, list, OperationKind::Read) else { return };
         let opened = match self.begin(&told, exports) {
             Ok(opened) => opened,
-            Err(refused @ Refused { why, range }) => {
+            Err(refused) => {
                 self.count_refusal(refused);
-                return self.say(OneSidedFrame::Stopped { recv: op, why, range });
+                return self.say_stopped_read(op, refused);
             }
         };
         let bytes = opened.pieces.bytes;
-        let reaches = self.eager.terms.reaches(opened.pieces.memory);
-        let is_short = on_link && reaches && self.eager.terms.allows(bytes);
-        if is_short && bytes <= self.eager.link_room as u64 {
-            self.eager.link_room -= bytes as usize;
-            let frame = Frame::Deliver { recv: op, bytes: bytes as u32 };
-            let pieces = Some((TransferKey::default(), Arc::clone(&opened.pieces)));
-            self.actions.push_back(Action::SendListed { frame, pieces, note: None });
-            self.one_sided.stats.served(OperationKind::Read, bytes, None);
-            return self.actions.push_back(Action::Served(opened.uses));
+        let terms = &self.eager.terms;
+        let on_link = on_link
+            && terms.reaches(opened.pieces.memory)
+            && (terms.allows(bytes)
+                || terms.allows_access_beside(self.one_sided.reads_on_link, bytes));
+        if on_link && bytes <= terms.part_bytes.min(self.eager.link_room as u64) {
+            return self.serve_read_at_once(op, opened);
         }
         let key = self.serve((op, list), Direction::Send, opened, None);
+        self.one_sided.undealt_reads += 1;
+        if on_link {
+            return self.begin_parts(key);
+        }
         if let Some(listed) = self.one_sided.listed.get_mut(key) {
             listed.cuts_pairs = cut;
         }
-        self.one_sided.undealt_reads += 1;
         self.begin_to_serve(key);
+    }
+
+    /// A short read is answered with all of its bytes.
+    fn serve_read_at_once(&mut self, op: u64, Opened { pieces, uses }: Opened) {
+        let (kind, total) = (OperationKind::Read, pieces.bytes);
+        self.eager.link_room -= total as usize;
+        let frame = Frame::OneSided(OneSidedFrame::Part { kind, op, bytes: total as u32 });
+        let bytes = Some((TransferKey::default(), Stretch::whole(pieces)));
+        self.actions.push_back(Action::SendListed { frame, bytes, note: None });
+        self.one_sided.stats.served(kind, total, None);
+        self.one_sided.stats.link_bytes_sent += total;
+        self.actions.push_back(Action::Served(uses));
+    }
+
+    fn say_stopped_read(&mut self, op: u64, Refused { why, range }: Refused) {
+        self.say(OneSidedFrame::Stopped { kind: OperationKind::Read, op, why, range });
     }
 
     /// The bytes of a request may move as soon as this end is up, which the peer may be before.
@@ -313,16 +347,19 @@ impl PeerProtocol {
     /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
     pub(super) fn stop_serving_read(&mut self, op: OpKey, refused: Refused) {
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
-        let (recv, is_dealt) = (listed.recv, listed.cursor.dealt == listed.pieces.bytes);
+        let left = listed.pieces.bytes - listed.cursor.dealt;
+        let is_on_link = listed.is_on_link;
         let Role::Serves(serving) = &mut listed.role else { return };
-        if is_dealt || serving.stopped.is_some() {
+        if left == 0 || serving.stopped.is_some() {
             return;
         }
         serving.stopped = Some(refused);
-        let list = serving.list;
+        let (name, list) = (serving.op, serving.list);
+        if is_on_link {
+            self.one_sided.reads_on_link -= left;
+        }
         self.read_is_dealt(list);
-        let Refused { why, range } = refused;
-        self.say(OneSidedFrame::Stopped { recv, why, range });
+        self.say_stopped_read(name, refused);
         self.listed_moved(op);
     }
 

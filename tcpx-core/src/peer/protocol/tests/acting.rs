@@ -1,7 +1,5 @@
 //! What a driver does when the protocol says so, and whether it may be said.
 
-use std::sync::Arc;
-
 use super::driver::{CHUNK_BYTES, Check, Driver, End, Over, ensure};
 use super::payload::Payload;
 use super::requests::Note;
@@ -13,8 +11,8 @@ use crate::peer::protocol::PeerProtocol;
 use crate::peer::protocol::action::{Action, Completion, Ending};
 use crate::peer::protocol::dealing::DealingLimits;
 use crate::peer::protocol::eager_books::LINK_BYTES;
-use crate::transfer::pieces::Pieces;
 use crate::transfer::plan::{ChunkPlan, Member, Members};
+use crate::transfer::stretch::Stretch;
 use crate::transfer::stripe_queue::StripeQueue;
 use crate::types::{Direction, MemoryType, TransferKey};
 
@@ -34,7 +32,7 @@ impl Driver {
         ensure!(eager.allows(member.bytes), "{frame:?} is too long");
         ensure!(eager.reaches(member.span.memory), "{frame:?} from a GPU");
         let is_delivered = matches!(frame, Frame::Deliver { .. });
-        let is_too_long = self.setting.link_is_full && bytes as usize > LITTLE_ROOM;
+        let is_too_long = !self.is_link_clear && bytes as usize > LITTLE_ROOM;
         ensure!(!(is_delivered && is_too_long), "{frame:?} on a full link");
         self.following.push_back(Payload::Message(member.transfer));
         self.send(frame)
@@ -44,17 +42,31 @@ impl Driver {
     fn send_listed(
         &mut self,
         frame: Frame,
-        pieces: Option<(TransferKey, Arc<Pieces>)>,
+        bytes: Option<(TransferKey, Stretch)>,
         note: Option<Note>,
     ) -> Check {
-        let bytes = pieces.as_ref().map_or(0, |(_, pieces)| pieces.bytes as usize)
+        let count = bytes.as_ref().map_or(0, |(_, stretch)| stretch.bytes() as usize)
             + note.as_ref().map_or(0, |note| note.len());
-        ensure!(frame.payload_bytes() == bytes, "{bytes} bytes behind {frame:?}");
-        if let Some((transfer, pieces)) = &pieces {
-            self.check_pieces(*transfer, pieces)?;
+        ensure!(frame.payload_bytes() == count, "{count} bytes behind {frame:?}");
+        if let Some((transfer, stretch)) = &bytes {
+            self.check_pieces(*transfer, stretch)?;
         }
-        self.following.push_back(Payload::Listed { pieces, note });
+        if let Frame::OneSided(OneSidedFrame::Part { .. }) = frame {
+            // A short read may be answered at once.
+            let has_room = self.is_link_clear || count <= LITTLE_ROOM;
+            ensure!(has_room, "{frame:?} waits on the link");
+            self.fill_link();
+        }
+        self.following.push_back(Payload::Listed { bytes, note });
         self.send(frame)
+    }
+
+    /// Something was written to the link, of which the kernel of a full one leaves some.
+    fn fill_link(&mut self) {
+        if self.setting.link_is_full {
+            self.is_link_clear = false;
+            self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(usize::MAX));
+        }
     }
 
     /// There is nothing more to do, and with room on the link nothing more to say.
@@ -69,11 +81,15 @@ impl Driver {
 
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self) -> Check {
+        let parts = self.protocol.as_ref().map_or(0, |protocol| protocol.one_sided.parts.len());
         let unsent = match (self.setting.link_is_full, self.outbox.is_empty()) {
             (false, _) => 0,
+            // Sooner or later nothing waits.
+            (true, true) if parts > 0 => 0,
             (true, true) => LINK_BYTES - LITTLE_ROOM,
             (true, false) => usize::MAX,
         };
+        self.is_link_clear = unsent == 0;
         self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(unsent));
         while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
             if !matches!(action, Action::Complete(_)) {
@@ -82,8 +98,8 @@ impl Driver {
             match action {
                 Action::Send(frame) => self.send(frame)?,
                 Action::SendMessage { frame, member } => self.send_message(frame, &member)?,
-                Action::SendListed { frame, pieces, note } => {
-                    self.send_listed(frame, pieces, note)?;
+                Action::SendListed { frame, bytes, note } => {
+                    self.send_listed(frame, bytes, note)?;
                 }
                 Action::Note { number, is_published } => {
                     self.notes.take_kept(number, is_published)?;
@@ -212,6 +228,7 @@ impl Driver {
                 | OneSidedFrame::Forget { .. }
                 | OneSidedFrame::Write { .. }
                 | OneSidedFrame::WriteNow { .. }
+                | OneSidedFrame::Part { .. }
                 | OneSidedFrame::Read { .. }
                 | OneSidedFrame::Grant { .. }
                 | OneSidedFrame::Halt { .. }

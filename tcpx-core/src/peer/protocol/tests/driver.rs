@@ -121,6 +121,8 @@ pub(super) struct Driver {
     pub(super) has_closed_sends: bool,
     pub(super) said_goodbye: bool,
     pub(super) is_leaving: bool,
+    /// Nothing waits on the link for the kernel.
+    pub(super) is_link_clear: bool,
 }
 
 impl Driver {
@@ -180,6 +182,7 @@ impl Driver {
             has_closed_sends: false,
             said_goodbye: false,
             is_leaving: false,
+            is_link_clear: true,
         }
     }
 

@@ -62,6 +62,18 @@ impl Exporting {
     }
 
     /// Whether nothing of the peer uses an area.
+    /// Takes an area back, whatever uses it.
+    pub(super) fn revoke(&mut self, number: usize) -> ExportKey {
+        let area = &mut self.areas[number];
+        area.is_revoked = true;
+        self.exports.revoke(area.key);
+        area.key
+    }
+
+    pub(super) fn check_idle(&self) {
+        assert!(self.areas.iter().all(|area| self.is_idle(area)), "{self:?}");
+    }
+
     pub(super) fn is_idle(&self, area: &Area) -> bool {
         self.exports.is_idle(area.key)
     }

@@ -41,6 +41,7 @@ fn offer(random: &mut Random) -> EagerOffer {
         bytes: random.pick(&[0, 3, 8, 64, 64, 64]),
         buffer_bytes: random.pick(&[0, 64, 80, 200, 1000, 1000]),
         reaches_device: !random.one_in(4),
+        access_bytes: random.pick(&[0, 0, 60, 300, u64::MAX]),
     }
 }
 
@@ -83,7 +84,8 @@ fn setting(
         slice: random.pick(&[1, 2, 3, SLICE]),
         bounce_pages: spare_pages.map(|spare| spare + u64::from(channels)),
         is_crowded: random.one_in(2),
-        eager: EagerTerms::agree(offers[0], offers[1], CHUNK_BYTES),
+        eager: EagerTerms::agree(offers[0], offers[1], CHUNK_BYTES)
+            .with_parts(random.pick(&[1, 8, 50, 1000])),
         link_is_full: random.one_in(4),
         one_sided: OneSidedTerms {
             planned: random.pick(&[1, 500, MOST_PLANNED]),

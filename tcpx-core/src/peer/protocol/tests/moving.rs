@@ -8,6 +8,8 @@ use super::requests::Request;
 use crate::exports::refusal::Refusal;
 use crate::peer::protocol::action::Outcome;
 use crate::peer::protocol::operation::Withdrawal;
+use crate::transfer::pieces::Piece;
+use crate::transfer::stretch::Stretch;
 use crate::types::TransferKey;
 use crate::types::remote_access::OperationKind;
 
@@ -66,11 +68,9 @@ impl Pair {
 
     /// What came behind a frame is in place.
     pub(super) fn place_landed(&mut self, sender: usize, landed: &Landed) -> Check {
-        let places = |(transfer, pieces): &(TransferKey, std::sync::Arc<_>)| {
-            let pieces: &crate::transfer::pieces::Pieces = pieces;
-            let place =
-                |piece: &crate::transfer::pieces::Piece| (*transfer, piece.address, piece.bytes);
-            pieces.iter().map(place).collect::<Vec<Place>>()
+        let places = |(transfer, bytes): &(TransferKey, Stretch)| {
+            let place = |piece: Piece| (*transfer, piece.address, piece.bytes);
+            bytes.iter().map(place).collect::<Vec<Place>>()
         };
         let moved = moves(sender, &places(&landed.from), &places(&landed.to))?;
         self.place(&moved)
@@ -183,7 +183,7 @@ impl Pair {
             let steps = &ours.one_sided.listed;
             ensure!(active.is_empty(), "end {end}: {steps:?} never end");
             let (ours, theirs) = (ours.one_sided.counts(), theirs.one_sided.counts());
-            ensure!(ours.requests == [0; 6], "{ours:?} at rest");
+            ensure!(ours.requests == [0; 6] && ours.on_link == [0; 3], "{ours:?} at rest");
             ensure!(ours.lists_told == theirs.lists_known, "{ours:?} here, {theirs:?} there");
             let idle = here.exporting.areas.iter().all(|area| here.exporting.is_idle(area));
             ensure!(idle, "what is exported is in use: {:?}", here.exporting);

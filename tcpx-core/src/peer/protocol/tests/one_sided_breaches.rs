@@ -38,7 +38,12 @@ impl Prey {
     /// An end that is up, with an area of host memory and one of a GPU's that the CPU does not
     /// reach.
     fn new() -> Self {
-        let offer = EagerOffer { bytes: 16, buffer_bytes: 0, reaches_device: false };
+        Self::whose_cpu_reaches(false)
+    }
+
+    /// The same where the CPU reaches it, if that is said.
+    fn whose_cpu_reaches(reaches_device: bool) -> Self {
+        let offer = EagerOffer { bytes: 16, buffer_bytes: 0, reaches_device, access_bytes: 64 };
         let eager = EagerTerms::agree(offer, offer, 64);
         let one_sided = OneSidedTerms { asked: 2, note_bytes: 330, planned: 100, ..AMPLE };
         let mut pair = Pair::up([Setting { eager, one_sided, ..SETTING }; 2]);
@@ -109,13 +114,25 @@ impl Prey {
         self.said.iter().rev().find_map(grant).expect("it was granted")
     }
 
-    /// The end asks itself for so many bytes. Returns its name for it.
+    /// The end takes an area back.
+    fn unexport(&mut self, number: usize) {
+        let key = self.exporting.revoke(number);
+        self.protocol.handle_revoked(&[key]);
+        assert_eq!(self.act(), None);
+    }
+
+    /// The end asks itself for a lot. Returns its name for it.
     fn ask(&mut self, kind: OperationKind) -> u64 {
+        self.ask_of(kind, BYTES)
+    }
+
+    /// The end asks itself for so many bytes. Returns its name for it.
+    fn ask_of(&mut self, kind: OperationKind, bytes: u64) -> u64 {
         let mut pair = Pair::up([SETTING; 2]);
         let area = self.area(0);
         let requests = &mut pair.ends[0].requests;
         let (transfer, request) =
-            (requests.next_transfer(), Request::of_one(requests, kind, (0, &area), BYTES));
+            (requests.next_transfer(), Request::of_one(requests, kind, (0, &area), bytes));
         let list = request.list;
         let new = crate::peer::protocol::one_sided::NewRequest { transfer, list, note: None };
         let op = self.protocol.handle_request(new);
@@ -125,7 +142,7 @@ impl Prey {
 }
 
 fn write(op: u64, list: u32) -> OneSidedFrame {
-    F::Write { op, list, note: None }
+    F::Write { op, list, note: None, on_link: false }
 }
 
 fn read(op: u64, list: u32) -> OneSidedFrame {
@@ -134,6 +151,10 @@ fn read(op: u64, list: u32) -> OneSidedFrame {
 
 fn write_now(list: u32, bytes: u32) -> OneSidedFrame {
     F::WriteNow { op: OP, list, bytes, note: None }
+}
+
+fn stopped(kind: OperationKind, op: u64) -> OneSidedFrame {
+    F::Stopped { kind, op, why: Refusal::Cancelled, range: 0 }
 }
 
 fn section(recv: u64, offset: u64, bytes: u64) -> Frame {
@@ -249,8 +270,7 @@ fn sections_whose_chunks_do_not_come_are_not_planned() {
     prey.act();
     assert_eq!(prey.planned, [100; 3]);
     // What is dealt later comes later, and a sender that gives up has said all of that.
-    let stopped = F::Stopped { recv, why: Refusal::Cancelled, range: 0 };
-    assert_eq!(prey.hear(stopped), None);
+    assert_eq!(prey.hear(stopped(Write, OP)), None);
     (0..3).for_each(|_| prey.protocol.handle_finished(part(100)));
     assert_eq!((prey.act(), prey.planned.len()), (None, 5));
     assert!(matches!(prey.said.last(), Some(Frame::OneSided(F::Answer { op: OP, .. }))));
@@ -269,7 +289,7 @@ fn nobody_cuts_shorter_than_anybody_needs() {
 fn nobody_sends_more_notes_than_there_is_room_for() {
     for (frame, bytes) in [
         (F::Notify { bytes: 300 }, 300),
-        (F::Write { op: OP, list: 2, note: Some(300) }, 300),
+        (F::Write { op: OP, list: 2, note: Some(300), on_link: false }, 300),
         (F::WriteNow { op: OP, list: 3, bytes: 8, note: Some(300) }, 300),
     ] {
         assert_eq!(Prey::with_lists().hear(frame), Some(Violation::NoteCredit { bytes }));
@@ -290,9 +310,8 @@ fn nobody_speaks_of_requests_that_are_not_there() {
     {
         assert_eq!(Prey::new().hear(frame.clone()), unknown, "{frame:?}");
     }
-    let stopped = F::Stopped { recv: 5, why: Refusal::Cancelled, range: 0 };
-    assert_eq!(Prey::new().hear(stopped), Some(Violation::UnknownReceive { recv: 5 }));
     for kind in [Read, Write] {
+        assert_eq!(Prey::new().hear(stopped(kind, OP)), unknown);
         let late = F::Halt { kind, op: OP, why: Refusal::Cancelled };
         assert_eq!(Prey::new().hear(late), None, "it may have crossed");
     }
@@ -357,24 +376,23 @@ fn sections_of_lists_are_what_is_left() {
         prey.read(section(recv, 0, 100));
         assert_eq!(prey.read(section(recv, offset, bytes)), wrong(offset, bytes, 100));
     }
-    let stopped = F::Stopped { recv, why: Refusal::Cancelled, range: 0 };
-    assert_eq!(prey.hear(stopped.clone()), None);
+    assert_eq!(prey.hear(stopped(Write, OP)), None);
     let unknown = Some(Violation::UnknownReceive { recv });
     assert_eq!(prey.read(section(recv, 100, 900)), unknown, "it has stopped");
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 2));
     prey.read(section(recv, 0, 100));
-    prey.hear(stopped.clone());
-    assert_eq!(prey.hear(stopped), unknown, "twice");
+    prey.hear(stopped(Write, OP));
+    let unknown = Some(Violation::UnknownRequest { op: OP });
+    assert_eq!(prey.hear(stopped(Write, OP)), unknown, "twice");
 }
 
 #[test]
 fn a_read_gets_what_it_has_asked_for() {
     let mut prey = Prey::new();
     let recv = prey.ask(Read);
-    let bytes = 8;
-    let wrong = Some(Violation::Delivery { recv, bytes: bytes.into() });
-    assert_eq!(prey.read(Frame::Deliver { recv, bytes }), wrong, "it is not so short");
+    let unknown = Some(Violation::UnknownReceive { recv });
+    assert_eq!(prey.read(Frame::Deliver { recv, bytes: 8 }), unknown, "it is no message");
     let mut prey = Prey::new();
     let recv = prey.ask(Write);
     let unknown = Some(Violation::UnknownReceive { recv });
@@ -384,6 +402,111 @@ fn a_read_gets_what_it_has_asked_for() {
     let served = prey.protocol.operations.keys().next().map(OpKey::to_wire).expect("it is served");
     let unknown = Some(Violation::UnknownReceive { recv: served });
     assert_eq!(prey.read(section(served, 0, 100)), unknown, "it is sent");
+}
+
+fn part(kind: OperationKind, op: u64, bytes: u32) -> OneSidedFrame {
+    F::Part { kind, op, bytes }
+}
+
+fn write_on_link(op: u64, list: u32) -> OneSidedFrame {
+    F::Write { op, list, note: None, on_link: true }
+}
+
+#[test]
+fn writes_on_the_link_are_as_agreed() {
+    let wrong = |list| Some(Violation::Request { op: OP, list });
+    let mut prey = Prey::with_lists();
+    assert_eq!(prey.hear(write_on_link(OP, 2)), wrong(2), "it is too long");
+    let mut prey = Prey::with_lists();
+    assert_eq!(prey.hear(write_on_link(OP, 4)), wrong(4), "into memory of a GPU");
+    prey.exporting.check_idle();
+    let mut prey = Prey::with_lists();
+    assert_eq!(prey.hear(write_on_link(OP, 3)), None);
+    assert_eq!(prey.hear(write_on_link(OP, 3)), wrong(3), "the name is in use");
+}
+
+#[test]
+fn parts_are_of_what_travels_so_and_no_more_than_is_left() {
+    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
+    for kind in [Read, Write] {
+        assert_eq!(Prey::with_lists().hear(part(kind, OP, 1)), wrong(OP, 1), "of nothing");
+    }
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 3));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it waits for chunks");
+    let mut prey = Prey::with_lists();
+    prey.hear(write_on_link(OP, 3));
+    assert_eq!(prey.hear(part(Read, OP, 1)), wrong(OP, 1), "it is a write");
+    for bytes in [6, u32::MAX] {
+        let mut prey = Prey::with_lists();
+        prey.hear(write_on_link(OP, 3));
+        assert_eq!(prey.hear(part(Write, OP, 3)), None);
+        assert_eq!(prey.hear(part(Write, OP, bytes)), wrong(OP, bytes), "5 bytes are left");
+    }
+    let mut prey = Prey::with_lists();
+    prey.hear(write_on_link(OP, 3));
+    assert_eq!(prey.hear(part(Write, OP, 8)), None);
+    assert!(matches!(prey.said.last(), Some(Frame::OneSided(F::Answer { why: None, .. }))));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it is done");
+    let mut prey = Prey::with_lists();
+    prey.hear(read(OP, 1));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it is a read of the peer's");
+    let mut prey = Prey::with_lists();
+    prey.hear(write_on_link(OP, 3));
+    prey.hear(stopped(Write, OP));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it has stopped");
+}
+
+#[test]
+fn parts_of_a_read_come_alone() {
+    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
+    let mut prey = Prey::new();
+    let op = prey.ask(Read);
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "it is too long for the link");
+    let mut prey = Prey::new();
+    let op = prey.ask_of(Read, 60);
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "into memory of a GPU");
+    let mut prey = Prey::whose_cpu_reaches(true);
+    let op = prey.ask_of(Read, 60);
+    assert_eq!(prey.read(section(op, 0, 60)), None);
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "it comes in chunks");
+    let mut prey = Prey::whose_cpu_reaches(true);
+    let op = prey.ask_of(Read, 60);
+    assert_eq!(prey.hear(part(Read, op, 8)), None);
+    let unknown = Some(Violation::UnknownReceive { recv: op });
+    assert_eq!(prey.read(section(op, 8, 52)), unknown, "it comes in parts");
+}
+
+#[test]
+fn what_was_refused_may_go_on_to_its_end_and_no_further() {
+    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
+    let begun = || {
+        let mut prey = Prey::with_lists();
+        prey.hear(write_on_link(OP, 3));
+        assert_eq!(prey.hear(part(Write, OP, 2)), None);
+        prey.unexport(0);
+        let answered = prey.said.last();
+        let revoked = Some(Refusal::Revoked);
+        assert_eq!(answered, Some(&Frame::OneSided(F::Answer { op: OP, why: revoked, range: 0 })));
+        prey.exporting.check_idle();
+        prey
+    };
+    let mut prey = begun();
+    assert_eq!(prey.hear(part(Write, OP, 5)), None);
+    assert_eq!(prey.hear(part(Write, OP, 2)), wrong(OP, 2), "1 byte is left");
+    let mut prey = begun();
+    assert_eq!(prey.hear(part(Write, OP, 6)), None);
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "all has come");
+    let mut prey = begun();
+    assert_eq!(prey.hear(stopped(Write, OP)), None);
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it has stopped");
+    let mut prey = begun();
+    assert_eq!(prey.hear(write(OP, 3)), Some(Violation::Request { op: OP, list: 3 }), "in use");
+    // What nobody reads to its end counts as asked for.
+    let mut prey = Prey::with_lists();
+    prey.unexport(0);
+    assert_eq!([1, 2].map(|op| prey.hear(write_on_link(op, 3))), [None, None]);
+    assert_eq!(prey.hear(write_on_link(3, 3)), Some(Violation::Request { op: 3, list: 3 }));
 }
 
 #[test]

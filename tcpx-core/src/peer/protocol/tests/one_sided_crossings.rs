@@ -51,7 +51,8 @@ pub(super) const SETTING: Setting = Setting {
 
 /// Little messages travel on the link.
 pub(super) fn eager() -> Setting {
-    let offer = EagerOffer { bytes: LITTLE as u32, buffer_bytes: 0, reaches_device: true };
+    let offer =
+        EagerOffer { bytes: LITTLE as u32, buffer_bytes: 0, reaches_device: true, access_bytes: 0 };
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), ..SETTING }
 }
 
@@ -79,11 +80,11 @@ fn prepare_of(pair: &mut Pair, kind: OperationKind, bytes: u64, number: usize) -
     transfer
 }
 
-fn prepare(pair: &mut Pair, kind: OperationKind, bytes: u64) -> TransferKey {
+pub(super) fn prepare(pair: &mut Pair, kind: OperationKind, bytes: u64) -> TransferKey {
     prepare_of(pair, kind, bytes, 0)
 }
 
-fn post(pair: &mut Pair, transfer: TransferKey, note: Option<Note>) {
+pub(super) fn post(pair: &mut Pair, transfer: TransferKey, note: Option<Note>) {
     pair.check_requests().unwrap();
     assert!(pair.ends[0].post_request(transfer, note).unwrap(), "it may be posted");
 }
@@ -128,7 +129,7 @@ pub(super) fn under_way(pair: &Pair, end: usize) -> Vec<&OneSidedFrame> {
 }
 
 /// This end reads everything, and what it answers is under way.
-fn hear(pair: &mut Pair, end: usize) {
+pub(super) fn hear(pair: &mut Pair, end: usize) {
     while pair.deliver(end).unwrap() {}
 }
 
@@ -569,7 +570,7 @@ fn an_answer_may_come_before_the_sends_have_ended() {
 }
 
 /// The first end is up, and the second one connects its comms.
-fn half_up(setting: Setting) -> Pair {
+pub(super) fn half_up(setting: Setting) -> Pair {
     let mut pair = Pair::new([setting; 2]);
     export(&mut pair);
     ENDS.iter().for_each(|end| pair.ends[*end].listen().unwrap());
@@ -648,29 +649,4 @@ fn a_link_that_is_cut_after_any_frame_ends_everything_and_frees_what_was_exporte
             }
         }
     }
-}
-
-#[test]
-fn a_write_goes_with_its_request_up_to_a_length_while_few_do() {
-    let mut pair = up_as(eager());
-    let longest = 4 * LITTLE;
-    let went = |pair: &Pair| {
-        let frames = under_way(pair, 0).into_iter();
-        let requests = frames.filter_map(|frame| match frame {
-            OneSidedFrame::WriteNow { .. } => Some(true),
-            OneSidedFrame::Write { .. } => Some(false),
-            _ => None,
-        });
-        requests.collect::<Vec<_>>()
-    };
-    let mut writes = vec![ask(&mut pair, Write, longest), ask(&mut pair, Write, longest)];
-    writes.extend([ask(&mut pair, Write, LITTLE), ask(&mut pair, Write, longest + 1)]);
-    pair.ends[0].round().unwrap();
-    assert_eq!(went(&pair), [true, false, true, false], "a second long one waits for a grant");
-    pair.settle().unwrap();
-    writes.push(ask(&mut pair, Write, longest));
-    pair.ends[0].round().unwrap();
-    assert_eq!(went(&pair), [true], "the answers are there");
-    pair.settle().unwrap();
-    assert!(writes.iter().all(|write| outcome(&pair, *write) == Outcome::Done));
 }

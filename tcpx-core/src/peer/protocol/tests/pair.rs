@@ -81,7 +81,7 @@ impl Pair {
         let payload = if is_followed(&frame) { sender.following.pop_front() } else { None };
         let came = payload.map(|payload| match payload {
             Payload::Message(message) => Came::Message((message, sender.posted[message].bytes)),
-            Payload::Listed { pieces, note } => Came::Listed { pieces, note },
+            Payload::Listed { bytes, note } => Came::Listed { bytes, note },
         });
         if self.ends[end].over.is_some() {
             return Ok(true);

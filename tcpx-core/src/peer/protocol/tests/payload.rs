@@ -1,35 +1,33 @@
 //! What follows a frame on the link.
 
-use std::sync::Arc;
-
 use super::driver::{Check, Driver, ensure};
 use super::messages::Message;
 use super::requests::Note;
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::peer::protocol::action::{Landing, NoteUse};
-use crate::transfer::pieces::Pieces;
+use crate::transfer::stretch::Stretch;
 use crate::types::TransferKey;
 
 /// What follows a frame.
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     Message(TransferKey),
-    Listed { pieces: Option<(TransferKey, Arc<Pieces>)>, note: Option<Note> },
+    Listed { bytes: Option<(TransferKey, Stretch)>, note: Option<Note> },
 }
 
 /// What has come of the other end behind a frame.
 #[derive(Debug)]
 pub(super) enum Came {
     Message(Message),
-    Listed { pieces: Option<(TransferKey, Arc<Pieces>)>, note: Option<Note> },
+    Listed { bytes: Option<(TransferKey, Stretch)>, note: Option<Note> },
 }
 
 /// Bytes of pieces at the other end that are in pieces here.
 #[derive(Debug)]
 pub(super) struct Landed {
-    pub(super) from: (TransferKey, Arc<Pieces>),
-    pub(super) to: (TransferKey, Arc<Pieces>),
+    pub(super) from: (TransferKey, Stretch),
+    pub(super) to: (TransferKey, Stretch),
 }
 
 /// Whether anything follows a frame, perhaps of no bytes.
@@ -39,8 +37,9 @@ pub(super) fn is_followed(frame: &Frame) -> bool {
         Frame::Deliver { .. }
             | Frame::Ahead { .. }
             | Frame::OneSided(
-                OneSidedFrame::Write { .. }
+                OneSidedFrame::Write { note: Some(_), .. }
                     | OneSidedFrame::WriteNow { .. }
+                    | OneSidedFrame::Part { .. }
                     | OneSidedFrame::Notify { .. }
             )
     )
@@ -54,12 +53,12 @@ impl Driver {
         came: Option<Came>,
         is_alone: bool,
     ) -> Result<Option<Landed>, String> {
-        let (pieces, note) = match came {
+        let (bytes, note) = match came {
             None => return self.messages.land(landing, None).map(|()| None),
             Some(Came::Message(message)) => {
                 return self.messages.land(landing, Some(message)).map(|()| None);
             }
-            Some(Came::Listed { pieces, note }) => (pieces, note),
+            Some(Came::Listed { bytes, note }) => (bytes, note),
         };
         match landing {
             Landing::Nowhere => Ok(None),
@@ -67,10 +66,9 @@ impl Driver {
                 self.notes.land(note_use, note, is_alone)?;
                 Ok(None)
             }
-            Landing::Pieces { transfer, pieces: to, bytes, note: note_use } => {
-                let Some(from) = pieces else { return Err(format!("nothing came for {to:?}")) };
-                ensure!(from.1.bytes == bytes as u64, "{bytes} bytes of {from:?}");
-                ensure!(to.bytes == bytes as u64, "{bytes} bytes for {to:?}");
+            Landing::Pieces { transfer, stretch: to, note: note_use } => {
+                let Some(from) = bytes else { return Err(format!("nothing came for {to:?}")) };
+                ensure!(from.1.bytes() == to.bytes(), "{from:?} for {to:?}");
                 self.check_pieces(transfer, &to)?;
                 ensure!(note_use != NoteUse::None || note.is_none(), "a note is lost");
                 self.notes.land(note_use, note, is_alone)?;
@@ -80,10 +78,11 @@ impl Driver {
         }
     }
 
-    /// The memory of a list may be used now.
-    pub(super) fn check_pieces(&self, transfer: TransferKey, pieces: &Pieces) -> Check {
-        ensure!(self.setting.eager.reaches(pieces.memory), "the CPU reaches none of {pieces:?}");
-        pieces.iter().try_for_each(|piece| self.check_touched(transfer, piece.address, piece.bytes))
+    /// The memory of some bytes of a list may be used now.
+    pub(super) fn check_pieces(&self, transfer: TransferKey, bytes: &Stretch) -> Check {
+        let memory = bytes.list().memory;
+        ensure!(self.setting.eager.reaches(memory), "the CPU reaches none of {bytes:?}");
+        bytes.iter().try_for_each(|piece| self.check_touched(transfer, piece.address, piece.bytes))
     }
 
     /// Some memory may be used now, for a transfer of ours or for the peer.

@@ -240,10 +240,7 @@ impl Driver {
 
     /// The program takes an area back.
     pub(super) fn unexport(&mut self, area: usize) -> Check {
-        let area = &mut self.exporting.areas[area];
-        area.is_revoked = true;
-        let key = area.key;
-        self.exporting.exports.revoke(key);
+        let key = self.exporting.revoke(area);
         self.input(|protocol| {
             protocol.handle_revoked(&[key]);
         })
