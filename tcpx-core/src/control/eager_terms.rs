@@ -8,9 +8,9 @@ use crate::types::{MAX_EAGER_BYTES, MemoryType};
 /// What a message that went ahead takes of its receiver's buffer beside its bytes. It bounds the
 /// number of messages of no bytes.
 const COST: u64 = 64;
-/// Bytes of a part of a read or write that travels on the link in several. With its header it is
-/// one segment of the loopback: if it were a little longer, each would cost a tiny one more. It is a
-/// whole number of pages.
+/// Bytes of a part of a read or write that travels on the link in several: whole pages. With its
+/// header it is one segment of the loopback: if it were a little longer, each would cost a tiny one
+/// more.
 const PART_BYTES: u64 = 60 << 10;
 
 /// What an end takes of small messages, as its hello says.
