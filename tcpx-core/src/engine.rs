@@ -318,10 +318,13 @@ impl Engine {
             return Err(unknown(name, self.infos.keys()));
         }
         self.attempts.forget_failures(is_it);
-        let is_over = |key: &PeerKey| self.peers.get(*key).is_none_or(Peer::is_gone);
-        let over = self.names.iter().filter(|(other, key)| is_it(other) && is_over(key));
-        for key in over.map(|(_, key)| *key).collect::<Vec<_>>() {
-            self.forget(key);
+        let named = self.names.iter().filter(|(other, _)| is_it(other)).map(|(_, key)| *key);
+        for key in named.collect::<Vec<_>>() {
+            if self.peers.get(key).is_none_or(Peer::is_gone) {
+                self.forget(key);
+            } else if self.commons.session.options.accept_all {
+                self.accept_queue.note_forgotten(key);
+            }
         }
         Ok(())
     }

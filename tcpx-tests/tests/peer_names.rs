@@ -210,6 +210,55 @@ fn a_group_forgets_all_devices_of_a_peer() {
     }
 }
 
+/// A connection that stays when its name is forgotten is found again under the next one.
+#[test]
+fn a_group_that_was_forgotten_and_stays_is_found_under_another_name() {
+    let [host, gpu] = [Device::Host, Device::Gpu(0)];
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(1);
+    let [left, right] =
+        ["left", "right"].map(|name| Group::new(options.clone().name(name)).expect("soft"));
+    let right_info = right.listen().expect("it listens");
+    for round in 0..4 {
+        let name = format!("right#{round}");
+        left.load_remote_conn_info(&name, &right_info).expect("own bytes load");
+        write_between((&left, host), (&right, host), &name);
+        write_between((&left, gpu), (&right, gpu), &name);
+        assert_eq!(connections(&left), 2, "{round}");
+        left.forget_remote_conn_info(&name).expect("it was loaded");
+    }
+    assert_eq!(connections(&right), 2);
+}
+
+/// Of peers that no name leads to any more, only the last ones that have ended are remembered.
+#[test]
+fn a_group_forgets_whom_nobody_names() {
+    const MOST: usize = 64;
+    let make = |name| Group::new(SessionOptions::default().plugin(PluginChoice::Soft).name(name));
+    let host = make("host").expect("soft");
+    let host_info = host.listen().expect("it listens");
+    for round in 0..MOST + 8 {
+        let guest = make("guest").expect("soft");
+        if round % 2 == 0 {
+            guest.load_remote_conn_info("host", &host_info).expect("own bytes load");
+            guest.notify("host", b"1").expect("it is reached");
+            hear_from(&host);
+        } else {
+            let guest_info = guest.listen().expect("it listens");
+            let name = format!("guest#{round}");
+            host.load_remote_conn_info(&name, &guest_info).expect("own bytes load");
+            host.notify(&name, b"1").expect("it is reached");
+            hear_from(&guest);
+            host.forget_remote_conn_info(&name).expect("it was loaded");
+        }
+        guest.close().expect("the host answers");
+    }
+    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    while connections(&host) > MOST {
+        assert!(Instant::now() < give_up_at, "{}", connections(&host));
+        std::thread::yield_now();
+    }
+}
+
 /// A name that somebody had who has gone is nobody's.
 #[test]
 fn a_group_that_comes_back_has_the_name_that_was_loaded_meanwhile() {

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 /// Most peers that wait here. Others are not welcomed before one has gone, so their connects wait.
 pub(crate) const MAX_UNCLAIMED: usize = 64;
+/// Most peers that have ended of those that no connect names. Of more, the first are forgotten.
+const MAX_ENDED: usize = 64;
 
 /// Whom an accept takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,8 @@ pub(crate) struct AcceptQueue<K> {
     unclaimed: VecDeque<Unclaimed<K>>,
     /// Peers that were accepted though the program asked for nobody, and that no connect has named.
     by_themselves: Vec<K>,
+    /// Those of them that have ended since, the first of them first. The program may ask why.
+    ended: VecDeque<K>,
     /// Peers that were gone before an accept asked for them.
     missed: u64,
     /// Peers that connects of this session have taken.
@@ -69,6 +73,7 @@ impl<K> Default for AcceptQueue<K> {
             fulfilled: 0,
             unclaimed: VecDeque::new(),
             by_themselves: Vec::new(),
+            ended: VecDeque::new(),
             missed: 0,
             taken_by_connects: 0,
         }
@@ -172,6 +177,12 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         self.unclaimed.remove(index).map(|found| found.peer)
     }
 
+    /// A peer that a connect has named lost its name, and stays.
+    pub(crate) fn note_forgotten(&mut self, peer: K) {
+        self.note_named(peer);
+        self.by_themselves.push(peer);
+    }
+
     /// A connect has named this peer.
     pub(crate) fn note_named(&mut self, peer: K) {
         self.by_themselves.retain(|other| *other != peer);
@@ -193,8 +204,14 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
             stays
         });
         self.missed += gone.len() as u64;
-        self.by_themselves.retain(|peer| !is_gone(*peer));
+        let ended = self.by_themselves.extract_if(.., |peer| is_gone(*peer));
+        self.ended.extend(ended);
         gone
+    }
+
+    /// Takes out who has ended longer ago than so many others, if anybody has.
+    pub(crate) fn take_ended(&mut self) -> Option<K> {
+        if self.ended.len() > MAX_ENDED { self.ended.pop_front() } else { None }
     }
 
     /// Why an accept has found nobody.
@@ -300,6 +317,22 @@ mod tests {
         assert_eq!(queue.take_for_connect(|peer| peer == 4), Some(4));
         assert_eq!(queue.take_for_connect(|_| true), Some(3));
         assert_eq!(queue.take_for_connect(|_| true), None);
+    }
+
+    #[test]
+    fn of_many_that_were_accepted_by_themselves_and_ended_the_first_are_forgotten() {
+        let mut queue = AcceptQueue::default();
+        for peer in 0..MAX_ENDED + 3 {
+            queue.arrive(peer, "a");
+            queue.take_by_itself();
+        }
+        queue.note_named(0);
+        queue.note_named(MAX_ENDED);
+        queue.note_forgotten(MAX_ENDED);
+        assert!(queue.take_gone(|peer| peer != 1).is_empty());
+        assert_eq!([(); 2].map(|()| queue.take_ended()), [Some(2), None]);
+        assert!(queue.take_gone(|_| true).is_empty());
+        assert_eq!([(); 2].map(|()| queue.take_ended()), [Some(3), None]);
     }
 
     #[test]

@@ -162,7 +162,8 @@ impl Engine {
         }
     }
 
-    /// Skips peers that were gone before an accept asked for them.
+    /// Skips peers that were gone before an accept asked for them, and forgets the oldest of many
+    /// that nobody asked for and that have ended.
     pub(super) fn forget_gone_unclaimed(&mut self) {
         let peers = &self.peers;
         let is_gone = |key| peers.get(key).is_none_or(Peer::is_gone);
@@ -170,6 +171,12 @@ impl Engine {
             let Some(peer) = self.take_out(key) else { continue };
             if let Some(error) = peer.why_gone() {
                 tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
+            }
+        }
+        while let Some(key) = self.accept_queue.take_ended() {
+            let is_loaded = |peer: &Peer| self.infos.contains_key(peer.name().as_str());
+            if self.peers.get(key).is_some_and(|peer| peer.is_gone() && !is_loaded(peer)) {
+                self.forget(key);
             }
         }
     }

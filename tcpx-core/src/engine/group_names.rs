@@ -32,11 +32,29 @@ struct Names {
     made_up: u64,
 }
 
-/// One whose connection info was not loaded before it came in.
+/// One whose connection info is not loaded, and who is here all the same.
 #[derive(Debug)]
 struct Stranger {
     name: String,
-    introduction: Introduction,
+    who: Who,
+}
+
+#[derive(Debug)]
+enum Who {
+    /// It has come in by itself.
+    Came(Introduction),
+    /// It stays though its connection info was forgotten.
+    Stayed(ConnInfo),
+}
+
+impl Who {
+    /// Whether this is a group that the connection info leads to.
+    fn is_of(&self, info: &ConnInfo) -> bool {
+        match self {
+            Self::Came(introduction) => is_of(introduction, info),
+            Self::Stayed(known) => is_same(known, info),
+        }
+    }
 }
 
 impl GroupNames {
@@ -47,8 +65,10 @@ impl GroupNames {
         let group = Device::Host.session_of(info.session);
         names.unload(name);
         let stranger = names.forget_stranger(&group);
-        let is_it = |stranger: &Stranger| is_of(&stranger.introduction, &info);
-        if let Some(Stranger { name, .. }) = stranger.filter(is_it) {
+        let is_it = |stranger: &Stranger| stranger.who.is_of(&info);
+        if let Some(Stranger { name, .. }) = stranger.filter(is_it)
+            && !names.loaded.contains_key(&name)
+        {
             names.add_loaded(&name, info.clone());
         }
         names.add_loaded(name, info);
@@ -56,13 +76,18 @@ impl GroupNames {
     }
 
     /// Nothing that this name leads to is known any more, also by its other names. Returns whether
-    /// anything was.
-    pub(crate) fn forget(&self, name: &str) -> bool {
+    /// anything was. One that `stays` is a stranger, with the name that it is called by.
+    pub(crate) fn forget(&self, name: &str, stays: bool) -> bool {
         let mut names = self.names();
         let Some(called) = names.called(name).map(str::to_owned) else { return false };
         let Some(info) = names.loaded.remove(&called) else { return false };
         names.loaded.retain(|_, other| !is_same(other, &info));
         names.rename(&called, &info, None);
+        if stays {
+            let group = Device::Host.session_of(info.session);
+            names.forget_stranger(&group);
+            names.add_stranger(group, Stranger { name: called, who: Who::Stayed(info) });
+        }
         true
     }
 
@@ -71,7 +96,7 @@ impl GroupNames {
     pub(crate) fn stranger(&self, info: &ConnInfo) -> Option<String> {
         let names = self.names();
         let stranger = names.strangers.get(&Device::Host.session_of(info.session))?;
-        is_of(&stranger.introduction, info).then(|| stranger.name.clone())
+        stranger.who.is_of(info).then(|| stranger.name.clone())
     }
 
     /// The group that this connection info leads to is not here any more.
@@ -179,15 +204,19 @@ impl Names {
             self.made_up += 1;
             name = format!("peer-{}", self.made_up);
         }
+        let who = Who::Came(introduction.clone());
+        self.add_stranger(group, Stranger { name: name.clone(), who });
+        name
+    }
+
+    fn add_stranger(&mut self, group: SessionId, stranger: Stranger) {
         if self.order.len() == MOST_STRANGERS
             && let Some(oldest) = self.order.pop_front()
         {
             self.strangers.remove(&oldest);
         }
         self.order.push_back(group);
-        let introduction = introduction.clone();
-        self.strangers.insert(group, Stranger { name: name.clone(), introduction });
-        name
+        self.strangers.insert(group, stranger);
     }
 
     fn is_taken(&self, name: &str) -> bool {
@@ -269,10 +298,11 @@ mod tests {
         assert_eq!(names.called("again"), next);
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), next);
         assert_eq!(names.of(&session(2, Device::Host, "b", &OWN)), "a");
-        assert!(names.forget("again") && !names.forget("decode") && !names.forget("x"));
+        let forget = |name| names.forget(name, false);
+        assert!(forget("again") && !forget("decode") && !forget("x"));
         assert_eq!(names.called("decode"), "decode");
         assert!(names.way("decode", Device::Host).1.is_none());
-        assert!(names.forget("a"));
+        assert!(forget("a"));
         let names = names.names();
         assert!(names.loaded.is_empty() && names.called.is_empty());
     }
@@ -286,8 +316,29 @@ mod tests {
         assert_eq!(names.way("a", Device::Host), ("a".to_owned(), Some(info(1))));
         assert_eq!(names.way("b", Device::Host), ("b".to_owned(), Some(forged)));
         assert_eq!(names.of(&session(1, Device::Gpu(1), "x", &OWN)), "a/gpu1");
-        assert!(names.forget("b"));
+        assert!(names.forget("b", false));
         assert_eq!(names.of(&session(1, Device::Gpu(1), "x", &OWN)), "a/gpu1");
+    }
+
+    #[test]
+    fn whoever_stays_when_it_is_forgotten_keeps_its_name() {
+        let names = GroupNames::default();
+        for name in ["a", "b", "c"] {
+            assert_eq!(names.load(name, info(1)), "a");
+            assert_eq!(names.of(&session(1, Device::Gpu(0), "x", &OWN)), "a/gpu0");
+            assert!(names.forget(name, true));
+            assert_eq!(names.of(&session(1, Device::Gpu(1), "x", &OWN)), "a/gpu1");
+            assert_eq!(names.stranger(&info(1)).as_deref(), Some("a"));
+            assert_eq!(names.stranger(&ConnInfo { secret: LISTENERS, ..info(1) }), None);
+        }
+        // Somebody else has its name meanwhile.
+        assert_eq!(names.load("a", info(2)), "a");
+        assert_eq!(names.load("d", info(1)), "d");
+        assert_eq!(names.way("a", Device::Host), ("a".to_owned(), Some(info(2))));
+        assert!(names.forget("a", false) && names.forget("d", false));
+        let names = names.names();
+        assert!(names.loaded.is_empty() && names.called.is_empty());
+        assert!(names.strangers.is_empty() && names.order.is_empty());
     }
 
     /// Whoever comes in under somebody else's id is not found.

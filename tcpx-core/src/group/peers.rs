@@ -48,13 +48,15 @@ impl Group {
     }
 
     /// As [`Session::forget_remote_conn_info`](crate::Session::forget_remote_conn_info), of all
-    /// devices of a peer, by any of its names.
+    /// devices of a peer, by any of its names. A connection that stays is used again when the same
+    /// connection info is loaded, under whatever name.
     ///
     /// # Errors
     /// As there.
     pub fn forget_remote_conn_info(&self, peer: &str) -> Result<()> {
         let called = self.members.names.called(peer);
-        self.members.names.forget(peer);
+        let stays = self.is_here(&called)?;
+        self.members.names.forget(peer, stays);
         for member in self.members.all() {
             match member.forget_remote_conn_info(&called) {
                 // None of its devices was reached from this one.
