@@ -84,9 +84,7 @@ Engine::Engine(const nixlBackendInitParams& init)
     const std::string info = listen(session_);
     connInfo_ = kConnInfoVersion + info;
     /* An agent reaches itself as it reaches others. */
-    const Peers::Name self = peers_.add(localAgent, info);
-    must(tcpx_session_load_remote_conn_info(session_, self.text.c_str(), info.data(), info.size()),
-         "the way to itself");
+    if (learn(localAgent, info) != NIXL_SUCCESS) throw std::runtime_error("no way to itself");
   } catch (...) {
     tcpx_session_destroy(session_);
     throw;
@@ -174,22 +172,20 @@ nixl_status_t Engine::connect(const std::string& agent) {
   });
 }
 
-/* Makes room for another connection to a peer whose connection has ended. */
-void Engine::clear(const std::string& peer) const {
-  std::int32_t state = TCPX_PEER_UP;
-  const tcpx_status status = tcpx_session_peer_state(session_, peer.c_str(), &state);
-  const bool isOver = state == TCPX_PEER_FAILED || state == TCPX_PEER_PARTED;
-  if (status == TCPX_OK && isOver) tcpx_session_disconnect(session_, peer.c_str());
+/* tcpx does not know any more how a peer is reached, and why it is over if it is. */
+void Engine::forget(const std::string& peer) const {
+  tcpx_session_forget_remote_conn_info(session_, peer.c_str());
 }
 
-/* A connection that lives stays: the peer may be using it, and it ends with the peer's agent. */
+/* A connection that lives stays: the peer may be using it, and it ends with the peer's agent. If
+ * the agent is loaded again before that, tcpx finds it. */
 nixl_status_t Engine::disconnect(const std::string& agent) {
   return guarded([&]() -> nixl_status_t {
     if (agent == localAgent) return NIXL_SUCCESS;
     const std::optional<std::string> peer = peers_.remove(agent);
     if (!peer) return NIXL_ERR_NOT_FOUND;
     requests_.cancelThoseWith(*peer);
-    clear(*peer);
+    forget(*peer);
     return NIXL_SUCCESS;
   });
 }
@@ -291,17 +287,19 @@ nixl_status_t Engine::loadRemoteConnInfo(const std::string& agent, const std::st
                               " is damaged, or of another version of this backend");
       return NIXL_ERR_MISMATCH;
     }
-    const std::string info = text.substr(kConnInfoVersion.size());
-    const Peers::Name peer = peers_.add(agent, info);
-    if (!peer.isNew) {
-      clear(peer.text);
-      return NIXL_SUCCESS;
-    }
-    const tcpx_status status = tcpx_session_load_remote_conn_info(
-        session_, peer.text.c_str(), info.data(), info.size());
-    if (status != TCPX_OK) peers_.undo(agent, info);
-    return report(status, "the connection info of " + peer.text);
+    return learn(agent, text.substr(kConnInfoVersion.size()));
   });
+}
+
+nixl_status_t Engine::learn(const std::string& agent, const std::string& info) {
+  /* NIXL says goodbye to an agent before it loads other connection info of it. */
+  if (const std::optional<std::string> before = peers_.remove(agent)) forget(*before);
+  const std::string peer = peers_.make(agent);
+  const tcpx_status status =
+      tcpx_session_load_remote_conn_info(session_, peer.c_str(), info.data(), info.size());
+  if (status != TCPX_OK) return report(status, "the connection info of " + peer);
+  peers_.set(agent, peer);
+  return NIXL_SUCCESS;
 }
 
 nixl_status_t Engine::loadRemoteMD(const nixlBlobDesc& input, const nixl_mem_t& kind,

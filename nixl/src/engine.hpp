@@ -74,7 +74,8 @@ class Engine final : public nixlBackendEngine {
  private:
   /* Lets peers reach it, and writes its key. */
   nixl_status_t share(Memory& memory) const;
-  void clear(const std::string& peer) const;
+  nixl_status_t learn(const std::string& agent, const std::string& info);
+  void forget(const std::string& peer) const;
   void progress() const;
 
   tcpx_session session_{};

@@ -1,6 +1,7 @@
 #include "peers.hpp"
 
 #include <cstddef>
+#include <utility>
 
 namespace tcpx_nixl {
 namespace {
@@ -19,33 +20,27 @@ std::string plainName(const std::string& agent) {
   return plain;
 }
 
-Peers::Name Peers::add(const std::string& agent, const std::string& info) {
+std::string Peers::make(const std::string& agent) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto [place, isNew] = nameOfInfo_.try_emplace(info);
-  if (isNew) place->second = plainName(agent) + "#" + std::to_string(++made_);
-  nameOfAgent_[agent] = place->second;
-  return {place->second, isNew};
+  return plainName(agent) + "#" + std::to_string(++made_);
 }
 
-void Peers::undo(const std::string& agent, const std::string& info) {
+void Peers::set(const std::string& agent, const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  nameOfAgent_.erase(agent);
-  nameOfInfo_.erase(info);
+  names_[agent] = name;
 }
 
 std::optional<std::string> Peers::remove(const std::string& agent) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = nameOfAgent_.find(agent);
-  if (found == nameOfAgent_.end()) return std::nullopt;
-  std::string name = std::move(found->second);
-  nameOfAgent_.erase(found);
-  return name;
+  auto known = names_.extract(agent);
+  if (known.empty()) return std::nullopt;
+  return std::move(known.mapped());
 }
 
 std::optional<std::string> Peers::find(const std::string& agent) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = nameOfAgent_.find(agent);
-  if (found == nameOfAgent_.end()) return std::nullopt;
+  const auto found = names_.find(agent);
+  if (found == names_.end()) return std::nullopt;
   return found->second;
 }
 

@@ -1,5 +1,7 @@
 """Agents that end, freeze, come back or take their memory away while others use it."""
 
+import hashlib
+import struct
 import time
 
 from agents import Agent, Peer, run, until
@@ -278,9 +280,50 @@ def many_lives():
     assert later_memory <= memory + 20 * 1024, sizes
 
 
+def many_loads():
+    """A peer that is known and forgotten over and over has one connection all the time."""
+    here, there = Agent("here"), Peer("there")
+    with there:
+        mine, its = here.add_area(4096), there.add_area(4096)
+        metadata, sizes = there.metadata(), []
+        for turn in range(200):
+            here.know(metadata)
+            here.transfer("WRITE", span(mine, its, 4096), "there", b"%d" % turn)
+            here.forget("there")
+            if turn in (20, 199):
+                sizes.append((here.resources()[:2], there.resources()[:2]))
+        assert len(there.notifications("here", 200)) == 200
+        assert sizes[0] == sizes[1], sizes
+
+
+def strangers(metadata, count):
+    """Metadata of so many agents that are not there, made from that of one that is."""
+    begin = metadata.index(b"TCPXINFO")
+    (body,) = struct.unpack_from("<H", metadata, begin + 10)
+    for number in range(count):
+        info = bytearray(metadata[begin : begin + 12 + body])
+        struct.pack_into("<Q", info, 12, number)
+        digest = hashlib.sha256(info).digest()[:8]
+        yield metadata[:begin] + bytes(info) + digest + metadata[begin + 12 + body + 8 :]
+
+
+def many_strangers():
+    """Nothing is kept of agents that were known once."""
+    here, there = Agent("here"), Agent("there")
+    there.add_area(4096)
+    sizes = []
+    for number, metadata in enumerate(strangers(there.metadata(), 30_000)):
+        here.know(metadata)
+        here.forget("there")
+        if number in (10_000, 29_999):
+            sizes.append(here.resources()[2])
+    # 20,000 connection infos take several times that.
+    assert sizes[1] <= sizes[0] + 2 * 1024, sizes
+
+
 if __name__ == "__main__":
     run([
         killed, frozen, initiator_harmed, thawed, restarted, taken_back, stale, dropped_here,
         forgotten,
-        ended_beside_a_frozen_peer, many_lives,
+        ended_beside_a_frozen_peer, many_lives, many_loads, many_strangers,
     ])

@@ -42,17 +42,16 @@ void names() {
   require(tcpx_nixl::plainName("a/gpu0 #\n\xc3\xbc") == "a_gpu0_____", "others do not");
   require(tcpx_nixl::plainName(std::string(200, 'x')).size() == 32, "nor long ones");
   tcpx_nixl::Peers peers;
-  const auto first = peers.add("decode", "info 1");
-  require(first.isNew && peers.find("decode") == first.text, "a peer is found by its name");
-  const auto again = peers.add("decode", "info 1");
-  require(!again.isNew && again.text == first.text, "the same connection has the same name");
-  const auto second = peers.add("decode", "info 2");
-  require(second.isNew && second.text != first.text, "one that was started again has another");
-  require(peers.remove("decode") == second.text, "it is forgotten");
-  require(!peers.find("decode") && !peers.remove("decode"), "and not known any more");
-  require(peers.add("other", "info 2").text == second.text, "its connection is");
-  peers.undo("other", "info 2");
-  require(!peers.find("other") && peers.add("other", "info 2").isNew, "unless it never was");
+  require(!peers.find("decode") && !peers.remove("decode"), "nobody is known");
+  const std::string first = peers.make("decode"), second = peers.make("decode");
+  require(first != second, "an agent that becomes known has a name of its own");
+  peers.set("decode", first);
+  peers.set("other", first);
+  require(peers.find("decode") == first, "it is found");
+  peers.set("decode", second);
+  require(peers.find("decode") == second, "one that was started again has another");
+  require(peers.find("other") == first, "others have theirs");
+  require(peers.remove("decode") == second && !peers.find("decode"), "it is forgotten");
 }
 
 }  // namespace
