@@ -54,4 +54,10 @@ NIXL_BACKEND_OTHER_VERSION = 1010 Warning "the TCPX backend of NIXL is of anothe
     cause "<PATH> was built from another version of tcpx than this program"
     cure ["python -m nixl_tcpx install", "# with the same version on both ends"]
     source "this project"
+NIXL_BACKEND_TOO_NEW = 1011 Error "the TCPX backend is built for later libraries than this system's"
+    symptom "NIXL finds no TCPX; with NIXL_LOG_LEVEL=INFO: \"version `GLIBC_2.38' not found\""
+    lines ["version `GLIBCXX_3.4.32' not found (required by .../libplugin_TCPX.so)"]
+    cause "<PATH> was built on a later system, and needs a version of glibc or libstdc++ that this one does not have"
+    cure ["# a wheel for glibc 2.28 and later: cargo xtask wheel --glibc 2.28 --out FOLDER", "python -m nixl_tcpx install"]
+    source "NIXL 1.5.1, run"
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use object::read::elf::ElfFile64;
 use object::{Architecture, Endianness, Object, ObjectSection, ObjectSymbol};
 
+use super::symbol_versions::{Needed, needed};
+
 /// Larger files are refused; with all symbols it has some tens of megabytes.
 const MAX_BYTES: u64 = 512 << 20;
 /// What NIXL looks for.
@@ -23,6 +25,8 @@ pub(super) struct BackendFile {
     pub(super) version: Option<String>,
     /// What it takes the C++ standard library for.
     pub(super) strings: Strings,
+    /// What it needs of other libraries.
+    pub(super) needs: Vec<Needed>,
 }
 
 /// How the strings are laid out that it takes and gives.
@@ -64,10 +68,11 @@ pub(super) fn read(path: &Path) -> Result<BackendFile, String> {
     if !entry {
         return Err(format!("it does not export {ENTRY}"));
     }
-    Ok(BackendFile { version, strings })
+    Ok(BackendFile { version, strings, needs: needed(&file) })
 }
 
-fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+/// What is in a regular file.
+pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     // A pipe or a device could block or never end.
     if !file.metadata()?.is_file() {

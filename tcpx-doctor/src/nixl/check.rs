@@ -4,10 +4,11 @@ use std::path::Path;
 
 use tcpx_diagnosis::table::nixl as table;
 use tcpx_diagnosis::variables::value;
-use tcpx_diagnosis::{Finding, Host, Tree};
+use tcpx_diagnosis::{Finding, Host};
 
 use super::backend_file::{self, Strings};
 use super::installed::{Installed, installed};
+use super::libraries;
 
 /// Says where NIXL looks for backends, whatever it would find by itself.
 const VARIABLE: &str = "NIXL_PLUGIN_DIR";
@@ -24,7 +25,7 @@ pub(crate) fn check(host: &Host<'_>) -> Vec<Finding> {
     let tree = host.tree();
     let all = installed(host);
     let Some(wanted) = value(host.env, VARIABLE) else {
-        return all.iter().flat_map(|nixl| check_installed(&tree, nixl)).collect();
+        return all.iter().flat_map(|nixl| check_installed(host, nixl)).collect();
     };
     let folder = Path::new(wanted);
     if !tree.path(folder).is_dir() {
@@ -32,7 +33,7 @@ pub(crate) fn check(host: &Host<'_>) -> Vec<Finding> {
         return vec![Finding::new(&table::NIXL_PLUGIN_DIR_MISSING, seen).with("<FOLDER>", wanted)];
     }
     let whose = format!("{VARIABLE}={wanted}");
-    let mut findings = check_folder(&tree, folder, &whose);
+    let mut findings = check_folder(host, folder, &whose);
     if tree.exists(folder.join(TCPX)) {
         if !tree.exists(folder.join(UCX)) {
             let seen = format!("{whose} has no {UCX}");
@@ -44,9 +45,10 @@ pub(crate) fn check(host: &Host<'_>) -> Vec<Finding> {
 }
 
 /// One NIXL with its own folder.
-fn check_installed(tree: &Tree<'_>, nixl: &Installed) -> Vec<Finding> {
+fn check_installed(host: &Host<'_>, nixl: &Installed) -> Vec<Finding> {
+    let tree = host.tree();
     let whose = format!("NIXL {} in {}", nixl.version, nixl.folder.display());
-    let mut findings = check_folder(tree, &nixl.folder, &whose);
+    let mut findings = check_folder(host, &nixl.folder, &whose);
     if tree.exists(nixl.folder.join(TCPX)) {
         findings.extend(check_version(nixl));
     }
@@ -54,7 +56,8 @@ fn check_installed(tree: &Tree<'_>, nixl: &Installed) -> Vec<Finding> {
 }
 
 /// What lies in a folder of backends. `whose` says who looks there.
-fn check_folder(tree: &Tree<'_>, folder: &Path, whose: &str) -> Vec<Finding> {
+fn check_folder(host: &Host<'_>, folder: &Path, whose: &str) -> Vec<Finding> {
+    let tree = host.tree();
     let path = folder.join(TCPX);
     if !tree.exists(&path) {
         let seen = format!("{whose} has no {TCPX}");
@@ -68,6 +71,9 @@ fn check_folder(tree: &Tree<'_>, folder: &Path, whose: &str) -> Vec<Finding> {
             return vec![found(&table::NIXL_BACKEND_NOT_LOADABLE, format!("{shown}: {why}"))];
         }
     };
+    if let Some(why) = libraries::missing(host, &file.needs) {
+        return vec![found(&table::NIXL_BACKEND_TOO_NEW, format!("{shown} {why}"))];
+    }
     let strings = match file.strings {
         Strings::New => None,
         Strings::Old => Some("strings of libstdc++'s older layout"),

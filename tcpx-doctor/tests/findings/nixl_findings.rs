@@ -115,6 +115,70 @@ fn a_backend_for_another_standard_library_is_an_error() {
     }
 }
 
+/// Built over a later library than the one that is here.
+fn with_library(name: &str, has: &[&str], needs: &[&str]) -> Machine {
+    let machine = with_nixl("1.5.1");
+    let built_over = plugin_library::system_library(name, needs);
+    machine.install(
+        &format!("{FOLDER}/libplugin_TCPX.so"),
+        &plugin_library::nixl_backend_over(OWN, &built_over),
+    );
+    let folder = plugin_library::system_folder();
+    machine.install(&format!("{folder}/{name}"), &plugin_library::system_library(name, has));
+    machine
+}
+
+#[test]
+fn a_backend_for_later_libraries_is_an_error() {
+    for (name, has, needs, missing) in [
+        ("libc.so.6", &["GLIBC_2.28"][..], &["GLIBC_2.28"][..], None),
+        ("libc.so.6", &["GLIBC_2.28", "GLIBC_2.36"], &["GLIBC_2.28"], None),
+        (
+            "libc.so.6",
+            &["GLIBC_2.28"],
+            &["GLIBC_2.28", "GLIBC_2.9", "GLIBC_2.38"],
+            Some("GLIBC_2.38"),
+        ),
+        (
+            "libstdc++.so.6",
+            &["GLIBCXX_3.4.9"],
+            &["GLIBCXX_3.4.9", "GLIBCXX_3.4.32"],
+            Some("GLIBCXX_3.4.32"),
+        ),
+    ] {
+        let machine = with_library(name, has, needs);
+        let findings = findings(&machine);
+        let Some(missing) = missing else {
+            assert_eq!(codes(&findings), ["TCPX-1001", "TCPX-1005"]);
+            continue;
+        };
+        assert_eq!(codes(&findings), ["TCPX-1011"]);
+        let path = format!("{}/{name}", plugin_library::system_folder());
+        let seen =
+            format!("{FOLDER}/libplugin_TCPX.so needs {missing}, which {path} does not have");
+        assert_eq!(findings[0].seen, seen);
+        assert_eq!(findings[0].severity, Severity::Error);
+    }
+}
+
+#[test]
+fn the_library_that_the_process_would_load_counts() {
+    let versions = ["GLIBCXX_3.4.9", "GLIBCXX_3.4.32"];
+    for (variable, value) in [("LD_LIBRARY_PATH", "relative:/opt/new"), ("CONDA_PREFIX", "/opt")] {
+        let mut machine = with_library("libstdc++.so.6", &versions[..1], &versions);
+        let new = plugin_library::system_library("libstdc++.so.6", &versions);
+        let folder = if value == "/opt" { "/opt/lib" } else { "/opt/new" };
+        machine.write(&format!("{folder}/libc.so.6"), "not a library");
+        machine.install(&format!("{folder}/libstdc++.so.6"), &new);
+        assert_eq!(codes(&findings(&machine)), ["TCPX-1011"]);
+        machine.set(variable, value);
+        // The variables are worth a word too.
+        let mut said = codes(&machine.examine());
+        said.retain(|code| code.starts_with("TCPX-10"));
+        assert_eq!(said, ["TCPX-1001", "TCPX-1005"], "{variable}");
+    }
+}
+
 #[test]
 fn versions_that_do_not_fit_are_named() {
     for (nixl, backend, expected) in [
