@@ -75,7 +75,7 @@ if [[ $others ]]; then
     exit 1
 fi
 
-for test in vtable transfers ends phases devices refusals tensor soak; do
+for test in vtable transfers ends phases devices gpus refusals tensor soak; do
     echo "-- $test"
     "$python" "nixl/tests/$test.py"
 done

@@ -307,6 +307,10 @@ nixl_status_t Engine::loadRemoteMD(const nixlBlobDesc& input, const nixl_mem_t& 
   return guarded([&]() -> nixl_status_t {
     const std::optional<std::int32_t> device = deviceOf(kind, input.devId);
     if (!device) return NIXL_ERR_NOT_SUPPORTED;
+    if (!peers_.find(agent)) {
+      log(TCPX_LOG_ERROR, "metadata of agent " + plainName(agent) + " without its connection info");
+      return NIXL_ERR_NOT_FOUND;
+    }
     tcpx_remote_memory remote{};
     remote.size = sizeof remote;
     const tcpx_status status =

@@ -142,6 +142,31 @@ def metadata():
         assert there.is_filled(0, 90)
 
 
+def parts():
+    """Metadata of memory alone is refused until the agent's connection info has come."""
+    here, there = Agent("here"), Peer("there", kind=InParts)
+    with there:
+        mine, its = here.add_area(4096), there.add_area(4096)
+        memory = there.memory_alone()
+        fails("memory alone", "NOT_FOUND", here.know, memory)
+        log = logged(f"a = Agent('here')\nattempt(a.know, {memory!r})")
+        assert "metadata of agent there without its connection info" in log, log
+        here.know(there.metadata())
+        here.know(memory)
+        here.fill(0, 92)
+        here.transfer("WRITE", span(mine, its, 4096), "there")
+        assert there.is_filled(0, 92)
+
+
+class InParts(Agent):
+    """An agent that also tells its memory alone."""
+
+    def memory_alone(self):
+        area = self.areas[0]
+        descriptors = self.nixl.get_reg_descs([(area.ctypes.data, len(area), 0, "")], "DRAM")
+        return self.nixl.get_partial_agent_metadata(descriptors, False, backends=[BACKEND])
+
+
 def forget_quietly(agent):
     """NIXL may know some of a peer whose metadata it has refused."""
     try:
@@ -184,4 +209,4 @@ def kinds_of_memory():
 
 
 if __name__ == "__main__":
-    run([parameters, words, metadata, cut_off, another_nixl, ranges, names, kinds_of_memory])
+    run([parameters, words, metadata, parts, cut_off, another_nixl, ranges, names, kinds_of_memory])
