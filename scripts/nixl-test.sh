@@ -34,6 +34,7 @@ fi
 if [[ $1 == wheel ]]; then
     wheel=$2
     python=${3:-$(install)}
+    "$python" nixl/tests/file.py "$wheel"
     "$python" -m pip install -q --no-deps --force-reinstall "$wheel"
     "$python" -m nixl_tcpx install
     env -u NIXL_PLUGIN_DIR "$python" -m nixl_tcpx check
@@ -68,6 +69,7 @@ c++ -std=c++17 -Wall -Wextra -fsanitize=address,undefined -I include -I nixl/src
 "$work/units"
 
 echo "-- the file needs nothing of tcpx or NIXL"
+"$python" nixl/tests/file.py "$folder/libplugin_TCPX.so"
 others=$(LC_ALL=C readelf -d "$folder/libplugin_TCPX.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
     grep -vE '^(libstdc\+\+|libgcc_s|libc|libm|libpthread|libdl|ld-linux-[^.]*)\.so' || true)
 if [[ $others ]]; then

@@ -1,6 +1,7 @@
 """What is wrong from outside: each is an error in words, and the agent goes on."""
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -116,12 +117,43 @@ def another_nixl():
         os.mkdir(f"{site}/nixl-0.10.1.dist-info")
         with open(f"{site}/nixl-0.10.1.dist-info/METADATA", "w", encoding="ascii") as file:
             file.write("Metadata-Version: 2.1\nName: nixl\nVersion: 0.10.1\n")
-        package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
-        path = os.pathsep.join([site, package])
-        done = subprocess.run([sys.executable, "-m", "nixl_tcpx", "check"], capture_output=True,
-                              text=True, timeout=60, check=False,
-                              env={**os.environ, "PYTHONPATH": path})
+        done = checked(site, os.environ["NIXL_PLUGIN_DIR"])
     assert done.returncode == 1 and "NIXL 0.10.1 has another interface" in done.stderr, done
+
+
+def checked(site, plugins):
+    """What the wheel's check says with these packages and this folder of plugins."""
+    package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
+    path = os.pathsep.join([site, package])
+    return subprocess.run([sys.executable, "-m", "nixl_tcpx", "check"], capture_output=True,
+                          text=True, timeout=60, check=False,
+                          env={**os.environ, "PYTHONPATH": path, "NIXL_PLUGIN_DIR": plugins})
+
+
+def another_file():
+    """The wheel's check says which file it finds, and refuses one that is damaged or another."""
+    name = "libplugin_TCPX.so"
+    with open(os.path.join(os.environ["NIXL_PLUGIN_DIR"], name), "rb") as file:
+        right = file.read()
+    with tempfile.TemporaryDirectory() as site, tempfile.TemporaryDirectory() as plugins:
+        where = os.path.join(plugins, name)
+        with open(where, "wb") as file:
+            file.write(right)
+        done = checked(site, plugins)
+        own = re.search(rf"TCPX (\S+) is {where}", done.stdout)
+        assert done.returncode == 0 and own, done
+        info = f"{site}/nixl_tcpx-9.1.0.dist-info"
+        os.mkdir(info)
+        with open(f"{info}/METADATA", "w", encoding="ascii") as file:
+            file.write("Metadata-Version: 2.1\nName: nixl-tcpx\nVersion: 9.1.0\n")
+        done = checked(site, plugins)
+        assert done.returncode == 1, done
+        assert f"{where} is {own[1]}, and this package 9.1.0: run install" in done.stderr, done
+        for wrong in (b"", right[:4096]):
+            with open(where, "wb") as file:
+                file.write(wrong)
+            done = checked(site, plugins)
+            assert done.returncode == 1 and "the plugin cannot be used: " in done.stderr, done
 
 
 def metadata():
@@ -209,4 +241,4 @@ def kinds_of_memory():
 
 
 if __name__ == "__main__":
-    run([parameters, words, metadata, parts, cut_off, another_nixl, ranges, names, kinds_of_memory])
+    run([parameters, words, metadata, parts, cut_off, another_nixl, another_file, ranges, names, kinds_of_memory])
