@@ -126,7 +126,7 @@ impl Engine {
         let posted = peer.post_request(request, &mut self.commons);
         self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
-        self.posted(peer_key, 1);
+        self.posted(peer_key, 1, false);
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Engine {
             return noted;
         }
         self.end_on_error(key, noted)?;
-        self.posted(key, 1);
+        self.posted(key, 1, false);
         Ok(())
     }
 

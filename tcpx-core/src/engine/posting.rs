@@ -71,7 +71,7 @@ impl Engine {
         let posted = connection.post(&self.posting, &mut self.commons);
         self.begin_time(key, &cell, None);
         self.end_on_error(peer_key, posted)?;
-        self.posted(peer_key, posts.len());
+        self.posted(peer_key, posts.len(), cell.is_complete());
         Ok(())
     }
 

@@ -162,8 +162,12 @@ impl Engine {
     /// So many operations were posted to a peer. The first few since the last round are on their
     /// way at once; those that follow go together in the next round. So do large batches, for which
     /// there may be no memory in a post, which must not end the process.
-    pub(super) fn posted(&mut self, key: PeerKey, count: usize) {
-        if std::mem::replace(&mut self.has_posted, true) || count > FEW {
+    ///
+    /// `are_over`: they have ended already, as messages of no bytes may. Their program need not
+    /// make another round, so nothing of them waits for one.
+    pub(super) fn posted(&mut self, key: PeerKey, count: usize, are_over: bool) {
+        let is_first = !std::mem::replace(&mut self.has_posted, true);
+        if !are_over && (!is_first || count > FEW) {
             self.agenda.mark(key);
         } else {
             self.drive(key, Instant::now());

@@ -316,3 +316,31 @@ fn a_send_that_went_ahead_is_not_withdrawn_and_its_memory_is_free() {
     scene.complete(&scene.receive(1, BYTES, 1));
     scene.check(0, 1, BYTES);
 }
+
+/// Its sender makes no more rounds, for it has nothing to wait for.
+#[test]
+fn a_message_of_no_bytes_that_has_ended_leaves_without_another_round() {
+    let Scene { left, right, source, target } =
+        scene(options(), options().progress_thread(true), MemoryType::Host);
+    let word = |memory, tag| post(memory, 0, 0, tag);
+    let awaited: Vec<_> = (1..=3)
+        .map(|tag| {
+            let receive = right.create_transfer("left").unwrap();
+            receive.post_recv(word(target, tag)).unwrap();
+            receive
+        })
+        .collect();
+    // What comes behind the announcements says that they are there.
+    let behind = left.create_transfer("right").unwrap();
+    behind.post_recv(word(source, 9)).unwrap();
+    right.create_transfer("left").unwrap().post_send(word(target, 9)).unwrap();
+    behind.wait(Some(PATIENCE)).unwrap();
+    for tag in 1..=3 {
+        let send = left.create_transfer("right").unwrap();
+        send.post_send(word(source, tag)).unwrap();
+        assert!(send.is_complete().unwrap());
+    }
+    for receive in awaited {
+        receive.wait(Some(PATIENCE)).unwrap();
+    }
+}

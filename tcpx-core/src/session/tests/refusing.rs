@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use crate::exports::export_secret::ExportSecret;
 use crate::{
-    Error, ExportOptions, MemoryRange, MemoryType, OneSidedStats, OperationKind, PluginChoice,
-    RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
+    Error, ExportOptions, LinkBytes, MemoryRange, MemoryType, OneSidedStats, OperationKind,
+    PluginChoice, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
 };
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 300_000;
+const LITTLE: u64 = 1000;
 
 fn session() -> Session {
     let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
+    // Little travels on the link, and a lot on the channels.
+    let options = options.link_bytes(LinkBytes::Most(LITTLE));
     Session::new(options).expect("it is always there")
 }
 
@@ -67,7 +70,7 @@ fn a_refused_request_counts_by_its_reason_and_moves_nothing() {
     let allowed = RemoteKey { access: RemoteAccess::ReadWrite, ..read_only.clone() };
     let mut expected = OneSidedStats::default();
     // On the link, and on channels.
-    for bytes in [1000, BYTES] {
+    for bytes in [LITTLE, BYTES] {
         for kind in [OperationKind::Write, OperationKind::Read] {
             for (key, reason) in [(&unknown, 0), (&past_end, 1), (&allowed, 2), (&taken_back, 3)] {
                 if reason == 2 && kind == OperationKind::Read {
@@ -138,13 +141,15 @@ fn what_is_served_counts_at_the_target_and_what_is_told_at_the_initiator() {
     }
     // What a read leaves behind at its target may come after its end here.
     ends.right.unexport(&key).expect("nothing uses it");
-    let moved = 1000 + BYTES;
+    let moved = LITTLE + BYTES;
     let expected = OneSidedStats {
         writes_served: 2,
         reads_served: 2,
         bytes_written: moved,
         bytes_read: moved,
         notifications_received: 4,
+        link_bytes_sent: LITTLE,
+        link_bytes_received: LITTLE,
         ..OneSidedStats::default()
     };
     let has_come = || ends.stats().notifications_received == 4;
@@ -156,7 +161,13 @@ fn what_is_served_counts_at_the_target_and_what_is_told_at_the_initiator() {
     assert_eq!(ends.stats(), expected);
     let report = ends.right.stats();
     assert_eq!((report.notifications_waiting, report.peers[0].notifications_waiting), (4, 4));
-    let told = OneSidedStats { notifications_sent: 4, ranges_told: 4, ..OneSidedStats::default() };
+    let told = OneSidedStats {
+        notifications_sent: 4,
+        ranges_told: 4,
+        link_bytes_sent: LITTLE,
+        link_bytes_received: LITTLE,
+        ..OneSidedStats::default()
+    };
     assert_eq!(ends.left.stats().total.one_sided, told);
     ends.right.poll_notifications(&mut Vec::new(), 3).expect("no fork");
     assert_eq!(ends.right.stats().peers[0].notifications_waiting, 1);
