@@ -2,6 +2,7 @@
 //!
 //! - `listen`: a listen comm
 //! - `acceptor`: its thread, which reads hellos and keeps the sockets of one peer
+//! - `handshake`: a connection whose hello is not whole
 //! - `pairing`: which sockets those are. Pure
 //! - `dial`: a connect attempt and its thread
 //! - `congestion`: no pacing where a connection stays on the host
@@ -12,6 +13,7 @@ mod acceptor;
 mod congestion;
 mod dial;
 mod handle;
+mod handshake;
 mod listen;
 mod pairing;
 mod sockets;

@@ -1,8 +1,8 @@
 //! The thread of a listen comm: it puts together the sockets of one peer.
 
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,7 @@ use tcpx_comm::poll::{Interest, Waker, wait};
 use tcpx_comm::wire::{Answer, Hello, SocketRole, Verdict};
 
 use super::handle::ListenHandle;
+use super::handshake::{Handshake, HelloRead};
 use super::pairing::{Decision, Pairing};
 use super::sockets::Sockets;
 use crate::log;
@@ -38,44 +39,6 @@ impl Stop {
     pub(super) fn request(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         self.wake.notify();
-    }
-}
-
-/// A connection that has not finished its hello.
-#[derive(Debug)]
-struct Handshake {
-    socket: TcpStream,
-    from: SocketAddr,
-    hello: [u8; Hello::BYTES],
-    filled: usize,
-    deadline: Instant,
-}
-
-/// How much of a hello has come.
-enum HelloRead {
-    All,
-    More,
-    Closed,
-}
-
-impl Handshake {
-    fn read_hello(&mut self) -> HelloRead {
-        match self.socket.read(&mut self.hello[self.filled..]) {
-            Ok(0) => HelloRead::Closed,
-            Ok(count) => {
-                self.filled += count;
-                if self.filled == Hello::BYTES { HelloRead::All } else { HelloRead::More }
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
-                HelloRead::More
-            }
-            Err(_) => HelloRead::Closed,
-        }
     }
 }
 
