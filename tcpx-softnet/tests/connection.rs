@@ -3,10 +3,12 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::ptr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
 
 use support::exchange::exchange;
 use support::{Net, PATIENCE, Receiver, Sender, Word, blank_device, poll, settings};
@@ -144,8 +146,65 @@ fn strays_do_not_disturb_the_pairing() {
     let closed = |result: std::io::Result<usize>| result.map_or(true, |bytes| bytes == 0);
     assert!(closed(web.read_to_end(&mut answer)), "closed without a word");
     assert!(closed(unknown.read_to_end(&mut answer)), "closed without a word");
+    let oldest = (&silent[0]).read(&mut [0]).expect_err("its room is another's");
+    assert_eq!(oldest.kind(), ErrorKind::ConnectionReset, "it may come again");
     use_and_close(finish_pair(net, &mut handle, listen));
     drop(silent);
+    assert_eq!(net.close_listen(listen), 0);
+}
+
+/// Puts a door before a listen comm, which resets every other connection and takes the rest
+/// through. `handle` leads to the door afterwards.
+fn put_door_before(handle: &mut NetHandle, passes: usize) {
+    let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = door.local_addr().expect("address").port().to_be_bytes();
+    let behind = address(handle);
+    for at in [2, 50] {
+        handle.0[at..at + 2].copy_from_slice(&port);
+    }
+    std::thread::spawn(move || {
+        for _ in 0..passes {
+            let (reset, _) = door.accept().expect("a try");
+            SockRef::from(&reset).set_linger(Some(Duration::ZERO)).expect("linger");
+            drop(reset);
+            let (outside, _) = door.accept().expect("another try");
+            let inside = TcpStream::connect(behind).expect("the listener listens");
+            let other = (inside.try_clone().expect("clone"), outside.try_clone().expect("clone"));
+            std::thread::spawn(move || carry(&outside, &inside));
+            std::thread::spawn(move || carry(&other.0, &other.1));
+        }
+    });
+}
+
+fn carry(mut from: &TcpStream, mut to: &TcpStream) {
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+#[test]
+fn a_connection_that_is_reset_on_its_way_is_made_again() {
+    let net = net();
+    let (mut handle, listen) = net.listen();
+    // The control socket and two data sockets.
+    put_door_before(&mut handle, 3);
+    use_and_close(finish_pair(net, &mut handle, listen));
+    assert_eq!(net.close_listen(listen), 0);
+}
+
+#[test]
+fn a_peer_may_come_and_speak_when_it_will() {
+    let net = net();
+    let (mut handle, listen) = net.listen();
+    assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
+    let mut slow = stranger(&handle, &[]);
+    // Time itself is what is tried here: the one comes late, the other says hello late.
+    std::thread::sleep(Duration::from_millis(5500));
+    slow.write_all(&control_hello(&handle, 9)).expect("write");
+    let mut answer = [0; 24];
+    slow.read_exact(&mut answer).expect("welcome");
+    assert_eq!(answer[16..], [0; 8]);
+    drop(slow);
+    use_and_close(finish_pair(net, &mut handle, listen));
     assert_eq!(net.close_listen(listen), 0);
 }
 

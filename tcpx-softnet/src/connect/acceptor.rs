@@ -18,10 +18,10 @@ use super::sockets::Sockets;
 use crate::log;
 use crate::sync::AtomicBool;
 
-/// Connections that may be in the middle of their hello. The oldest is dropped for one more.
+/// Connections that may be in the middle of their hello. The oldest is turned away for one more,
+/// and has no other deadline than the listen comm: how long a hello takes says nothing about who
+/// sends it, as either process may stand still between two steps.
 const MAX_HANDSHAKES: usize = 64;
-/// Longest time between a socket's connect and the end of its hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the listen comm tells its thread to end.
 #[derive(Debug)]
@@ -92,14 +92,13 @@ impl Acceptor {
                     "no peer within the time allowed",
                 ));
             }
-            self.handshakes.retain(|handshake| handshake.deadline > now);
             let (connecting, peer_ready, readable) = self.wait(now)?;
             if peer_ready {
                 self.drop_claimant();
             }
             self.read_hellos(&readable);
             if connecting {
-                self.accept_all(now)?;
+                self.accept_some()?;
             }
             if let Some(chunk_bytes) = self.pairing.complete()
                 && let Some(control) = self.control.take()
@@ -138,8 +137,7 @@ impl Acceptor {
             .chain(self.handshakes.iter().map(|handshake| handshake.socket.as_fd()))
             .map(|fd| (fd, Interest::Read))
             .collect();
-        let next = self.handshakes.iter().map(|s| s.deadline).fold(self.deadline, Instant::min);
-        let ready = wait(&descriptors, Some(next.saturating_duration_since(now)))?;
+        let ready = wait(&descriptors, Some(self.deadline.saturating_duration_since(now)))?;
         let (kept_ready, handshakes) = ready[2..].split_at(kept.len());
         Ok((ready[1], kept_ready.contains(&true), handshakes.to_vec()))
     }
@@ -172,25 +170,17 @@ impl Acceptor {
         self.data.iter_mut().for_each(|socket| *socket = None);
     }
 
-    fn accept_all(&mut self, now: Instant) -> io::Result<()> {
-        loop {
+    /// Takes up to a set of connections: a flood of them keeps the thread neither from the peer nor
+    /// from its deadline.
+    fn accept_some(&mut self) -> io::Result<()> {
+        for _ in 0..MAX_HANDSHAKES {
             match self.listener.accept() {
                 Ok((socket, from)) => {
-                    if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_err()
+                    if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_ok()
                     {
-                        continue;
+                        self.make_room();
+                        self.handshakes.push(Handshake::new(socket, from));
                     }
-                    if self.handshakes.len() >= MAX_HANDSHAKES {
-                        self.handshakes.remove(0);
-                    }
-                    let deadline = (now + HELLO_TIMEOUT).min(self.deadline);
-                    self.handshakes.push(Handshake {
-                        socket,
-                        from,
-                        hello: [0; Hello::BYTES],
-                        filled: 0,
-                        deadline,
-                    });
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Ok(()),
@@ -201,6 +191,21 @@ impl Acceptor {
                     _ => return Err(error),
                 },
             }
+        }
+        Ok(())
+    }
+
+    /// The oldest handshake leaves where there is no room for one more. It is heard first: its
+    /// hello may have come since the last look.
+    fn make_room(&mut self) {
+        if self.handshakes.len() < MAX_HANDSHAKES {
+            return;
+        }
+        let mut oldest = self.handshakes.remove(0);
+        match oldest.read_hello() {
+            HelloRead::All => self.answer_hello(oldest),
+            HelloRead::More => oldest.turn_away(),
+            HelloRead::Closed => {}
         }
     }
 

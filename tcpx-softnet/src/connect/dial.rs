@@ -14,6 +14,10 @@ use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::log;
 
+/// Waited for after the first reset; twice as long after each further one, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// What polling a connect attempt gives.
 #[derive(Debug)]
 pub(crate) enum Connected {
@@ -58,9 +62,10 @@ impl ConnectAttempt {
                     log::warn!("connect to {} failed: {error}", dialer.handle.address);
                     match error {
                         DialError::Refused(Verdict::Mismatch) => Failure::Internal,
-                        DialError::Refused(_) | DialError::Io(_) | DialError::Foreign => {
-                            Failure::System
-                        }
+                        DialError::Refused(_)
+                        | DialError::Io(_)
+                        | DialError::Foreign
+                        | DialError::Reset { .. } => Failure::System,
                     }
                 })
             })?;
@@ -88,6 +93,14 @@ enum DialError {
     Refused(Verdict),
     #[error("what answered is not the software plugin")]
     Foreign,
+    #[error("no answer within the time allowed; the last of {times} resets: {last}")]
+    Reset { times: u32, last: io::Error },
+}
+
+/// Whether a connection ended because its other end had no time or no room for it.
+fn is_reset(error: &io::Error) -> bool {
+    // A write after the reset was reported is a broken pipe.
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
 }
 
 struct Dialer {
@@ -111,7 +124,29 @@ impl Dialer {
         Ok(Sockets { control, data, chunk_bytes: self.chunk_bytes })
     }
 
+    /// Tries until the deadline while the listener resets the connection: it does so where
+    /// strangers take the room of one that has not said hello yet, and so may whatever lies
+    /// between. Where nobody listens any more, the next try is refused.
     fn dial(&self, role: SocketRole) -> Result<TcpStream, DialError> {
+        let mut pause = FIRST_PAUSE;
+        let mut times = 0;
+        loop {
+            let last = match self.try_once(role) {
+                Err(DialError::Io(error)) if is_reset(&error) => error,
+                answer => return answer,
+            };
+            times += 1;
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left <= pause {
+                return Err(DialError::Reset { times, last });
+            }
+            log::warn!("connect to {}: {last}; trying again", self.handle.address);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn try_once(&self, role: SocketRole) -> Result<TcpStream, DialError> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&SocketAddrV4::new(self.from, 0).into())?;
         congestion::prepare(&socket, self.from, *self.handle.address.ip());
@@ -167,5 +202,112 @@ impl Dialer {
             ));
         }
         Ok(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+
+    use socket2::SockRef;
+
+    use super::*;
+    use crate::wire::ConnectionId;
+
+    fn dialer(listener: &TcpListener, timeout: Duration) -> Dialer {
+        let SocketAddr::V4(address) = listener.local_addr().expect("address") else {
+            panic!("not IPv4");
+        };
+        let id = ConnectionId([7; 16]);
+        Dialer {
+            from: Ipv4Addr::LOCALHOST,
+            handle: ListenHandle { address, sockets: 1, threads: 1, recv_sync: false, id },
+            attempt: 5,
+            chunk_bytes: 4096,
+            deadline: Instant::now() + timeout,
+        }
+    }
+
+    fn listener() -> TcpListener {
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port")
+    }
+
+    fn reset(socket: &TcpStream) {
+        SockRef::from(socket).set_linger(Some(Duration::ZERO)).expect("linger");
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_is_tried_again() {
+        let listener = listener();
+        let dialer = dialer(&listener, Duration::from_secs(60));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Before its hello, in the middle of it, after it.
+                for bytes in [0, 20, Hello::BYTES] {
+                    let (mut socket, _) = listener.accept().expect("a try");
+                    socket.read_exact(&mut vec![0; bytes]).expect("a hello");
+                    reset(&socket);
+                }
+                let (mut socket, _) = listener.accept().expect("a try");
+                socket.read_exact(&mut [0; Hello::BYTES]).expect("a hello");
+                let answer = Answer { attempt: 5, verdict: Verdict::Accepted };
+                socket.write_all(&answer.encode()).expect("an answer");
+            });
+            dialer.dial(SocketRole::Control).expect("connected");
+        });
+    }
+
+    #[test]
+    fn a_reset_by_a_listener_that_is_gone_is_final_at_once() {
+        let listener = listener();
+        let dialer = dialer(&listener, Duration::from_secs(60));
+        std::thread::scope(|scope| {
+            scope.spawn(move || reset(&listener.accept().expect("a try").0));
+            let error = dialer.dial(SocketRole::Control).expect_err("nobody listens");
+            assert!(error.to_string().starts_with("Connection refused"), "{error}");
+        });
+    }
+
+    #[test]
+    fn resets_without_end_are_told_when_the_time_is_over() {
+        let listener = listener();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for socket in listener.incoming() {
+                    let mut socket = socket.expect("a try");
+                    if socket.read(&mut [0]).is_ok_and(|count| count == 0) {
+                        return;
+                    }
+                    reset(&socket);
+                }
+            });
+            // A machine that stands still for longer than a short time has not tried within it.
+            let said = [100, 1000, 10_000, 100_000].into_iter().find_map(|millis| {
+                let dialer = dialer(&listener, Duration::from_millis(millis));
+                match dialer.dial(SocketRole::Control).expect_err("always reset") {
+                    DialError::Io(error) if error.kind() == io::ErrorKind::TimedOut => None,
+                    error => Some(error),
+                }
+            });
+            let address = listener.local_addr().expect("address");
+            drop(TcpStream::connect(address).expect("the listener ends"));
+            let error = said.expect("an answer");
+            assert!(matches!(error, DialError::Reset { times: 1.., .. }), "{error}");
+            assert!(error.to_string().contains("Connection reset by peer"), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_close_without_a_word_is_final() {
+        let listener = listener();
+        let dialer = dialer(&listener, Duration::from_secs(60));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut socket, _) = listener.accept().expect("a try");
+                socket.read_exact(&mut [0; Hello::BYTES]).expect("a hello");
+            });
+            let error = dialer.dial(SocketRole::Control).expect_err("not welcome");
+            assert!(error.to_string().contains("may have a peer already"), "{error}");
+        });
     }
 }

@@ -2,7 +2,9 @@
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::Duration;
+
+use socket2::SockRef;
 
 use crate::wire::Hello;
 
@@ -12,8 +14,7 @@ pub(super) struct Handshake {
     pub(super) socket: TcpStream,
     pub(super) from: SocketAddr,
     pub(super) hello: [u8; Hello::BYTES],
-    pub(super) filled: usize,
-    pub(super) deadline: Instant,
+    filled: usize,
 }
 
 /// How much of a hello has come.
@@ -24,6 +25,18 @@ pub(super) enum HelloRead {
 }
 
 impl Handshake {
+    /// `socket` is non-blocking.
+    pub(super) fn new(socket: TcpStream, from: SocketAddr) -> Self {
+        Self { socket, from, hello: [0; Hello::BYTES], filled: 0 }
+    }
+
+    /// Closes it with a reset, which asks an honest peer to come again. A plain close would say
+    /// that its hello was read and is not welcome.
+    pub(super) fn turn_away(self) {
+        // Without this it is a plain close, after which the peer does not come again.
+        let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+    }
+
     pub(super) fn read_hello(&mut self) -> HelloRead {
         match self.socket.read(&mut self.hello[self.filled..]) {
             Ok(0) => HelloRead::Closed,
