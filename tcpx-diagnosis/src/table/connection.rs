@@ -85,9 +85,9 @@ RX_CTRL_TIMEOUT = 716 Warning "\"rx ctrl timeout\" is repeated"
     cure ["# give every wait a deadline; look for the peer's own state"]
     source "plugin 3.1.9, source; user reports"
 FAILED_TO_CONNECT_SOCKET = 717 Error "\"failed to connect socket\" or \"failed accept socket\""
-    symptom "connect or accept returns 3 after three rounds"
+    symptom "connect or accept returns 3 after three rounds; with the software plugin 2"
     lines ["Resource exhausted"]
-    cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule"
+    cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule; with the software plugin, its own line just before says what the system refused"
     cure ["tcpx doctor", "ls -l /run/tcpx"]
     source "plugin 3.1.9, run"
 RECV_SYNC_MISMATCH = 718 Error "RECV_SYNC differs between the two ends"
