@@ -5,15 +5,13 @@ One agent lives through all of it. Its peer is another process each time, under 
 
 import time
 
-from agents import Agent, Peer, run, until
+from agents import BOUND, Agent, Peer, run, until
 from ends import forget_if_known, has_ended
 from transfers import MIB, span
 
 # How long a silent peer is waited for, and one that does not answer a call.
 SHORT = {"peer_timeout_ms": "2000", "connect_timeout_ms": "2000", "close_timeout_ms": "2000"}
 LARGE = 128 * MIB
-# More than any of what is given up here may take, on a busy machine too.
-BOUND = 60
 
 
 def must_end(here, handle):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from agents import BACKEND, Agent, Peer, run
+from agents import BACKEND, DEADLINE, Agent, Peer, run
 from ends import fails
 from transfers import MIB, pair, span
 
@@ -48,7 +48,8 @@ def logged(program):
         "    except Exception: pass\n"
     )
     done = subprocess.run([sys.executable, "-c", begin + program], capture_output=True, text=True,
-                          timeout=60, check=True, env=os.environ, cwd=os.path.dirname(__file__))
+                          timeout=DEADLINE, check=True, env=os.environ,
+                          cwd=os.path.dirname(__file__))
     return done.stderr
 
 
@@ -126,7 +127,7 @@ def checked(site, plugins):
     package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
     path = os.pathsep.join([site, package])
     return subprocess.run([sys.executable, "-m", "nixl_tcpx", "check"], capture_output=True,
-                          text=True, timeout=60, check=False,
+                          text=True, timeout=DEADLINE, check=False,
                           env={**os.environ, "PYTHONPATH": path, "NIXL_PLUGIN_DIR": plugins})
 
 
