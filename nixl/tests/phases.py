@@ -9,8 +9,9 @@ from agents import BOUND, Agent, Peer, run, until
 from ends import forget_if_known, has_ended
 from transfers import MIB, span
 
-# How long a silent peer is waited for, and one that does not answer a call.
-SHORT = {"peer_timeout_ms": "2000", "connect_timeout_ms": "2000", "close_timeout_ms": "2000"}
+# How long a silent peer is waited for, and one that does not answer a call. A peer that is there
+# must not be taken for one on a busy machine.
+SHORT = {"peer_timeout_ms": "8000", "connect_timeout_ms": "8000", "close_timeout_ms": "4000"}
 LARGE = 128 * MIB
 
 

@@ -125,7 +125,7 @@ def another_nixl():
 def checked(site, plugins):
     """What the wheel's check says with these packages and this folder of plugins."""
     package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python")
-    path = os.pathsep.join([site, package])
+    path = os.pathsep.join(filter(None, [site, package, os.environ.get("PYTHONPATH")]))
     return subprocess.run([sys.executable, "-m", "nixl_tcpx", "check"], capture_output=True,
                           text=True, timeout=DEADLINE, check=False,
                           env={**os.environ, "PYTHONPATH": path, "NIXL_PLUGIN_DIR": plugins})
