@@ -212,7 +212,7 @@ mod tests {
     use socket2::SockRef;
 
     use super::*;
-    use crate::wire::ConnectionId;
+    use tcpx_comm::wire::ConnectionId;
 
     fn dialer(listener: &TcpListener, timeout: Duration) -> Dialer {
         let SocketAddr::V4(address) = listener.local_addr().expect("address") else {

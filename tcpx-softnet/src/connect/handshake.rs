@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use crate::wire::Hello;
+use tcpx_comm::wire::Hello;
 
 /// A connection that has not finished its hello.
 #[derive(Debug)]
