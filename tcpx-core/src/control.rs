@@ -17,11 +17,13 @@
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
 //! - [`outbound`], [`inbound`]: those buffers, which take no more than what waits in them.
 //! - [`epoll_set`]: which of many sockets are ready.
+//! - [`send_room`]: how many bytes the kernel takes at once.
 //! - [`acknowledgement`]: whether the peer's host still acknowledges what is sent.
 //! - [`link_frame`]: what all frames have in common.
 //! - [`handshake_frame`]: the frames until both ends are proven.
 //! - [`frame`]: the frames between two peers.
 //! - [`fields`]: what is in their bodies, one behind the other.
+//! - [`link_part`]: some bytes of an operation that travels on the link.
 //! - [`delivery`]: how the bytes of a receive reach their place, as a frame announces it.
 //!
 //! `refusal_tests` drives both ends of a handshake against incompatible ones.
@@ -44,10 +46,12 @@ mod inbound;
 pub(crate) mod inbound_handshake;
 pub(crate) mod introduction;
 pub(crate) mod link_frame;
+pub(crate) mod link_part;
 pub(crate) mod listener;
 mod listening_sockets;
 mod outbound;
 mod refusal_log;
 #[cfg(test)]
 mod refusal_tests;
+mod send_room;
 pub(crate) mod socket;

@@ -33,6 +33,8 @@ pub(crate) const MAX_NAME_BYTES: usize = 64;
 /// Most bytes of a message that travels on the control link: a frame with as many fits into what a
 /// link reads at once.
 pub(crate) const MAX_EAGER_BYTES: u32 = 64 << 10;
+/// Most bytes of one part of a read or write that travels on the control link in several.
+pub(crate) const MAX_PART_BYTES: u32 = 960 << 10;
 /// Longest notification, in bytes.
 pub const MAX_NOTIFICATION_BYTES: u32 = 64 << 10;
 /// Least room for notifications: where all were taken, and the sender does not know of a quarter of

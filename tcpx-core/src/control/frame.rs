@@ -12,6 +12,7 @@ use tcpx_wire::frame::HEADER_BYTES;
 use self::one_sided::OneSidedFrame;
 use super::delivery::Delivery;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
+use super::link_part::LinkPart;
 use crate::types::{MAX_CHANNELS, MAX_EAGER_BYTES};
 
 /// Most receives that one match names.
@@ -189,6 +190,17 @@ impl LinkFrame for Frame {
             Self::OneSided(frame) => frame.payload_bytes(),
             _ => 0,
         }
+    }
+
+    fn as_part(&self) -> Option<LinkPart> {
+        match self {
+            Self::OneSided(OneSidedFrame::Part(part)) => Some(*part),
+            _ => None,
+        }
+    }
+
+    fn from_part(part: LinkPart) -> Option<Self> {
+        Some(Self::OneSided(OneSidedFrame::Part(part)))
     }
 
     fn encode_body(&self, out: &mut Vec<u8>) {

@@ -11,8 +11,10 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
+use super::link_part::LinkPart;
+
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 10;
+pub(crate) const PROTOCOL_VERSION: u16 = 11;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -132,6 +134,16 @@ pub(crate) trait LinkFrame: Sized {
     /// Bytes of a message that follow the frame.
     fn payload_bytes(&self) -> usize {
         0
+    }
+
+    /// The part that it is, if it is one.
+    fn as_part(&self) -> Option<LinkPart> {
+        None
+    }
+
+    /// The frame that is this part, if the set has any.
+    fn from_part(_part: LinkPart) -> Option<Self> {
+        None
     }
 
     /// Appends the body to `out`.

@@ -1,18 +1,21 @@
 //! The bytes of a control link: a non-blocking TCP connection with a buffer each way.
 
 use std::collections::TryReserveError;
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::acknowledgement;
 use super::inbound::Inbound;
 use super::link_frame::{FrameError, LinkFrame};
+use super::link_part::LinkPart;
 use super::outbound::Outbound;
+use super::send_room;
 use crate::error::Departure;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
@@ -21,6 +24,11 @@ use crate::reactor::watch::{Events, Watched};
 const MAX_UNSENT_BYTES: usize = 256 << 20;
 /// Frames of one peer that are handled in one round, so that no peer keeps the others waiting.
 const FRAMES_A_ROUND: usize = 2048;
+/// Bytes that are read behind a part which is read to its place: the next frame, and little of what
+/// follows it, so that most of that is read to its place too.
+const BEHIND_PART: usize = 4096;
+/// Most places that bytes are read to at once, and one for what comes behind them.
+const MAX_PLACES: usize = 64;
 /// Probes of an idle connection before its host counts as gone.
 const KEEPALIVE_PROBES: u32 = 5;
 
@@ -39,6 +47,8 @@ pub(crate) struct LinkSocket {
     stream: Watched<TcpStream>,
     inbound: Inbound,
     outbound: Outbound,
+    /// The rest of the part on its way: its frame was taken, and those of its bytes that have come.
+    part: Option<LinkPart>,
     /// There may be bytes to read.
     is_readable: bool,
     /// The kernel takes no more bytes for now.
@@ -75,6 +85,7 @@ impl LinkSocket {
             stream: Watched::new(stream),
             inbound: Inbound::default(),
             outbound: Outbound::default(),
+            part: None,
             is_readable: true,
             is_blocked: false,
             is_hung_up: false,
@@ -192,6 +203,11 @@ impl LinkSocket {
         self.outbound.unsent().len()
     }
 
+    /// How many bytes the kernel is likely to take at once. `None`: it does not say.
+    pub(crate) fn room(&self) -> Option<u64> {
+        send_room::of(&self.stream)
+    }
+
     /// Queued bytes that the kernel has taken so far.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.outbound.taken()
@@ -240,15 +256,54 @@ impl LinkSocket {
         Ok(moved)
     }
 
-    /// Begins a round: reads what has arrived, unless an earlier round has left frames. Returns
-    /// whether any byte came, or frames were left: then [`next_of_round`](Self::next_of_round)
-    /// hands frames out. The end of the link is told when no whole frame is left.
-    pub(crate) fn begin_round(&mut self, now: Instant) -> Result<bool, LinkError> {
+    /// Begins a round, in which it hands out only so many frames.
+    pub(crate) fn begin_round(&mut self) {
         self.round_left = FRAMES_A_ROUND;
+    }
+
+    /// Reads what has arrived, unless an earlier round has left frames. Returns whether any byte
+    /// came, or frames were left: then [`next_of_round`](Self::next_of_round) hands frames out. The
+    /// end of the link is told when no whole frame is left.
+    pub(crate) fn read(&mut self, now: Instant) -> Result<bool, LinkError> {
         if self.has_backlog {
             return Ok(true);
         }
-        if self.is_readable || self.must_be_polled() { self.fill(now) } else { Ok(false) }
+        if self.may_read() { self.fill(now) } else { Ok(false) }
+    }
+
+    fn may_read(&self) -> bool {
+        self.is_readable || self.must_be_polled()
+    }
+
+    /// The part of which bytes may be read next, behind nothing else.
+    pub(crate) fn part_to_read(&self) -> Option<LinkPart> {
+        self.part.filter(|_| !self.has_backlog && self.may_read())
+    }
+
+    /// Reads bytes of the [part](Self::part_to_read) to where they belong. `places` has room for
+    /// them, or for the first of them; not all of many are used. What comes behind the part is read
+    /// too. Returns how many bytes of it came; they count as taken.
+    pub(crate) fn read_part<'a>(
+        &mut self,
+        places: impl Iterator<Item = &'a mut [u8]>,
+        now: Instant,
+    ) -> Result<u32, LinkError> {
+        let Some(part) = self.part else { return Ok(0) };
+        let mut places: SmallVec<[IoSliceMut<'_>; MAX_PLACES]> =
+            places.take(MAX_PLACES - 1).map(|place| IoSliceMut::new(&mut *place)).collect();
+        if part.after(room_of(&places)).is_none() {
+            let behind = self.inbound.room();
+            let most = behind.len().min(BEHIND_PART);
+            places.push(IoSliceMut::new(&mut behind[..most]));
+        }
+        let room = room_of(&places);
+        let outcome = (&*self.stream).read_vectored(&mut places);
+        drop(places);
+        let bytes = self.note_read(outcome, room, now)?;
+        let came = part.first(bytes).bytes;
+        self.part = part.after(bytes);
+        self.inbound.fill(bytes - came as usize);
+        Ok(came)
     }
 
     /// The next whole frame that has arrived, until the round has handed out as many as it may.
@@ -268,21 +323,33 @@ impl LinkSocket {
     pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
         let room = self.inbound.room();
         let room_bytes = room.len();
-        match (&*self.stream).read(room) {
+        let outcome = (&*self.stream).read(room);
+        let bytes = self.note_read(outcome, room_bytes, now)?;
+        self.inbound.fill(bytes);
+        Ok(bytes > 0)
+    }
+
+    /// What a read of up to so many bytes has come to. Returns how many came.
+    fn note_read(
+        &mut self,
+        outcome: io::Result<usize>,
+        room: usize,
+        now: Instant,
+    ) -> Result<usize, LinkError> {
+        match outcome {
             Ok(0) => Err(LinkError::Gone(Departure::LinkClosed)),
             Ok(bytes) => {
-                self.inbound.fill(bytes);
                 // What comes from now on is told, but the end may have been told already.
-                self.is_readable = bytes == room_bytes || self.is_hung_up;
+                self.is_readable = bytes == room || self.is_hung_up;
                 self.heard_at = now;
                 self.has_heard = true;
-                Ok(true)
+                Ok(bytes)
             }
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
                 self.is_readable = error.kind() == ErrorKind::Interrupted;
-                Ok(false)
+                Ok(0)
             }
             Err(error) => Err(LinkError::Gone(departure(&error))),
         }
@@ -301,19 +368,39 @@ impl LinkSocket {
         outcome.map(|_| None)
     }
 
-    /// The next whole frame that has arrived, with the bytes of a message that follow it.
+    /// The next whole frame that has arrived, with the bytes of a message that follow it. A part
+    /// comes in as many frames as it takes to arrive.
     #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
+        if self.part.is_some() {
+            return Ok(self.next_of_part());
+        }
         let waiting = self.inbound.waiting();
         let Some((frame, head)) = F::decode(waiting).map_err(LinkError::Frame)? else {
             return Ok(None);
         };
         let taken = head + frame.payload_bytes();
-        if taken > waiting.len() {
-            return Ok(None);
+        if taken <= waiting.len() {
+            self.inbound.take(taken);
+            return Ok(Some(frame));
         }
-        self.inbound.take(taken);
-        Ok(Some(frame))
+        self.part = frame.as_part();
+        if self.part.is_some() {
+            self.inbound.take(head);
+        }
+        Ok(self.next_of_part())
+    }
+
+    /// What has come of the part on its way.
+    fn next_of_part<F: LinkFrame>(&mut self) -> Option<F> {
+        let part = self.part?;
+        let came = part.first(self.inbound.waiting().len());
+        if came.bytes == 0 {
+            return None;
+        }
+        self.inbound.take(came.bytes as usize);
+        self.part = part.after(came.bytes as usize);
+        F::from_part(came)
     }
 
     /// The bytes that followed the frame that was taken last, until more is read.
@@ -326,6 +413,10 @@ impl AsFd for LinkSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
+}
+
+fn room_of(places: &[IoSliceMut<'_>]) -> usize {
+    places.iter().map(|place| place.len()).sum()
 }
 
 /// Probes that give a dead host up after `timeout`. The system takes whole seconds, 1 to 32,767.

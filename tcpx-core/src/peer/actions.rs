@@ -21,6 +21,11 @@ use crate::transfer::staging_pool::StagingRequest;
 use crate::transfer::stripe::chunk_count;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
+/// Bytes of parts that are sent in one go, before what has come is looked at.
+const PARTS_AT_ONCE: u64 = 1 << 20;
+/// What a kernel takes of parts that was not asked, about.
+const USUAL_ROOM: u64 = 64 << 10;
+
 impl Connection {
     /// Sends a frame that nothing follows.
     fn send(&mut self, frame: &Frame) -> Result<()> {
@@ -32,9 +37,20 @@ impl Connection {
         }
     }
 
+    /// Tells how many bytes of parts the kernel takes, but no more than `left`.
+    fn tell_part_room(&mut self, left: u64) {
+        // Only a link on which nothing waits takes parts.
+        let is_asked = left > 0 && self.protocol.sends_parts() && self.link.unsent_bytes() == 0;
+        let room = if is_asked { self.link.room() } else { None };
+        // Whatever the kernel takes, some must be sent for it to say when it takes more.
+        self.protocol.handle_part_room(room.unwrap_or(USUAL_ROOM).max(1).min(left));
+    }
+
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
+        let mut parts_left = PARTS_AT_ONCE;
+        self.tell_part_room(parts_left);
         while let Some(action) = self.protocol.poll_action() {
             match action {
                 Action::Send(frame) => self.send(&frame)?,
@@ -42,10 +58,13 @@ impl Connection {
                     self.send_message(&frame, &member, &mut cx.ledger);
                 }
                 Action::SendListed { frame, bytes, note } => {
+                    let sent = bytes.as_ref().map_or(0, |(_, stretch)| stretch.bytes());
                     self.send_listed(&frame, bytes, note.as_deref(), &mut cx.ledger);
                     if self.link.unsent_bytes() > 0 {
                         self.protocol.handle_unsent(self.link.unsent_bytes());
                     }
+                    parts_left = parts_left.saturating_sub(sent);
+                    self.tell_part_room(parts_left);
                 }
                 Action::Note { number, is_published } => {
                     self.take_note(number, is_published, &cx.ledger)?;

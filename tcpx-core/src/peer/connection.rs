@@ -17,6 +17,7 @@ use super::protocol::withdrawal::Unmatched;
 use super::protocol::{Opening, PeerProtocol, SLICE};
 use super::session_context::SessionContext;
 use super::unread_answers::UnreadAnswers;
+use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
@@ -32,6 +33,9 @@ use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
 use crate::types::{CommId, Direction, PeerKey, RegistrationKey, TransferKey};
 use crate::workers::ticket::Ticket;
+
+/// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
+const READS_A_ROUND: usize = 4;
 
 /// The NIC of each channel, and what lanes that are closed have counted.
 #[derive(Clone, Debug, Default)]
@@ -160,15 +164,39 @@ impl Connection {
         if cx.ledger.exports.is_any_copied() {
             return Ok(false);
         }
-        if !self.link.begin_round(now).map_err(|error| self.link_error(error))? {
-            return Ok(false);
+        self.link.begin_round();
+        let mut moved = false;
+        for _ in 0..READS_A_ROUND {
+            if !self.read_once(now, cx)? {
+                break;
+            }
+            moved = true;
+            self.protocol.handle_heard(self.link.heard_at);
+            while let Some(frame) = self.next_frame()? {
+                self.handle_frame(frame, cx)?;
+            }
+            if self.link.part_to_read().is_none() {
+                break;
+            }
         }
-        self.protocol.handle_heard(self.link.heard_at);
-        while let Some(frame) = self.link.next_of_round().map_err(|error| self.link_error(error))? {
-            self.handle_frame(frame, cx)?;
+        if moved {
+            self.act(cx)?;
         }
-        self.act(cx)?;
-        Ok(true)
+        Ok(moved)
+    }
+
+    /// Reads what has arrived, and bytes of a part to where they belong.
+    fn read_once(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        if let Some(part) = self.link.part_to_read()
+            && let Some(place) = self.protocol.place_of(part)
+        {
+            return self.read_part(part, &place, now, cx);
+        }
+        self.link.read(now).map_err(|error| self.link_error(error))
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Frame>> {
+        self.link.next_of_round().map_err(|error| self.link_error(error))
     }
 
     /// Everything that calls the plugin.
@@ -404,7 +432,7 @@ impl Connection {
         Error::PeerGone { peer: self.name.to_string(), phase, how }
     }
 
-    fn link_error(&self, error: LinkError) -> Error {
+    pub(super) fn link_error(&self, error: LinkError) -> Error {
         match error {
             LinkError::Gone(how) => self.gone(how, self.phase()),
             LinkError::Frame(error) => self.protocol_error(error.to_string()),

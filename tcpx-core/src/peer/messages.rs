@@ -1,12 +1,16 @@
 #![allow(unsafe_code)]
 //! Small messages on the control link, between the link and the memory of operations.
 
+use std::time::Instant;
+
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::protocol::action::{Landing, NoteUse};
 use crate::completions::notification_queue::NotTakenIn;
 use crate::control::frame::Frame;
+use crate::control::frame::one_sided::OneSidedFrame;
 use crate::control::link_frame::LinkFrame;
+use crate::control::link_part::LinkPart;
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::transfer::pieces::Piece;
 use crate::transfer::plan::Member;
@@ -41,6 +45,31 @@ impl Connection {
             }
             Landing::Note(note) => self.land_note(note, &cx.ledger),
         }
+    }
+
+    /// Reads bytes of a part to their place. Returns whether any came.
+    pub(super) fn read_part(
+        &mut self,
+        part: LinkPart,
+        place: &Stretch,
+        now: Instant,
+        cx: &mut Commons,
+    ) -> Result<bool> {
+        // SAFETY: as where the bytes of a part are copied in place: the protocol has just said that
+        // they belong here. The slices are gone when the read returns, before anything else is
+        // done for the peer or for the program.
+        let places = place.iter().map(|piece| unsafe { slice_mut(piece) });
+        let came = self.link.read_part(places, now).map_err(|error| self.link_error(error))?;
+        if came == 0 {
+            return Ok(false);
+        }
+        let frame = Frame::OneSided(OneSidedFrame::Part(LinkPart { bytes: came, ..part }));
+        let landing = self.protocol.handle_frame(frame, &mut cx.ledger.exports);
+        // It has a place, so it is neither refused nor a breach.
+        if let Landing::Pieces { transfer, stretch, .. } = landing {
+            self.count_listed(transfer, &stretch, &mut cx.ledger);
+        }
+        Ok(true)
     }
 
     /// The last bytes that came are a note.
@@ -175,6 +204,15 @@ unsafe fn scatter(stretch: &Stretch, mut bytes: &[u8]) {
 unsafe fn slice<'a>(piece: Piece) -> &'a [u8] {
     // SAFETY: the caller vouches for the piece.
     unsafe { std::slice::from_raw_parts(piece.address as *const u8, piece.bytes as usize) }
+}
+
+/// Room for the bytes of a piece.
+///
+/// # Safety
+/// The CPU may write the piece, and nobody else touches or frees it while the slice is in use.
+unsafe fn slice_mut<'a>(piece: Piece) -> &'a mut [u8] {
+    // SAFETY: the caller vouches for the piece.
+    unsafe { std::slice::from_raw_parts_mut(piece.address as *mut u8, piece.bytes as usize) }
 }
 
 /// Writes the bytes of a message in place.

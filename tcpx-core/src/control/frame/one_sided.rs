@@ -5,12 +5,13 @@ use smallvec::SmallVec;
 
 use crate::control::fields::Fields;
 use crate::control::link_frame::FrameKind;
+use crate::control::link_part::LinkPart;
 use crate::exports::export_id::ExportId;
 use crate::exports::export_secret::ExportSecret;
 use crate::exports::listed::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
 use crate::types::remote_access::OperationKind;
-use crate::types::{MAX_EAGER_BYTES, MAX_NOTIFICATION_BYTES};
+use crate::types::{MAX_EAGER_BYTES, MAX_NOTIFICATION_BYTES, MAX_PART_BYTES};
 
 /// Most keys that one frame tells.
 pub(crate) const MAX_KEYS: usize = 680;
@@ -67,8 +68,8 @@ pub(crate) enum OneSidedFrame {
         cut: bool,
     },
     /// The next bytes of an operation that travels on the link: 1 to
-    /// [`MAX_EAGER_BYTES`](crate::types::MAX_EAGER_BYTES), which follow the frame.
-    Part { kind: OperationKind, op: u64, bytes: u32 },
+    /// [`MAX_PART_BYTES`](crate::types::MAX_PART_BYTES), which follow the frame.
+    Part(LinkPart),
     /// Whoever receives the bytes of an operation wants no more of them.
     Halt { kind: OperationKind, op: u64, why: Refusal },
     /// Whoever sends the bytes of an operation sends no more of them: all sections and parts came
@@ -104,7 +105,7 @@ impl OneSidedFrame {
             Self::WriteNow { .. } => FrameKind::WriteNow,
             Self::Read { .. } => FrameKind::Read,
             Self::Grant { .. } => FrameKind::Grant,
-            Self::Part { .. } => FrameKind::Part,
+            Self::Part(_) => FrameKind::Part,
             Self::Halt { .. } => FrameKind::Halt,
             Self::Stopped { .. } => FrameKind::Stopped,
             Self::Answer { .. } => FrameKind::Answer,
@@ -119,7 +120,7 @@ impl OneSidedFrame {
             Self::WriteNow { bytes, note, .. } => {
                 *bytes as usize + note.unwrap_or_default() as usize
             }
-            Self::Notify { bytes } | Self::Part { bytes, .. } => *bytes as usize,
+            Self::Notify { bytes } | Self::Part(LinkPart { bytes, .. }) => *bytes as usize,
             _ => 0,
         }
     }
@@ -172,7 +173,7 @@ impl OneSidedFrame {
                 put(&recv.to_le_bytes());
                 put(&[u8::from(*cut)]);
             }
-            Self::Part { kind, op, bytes } => {
+            Self::Part(LinkPart { kind, op, bytes }) => {
                 put(&[kind_to_wire(*kind)]);
                 put(&op.to_le_bytes());
                 put(&bytes.to_le_bytes());
@@ -283,8 +284,8 @@ fn write_now(fields: &mut Fields<'_>) -> Option<OneSidedFrame> {
 
 fn part(fields: &mut Fields<'_>) -> Option<OneSidedFrame> {
     let (kind, op, bytes) = (operation_kind(fields)?, fields.u64()?, fields.u32()?);
-    let is_fit = (1..=MAX_EAGER_BYTES).contains(&bytes);
-    is_fit.then_some(OneSidedFrame::Part { kind, op, bytes })
+    let is_fit = (1..=MAX_PART_BYTES).contains(&bytes);
+    is_fit.then_some(OneSidedFrame::Part(LinkPart { kind, op, bytes }))
 }
 
 fn note(fields: &mut Fields<'_>) -> Option<Option<u32>> {
@@ -347,11 +348,8 @@ pub(super) mod tests {
             any::<u32>().prop_map(|list| F::Forget { list }),
             (any::<(u64, u32, bool)>(), any_note())
                 .prop_map(|((op, list, on_link), note)| F::Write { op, list, note, on_link }),
-            (any::<u64>(), any_kind(), 1..=MAX_EAGER_BYTES).prop_map(|(op, kind, bytes)| F::Part {
-                kind,
-                op,
-                bytes
-            }),
+            (any::<u64>(), any_kind(), 1..=MAX_PART_BYTES)
+                .prop_map(|(op, kind, bytes)| F::Part(LinkPart { kind, op, bytes })),
             (any::<(u64, u32)>(), 1..=half, proptest::option::of(0..=half))
                 .prop_map(|((op, list), bytes, note)| F::WriteNow { op, list, bytes, note }),
             any::<(u64, u32, bool, bool)>().prop_map(|(op, list, cut, on_link)| F::Read {
@@ -376,7 +374,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_follows_a_frame_is_never_longer_than_what_is_read_at_once() {
+    fn what_follows_a_frame_is_never_longer_than_it_may_be() {
         let too_long =
             OneSidedFrame::WriteNow { op: 1, list: 2, bytes: MAX_EAGER_BYTES, note: Some(1) };
         let mut body = Vec::new();
@@ -384,9 +382,9 @@ pub(super) mod tests {
         assert_eq!(OneSidedFrame::decode_body(FrameKind::WriteNow, &body), None);
         body[12..16].copy_from_slice(&(MAX_EAGER_BYTES - 1).to_le_bytes());
         assert!(OneSidedFrame::decode_body(FrameKind::WriteNow, &body).is_some());
-        let most = MAX_EAGER_BYTES;
+        let most = MAX_PART_BYTES;
         for (bytes, is_fit) in [(0, false), (1, true), (most, true), (most + 1, false)] {
-            let part = OneSidedFrame::Part { kind: OperationKind::Read, op: 7, bytes };
+            let part = OneSidedFrame::Part(LinkPart { kind: OperationKind::Read, op: 7, bytes });
             let mut body = Vec::new();
             part.encode_body(&mut body);
             let read = OneSidedFrame::decode_body(FrameKind::Part, &body);

@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use super::*;
 use crate::control::delivery::Delivery;
 use crate::control::frame::Frame;
+use crate::control::frame::one_sided::OneSidedFrame;
 use crate::control::handshake_frame::HandshakeFrame;
+use crate::types::remote_access::OperationKind;
 
 fn pair() -> (LinkSocket, LinkSocket) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -91,6 +93,103 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
     assert_eq!(left.unsent_bytes(), 0);
 }
 
+const PART: LinkPart = LinkPart { kind: OperationKind::Write, op: 9, bytes: 300_000 };
+
+/// Sends the part with bytes that count up, a message behind it, and the part again.
+fn send_parts(link: &mut LinkSocket) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..PART.bytes).map(|at| (at % 251) as u8).collect();
+    let part = Frame::OneSided(OneSidedFrame::Part(PART));
+    link.send_with_payload(&part, [&bytes, b""]);
+    link.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"data", b""]);
+    link.send_with_payload(&part, [&bytes, b""]);
+    bytes
+}
+
+/// How much room the next read has, and in how many pieces, by how many reads there were and how
+/// much of the part is to come. `None`: the part has no place.
+type Cuts = fn(usize, usize) -> Option<(usize, usize)>;
+
+/// Takes what [`send_parts`] has sent. Returns the bytes of both parts, and how many of them were
+/// read to their place.
+fn take_parts(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec<u8>, usize) {
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let all = 2 * PART.bytes as usize;
+    let (mut came, mut placed, mut messages, mut reads) = (Vec::new(), 0, 0, 0);
+    while came.len() < all {
+        assert!(Instant::now() < give_up_at, "{} bytes came", came.len());
+        left.flush().unwrap();
+        right.begin_round();
+        let next = right.part_to_read();
+        reads += 1;
+        match next.and_then(|part| cuts(reads, part.bytes as usize)) {
+            Some((room, pieces)) => {
+                let mut place = vec![0; room];
+                let pieces = place.chunks_mut(room.div_ceil(pieces));
+                let bytes = right.read_part(pieces, Instant::now()).unwrap() as usize;
+                came.extend_from_slice(&place[..bytes]);
+                placed += bytes;
+            }
+            None => drop(right.read(Instant::now()).unwrap()),
+        }
+        while let Some(frame) = right.next_of_round::<Frame>().unwrap() {
+            match frame {
+                Frame::OneSided(OneSidedFrame::Part(part)) => {
+                    assert_eq!((part.kind, part.op), (PART.kind, PART.op));
+                    came.extend_from_slice(right.payload(part.bytes as usize));
+                }
+                message => {
+                    assert_eq!(message, Frame::Ahead { tag: 7, bytes: 4 });
+                    assert_eq!((right.payload(4), came.len()), (&b"data"[..], all / 2));
+                    messages += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(messages, 1);
+    (came, placed)
+}
+
+/// However much is read to its place, and in whatever pieces.
+#[test]
+fn parts_come_in_as_many_frames_as_it_takes() {
+    let ways: [(&str, Cuts); 5] = [
+        ("nowhere", |_, _| None),
+        ("whole", |_, bytes| Some((bytes, 1))),
+        ("in pieces", |_, bytes| Some((bytes, bytes.min(100)))),
+        ("little by little", |_, bytes| Some((bytes.min(1000), 3))),
+        ("now and then", |read, bytes| (read % 3 == 0).then_some((bytes, 2))),
+    ];
+    for (name, cuts) in ways {
+        for buffer in [None, Some(16 << 10)] {
+            let (mut left, mut right) = pair();
+            if let Some(bytes) = buffer {
+                SockRef::from(&*left.stream).set_send_buffer_size(bytes).unwrap();
+                SockRef::from(&*right.stream).set_recv_buffer_size(bytes).unwrap();
+            }
+            let bytes = send_parts(&mut left);
+            let (came, placed) = take_parts(&mut left, &mut right, cuts);
+            assert!(came == [&bytes[..], &bytes[..]].concat(), "{name}: other bytes");
+            assert_eq!(placed > 0, name != "nowhere", "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_ends_in_a_part_has_ended() {
+    let (mut left, mut right) = pair();
+    let part = Frame::OneSided(OneSidedFrame::Part(PART));
+    left.send_with_payload(&part, [b"begun", b""]);
+    drop(left);
+    let begun = Frame::OneSided(OneSidedFrame::Part(PART.first(5)));
+    assert_eq!(receive::<Frame>(&mut right), Ok(begun));
+    let mut place = [0; 100];
+    right.wake(false);
+    right.begin_round();
+    assert_eq!(right.part_to_read(), PART.after(5));
+    let ended = right.read_part([&mut place[..]].into_iter(), Instant::now());
+    assert_eq!(ended, Err(LinkError::Gone(Departure::LinkClosed)));
+}
+
 #[test]
 fn a_message_on_a_quiet_link_leaves_at_once_with_what_is_queued() {
     let (mut left, mut right) = pair();
@@ -161,9 +260,15 @@ fn last_frames_before_the_end_are_still_read() {
     assert_eq!(receive::<Frame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
 }
 
+/// Begins a round, and reads.
+fn begin(link: &mut LinkSocket) -> Result<bool, LinkError> {
+    link.begin_round();
+    link.read(Instant::now())
+}
+
 /// Takes the frames of one round.
 fn round(link: &mut LinkSocket) -> Result<usize, LinkError> {
-    let outcome = link.begin_round(Instant::now());
+    let outcome = begin(link);
     let mut frames = 0;
     while let Some(frame) = link.next_of_round::<Frame>()? {
         assert_eq!(frame, Frame::Ping);
@@ -220,10 +325,10 @@ fn frames_that_came_with_the_end_of_the_handshake_are_in_the_first_round() {
     }
     let last = right.receive(Instant::now());
     assert_eq!(last, Ok(Some(HandshakeFrame::Refuse("busy".into()))));
-    assert_eq!(right.begin_round(Instant::now()), Ok(true), "no byte comes after them");
+    assert_eq!(begin(&mut right), Ok(true), "no byte comes after them");
     assert_eq!(right.next_of_round(), Ok(Some(Frame::Ping)));
     assert_eq!(right.next_of_round::<Frame>(), Ok(None));
-    assert_eq!(right.begin_round(Instant::now()), Ok(false));
+    assert_eq!(begin(&mut right), Ok(false));
 }
 
 #[test]

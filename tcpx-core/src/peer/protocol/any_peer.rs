@@ -28,6 +28,7 @@ use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::transfer::plan::ChunkPlan;
+use crate::transfer::stretch::Stretch;
 use crate::transfer::stripe_queue::StripeQueue;
 use crate::types::{Direction, TransferKey};
 
@@ -167,7 +168,19 @@ impl Prey {
     fn hear(&mut self, frame: Frame) {
         use crate::control::link_frame::LinkFrame;
         let payload = frame.payload_bytes();
-        match self.protocol.handle_frame(frame, &mut self.memory.exports) {
+        let pieces = |of: &Stretch| of.iter().collect::<Vec<_>>();
+        let part = frame.as_part();
+        let place = part.and_then(|part| self.protocol.place_of(part)).as_ref().map(pieces);
+        let landing = self.protocol.handle_frame(frame, &mut self.memory.exports);
+        if part.is_some() {
+            // It may be written to its place before the frame is handled.
+            let landed = match &landing {
+                Landing::Pieces { stretch, .. } => Some(pieces(stretch)),
+                _ => None,
+            };
+            assert_eq!(place, landed, "{part:?}");
+        }
+        match landing {
             Landing::Nowhere | Landing::Kept(_) | Landing::Place(_) => {}
             Landing::Note(note) => self.land_note(note, payload),
             Landing::Pieces { transfer, stretch, note } => {
@@ -256,6 +269,7 @@ impl Prey {
 
     /// Does what the protocol says.
     fn act(&mut self) {
+        self.protocol.handle_part_room(1 << 20);
         while !self.is_over
             && let Some(action) = self.protocol.poll_action()
         {

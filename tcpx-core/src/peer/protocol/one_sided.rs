@@ -194,6 +194,8 @@ pub(super) struct OneSided {
     pub(super) reads_on_link: u64,
     /// Operations of which this end deals parts, in the order of their turns.
     pub(super) parts: VecDeque<OpKey>,
+    /// Bytes of parts that the kernel takes now, about.
+    pub(super) part_room: u64,
     /// Something else was said since the last part.
     pub(super) is_turn_of_parts: bool,
     /// Writes of the peer that travel on the link and were refused, by the initiator's names: how
@@ -231,6 +233,7 @@ impl OneSided {
             writes_on_link: 0,
             reads_on_link: 0,
             parts: VecDeque::new(),
+            part_room: 0,
             is_turn_of_parts: false,
             unwanted: HashMap::default(),
             undealt: HashMap::default(),

@@ -4,6 +4,7 @@ use super::memory::Memory;
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame as F;
 use crate::control::link_frame::LinkFrame;
+use crate::control::link_part::LinkPart;
 use crate::exports::listed::ListedRange;
 use crate::exports::refusal::Refusal;
 use crate::types::remote_access::OperationKind;
@@ -193,7 +194,7 @@ impl<'a> Bytes<'a> {
             }
             12 => {
                 let op = if self.bool() { self.name(names) } else { self.next().into() };
-                F::Part { kind: self.kind(), op, bytes: self.next().into() }
+                F::Part(LinkPart { kind: self.kind(), op, bytes: self.next().into() })
             }
             11 => F::Notify { bytes: self.next().into() },
             _ => F::NotesTaken { cost: self.number() },

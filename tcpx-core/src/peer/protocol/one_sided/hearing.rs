@@ -32,7 +32,7 @@ impl PeerProtocol {
             OneSidedFrame::Write { op, list, note, on_link } => {
                 self.handle_write((op, list), note, on_link, exports)
             }
-            OneSidedFrame::Part { kind, op, bytes } => self.handle_part(kind, op, bytes),
+            OneSidedFrame::Part(part) => self.handle_part(part),
             OneSidedFrame::WriteNow { op, list, bytes, note } => {
                 self.handle_write_now(op, list, bytes, note, exports)
             }
@@ -88,7 +88,7 @@ impl PeerProtocol {
             }
             OneSidedFrame::Write { .. }
             | OneSidedFrame::WriteNow { .. }
-            | OneSidedFrame::Part { .. }
+            | OneSidedFrame::Part(_)
             | OneSidedFrame::Notify { .. } => return,
         };
         if let Err(fault) = outcome {

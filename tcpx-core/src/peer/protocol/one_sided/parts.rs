@@ -1,7 +1,8 @@
 //! Bytes of operations that travel on the link, part by part, at whichever end.
 //!
-//! A part is sent from where its bytes lie, and is in place as soon as its frame has been handled:
-//! nothing of it is under way that one end would have to wait for. So a write needs no grant. A
+//! A part is sent from where its bytes lie. Who receives it takes it in several, as its bytes come,
+//! and asks before each read where they belong; what has come is in place as soon as it has been
+//! handled. Nothing is under way that one end would have to wait for, so a write needs no grant. A
 //! target that refuses one, or takes its memory back, answers at once, and passes over the parts
 //! that come all the same, until the last one or the word that no more come.
 
@@ -10,9 +11,11 @@ use std::sync::Arc;
 use super::super::PeerProtocol;
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::operation::OpState;
+use super::super::stage::Stage;
 use super::{Listed, Role, Step};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::control::link_part::LinkPart;
 use crate::transfer::stretch::Stretch;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, OpKey, TransferKey};
@@ -31,6 +34,16 @@ impl PeerProtocol {
         self.one_sided.parts.push_back(op);
     }
 
+    /// The kernel takes about so many bytes of parts now. 0: none are to be sent for now.
+    pub(crate) fn handle_part_room(&mut self, bytes: u64) {
+        self.one_sided.part_room = bytes;
+    }
+
+    /// Whether any operation sends its bytes in parts.
+    pub(crate) fn sends_parts(&self) -> bool {
+        !self.one_sided.parts.is_empty()
+    }
+
     /// Sends the next part of the operation that has its turn, if the kernel takes it at once:
     /// otherwise it would be copied to wait.
     pub(super) fn part_next(&mut self) -> bool {
@@ -39,7 +52,7 @@ impl PeerProtocol {
                 self.one_sided.parts.pop_front();
                 continue;
             }
-            if !self.eager.is_link_clear {
+            if !self.eager.is_link_clear || self.one_sided.part_room == 0 {
                 return false;
             }
             self.deal_part(op);
@@ -53,20 +66,17 @@ impl PeerProtocol {
         self.one_sided.is_turn_of_parts = false;
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let left = listed.pieces.bytes - listed.cursor.dealt;
-        let stretch = Stretch::take(
-            &mut listed.cursor,
-            &listed.pieces,
-            left.min(self.eager.terms.part_bytes),
-        );
+        let most = self.eager.terms.part_that_fits(self.one_sided.part_room);
+        let stretch = Stretch::take(&mut listed.cursor, &listed.pieces, most);
         let (kind, name) = match &listed.role {
             Role::Asks(_) => (OperationKind::Write, op.to_wire()),
             Role::Serves(serving) => (OperationKind::Read, serving.op),
         };
         let is_last = stretch.bytes() == left;
         // No part has more bytes than follow a frame.
-        let bytes = stretch.bytes() as u32;
-        let frame = Frame::OneSided(OneSidedFrame::Part { kind, op: name, bytes });
-        self.eager.link_room = self.eager.link_room.saturating_sub(bytes as usize);
+        let part = LinkPart { kind, op: name, bytes: stretch.bytes() as u32 };
+        let frame = Frame::OneSided(OneSidedFrame::Part(part));
+        self.one_sided.part_room = self.one_sided.part_room.saturating_sub(stretch.bytes());
         self.one_sided.stats.link_bytes_sent += stretch.bytes();
         let transfer = self.part_moved(op, stretch.bytes());
         let bytes = Some((transfer, stretch));
@@ -97,23 +107,21 @@ impl PeerProtocol {
     }
 
     /// A part of an operation has come.
-    pub(super) fn handle_part(&mut self, kind: OperationKind, name: u64, bytes: u32) -> Landing {
-        let part = match kind {
-            OperationKind::Write => self.part_of_write(name, bytes.into()),
-            OperationKind::Read => self.part_of_read(OpKey::from_wire(name)),
-        };
-        let Part::Of(op) = part else {
-            if let Part::Bad = part {
-                self.broken(Violation::Part { op: name, bytes });
+    pub(super) fn handle_part(&mut self, part: LinkPart) -> Landing {
+        let LinkPart { kind, op: name, bytes } = part;
+        let op = match self.whose(part) {
+            Whose::Of(op) => op,
+            Whose::Unwanted => {
+                self.pass_over(part);
+                return Landing::Nowhere;
             }
-            return Landing::Nowhere;
+            Whose::Nobodys => {
+                self.broken(Violation::Part { op: name, bytes });
+                return Landing::Nowhere;
+            }
         };
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return Landing::Nowhere };
         let left = listed.pieces.bytes - listed.cursor.dealt;
-        if u64::from(bytes) > left {
-            self.broken(Violation::Part { op: name, bytes });
-            return Landing::Nowhere;
-        }
         listed.is_on_link = true;
         let pieces = Arc::clone(&listed.pieces);
         let stretch = Stretch::take(&mut listed.cursor, &pieces, bytes.into());
@@ -126,31 +134,50 @@ impl PeerProtocol {
         Landing::Pieces { transfer, stretch, note: NoteUse::None }
     }
 
-    /// Which write of the peer a part is of.
-    fn part_of_write(&mut self, name: u64, bytes: u64) -> Part {
-        if let Some(left) = self.one_sided.unwanted.get_mut(&name) {
-            let Some(rest) = left.checked_sub(bytes) else { return Part::Bad };
-            *left = rest;
-            if rest == 0 {
-                self.one_sided.unwanted.remove(&name);
-            }
-            return Part::Unwanted;
+    /// Where the bytes of a part belong that is on its way, as things stand now. `None`: nowhere.
+    pub(crate) fn place_of(&self, part: LinkPart) -> Option<Stretch> {
+        if let Stage::Over = self.stage {
+            return None;
         }
-        if self.is_leaving_target().is_none() {
-            return Part::Unwanted;
-        }
-        let Some(op) = self.one_sided.served.get(&name).copied() else { return Part::Bad };
-        let takes_parts = self.one_sided.listed.get(op).is_some_and(|listed| listed.is_on_link);
-        let is_write = self.operations[op].posted.direction == Direction::Receive;
-        if is_write && takes_parts { Part::Of(op) } else { Part::Bad }
+        let Whose::Of(op) = self.whose(part) else { return None };
+        let listed = self.one_sided.listed.get(op)?;
+        let mut cursor = listed.cursor;
+        Some(Stretch::take(&mut cursor, &listed.pieces, part.bytes.into()))
     }
 
-    /// Which read of ours a part is of.
-    fn part_of_read(&self, op: OpKey) -> Part {
+    /// Which operation a part is of.
+    fn whose(&self, part: LinkPart) -> Whose {
+        let op = match part.kind {
+            OperationKind::Write => self.whose_write(part),
+            OperationKind::Read => self.whose_read(OpKey::from_wire(part.op)),
+        };
+        let Whose::Of(op) = op else { return op };
+        let left = |listed: &Listed| listed.pieces.bytes - listed.cursor.dealt;
+        let is_fit =
+            self.one_sided.listed.get(op).is_some_and(|it| u64::from(part.bytes) <= left(it));
+        if is_fit { Whose::Of(op) } else { Whose::Nobodys }
+    }
+
+    /// Which write of the peer.
+    fn whose_write(&self, part: LinkPart) -> Whose {
+        if let Some(left) = self.one_sided.unwanted.get(&part.op) {
+            return if u64::from(part.bytes) <= *left { Whose::Unwanted } else { Whose::Nobodys };
+        }
+        if self.is_leaving_target().is_none() {
+            return Whose::Unwanted;
+        }
+        let Some(op) = self.one_sided.served.get(&part.op).copied() else { return Whose::Nobodys };
+        let takes_parts = self.one_sided.listed.get(op).is_some_and(|listed| listed.is_on_link);
+        let is_write = self.operations[op].posted.direction == Direction::Receive;
+        if is_write && takes_parts { Whose::Of(op) } else { Whose::Nobodys }
+    }
+
+    /// Which read of ours.
+    fn whose_read(&self, op: OpKey) -> Whose {
         let Some(Listed { pieces, cursor, is_on_link, role: Role::Asks(asking), .. }) =
             self.one_sided.listed.get(op)
         else {
-            return Part::Bad;
+            return Whose::Nobodys;
         };
         let is_awaited =
             matches!(asking.step, Step::Moving | Step::Halting { is_stopped: false, .. });
@@ -159,15 +186,24 @@ impl PeerProtocol {
         let is_allowed = terms.allows_access(pieces.bytes) && terms.reaches(pieces.memory);
         let begins_so = *is_on_link || cursor.dealt == 0;
         let takes_parts = is_awaited && is_read && is_allowed && begins_so;
-        if takes_parts { Part::Of(op) } else { Part::Bad }
+        if takes_parts { Whose::Of(op) } else { Whose::Nobodys }
+    }
+
+    /// A part of a write has come that was refused.
+    fn pass_over(&mut self, part: LinkPart) {
+        let Some(left) = self.one_sided.unwanted.get_mut(&part.op) else { return };
+        *left = left.saturating_sub(part.bytes.into());
+        if *left == 0 {
+            self.one_sided.unwanted.remove(&part.op);
+        }
     }
 }
 
-/// What a part that has come is of.
-enum Part {
+/// What a part that comes is of.
+enum Whose {
     Of(OpKey),
     /// It was refused, or this end has left.
     Unwanted,
     /// The peer breaks the protocol.
-    Bad,
+    Nobodys,
 }

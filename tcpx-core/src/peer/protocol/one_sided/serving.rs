@@ -9,6 +9,7 @@ use super::told::{Opened, Refused, ToldList};
 use super::{Listed, OneSided, Role, Serving};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::control::link_part::LinkPart;
 use crate::exports::refusal::Refusal;
 use crate::exports::table::Exports;
 use crate::transfer::piece_cursor::PieceCursor;
@@ -301,7 +302,8 @@ impl PeerProtocol {
     fn serve_read_at_once(&mut self, op: u64, Opened { pieces, uses }: Opened) {
         let (kind, total) = (OperationKind::Read, pieces.bytes);
         self.eager.link_room -= total as usize;
-        let frame = Frame::OneSided(OneSidedFrame::Part { kind, op, bytes: total as u32 });
+        let frame =
+            Frame::OneSided(OneSidedFrame::Part(LinkPart { kind, op, bytes: total as u32 }));
         let bytes = Some((TransferKey::default(), Stretch::whole(pieces)));
         self.actions.push_back(Action::SendListed { frame, bytes, note: None });
         self.one_sided.stats.served(kind, total, None);

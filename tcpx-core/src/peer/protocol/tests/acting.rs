@@ -51,7 +51,7 @@ impl Driver {
         if let Some((transfer, stretch)) = &bytes {
             self.check_pieces(*transfer, stretch)?;
         }
-        if let Frame::OneSided(OneSidedFrame::Part { .. }) = frame {
+        if let Frame::OneSided(OneSidedFrame::Part(_)) = frame {
             // A short read may be answered at once.
             let has_room = self.is_link_clear || count <= LITTLE_ROOM;
             ensure!(has_room, "{frame:?} waits on the link");
@@ -63,10 +63,17 @@ impl Driver {
 
     /// Something was written to the link, of which the kernel of a full one leaves some.
     fn fill_link(&mut self) {
+        self.tell_part_room();
         if self.setting.link_is_full {
             self.is_link_clear = false;
             self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(usize::MAX));
         }
+    }
+
+    /// The kernel takes a part.
+    fn tell_part_room(&mut self) {
+        let room = self.setting.eager.part_bytes;
+        self.protocol.iter_mut().for_each(|protocol| protocol.handle_part_room(room));
     }
 
     /// There is nothing more to do, and with room on the link nothing more to say.
@@ -91,6 +98,7 @@ impl Driver {
         };
         self.is_link_clear = unsent == 0;
         self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(unsent));
+        self.tell_part_room();
         while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
             if !matches!(action, Action::Complete(_)) {
                 self.messages.none_follows();
@@ -228,7 +236,7 @@ impl Driver {
                 | OneSidedFrame::Forget { .. }
                 | OneSidedFrame::Write { .. }
                 | OneSidedFrame::WriteNow { .. }
-                | OneSidedFrame::Part { .. }
+                | OneSidedFrame::Part(_)
                 | OneSidedFrame::Read { .. }
                 | OneSidedFrame::Grant { .. }
                 | OneSidedFrame::Halt { .. }

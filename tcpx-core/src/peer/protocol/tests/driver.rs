@@ -13,12 +13,13 @@ use super::exporting::Exporting;
 use super::lists;
 use super::messages::Messages;
 use super::notes::Notes;
-use super::payload::{Came, Landed, Payload};
+use super::payload::{Came, Landed, Payload, check_place};
 use super::requests::Requests;
 use super::setting::Setting;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
+use crate::control::link_frame::LinkFrame;
 use crate::peer::protocol::action::{Ending, Outcome};
 use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
@@ -453,7 +454,11 @@ impl Driver {
     ) -> Result<Option<Landed>, String> {
         let Some(protocol) = &mut self.protocol else { return Ok(None) };
         let is_alone = matches!(&frame, Frame::OneSided(OneSidedFrame::Notify { .. }));
+        let place = frame.as_part().map(|part| protocol.place_of(part));
         let landing = protocol.handle_frame(frame, &mut self.exporting.exports);
+        if let Some(place) = place {
+            check_place(place.as_ref(), &landing)?;
+        }
         self.land(landing, came, is_alone)
     }
 

@@ -3,11 +3,14 @@
 use super::exporting::{Area, Exporting};
 use super::one_sided_crossings::SETTING;
 use super::pair::Pair;
+use super::payload::check_place;
 use super::requests::Request;
 use super::setting::{AMPLE, Setting};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::control::link_frame::LinkFrame;
+use crate::control::link_part::LinkPart;
 use crate::exports::listed::ListedRange;
 use crate::exports::refusal::Refusal;
 use crate::peer::protocol::PeerProtocol;
@@ -65,7 +68,11 @@ impl Prey {
     }
 
     fn read(&mut self, frame: Frame) -> Option<Violation> {
-        self.protocol.handle_frame(frame, &mut self.exporting.exports);
+        let place = frame.as_part().map(|part| self.protocol.place_of(part));
+        let landing = self.protocol.handle_frame(frame, &mut self.exporting.exports);
+        if let Some(place) = place {
+            check_place(place.as_ref(), &landing).unwrap();
+        }
         self.act()
     }
 
@@ -405,7 +412,7 @@ fn a_read_gets_what_it_has_asked_for() {
 }
 
 fn part(kind: OperationKind, op: u64, bytes: u32) -> OneSidedFrame {
-    F::Part { kind, op, bytes }
+    F::Part(LinkPart { kind, op, bytes })
 }
 
 fn write_on_link(op: u64, list: u32) -> OneSidedFrame {

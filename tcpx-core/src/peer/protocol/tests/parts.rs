@@ -9,6 +9,7 @@ use super::pair::{ENDS, Pair};
 use super::setting::Setting;
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::control::link_part::LinkPart;
 use crate::exports::refusal::Refusal;
 use crate::peer::protocol::action::Outcome;
 use crate::peer::protocol::operation::Withdrawal;
@@ -45,7 +46,7 @@ fn step(pair: &mut Pair) {
 /// Bytes of the parts of this end that are under way.
 fn parts(pair: &Pair, end: usize) -> Vec<u32> {
     let parts = under_way(pair, end).into_iter().filter_map(|frame| match frame {
-        OneSidedFrame::Part { bytes, .. } => Some(*bytes),
+        OneSidedFrame::Part(LinkPart { bytes, .. }) => Some(*bytes),
         _ => None,
     });
     parts.collect()

@@ -39,10 +39,22 @@ pub(super) fn is_followed(frame: &Frame) -> bool {
             | Frame::OneSided(
                 OneSidedFrame::Write { note: Some(_), .. }
                     | OneSidedFrame::WriteNow { .. }
-                    | OneSidedFrame::Part { .. }
+                    | OneSidedFrame::Part(_)
                     | OneSidedFrame::Notify { .. }
             )
     )
+}
+
+/// The bytes of a part land where they belonged while they were on their way.
+pub(super) fn check_place(place: Option<&Stretch>, landing: &Landing) -> Check {
+    let landed = match landing {
+        Landing::Pieces { stretch, .. } => Some(stretch),
+        _ => None,
+    };
+    let pieces = |of: Option<&Stretch>| of.map(|it| it.iter().collect::<Vec<_>>());
+    let (place, landed) = (pieces(place), pieces(landed));
+    ensure!(place == landed, "{landed:?} instead of {place:?}");
+    Ok(())
 }
 
 impl Driver {
