@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// How long the progress thread stands back before it looks whether they still ask.
 pub(super) const STAND_BACK: Duration = Duration::from_micros(200);
+/// How long at most, where they have asked all the time: each look takes the processor of one of
+/// them. So long may a peer wait once, after they have stopped.
+pub(super) const LONGEST_STAND_BACK: Duration = Duration::from_millis(1);
 /// Whoever asks at least so often needs no thread beside it.
 const OFTEN: Duration = Duration::from_micros(50);
 /// Fewer questions say nothing about how often they come.

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::is_forked;
 
-use super::askers::{Askers, STAND_BACK};
+use super::askers::{Askers, LONGEST_STAND_BACK, STAND_BACK};
 use super::lead::Lead;
 use super::wait::WaitLimit;
 use crate::completions::news::News;
@@ -208,12 +208,14 @@ impl Shared {
                 Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
             };
             self.wait(WaitLimit::endless(), check, |_, _, _| Error::Closed)?;
+            let mut stand_back = STAND_BACK;
             while !stopped.load(Ordering::SeqCst) {
                 let began = Instant::now();
-                std::thread::park_timeout(STAND_BACK);
+                std::thread::park_timeout(stand_back);
                 if !self.askers.have_asked_often(began.elapsed()) {
                     break;
                 }
+                stand_back = (2 * stand_back).min(LONGEST_STAND_BACK);
             }
         }
         Ok(())
