@@ -346,6 +346,7 @@ nixl_status_t Engine::getNotifs(notif_list_t& out) {
     const std::lock_guard<std::mutex> lock(notificationsMutex_);
     tcpx_notification entries[kNotificationsAtOnce];
     std::size_t count;
+    bool mayMoreWait;
     do {
       const tcpx_status status =
           tcpx_poll_notifications(session_, entries, sizeof entries[0], kNotificationsAtOnce,
@@ -360,7 +361,11 @@ nixl_status_t Engine::getNotifs(notif_list_t& out) {
                                  " is none of this backend, and was dropped");
         }
       }
-    } while (count != 0);
+      /* What had a place and room was taken. */
+      const std::size_t used = count == 0 ? 0 : entries[count - 1].offset + entries[count - 1].bytes;
+      mayMoreWait = count == kNotificationsAtOnce ||
+                    notifications_.size() - used < TCPX_MAX_NOTIFICATION_BYTES;
+    } while (mayMoreWait);
     return NIXL_SUCCESS;
   });
 }

@@ -1,6 +1,7 @@
 //! The sessions of GPUs, each made when it is first needed: by this program, or by a peer.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tcpx_cuda::CudaError;
@@ -30,6 +31,8 @@ pub(super) struct Members {
     /// Held by whoever makes a session: a GPU takes its time.
     making: Mutex<()>,
     made: Mutex<Made>,
+    /// Whether there is any session, or soon will be. Most groups have none, and are asked often.
+    has_any: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +56,7 @@ impl Members {
             peers,
             making: Mutex::default(),
             made: Mutex::default(),
+            has_any: AtomicBool::new(false),
         })
     }
 
@@ -122,6 +126,7 @@ impl Members {
             // It goes at once: nobody knows it.
             return Err(Error::Closed);
         }
+        self.has_any.store(true, Ordering::SeqCst);
         made.sessions.insert(device, Arc::clone(&member));
         tracing::debug!(%device, "the group has a session for it");
         Ok(member)
@@ -142,10 +147,10 @@ impl Members {
 
     /// All that there are.
     pub(super) fn all(&self) -> Vec<Arc<Session>> {
-        match tcpx_sys::is_forked() {
-            true => Vec::new(),
-            false => self.made().sessions.values().cloned().collect(),
+        if tcpx_sys::is_forked() || !self.has_any.load(Ordering::SeqCst) {
+            return Vec::new();
         }
+        self.made().sessions.values().cloned().collect()
     }
 
     /// All that there are, by their devices.

@@ -16,6 +16,8 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 pub(super) struct Lead {
     /// What has happened, for the next round.
     pub(super) events: Vec<IoEvent>,
+    /// Until when nothing is to be done, unless something happens before. `None`: not known.
+    rests_until: Option<Instant>,
     spin: SpinTuner,
     longest_spin: Duration,
     /// Since when nothing has moved, of what must be asked about.
@@ -27,11 +29,31 @@ impl Lead {
     pub(super) fn new(longest_spin: Duration) -> Self {
         Self {
             events: Vec::new(),
+            rests_until: None,
             spin: SpinTuner::new(longest_spin),
             longest_spin,
             idle_since: None,
             pause: FIRST_PAUSE,
         }
+    }
+
+    /// A thread that does not wait has made a round, after which it is to rest so.
+    pub(super) fn rests(&mut self, rest: Rest, moved: bool) {
+        self.rests_until = match rest {
+            Rest::Until(at) if !moved => Some(at),
+            _ => None,
+        };
+    }
+
+    /// Rounds are made by a thread that waits after them.
+    pub(super) fn is_awake(&mut self) {
+        self.rests_until = None;
+    }
+
+    /// Whether the last round has left nothing to do before this time, but for what has happened
+    /// since.
+    pub(super) fn is_resting(&self, now: Instant) -> bool {
+        self.rests_until.is_some_and(|until| now < until)
     }
 
     /// How long an event loop may wait for the next round. `moved`: the last one moved something.
@@ -134,6 +156,25 @@ mod tests {
         assert_eq!(alarm(true), FIRST_PAUSE);
         assert_eq!(lead.next_alarm(Rest::Until(now + LONGEST_PAUSE), false, now), LONGEST_PAUSE);
         assert_eq!(lead.next_alarm(Rest::Poll, false, now), FIRST_PAUSE);
+    }
+
+    #[test]
+    fn it_rests_until_its_time_and_only_where_nothing_moved() {
+        let (mut lead, now) = (Lead::new(Duration::ZERO), Instant::now());
+        let later = now + LONGEST_PAUSE;
+        assert!(!lead.is_resting(now), "no round was made");
+        for (rest, moved, is_resting) in [
+            (Rest::Until(later), false, true),
+            (Rest::Until(later), true, false),
+            (Rest::None, false, false),
+            (Rest::Poll, false, false),
+        ] {
+            lead.rests(rest, moved);
+            assert_eq!((lead.is_resting(now), lead.is_resting(later)), (is_resting, false));
+        }
+        lead.rests(Rest::Until(later), false);
+        lead.is_awake();
+        assert!(!lead.is_resting(now));
     }
 
     #[test]

@@ -151,7 +151,10 @@ impl Shared {
         }
         let Some(mut guard) = self.try_lead() else { return Ok(()) };
         let Some(engine) = self.try_engine()? else { return Ok(()) };
-        self.round(&mut guard, engine, Instant::now());
+        if let Some(lead) = guard.lead.as_deref_mut() {
+            self.poller.look(&mut lead.events);
+            self.round(lead, engine, Instant::now());
+        }
         Ok(())
     }
 
@@ -223,23 +226,29 @@ impl Shared {
 
     /// One round of progress at this time.
     pub(super) fn progress_at(&self, now: Instant) -> bool {
-        match (self.try_lead(), self.engine()) {
-            (Some(mut guard), Ok(engine)) => self.round(&mut guard, engine, now),
-            (None, Ok(engine)) => self.round_beside(engine, now),
-            (_, Err(_)) => false,
+        let Some(mut guard) = self.try_lead() else {
+            return self.engine().is_ok_and(|engine| self.round_beside(engine, now));
+        };
+        let Some(lead) = guard.lead.as_deref_mut().filter(|_| !is_forked()) else { return false };
+        // As a thread that rests and is not woken: whoever asks again and again finds nothing to do
+        // nearly always, and finds what has happened the sooner the less it does in between.
+        let has_happened = self.poller.look(&mut lead.events);
+        if lead.is_resting(now) && !has_happened && !self.poller.has_work() {
+            return false;
         }
+        self.engine().is_ok_and(|engine| self.round(lead, engine, now))
     }
 
-    /// A round of a thread that leads, and does not wait after it.
-    fn round(&self, guard: &mut LeadGuard<'_>, mut engine: EngineGuard<'_>, now: Instant) -> bool {
-        let Some(lead) = guard.lead.as_deref_mut() else { return false };
+    /// A round of a thread that leads, has looked what has happened, and does not wait after it.
+    fn round(&self, lead: &mut Lead, mut engine: EngineGuard<'_>, now: Instant) -> bool {
         self.poller.take_work();
         // Whose mark was taken away just now may have handed in after the lock was taken.
         engine.post_handed_in();
-        self.poller.look(&mut lead.events);
         let moved = engine.progress(now, &mut lead.events);
+        let rest = engine.rest(now);
+        lead.rests(rest, moved);
         if self.poller.is_exported() {
-            self.poller.set_alarm(lead.next_alarm(engine.rest(now), moved, now));
+            self.poller.set_alarm(lead.next_alarm(rest, moved, now));
         }
         moved
     }
@@ -339,6 +348,7 @@ impl Shared {
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {
         let Some(lead) = guard.lead.as_deref_mut() else { return Err(Error::Closed) };
+        lead.is_awake();
         loop {
             self.poller.take_work();
             let mut engine = self.lock()?;

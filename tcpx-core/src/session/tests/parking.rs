@@ -219,7 +219,11 @@ fn an_unpacker_that_has_failed_may_still_copy() {
     assert!(right.close().is_err() && !right.is_settled());
     assert!(!gpu.dropped.load(Ordering::Relaxed));
     gpu.hangs.store(false, Ordering::Relaxed);
-    right.close().expect("nothing is left");
+    // A close has 10 ms, which a busy machine may take for nothing.
+    let give_up_at = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = right.close() {
+        assert!(Instant::now() < give_up_at, "something is left: {error}");
+    }
     assert!(right.is_settled());
     right.deregister_memory(memory).expect("nothing touches it");
 }
