@@ -1,6 +1,8 @@
 //! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told
 //! to, so that a test can stop two peers between any two words of theirs.
 
+pub mod kind;
+
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,56 +21,6 @@ pub enum Direction {
     ToListener,
     /// From the session that listens.
     ToConnector,
-}
-
-/// Types of frames, as they are on the wire.
-pub mod kind {
-    /// The listener's opening word.
-    pub const CHALLENGE: u16 = 1;
-    /// The connector's proof.
-    pub const HELLO: u16 = 2;
-    /// The listener's proof.
-    pub const WELCOME: u16 = 3;
-    /// Connect handles of the comms.
-    pub const HANDLES: u16 = 5;
-    /// All comms were accepted.
-    pub const READY: u16 = 6;
-    /// A receive was posted.
-    pub const ANNOUNCE: u16 = 7;
-    /// The first word of a goodbye.
-    pub const GOODBYE: u16 = 14;
-    /// The last word of an end that gives up.
-    pub const ABORT: u16 = 16;
-    /// Bytes are dealt.
-    pub const SECTION: u16 = 20;
-    /// A list of remote memory begins.
-    pub const LIST: u16 = 24;
-    /// Its keys.
-    pub const LIST_KEYS: u16 = 25;
-    /// Its ranges.
-    pub const LIST_RANGES: u16 = 26;
-    /// A list is not needed any more.
-    pub const FORGET: u16 = 27;
-    /// A list is to be written.
-    pub const WRITE: u16 = 28;
-    /// A short list is written; its bytes follow the frame.
-    pub const WRITE_NOW: u16 = 29;
-    /// A list is to be read.
-    pub const READ: u16 = 30;
-    /// A list may be written.
-    pub const GRANT: u16 = 31;
-    /// No more bytes are wanted.
-    pub const HALT: u16 = 32;
-    /// No more bytes come.
-    pub const STOPPED: u16 = 33;
-    /// What became of a write.
-    pub const ANSWER: u16 = 34;
-    /// A notification; its bytes follow the frame.
-    pub const NOTIFY: u16 = 35;
-    /// Notifications were taken.
-    pub const NOTES_TAKEN: u16 = 36;
-    /// The next bytes of a read or write on the link; they follow the frame.
-    pub const PART: u16 = 37;
 }
 
 #[derive(Debug, Default)]
@@ -352,83 +304,4 @@ fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Sh
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    fn frame(kind: u16, body: &[u8]) -> Vec<u8> {
-        let mut whole = Vec::new();
-        frame::append(&mut whole, kind, |out| out.extend_from_slice(body));
-        whole
-    }
-
-    fn joined() -> (LinkProxy, TcpStream, TcpStream) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let proxy = LinkProxy::start(listener.local_addr().unwrap());
-        let left = TcpStream::connect(proxy.address()).unwrap();
-        let right = listener.accept().unwrap().0;
-        (proxy, left, right)
-    }
-
-    #[test]
-    fn a_frame_is_held_and_then_passes_with_all_behind_it() {
-        let (proxy, mut left, mut right) = joined();
-        proxy.hold(Direction::ToListener, 2);
-        let wire = [frame(1, b"a"), frame(2, b"bc"), frame(3, b"")].concat();
-        left.write_all(&wire).unwrap();
-        assert!(proxy.wait_until_held(PATIENCE));
-        let mut read = vec![0; wire.len()];
-        right.read_exact(&mut read[..9]).unwrap();
-        right.set_nonblocking(true).unwrap();
-        assert_eq!(right.read(&mut read[9..]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        right.set_nonblocking(false).unwrap();
-        // The other direction is not concerned.
-        right.write_all(&frame(2, b"")).unwrap();
-        left.read_exact(&mut [0; 8]).unwrap();
-        proxy.release();
-        right.read_exact(&mut read[9..]).unwrap();
-        assert_eq!(read, wire);
-        assert_eq!(proxy.passed(Direction::ToListener, 2), [frame(2, b"bc")]);
-    }
-
-    #[test]
-    fn a_part_passes_with_its_bytes() {
-        let (proxy, mut left, mut right) = joined();
-        let part = [frame(kind::PART, &[1, 2, 5, 0, 0, 0]), b"12345".to_vec()].concat();
-        let wire = [&part[..], &frame(3, b"x")].concat();
-        left.write_all(&wire).unwrap();
-        let mut read = vec![0; wire.len()];
-        right.read_exact(&mut read).unwrap();
-        assert_eq!(read, wire);
-        assert_eq!(proxy.passed(Direction::ToListener, kind::PART), [part]);
-        assert_eq!(proxy.passed(Direction::ToListener, 3).len(), 1);
-    }
-
-    #[test]
-    fn what_is_withheld_is_kept_and_the_rest_passes() {
-        let (proxy, mut left, mut right) = joined();
-        proxy.withhold(Direction::ToListener, 2);
-        left.write_all(&[frame(1, b"a"), frame(2, b"bc"), frame(3, b"")].concat()).unwrap();
-        let mut read = [0; 17];
-        right.read_exact(&mut read).unwrap();
-        assert_eq!(read[..], [frame(1, b"a"), frame(3, b"")].concat());
-        let take = |timeout| proxy.take_withheld(Direction::ToListener, 2, timeout);
-        assert_eq!(take(PATIENCE), Some(frame(2, b"bc")));
-        assert_eq!(take(Duration::ZERO), None);
-    }
-
-    #[test]
-    fn a_cut_ends_both_sides_and_so_does_the_end_of_one() {
-        let (proxy, mut left, mut right) = joined();
-        // A frame that came through says that both streams are known.
-        left.write_all(&frame(1, b"")).unwrap();
-        right.read_exact(&mut [0; 8]).unwrap();
-        proxy.cut();
-        assert!(matches!(left.read(&mut [0]), Ok(0) | Err(_)));
-        assert!(matches!(right.read(&mut [0]), Ok(0) | Err(_)));
-        let (_proxy, left, mut right) = joined();
-        drop(left);
-        assert_eq!(right.read(&mut [0]).unwrap(), 0);
-    }
-}
+mod tests;
