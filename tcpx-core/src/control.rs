@@ -16,6 +16,8 @@
 //! The bytes of a link:
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
 //! - [`outbound`], [`inbound`]: those buffers, which take no more than what waits in them.
+//! - [`arrived_frames`]: frames out of what has come.
+//! - [`records`]: how the bytes travel when the ends authenticate them.
 //! - [`epoll_set`]: which of many sockets are ready.
 //! - [`send_room`]: how many bytes the kernel takes at once.
 //! - [`acknowledgement`]: whether the peer's host still acknowledges what is sent.
@@ -31,6 +33,7 @@
 pub(crate) mod acknowledgement;
 mod admission;
 mod approach;
+mod arrived_frames;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;
@@ -50,6 +53,7 @@ pub(crate) mod link_part;
 pub(crate) mod listener;
 mod listening_sockets;
 mod outbound;
+pub(crate) mod records;
 mod refusal_log;
 #[cfg(test)]
 mod refusal_tests;

@@ -149,6 +149,11 @@ pub mod fuzzing {
         frames_of_set::<Frame>(bytes);
     }
 
+    /// Says something in records, and changes them on the way as the bytes tell.
+    pub fn records(bytes: &[u8]) {
+        crate::control::records::any_wire::check(bytes);
+    }
+
     fn frames_of_set<F: LinkFrame + std::fmt::Debug + PartialEq>(bytes: &[u8]) {
         let mut rest = bytes;
         while let Ok(Some((frame, taken))) = F::decode(rest) {

@@ -122,6 +122,7 @@ impl fmt::Display for PluginChoice {
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
 /// | `link_bytes` | `TCPX_LINK_BYTES` | `auto` |
 /// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
+/// | `authenticate_link` | `TCPX_AUTHENTICATE_LINK` | 0 |
 /// | `accept_all` | `TCPX_ACCEPT_ALL` | 0 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
@@ -198,6 +199,13 @@ pub struct SessionOptions {
     /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
     /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
+    /// Whether everything on the control link after the two hellos carries a MAC, with a key that
+    /// only the two ends have and a number that is never used again. It does as soon as one end
+    /// wants it. Who sits on the way then cannot change, leave out, repeat or put in a frame, a
+    /// small message, or bytes of reads and writes that travel on the link: the peer ends with
+    /// [`Departure::LinkTampered`](crate::Departure::LinkTampered). Nothing is encrypted, and the
+    /// bytes on the channels, which the plugin moves, are neither hidden nor authenticated.
+    pub authenticate_link: bool,
     /// Whether whoever comes in and has proven itself is accepted at once, under the name that it
     /// gives itself, or one that is made up, as [`accept_any`](crate::Session::accept_any) does.
     /// For sessions that serve memory to whoever has a key.
@@ -259,6 +267,7 @@ impl Default for SessionOptions {
             eager_buffer_bytes: DEFAULT_EAGER_BUFFER_BYTES,
             notification_bytes: DEFAULT_NOTIFICATION_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
+            authenticate_link: false,
             accept_all: false,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
@@ -340,6 +349,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PROGRESS_THREAD"], &mut number)? {
             options.progress_thread = number != 0;
+        }
+        if env.read(&["TCPX_AUTHENTICATE_LINK"], &mut number)? {
+            options.authenticate_link = number != 0;
         }
         if env.read(&["TCPX_ACCEPT_ALL"], &mut number)? {
             options.accept_all = number != 0;

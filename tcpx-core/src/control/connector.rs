@@ -14,6 +14,7 @@ use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::introduction::Introduction;
+use crate::control::records::keys::RecordKeys;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{DialFailure, Error, Phase, Result};
 use crate::reactor::attention::Attention;
@@ -26,6 +27,13 @@ const STAGGER: Duration = Duration::from_millis(250);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
+/// The hello that was said.
+#[derive(Clone, Copy, Debug)]
+struct SaidHello {
+    nonce: Nonce,
+    mac: [u8; 32],
+}
+
 /// How far the attempt has come.
 #[derive(Debug)]
 enum Attempt {
@@ -33,8 +41,8 @@ enum Attempt {
     Approaching(Vec<Approach>, Instant),
     /// A listener had no room: all addresses are tried again at this time.
     Pause(Instant),
-    /// Said hello with this nonce; the listener's welcome is to come.
-    AwaitWelcome(LinkSocket, Nonce),
+    /// Said this hello; the listener's welcome is to come.
+    AwaitWelcome(LinkSocket, SaidHello),
     /// No address has led to the peer: this error, unless the peer comes in by this time.
     AwaitPeer(Error, Instant),
 }
@@ -100,7 +108,7 @@ impl Connector {
     /// The hello that was said and is not answered yet.
     pub(crate) fn unanswered(&self) -> Option<Nonce> {
         match self.attempt {
-            Attempt::AwaitWelcome(_, nonce) => Some(nonce),
+            Attempt::AwaitWelcome(_, said) => Some(said.nonce),
             _ => None,
         }
     }
@@ -161,8 +169,8 @@ impl Connector {
             Attempt::Pause(until) if now < until => self.attempt = Attempt::Pause(until),
             // It begins anew.
             Attempt::Pause(_) => {}
-            Attempt::AwaitWelcome(link, nonce) => {
-                return self.await_welcome(link, nonce, peer, now, identity);
+            Attempt::AwaitWelcome(link, said) => {
+                return self.await_welcome(link, said, peer, now, identity);
             }
             Attempt::AwaitPeer(error, until) if now < until => {
                 self.attempt = Attempt::AwaitPeer(error, until);
@@ -276,16 +284,17 @@ impl Connector {
         let to = Device::of_session(&self.info.session).number().unwrap_or_default();
         let hello = Hello { to, connection: self.connection, ..identity.hello(nonce) };
         let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
+        let said = SaidHello { nonce, mac: proven.mac };
         let introduction = Introduction::new(proven, &identity.secret);
         link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
-        self.attempt = Attempt::AwaitWelcome(link, nonce);
+        self.attempt = Attempt::AwaitWelcome(link, said);
         Ok(())
     }
 
     fn await_welcome(
         &mut self,
         mut link: LinkSocket,
-        nonce: Nonce,
+        said: SaidHello,
         peer: &str,
         now: Instant,
         identity: &Identity,
@@ -294,14 +303,18 @@ impl Connector {
         let flushed = link.flush();
         match link.receive(now) {
             Ok(None) => match flushed {
-                Ok(_) => self.attempt = Attempt::AwaitWelcome(link, nonce),
+                Ok(_) => self.attempt = Attempt::AwaitWelcome(link, said),
                 Err(error) => self.failures.push(lost(&link, &error)),
             },
             Ok(Some(HandshakeFrame::Busy)) => self.pause(now),
             Ok(Some(HandshakeFrame::Welcome(proven))) => {
                 let agreement = self
-                    .check_welcome(&proven, &nonce, identity)
+                    .check_welcome(&proven, &said.nonce, identity)
                     .map_err(|error| refused(peer, &error))?;
+                if agreement.authenticates {
+                    let keys = RecordKeys::derive(&self.info.secret, &said.mac, &proven.mac);
+                    link.authenticate(keys, Role::Connector);
+                }
                 let given_up = proven.hello.instead_of;
                 return Ok(Some(Reached { link, agreement, given_up }));
             }

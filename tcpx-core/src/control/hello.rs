@@ -76,6 +76,8 @@ pub(crate) struct Hello {
     pub(crate) eager: EagerOffer,
     /// Room for notifications of the other end, and most that this end sends ahead of its program.
     pub(crate) note_bytes: u32,
+    /// Whether this end wants what follows the handshake authenticated. It is when either end does.
+    pub(crate) authenticates: bool,
     /// A connector's: the number of the device whose session it wants, of the listener's group.
     pub(crate) to: u16,
     /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
@@ -179,6 +181,8 @@ pub(crate) struct Agreement {
     pub(crate) eager: EagerTerms,
     /// Room for notifications at each end, in bytes.
     pub(crate) note_bytes: u64,
+    /// Whether what follows the handshake travels in [records](super::records).
+    pub(crate) authenticates: bool,
 }
 
 impl Hello {
@@ -229,6 +233,7 @@ impl Hello {
             peer_progresses: theirs.progress_thread,
             eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
             note_bytes: self.note_bytes.min(theirs.note_bytes).max(LEAST_NOTIFICATION_BYTES).into(),
+            authenticates: self.authenticates || theirs.authenticates,
         })
     }
 }
@@ -284,6 +289,7 @@ pub(crate) mod tests {
             accept_all: false,
             eager: EagerOffer::default(),
             note_bytes: 1 << 20,
+            authenticates: false,
             to: 0,
             connection: 1,
             instead_of: None,
@@ -315,13 +321,28 @@ pub(crate) mod tests {
             Err(HandshakeError::Proof),
             "another secret"
         );
-        let mut tampered = proven;
-        tampered.hello.channels = 7;
-        assert_eq!(
-            tampered.verify(Role::Connector, &[9; 32], &secret),
-            Err(HandshakeError::Proof),
-            "tampered"
-        );
+        for tampered in [
+            Hello { channels: 7, ..sample_hello() },
+            Hello { authenticates: true, ..sample_hello() },
+        ] {
+            let tampered = Proven { hello: tampered, mac: proven.mac };
+            assert_eq!(
+                tampered.verify(Role::Connector, &[9; 32], &secret),
+                Err(HandshakeError::Proof),
+                "tampered"
+            );
+        }
+    }
+
+    #[test]
+    fn the_link_is_authenticated_as_soon_as_one_end_wants_it() {
+        for (left, right) in [(false, false), (false, true), (true, false), (true, true)] {
+            let hello = |hello, authenticates| Hello { authenticates, ..hello };
+            let (left_hello, right_hello) = (hello(sample_hello(), left), hello(other(), right));
+            for agreement in [left_hello.agree(&right_hello), right_hello.agree(&left_hello)] {
+                assert_eq!(agreement.unwrap().authenticates, left || right);
+            }
+        }
     }
 
     #[test]
@@ -334,6 +355,7 @@ pub(crate) mod tests {
             peer_progresses: true,
             eager: EagerTerms::OFF,
             note_bytes: 1 << 20,
+            authenticates: false,
         };
         assert_eq!(left.agree(&right), Ok(agreement));
         assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));

@@ -29,6 +29,7 @@ pub(crate) struct Identity {
     accept_all: bool,
     eager: EagerOffer,
     note_bytes: u32,
+    authenticates: bool,
 }
 
 impl Identity {
@@ -63,6 +64,7 @@ impl Identity {
             accept_all: options.accept_all,
             eager: eager_offer(options),
             note_bytes: options.notification_bytes,
+            authenticates: options.authenticate_link,
         }
     }
 
@@ -82,6 +84,7 @@ impl Identity {
             accept_all: self.accept_all,
             eager: self.eager,
             note_bytes: self.note_bytes,
+            authenticates: self.authenticates,
             to: 0,
             connection: 0,
             instead_of: None,

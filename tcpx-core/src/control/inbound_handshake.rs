@@ -9,6 +9,7 @@ use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
 use crate::control::identity::{Identity, random};
 use crate::control::introduction::Introduction;
+use crate::control::records::keys::RecordKeys;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
 
@@ -204,7 +205,13 @@ impl InboundHandshake {
         let (introduction, agreement) = self.proven?;
         let hello = Hello { instead_of, ..identity.hello(random().ok()?) };
         let welcome = hello.prove(Role::Listener, introduction.nonce(), &identity.secret);
+        let macs = [introduction.mac(), &welcome.mac];
+        let keys =
+            agreement.authenticates.then(|| RecordKeys::derive(&identity.secret, macs[0], macs[1]));
         self.link.queue(&HandshakeFrame::Welcome(Box::new(welcome)));
+        if let Some(keys) = keys {
+            self.link.authenticate(keys, Role::Listener);
+        }
         Some(Welcomed { link: self.link, agreement, introduction })
     }
 }

@@ -48,6 +48,11 @@ impl Introduction {
         &self.proven.hello.nonce
     }
 
+    /// The proof of its hello.
+    pub(crate) fn mac(&self) -> &[u8; 32] {
+        &self.proven.mac
+    }
+
     /// Whether the speaker is the session that this connection info leads to.
     pub(crate) fn is_of(&self, info: &ConnInfo) -> bool {
         *self.session() == info.session

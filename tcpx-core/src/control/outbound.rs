@@ -22,9 +22,10 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
-    /// Lets `append` put bytes behind the others. It may only append.
-    pub(super) fn append(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
-        append(&mut self.bytes);
+    /// Lets `append` put bytes behind the others. It may only append, and finish what it has put
+    /// there since bytes were last [taken](Self::take).
+    pub(super) fn append<T>(&mut self, append: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        append(&mut self.bytes)
     }
 
     /// Makes room for so many bytes more, which are appended without an allocation then.

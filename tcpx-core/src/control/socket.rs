@@ -11,14 +11,20 @@ use smallvec::SmallVec;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::acknowledgement;
+use super::arrived_frames::take_frame;
+use super::hello::Role;
 use super::inbound::Inbound;
 use super::link_frame::{FrameError, LinkFrame};
 use super::link_part::LinkPart;
 use super::outbound::Outbound;
+use super::records::incoming::Incoming;
+use super::records::keys::RecordKeys;
+use super::records::outgoing::{Outgoing, with_records};
 use super::send_room;
 use crate::error::Departure;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
+use crate::types::MAX_EAGER_BYTES;
 
 /// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
@@ -49,6 +55,8 @@ pub(crate) struct LinkSocket {
     outbound: Outbound,
     /// The rest of the part on its way: its frame was taken, and those of its bytes that have come.
     part: Option<LinkPart>,
+    /// What everything is sealed with, and opened with, once the ends authenticate the link.
+    records: Option<Box<(Outgoing, Incoming)>>,
     /// There may be bytes to read.
     is_readable: bool,
     /// The kernel takes no more bytes for now.
@@ -86,6 +94,7 @@ impl LinkSocket {
             inbound: Inbound::default(),
             outbound: Outbound::default(),
             part: None,
+            records: None,
             is_readable: true,
             is_blocked: false,
             is_hung_up: false,
@@ -95,6 +104,17 @@ impl LinkSocket {
             heard_at: now,
             has_heard: false,
         })
+    }
+
+    /// The handshake is over: everything that is queued from now on leaves in records, and
+    /// everything that was not decoded yet is to come in records.
+    pub(crate) fn authenticate(&mut self, keys: RecordKeys, role: Role) {
+        self.records = Some(Box::new(keys.into_records(role)));
+    }
+
+    /// Whether both ends authenticate what travels on it.
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.records.is_some()
     }
 
     /// Has the system say when something happens on it, from now on.
@@ -148,6 +168,15 @@ impl LinkSocket {
     /// of an error.
     pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: [&[u8]; 2]) {
         self.queue(frame);
+        let mut mac = None;
+        if let Some(records) = &mut self.records {
+            mac = self.outbound.append(|queue| records.0.close_with(queue, payload));
+            if mac.is_none() {
+                return;
+            }
+        }
+        let [message, note] = payload;
+        let payload = [message, note, mac.as_ref().map_or(&[], |mac| &mac[..])];
         let mut sent = 0;
         if self.ended.is_none() && !self.is_blocked {
             match self.write_with(payload) {
@@ -155,26 +184,29 @@ impl LinkSocket {
                 Err(error) => self.ended = Some(error),
             }
         }
-        let [message, note] = payload;
-        let rest_of_note = &note[sent.saturating_sub(message.len())..];
-        let rest = [&message[sent.min(message.len())..], rest_of_note];
-        self.outbound.append(|bytes| rest.iter().for_each(|part| bytes.extend_from_slice(part)));
+        self.outbound.append(|bytes| {
+            for part in payload {
+                bytes.extend_from_slice(&part[sent.min(part.len())..]);
+                sent = sent.saturating_sub(part.len());
+            }
+        });
     }
 
     /// Writes what is queued and a payload behind it. Returns how many bytes of the payload went.
-    fn write_with(&mut self, payload: [&[u8]; 2]) -> Result<usize, LinkError> {
+    fn write_with(&mut self, payload: [&[u8]; 3]) -> Result<usize, LinkError> {
         let queued = self.outbound.unsent();
         let before = queued.len();
-        let [message, note] = payload;
-        let slices = [queued, message, note].map(IoSlice::new);
-        let written = match (&*self.stream).write_vectored(&slices) {
+        let [message, note, mac] = payload;
+        let slices = [queued, message, note, mac].map(IoSlice::new);
+        let slices = if mac.is_empty() { &slices[..3] } else { &slices };
+        let written = match (&*self.stream).write_vectored(slices) {
             Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(0),
             Err(error) => return Err(LinkError::Gone(departure(&error))),
         };
-        if written < before + message.len() + note.len() {
+        if written < before + message.len() + note.len() + mac.len() {
             // `flush` has the system say when it takes more.
             self.is_blocked = !self.must_be_polled();
         }
@@ -184,13 +216,18 @@ impl LinkSocket {
 
     /// Queues a frame; `flush` sends it.
     pub(crate) fn queue(&mut self, frame: &impl LinkFrame) {
-        self.outbound.append(|bytes| frame.encode(bytes));
+        match &mut self.records {
+            None => self.outbound.append(|bytes| frame.encode(bytes)),
+            Some(records) => {
+                self.outbound.append(|queue| records.0.append(queue, |bytes| frame.encode(bytes)))
+            }
+        }
     }
 
     /// Makes room for frames of so many bytes together, which are queued without an allocation
     /// then.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
-        self.outbound.reserve(bytes)
+        self.outbound.reserve(if self.is_authenticated() { with_records(bytes) } else { bytes })
     }
 
     /// Gives room back that nothing needs.
@@ -203,9 +240,11 @@ impl LinkSocket {
         self.outbound.unsent().len()
     }
 
-    /// How many bytes the kernel is likely to take at once. `None`: it does not say.
+    /// How many bytes the kernel is likely to take at once, or as many as a record has. `None`: it
+    /// does not say.
     pub(crate) fn room(&self) -> Option<u64> {
-        send_room::of(&self.stream)
+        let room = send_room::of(&self.stream)?;
+        Some(if self.is_authenticated() { room.min(MAX_EAGER_BYTES.into()) } else { room })
     }
 
     /// Queued bytes that the kernel has taken so far.
@@ -228,6 +267,9 @@ impl LinkSocket {
     fn write_out(&mut self) -> Result<bool, LinkError> {
         if self.outbound.unsent().is_empty() {
             return Ok(false);
+        }
+        if let Some(records) = &mut self.records {
+            self.outbound.append(|queue| records.0.close(queue));
         }
         let mut moved = false;
         while !self.outbound.unsent().is_empty() {
@@ -275,9 +317,10 @@ impl LinkSocket {
         self.is_readable || self.must_be_polled()
     }
 
-    /// The part of which bytes may be read next, behind nothing else.
+    /// The part of which bytes may be read next, behind nothing else. Never where they come in
+    /// records, of which nothing may go to its place before its MAC was right.
     pub(crate) fn part_to_read(&self) -> Option<LinkPart> {
-        self.part.filter(|_| !self.has_backlog && self.may_read())
+        self.part.filter(|_| !self.has_backlog && self.may_read() && !self.is_authenticated())
     }
 
     /// Reads bytes of the [part](Self::part_to_read) to where they belong. `places` has room for
@@ -310,7 +353,7 @@ impl LinkSocket {
     #[inline]
     pub(crate) fn next_of_round<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         if self.round_left == 0 {
-            self.has_backlog = !self.inbound.waiting().is_empty();
+            self.has_backlog = self.has_undecoded();
             return Ok(None);
         }
         self.round_left -= 1;
@@ -361,7 +404,7 @@ impl LinkSocket {
         // A handshake is read until nothing is left, its end included.
         self.is_readable |= outcome == Ok(true);
         let frame = self.next_frame()?;
-        self.has_backlog = frame.is_some() && !self.inbound.waiting().is_empty();
+        self.has_backlog = frame.is_some() && self.has_undecoded();
         if frame.is_some() {
             return Ok(frame);
         }
@@ -372,40 +415,22 @@ impl LinkSocket {
     /// comes in as many frames as it takes to arrive.
     #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
-        if self.part.is_some() {
-            return Ok(self.next_of_part());
+        match &mut self.records {
+            None => take_frame(&mut self.inbound, &mut self.part).map_err(LinkError::Frame),
+            Some(records) => opened_frame(&mut records.1, &mut self.inbound, &mut self.part),
         }
-        let waiting = self.inbound.waiting();
-        let Some((frame, head)) = F::decode(waiting).map_err(LinkError::Frame)? else {
-            return Ok(None);
-        };
-        let taken = head + frame.payload_bytes();
-        if taken <= waiting.len() {
-            self.inbound.take(taken);
-            return Ok(Some(frame));
-        }
-        self.part = frame.as_part();
-        if self.part.is_some() {
-            self.inbound.take(head);
-        }
-        Ok(self.next_of_part())
-    }
-
-    /// What has come of the part on its way.
-    fn next_of_part<F: LinkFrame>(&mut self) -> Option<F> {
-        let part = self.part?;
-        let came = part.first(self.inbound.waiting().len());
-        if came.bytes == 0 {
-            return None;
-        }
-        self.inbound.take(came.bytes as usize);
-        self.part = part.after(came.bytes as usize);
-        F::from_part(came)
     }
 
     /// The bytes that followed the frame that was taken last, until more is read.
     pub(crate) fn payload(&self, bytes: usize) -> &[u8] {
-        self.inbound.just_taken(bytes)
+        let decoded = self.records.as_ref().map_or(&self.inbound, |records| records.1.opened());
+        decoded.just_taken(bytes)
+    }
+
+    /// Whether bytes wait that were not decoded.
+    fn has_undecoded(&self) -> bool {
+        let opened = self.records.as_ref().map(|records| records.1.opened());
+        !self.inbound.waiting().is_empty() || opened.is_some_and(|it| !it.waiting().is_empty())
     }
 }
 
@@ -417,6 +442,27 @@ impl AsFd for LinkSocket {
 
 fn room_of(places: &[IoSliceMut<'_>]) -> usize {
     places.iter().map(|place| place.len()).sum()
+}
+
+/// Takes the next frame out of records, and opens no more of them than it takes.
+fn opened_frame<F: LinkFrame>(
+    records: &mut Incoming,
+    arrived: &mut Inbound,
+    part: &mut Option<LinkPart>,
+) -> Result<Option<F>, LinkError> {
+    loop {
+        if let Some(frame) = take_frame(records.opened_mut(), part).map_err(LinkError::Frame)? {
+            return Ok(Some(frame));
+        }
+        match records.open_next(arrived) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(error) => {
+                let (record, problem) = (records.count(), error.to_string());
+                return Err(LinkError::Gone(Departure::LinkTampered { record, problem }));
+            }
+        }
+    }
 }
 
 /// Probes that give a dead host up after `timeout`. The system takes whole seconds, 1 to 32,767.

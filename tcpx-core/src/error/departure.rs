@@ -21,6 +21,14 @@ pub enum Departure {
         /// What happened, in words.
         error: String,
     },
+    /// What comes on its authenticated control link is not what it sent: somebody on the way has
+    /// changed, left out, repeated, moved or made up bytes.
+    LinkTampered {
+        /// The first record that is not its own, counted from 0.
+        record: u64,
+        /// What is wrong with it, in words.
+        problem: String,
+    },
     /// It gave up and said why.
     Abort(String),
     /// It makes progress by itself, and yet nothing was heard of it for so long, though it was
@@ -62,6 +70,11 @@ impl fmt::Display for Departure {
             Self::LinkFailed { error, .. } => {
                 write!(f, "its control link failed: {}", printable(error))
             }
+            Self::LinkTampered { record, problem } => write!(
+                f,
+                "record {record} on its control link is not the one that it sent: {problem}; bytes \
+                 were changed, left out, repeated or put in on the way"
+            ),
             Self::Abort(reason) => write!(f, "it aborted: {}", printable(reason)),
             Self::Silent(silence) => write!(
                 f,

@@ -127,6 +127,7 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::NeverUp { .. } => &connection::PEER_DID_NOT_COME,
         Departure::KeptMemory(_) => &connection::PEER_KEPT_MEMORY,
         Departure::ChunksLost { .. } => &connection::DATA_PATH_CUT,
+        Departure::LinkTampered { .. } => &connection::LINK_TAMPERED,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
 }

@@ -136,8 +136,8 @@ impl Connection {
             let window = options.recv_window;
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }
-        let Agreement { channels, chunk_bytes, .. } = self.protocol.agreement();
-        tracing::info!(peer = %self.name, channels, chunk_bytes, "peer is up");
+        let Agreement { channels, chunk_bytes, authenticates, .. } = self.protocol.agreement();
+        tracing::info!(peer = %self.name, channels, chunk_bytes, authenticates, "peer is up");
         Ok(())
     }
 

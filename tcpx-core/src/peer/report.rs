@@ -18,6 +18,7 @@ impl Peer {
             State::Dialling(_) | State::Welcomed => return report,
             State::Gone(gone) => (gone.messages, &gone.record),
             State::Linked(connection) => {
+                report.link_authenticated = connection.link.is_authenticated();
                 report.operations = connection.protocol.operation_count();
                 report.announced = connection.protocol.announced();
                 report.eager_unreceived = connection.protocol.unreceived();

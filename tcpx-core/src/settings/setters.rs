@@ -41,6 +41,7 @@ setters! {
     eager_buffer_bytes: u32,
     link_bytes: LinkBytes,
     notification_bytes: u32,
+    authenticate_link: bool,
     accept_all: bool,
     bounce_credit: BounceCreditChoice,
     listen: SocketAddr,
@@ -84,6 +85,7 @@ mod tests {
             eager_buffer_bytes,
             link_bytes,
             notification_bytes,
+            authenticate_link,
             accept_all,
             bounce_credit,
             listen,
@@ -114,6 +116,7 @@ mod tests {
             .eager_buffer_bytes(15)
             .link_bytes(LinkBytes::Most(17))
             .notification_bytes(16)
+            .authenticate_link(true)
             .accept_all(true)
             .bounce_credit(BounceCreditChoice::Off)
             .listen((here, 7).into())
@@ -133,7 +136,7 @@ mod tests {
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
         assert_eq!(link_bytes, LinkBytes::Most(17));
-        assert!(accept_all && emulated_gpus == 2);
+        assert!(authenticate_link && accept_all && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));

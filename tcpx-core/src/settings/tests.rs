@@ -217,3 +217,12 @@ fn what_travels_on_the_link_is_a_number_of_bytes_or_auto() {
     assert_eq!(read("65536").unwrap().to_string(), "65536");
     assert!(read("-1").unwrap_err().to_string().contains("auto or a number of bytes"));
 }
+
+#[test]
+fn an_authenticated_link_is_asked_for_by_a_number() {
+    let read = |text| from(&[("TCPX_AUTHENTICATE_LINK", text)]);
+    assert!(!read("").unwrap().authenticate_link);
+    assert!(read("1").unwrap().authenticate_link);
+    assert!(!read("0").unwrap().authenticate_link);
+    assert!(read("yes").unwrap_err().to_string().contains("TCPX_AUTHENTICATE_LINK"));
+}

@@ -31,6 +31,8 @@ pub struct PeerReport {
     pub state: String,
     /// Bytes of a chunk that both ends agreed on.
     pub chunk_bytes: u32,
+    /// Whether what travels on its control link is authenticated.
+    pub link_authenticated: bool,
     /// Sends that found their receive, or went ahead of it.
     pub messages_sent: u64,
     /// Receives that found their send.

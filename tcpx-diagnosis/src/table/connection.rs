@@ -190,4 +190,9 @@ TOKEN_DIFFERS = 737 Error "the two ends have no token in common"
     cause "the server was started with --token and the client without or with another, or the other way round; or something else answers at that address"
     cure ["tcpx perf server --token auto", "# give the client the token that the server shows: tcpx perf client <ADDRESS> --token <TOKEN>, or --token @FILE on both"]
     source "this project"
+LINK_TAMPERED = 738 Error "bytes on an authenticated control link are not what the peer sent"
+    symptom "\"record n on its control link is not the one that it sent\", of a session or a peer with authenticate_link (TCPX_AUTHENTICATE_LINK)"
+    cause "something between the two hosts changes, leaves out, repeats or puts in bytes of the connection: an attacker, or a proxy, a middlebox or a NIC that alters what it passes on. Nothing of the record was used, and the peer has ended; other peers go on"
+    cure ["ss -tni dst <ADDRESS>", "# find out what passes the connection on, and connect again over a way that you trust; see docs/security.md"]
+    source "this project"
 }

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 
 use super::*;
+use crate::control::conn_info::Secret;
 use crate::control::delivery::Delivery;
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
@@ -18,6 +19,18 @@ fn pair() -> (LinkSocket, LinkSocket) {
     (link(left), link(right))
 }
 
+/// Two ends of a link in clear, and two of one that they authenticate.
+fn pairs() -> [(LinkSocket, LinkSocket); 2] {
+    let (mut left, mut right) = pair();
+    authenticate(&mut left, Role::Connector);
+    authenticate(&mut right, Role::Listener);
+    [pair(), (left, right)]
+}
+
+fn authenticate(link: &mut LinkSocket, role: Role) {
+    link.authenticate(RecordKeys::derive(&Secret([1; 32]), &[2; 32], &[3; 32]), role);
+}
+
 fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {
     let give_up_at = Instant::now() + Duration::from_secs(60);
     loop {
@@ -30,67 +43,70 @@ fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {
 
 #[test]
 fn frames_pass_while_the_reader_is_slow() {
-    let (mut left, mut right) = pair();
-    let count = 200_000u64;
-    let announce =
-        |recv| Frame::Announce { recv, tag: -1, bytes: recv, delivery: Delivery::Unpacked };
-    for recv in 0..count {
-        left.queue(&announce(recv));
-    }
-    let mut expected = 0;
-    while expected < count {
-        left.flush().unwrap();
-        right.fill(Instant::now()).unwrap();
-        while let Some(frame) = right.next_frame::<Frame>().unwrap() {
-            assert_eq!(frame, announce(expected));
-            expected += 1;
+    for (mut left, mut right) in pairs() {
+        let count = 200_000u64;
+        let announce =
+            |recv| Frame::Announce { recv, tag: -1, bytes: recv, delivery: Delivery::Unpacked };
+        for recv in 0..count {
+            left.queue(&announce(recv));
         }
+        let mut expected = 0;
+        while expected < count {
+            left.flush().unwrap();
+            right.fill(Instant::now()).unwrap();
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+                assert_eq!(frame, announce(expected));
+                expected += 1;
+            }
+        }
+        assert_eq!(left.unsent_bytes(), 0);
     }
-    assert_eq!(left.unsent_bytes(), 0);
 }
 
 /// Messages of all lengths between other frames, with a reader that lets the system's buffers
 /// fill up.
 #[test]
 fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
-    let (mut left, mut right) = pair();
-    SockRef::from(&*left.stream).set_send_buffer_size(64 << 10).unwrap();
-    SockRef::from(&*right.stream).set_recv_buffer_size(64 << 10).unwrap();
-    let message = |number: i64| {
-        let bytes = [0, 1, 4096, 65_536][number as usize % 4];
-        vec![number as u8; bytes]
-    };
-    let (mut sent, mut received, mut was_full) = (0, 0, false);
-    while received < 400 {
-        if sent < 400 {
-            let payload = message(sent);
-            left.queue(&Frame::Taken { tag: sent });
-            let ahead = Frame::Ahead { tag: sent, bytes: payload.len() as u32 };
-            let (message, note) = payload.split_at(payload.len() / [1, 2, 7][sent as usize % 3]);
-            left.send_with_payload(&ahead, [message, note]);
-            was_full |= left.unsent_bytes() > 0;
-            sent += 1;
-        }
-        // Half of the messages are sent before any is read.
-        if sent < 200 {
-            continue;
-        }
-        left.flush().unwrap();
-        right.fill(Instant::now()).unwrap();
-        while let Some(frame) = right.next_frame::<Frame>().unwrap() {
-            match frame {
-                Frame::Taken { tag } => assert_eq!(tag, received),
-                Frame::Ahead { tag, bytes } => {
-                    assert_eq!(tag, received);
-                    assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
-                    received += 1;
+    for (mut left, mut right) in pairs() {
+        SockRef::from(&*left.stream).set_send_buffer_size(64 << 10).unwrap();
+        SockRef::from(&*right.stream).set_recv_buffer_size(64 << 10).unwrap();
+        let message = |number: i64| {
+            let bytes = [0, 1, 4096, 65_536][number as usize % 4];
+            vec![number as u8; bytes]
+        };
+        let (mut sent, mut received, mut was_full) = (0, 0, false);
+        while received < 400 {
+            if sent < 400 {
+                let payload = message(sent);
+                left.queue(&Frame::Taken { tag: sent });
+                let ahead = Frame::Ahead { tag: sent, bytes: payload.len() as u32 };
+                let (message, note) =
+                    payload.split_at(payload.len() / [1, 2, 7][sent as usize % 3]);
+                left.send_with_payload(&ahead, [message, note]);
+                was_full |= left.unsent_bytes() > 0;
+                sent += 1;
+            }
+            // Half of the messages are sent before any is read.
+            if sent < 200 {
+                continue;
+            }
+            left.flush().unwrap();
+            right.fill(Instant::now()).unwrap();
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+                match frame {
+                    Frame::Taken { tag } => assert_eq!(tag, received),
+                    Frame::Ahead { tag, bytes } => {
+                        assert_eq!(tag, received);
+                        assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
+                        received += 1;
+                    }
+                    other => panic!("{other:?}"),
                 }
-                other => panic!("{other:?}"),
             }
         }
+        assert!(was_full, "the kernel took everything");
+        assert_eq!(left.unsent_bytes(), 0);
     }
-    assert!(was_full, "the kernel took everything");
-    assert_eq!(left.unsent_bytes(), 0);
 }
 
 const PART: LinkPart = LinkPart { kind: OperationKind::Write, op: 9, bytes: 300_000 };
@@ -174,6 +190,18 @@ fn parts_come_in_as_many_frames_as_it_takes() {
     }
 }
 
+/// Nothing of a record goes to its place before its MAC was right. Such parts are longer than a
+/// record, and none that is sent: nobody is told of room for them.
+#[test]
+fn parts_in_records_are_handed_out_and_not_read_to_their_place() {
+    let [_, (mut left, mut right)] = pairs();
+    assert!(left.room().is_none_or(|room| room <= MAX_EAGER_BYTES.into()));
+    let bytes = send_parts(&mut left);
+    let (came, placed) = take_parts(&mut left, &mut right, |_, bytes| Some((bytes, 1)));
+    assert!(came == [&bytes[..], &bytes[..]].concat(), "other bytes");
+    assert_eq!(placed, 0);
+}
+
 #[test]
 fn a_link_that_ends_in_a_part_has_ended() {
     let (mut left, mut right) = pair();
@@ -192,13 +220,14 @@ fn a_link_that_ends_in_a_part_has_ended() {
 
 #[test]
 fn a_message_on_a_quiet_link_leaves_at_once_with_what_is_queued() {
-    let (mut left, mut right) = pair();
-    left.queue(&Frame::Ping);
-    left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"da", b"ta"]);
-    assert_eq!((left.unsent_bytes(), left.outbound.unsent()), (0, &[][..]));
-    assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
-    assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
-    assert_eq!(right.payload(4), b"data");
+    for (mut left, mut right) in pairs() {
+        left.queue(&Frame::Ping);
+        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"da", b"ta"]);
+        assert_eq!((left.unsent_bytes(), left.outbound.unsent()), (0, &[][..]));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
+        assert_eq!(right.payload(4), b"data");
+    }
 }
 
 #[test]
@@ -218,22 +247,23 @@ fn a_message_on_a_link_that_has_ended_is_told_of_by_the_next_flush() {
 /// A busy link: the reader is behind, and there is always more to send.
 #[test]
 fn a_link_that_is_never_all_sent_takes_no_more_than_what_waits() {
-    const MOST: usize = 1 << 20;
-    let (mut left, mut right) = pair();
-    let (mut queued, mut received) = (0u64, 0u64);
-    while received < 1_000_000 {
-        while left.unsent_bytes() < MOST {
-            left.queue(&Frame::Cancel { recv: queued });
-            queued += 1;
+    for (mut left, mut right) in pairs() {
+        const MOST: usize = 1 << 20;
+        let (mut queued, mut received) = (0u64, 0u64);
+        while received < 1_000_000 {
+            while left.unsent_bytes() < MOST {
+                left.queue(&Frame::Cancel { recv: queued });
+                queued += 1;
+            }
+            left.flush().unwrap();
+            right.fill(Instant::now()).unwrap();
+            while let Some(frame) = right.next_frame::<Frame>().unwrap() {
+                assert_eq!(frame, Frame::Cancel { recv: received });
+                received += 1;
+            }
+            let room = left.outbound.capacity();
+            assert!(room <= 8 * MOST, "{room} bytes for {MOST} after {queued} frames");
         }
-        left.flush().unwrap();
-        right.fill(Instant::now()).unwrap();
-        while let Some(frame) = right.next_frame::<Frame>().unwrap() {
-            assert_eq!(frame, Frame::Cancel { recv: received });
-            received += 1;
-        }
-        let room = left.outbound.capacity();
-        assert!(room <= 8 * MOST, "{room} bytes for {MOST} after {queued} frames");
     }
 }
 
@@ -252,12 +282,13 @@ fn end_of_stream_and_garbage_are_different() {
 
 #[test]
 fn last_frames_before_the_end_are_still_read() {
-    let (mut left, mut right) = pair();
-    left.queue(&Frame::Goodbye);
-    left.flush().unwrap();
-    drop(left);
-    assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Goodbye));
-    assert_eq!(receive::<Frame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
+    for (mut left, mut right) in pairs() {
+        left.queue(&Frame::Goodbye);
+        left.flush().unwrap();
+        drop(left);
+        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Goodbye));
+        assert_eq!(receive::<Frame>(&mut right), Err(LinkError::Gone(Departure::LinkClosed)));
+    }
 }
 
 /// Begins a round, and reads.
@@ -279,37 +310,38 @@ fn round(link: &mut LinkSocket) -> Result<usize, LinkError> {
 
 #[test]
 fn a_round_is_bounded_and_what_it_leaves_comes_before_the_end_of_the_link() {
-    let (mut left, mut right) = pair();
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    let in_time = || assert!(Instant::now() < give_up_at);
-    // One read takes them all.
-    let total = 2 * FRAMES_A_ROUND + 100;
-    (0..total).for_each(|_| left.queue(&Frame::Ping));
-    let bytes = left.unsent_bytes();
-    while left.unsent_bytes() > 0 {
-        left.flush().unwrap();
-    }
-    let mut seen = vec![0; bytes];
-    while right.stream.peek(&mut seen).unwrap_or(0) < bytes {
-        in_time();
-    }
-    assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
-    // The other end closes with a frame unread: the link is reset.
-    right.queue(&Frame::Pong);
-    right.flush().unwrap();
-    while left.stream.peek(&mut [0]).is_err() {
-        in_time();
-    }
-    drop(left);
-    while right.ended.is_none() {
+    for (mut left, mut right) in pairs() {
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        let in_time = || assert!(Instant::now() < give_up_at);
+        // One read takes them all.
+        let total = 2 * FRAMES_A_ROUND + 100;
+        (0..total).for_each(|_| left.queue(&Frame::Ping));
+        let bytes = left.unsent_bytes();
+        while left.unsent_bytes() > 0 {
+            left.flush().unwrap();
+        }
+        let mut seen = vec![0; bytes];
+        while right.stream.peek(&mut seen).unwrap_or(0) < bytes {
+            in_time();
+        }
+        assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
+        // The other end closes with a frame unread: the link is reset.
         right.queue(&Frame::Pong);
-        assert!(right.flush().is_ok(), "frames are left");
-        in_time();
+        right.flush().unwrap();
+        while left.stream.peek(&mut [0]).is_err() {
+            in_time();
+        }
+        drop(left);
+        while right.ended.is_none() {
+            right.queue(&Frame::Pong);
+            assert!(right.flush().is_ok(), "frames are left");
+            in_time();
+        }
+        assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
+        assert_eq!(right.flush(), Ok(false));
+        assert_eq!(round(&mut right), Ok(100));
+        assert_eq!(right.flush(), Err(LinkError::Gone(Departure::LinkClosed)));
     }
-    assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
-    assert_eq!(right.flush(), Ok(false));
-    assert_eq!(round(&mut right), Ok(100));
-    assert_eq!(right.flush(), Err(LinkError::Gone(Departure::LinkClosed)));
 }
 
 #[test]
@@ -333,17 +365,18 @@ fn frames_that_came_with_the_end_of_the_handshake_are_in_the_first_round() {
 
 #[test]
 fn a_round_that_leaves_nothing_is_followed_by_one_that_reads() {
-    let (mut left, mut right) = pair();
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    for _ in 0..2 {
-        (0..FRAMES_A_ROUND).for_each(|_| left.queue(&Frame::Ping));
-        left.flush().unwrap();
-        let mut frames = 0;
-        while frames < FRAMES_A_ROUND {
-            frames += round(&mut right).unwrap();
-            assert!(Instant::now() < give_up_at);
+    for (mut left, mut right) in pairs() {
+        let give_up_at = Instant::now() + Duration::from_secs(60);
+        for _ in 0..2 {
+            (0..FRAMES_A_ROUND).for_each(|_| left.queue(&Frame::Ping));
+            left.flush().unwrap();
+            let mut frames = 0;
+            while frames < FRAMES_A_ROUND {
+                frames += round(&mut right).unwrap();
+                assert!(Instant::now() < give_up_at);
+            }
+            assert!(!right.has_backlog);
         }
-        assert!(!right.has_backlog);
     }
 }
 
@@ -363,4 +396,69 @@ fn the_system_probes_an_idle_host_for_as_long_as_was_asked() {
     let unwatched = link(None);
     let socket = SockRef::from(&*unwatched.stream);
     assert!(!socket.keepalive().unwrap());
+}
+
+/// The listener's last word of the handshake, and its first in records, in one read.
+#[test]
+fn records_begin_right_behind_the_handshake() {
+    let (mut left, mut right) = pair();
+    right.queue(&HandshakeFrame::Refuse("the last in clear".into()));
+    authenticate(&mut right, Role::Listener);
+    right.queue(&Frame::Ping);
+    right.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"da", b"ta"]);
+    right.flush().unwrap();
+    drop(right);
+    let last = receive(&mut left);
+    assert_eq!(last, Ok(HandshakeFrame::Refuse("the last in clear".into())));
+    authenticate(&mut left, Role::Connector);
+    assert_eq!(receive(&mut left), Ok(Frame::Ping));
+    assert_eq!(receive(&mut left), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
+    assert_eq!(left.payload(4), b"data");
+    assert_eq!(receive::<Frame>(&mut left), Err(LinkError::Gone(Departure::LinkClosed)));
+}
+
+#[test]
+fn what_came_before_a_record_that_was_changed_is_handled_and_nothing_else() {
+    let (mut left, mut right) = pair();
+    authenticate(&mut right, Role::Listener);
+    // Three records of the other end, of which the second is changed on the way.
+    let (mut outgoing, _) =
+        RecordKeys::derive(&Secret([1; 32]), &[2; 32], &[3; 32]).into_records(Role::Connector);
+    let mut wire = Vec::new();
+    for frame in [Frame::Ping, Frame::Goodbye, Frame::Closed] {
+        outgoing.append(&mut wire, |queue| frame.encode(queue));
+        outgoing.close(&mut wire);
+    }
+    let record = wire.len() / 3;
+    wire[record + 4] ^= 1;
+    (&*left.stream).write_all(&wire).unwrap();
+    assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
+    for _ in 0..2 {
+        let error = receive::<Frame>(&mut right).unwrap_err();
+        let LinkError::Gone(Departure::LinkTampered { record: 1, problem }) = error else {
+            panic!("{error:?}");
+        };
+        assert!(problem.contains("MAC"), "{problem}");
+    }
+    // The other way is not concerned: whoever finds it out may still say so.
+    authenticate(&mut left, Role::Connector);
+    right.queue(&Frame::Abort("tampered".into()));
+    right.flush().unwrap();
+    assert_eq!(receive(&mut left), Ok(Frame::Abort("tampered".into())));
+}
+
+/// An end that was promised records takes nothing else.
+#[test]
+fn a_frame_in_clear_is_no_record() {
+    let (mut left, mut right) = pair();
+    authenticate(&mut right, Role::Listener);
+    let mut frames = Vec::new();
+    (0..20_000).for_each(|_| Frame::Ping.encode(&mut frames));
+    (&*left.stream).write_all(&frames).unwrap();
+    let error = receive::<Frame>(&mut right).unwrap_err();
+    assert!(
+        matches!(error, LinkError::Gone(Departure::LinkTampered { record: 0, .. })),
+        "{error:?}"
+    );
+    assert!(left.fill(Instant::now()).is_ok());
 }

@@ -78,6 +78,7 @@ impl Prey {
             peer_progresses: true,
             eager,
             note_bytes: NOTE_BYTES,
+            authenticates: false,
         };
         let limits = match has(2) {
             false => CoalescingLimits::in_place(CHUNK_BYTES),

@@ -134,6 +134,7 @@ impl Driver {
             peer_progresses: setting.has_progress_thread,
             eager: setting.eager,
             note_bytes: setting.one_sided.note_bytes,
+            authenticates: false,
         };
         let limits = match setting.copier {
             None => CoalescingLimits::in_place(CHUNK_BYTES),

@@ -29,6 +29,7 @@ fn up() -> PeerProtocol {
         peer_progresses: true,
         eager: EagerTerms::OFF,
         note_bytes: AMPLE.note_bytes,
+        authenticates: false,
     };
     let handles = vec![NetHandle([0; HANDLE_BYTES])];
     let opening = Opening {

@@ -47,6 +47,7 @@ impl Lone {
             peer_progresses: false,
             eager: EagerTerms::OFF,
             note_bytes: AMPLE.note_bytes,
+            authenticates: false,
         };
         let handles = vec![NetHandle([0; HANDLE_BYTES])];
         let opening = Opening {
