@@ -880,9 +880,12 @@ typedef struct tcpx_session_options {
    */
   int32_t group;
   /**
-   * 0.
+   * With 1, everything on the control link after the two hellos carries a MAC, and so it does
+   * with 0, the default, when the other end has 1. Whoever changes, leaves out, repeats or puts
+   * in bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on the
+   * channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
    */
-  uint32_t reserved;
+  int32_t authenticate_link;
 } tcpx_session_options;
 
 /**

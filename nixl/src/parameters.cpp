@@ -40,6 +40,7 @@ const Parameter kParameters[] = {
     {"notification_bytes", "TCPX_NOTIFICATION_BYTES", &Options::notification_bytes},
     {"preflight", "TCPX_PREFLIGHT", &Options::preflight},
     {"keep_sigpipe", "TCPX_KEEP_SIGPIPE", &Options::keep_sigpipe},
+    {"authenticate_link", "TCPX_AUTHENTICATE_LINK", &Options::authenticate_link},
 };
 
 [[noreturn]] void refuse(const Parameter& parameter, const std::string& text, const char* why) {

@@ -121,8 +121,11 @@ pub struct tcpx_session_options {
     /// on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
     /// default.
     pub group: i32,
-    /// 0.
-    pub reserved: u32,
+    /// With 1, everything on the control link after the two hellos carries a MAC, and so it does
+    /// with 0, the default, when the other end has 1. Whoever changes, leaves out, repeats or puts
+    /// in bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on the
+    /// channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
+    pub authenticate_link: i32,
 }
 
 const _: () = assert!(size_of::<tcpx_session_options>() == 136);
@@ -213,7 +216,7 @@ impl tcpx_session_options {
             notification_bytes: core.notification_bytes,
             accept_all: core.accept_all.into(),
             group: 0,
-            reserved: 0,
+            authenticate_link: core.authenticate_link.into(),
         }
     }
 
@@ -241,9 +244,7 @@ impl tcpx_session_options {
         core.eager_buffer_bytes = self.eager_buffer_bytes;
         core.notification_bytes = self.notification_bytes;
         core.accept_all = input::flag("accept_all", self.accept_all)?;
-        if self.reserved != 0 {
-            return Err(Failure::argument("reserved of the options is not 0"));
-        }
+        core.authenticate_link = input::flag("authenticate_link", self.authenticate_link)?;
         Ok(())
     }
 
@@ -330,6 +331,7 @@ mod tests {
             eager_buffer_bytes: 13,
             notification_bytes: 14,
             accept_all: 1,
+            authenticate_link: 1,
             ..from_defaults()
         };
         let core = convert(options).unwrap();
@@ -351,6 +353,7 @@ mod tests {
         assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
         assert_eq!((core.notification_bytes, core.accept_all), (14, true));
+        assert!(core.authenticate_link);
         let endless =
             convert(tcpx_session_options { peer_timeout_ms: 0, ..from_defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);
@@ -371,7 +374,7 @@ mod tests {
             (tcpx_session_options { keep_sigpipe: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { accept_all: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { group: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
-            (tcpx_session_options { reserved: 1, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { authenticate_link: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { size: 0, ..from_defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);

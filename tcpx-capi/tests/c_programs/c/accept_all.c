@@ -1,4 +1,5 @@
-/* A session that accepts whoever comes: others write its memory without a call of its program, and it reaches itself. */
+/* A session that accepts whoever comes, over authenticated links: others write its memory without a call of its program,
+ * and it reaches itself. */
 #include <poll.h>
 
 #include "expect.h"
@@ -22,6 +23,8 @@ static tcpx_session open_session(const char *name, int32_t accept_all) {
   options.progress_thread = 1;
   options.name = name;
   options.accept_all = accept_all;
+  TRUE(options.authenticate_link == 0);
+  options.authenticate_link = accept_all; /* what one end asks for, both do */
   OK(tcpx_session_create(&options, &session));
   return session;
 }
@@ -58,7 +61,9 @@ int main(void) {
   tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE, 0};
   char key[TCPX_REMOTE_KEY_BYTES];
   char info[4096];
+  static char stats[65536];
   size_t size = 0;
+  size_t stats_size = 0;
   uint64_t memories[3] = {0, 0, 0};
   OK(tcpx_session_register_memory(host, exported, BYTES, TCPX_PTR_HOST, 1, &memories[0]));
   OK(tcpx_session_register_memory(host, own, BYTES, TCPX_PTR_HOST, 1, &memories[1]));
@@ -69,6 +74,8 @@ int main(void) {
   fill(own, 1);
   OK(tcpx_session_load_remote_conn_info(visitor, "host", info, size));
   OK(tcpx_session_connect(visitor, "host"));
+  OK(tcpx_session_stats_json(visitor, stats, sizeof stats, &stats_size));
+  TRUE(strstr(stats, "\"link_authenticated\":true") != NULL);
   move(visitor, "host", TCPX_WRITE, memories[2], key);
   TRUE(memcmp(exported, own, BYTES) == 0);
   expect_note(host, "visitor");

@@ -31,8 +31,10 @@ void requireStatus(int wanted, Call call) {
   require(false, "nothing was thrown");
 }
 
-tcpx::Session session() {
+tcpx::Session session(bool isAuthenticated) {
   tcpx_session_options options = tcpx::defaultOptions();
+  require(options.authenticate_link == 0, "off unless it is asked for");
+  options.authenticate_link = isAuthenticated;
   options.plugin = "soft";
   options.progress_thread = 1;
   return tcpx::Session(options);
@@ -136,18 +138,26 @@ void notify(tcpx::Session& left, tcpx::Session& right) {
   requireStatus(TCPX_ERR_UNKNOWN_MEMORY, [&] { left.exportMemory(99, TCPX_ACCESS_READ); });
 }
 
+// `left` asks for an authenticated link, or neither end does.
+void both(bool isAuthenticated) {
+  tcpx::Session left = session(isAuthenticated);
+  tcpx::Session right = session(false);
+  left.loadRemoteConnInfo("right", right.listen());
+  std::thread accepts([&] { right.accept("left"); });
+  left.connect("right");
+  accepts.join();
+  const std::string wanted = isAuthenticated ? "\"link_authenticated\":true" : "\"link_authenticated\":false";
+  require(right.statsJson().find(wanted) != std::string::npos, "both ends say so");
+  move(left, right);
+  notify(left, right);
+}
+
 }  // namespace
 
 int main() {
   try {
-    tcpx::Session left = session();
-    tcpx::Session right = session();
-    left.loadRemoteConnInfo("right", right.listen());
-    std::thread accepts([&] { right.accept("left"); });
-    left.connect("right");
-    accepts.join();
-    move(left, right);
-    notify(left, right);
+    both(false);
+    both(true);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
