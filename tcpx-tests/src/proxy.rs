@@ -1,7 +1,9 @@
 //! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told
-//! to, so that a test can stop two peers between any two words of theirs.
+//! to, so that a test can stop two peers between any two words of theirs. Of an authenticated link
+//! it knows the records. It may tamper with what passes.
 
 pub mod kind;
+mod tampering;
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,8 +13,12 @@ use std::time::{Duration, Instant};
 
 use tcpx_wire::frame;
 
+pub use self::tampering::Tampering;
+
 /// Longest body that passes; no peer sends one as long.
 const MAX_BODY_BYTES: usize = 1 << 20;
+/// What follows the body of a record.
+const RECORD_MAC_BYTES: usize = 16;
 
 /// Which way a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +36,12 @@ struct State {
     /// Frames that never pass, and those of them that came.
     withholds: Vec<(Direction, u16)>,
     withheld: Vec<(Direction, u16, Vec<u8>)>,
+    /// What is done to the next frame of this type.
+    tampering: Option<(Direction, u16, Tampering)>,
+    /// What was tampered with has passed, or never will.
+    has_tampered: bool,
+    /// What passes that way behind the next frame or record.
+    late: Option<(Direction, Vec<u8>)>,
     /// Nothing passes that way.
     to_listener_is_shut: bool,
     to_connector_is_shut: bool,
@@ -49,6 +61,8 @@ impl State {
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Records follow the handshake.
+    has_records: bool,
     state: Mutex<State>,
     changed: Condvar,
     /// Held while a frame is written.
@@ -76,9 +90,22 @@ impl LinkProxy {
     /// When there is no port to be had.
     #[must_use]
     pub fn start(target: SocketAddr) -> Self {
+        Self::with(target, false)
+    }
+
+    /// The same for links that their ends authenticate.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn of_records(target: SocketAddr) -> Self {
+        Self::with(target, true)
+    }
+
+    fn with(target: SocketAddr, has_records: bool) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of loopback");
         let address = listener.local_addr().expect("a bound listener has an address");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { has_records, ..Shared::default() });
         let acceptor = thread::spawn({
             let shared = Arc::clone(&shared);
             move || accept(&listener, target, &shared)
@@ -130,12 +157,29 @@ impl LinkProxy {
         }
     }
 
+    /// Does this to the next frame of this type.
+    pub fn tamper(&self, direction: Direction, kind: u16, tampering: Tampering) {
+        let mut state = self.shared.state();
+        state.tampering = Some((direction, kind, tampering));
+        state.has_tampered = false;
+    }
+
+    /// Waits until that is done. False when it was not in time.
+    #[must_use]
+    pub fn wait_until_tampered(&self, timeout: Duration) -> bool {
+        self.wait_for(timeout, |state| state.has_tampered)
+    }
+
     /// Waits until the frame is here. False when it did not come in time.
     #[must_use]
     pub fn wait_until_held(&self, timeout: Duration) -> bool {
+        self.wait_for(timeout, |state| state.has_held)
+    }
+
+    fn wait_for(&self, timeout: Duration, has_happened: impl Fn(&State) -> bool) -> bool {
         let give_up_at = Instant::now() + timeout;
         let mut state = self.shared.state();
-        while !state.has_held {
+        while !has_happened(&state) {
             let rest = give_up_at.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 return false;
@@ -251,20 +295,65 @@ fn pump(
     direction: Direction,
     shared: &Shared,
 ) -> io::Result<()> {
-    while let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? {
-        let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
-        frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
-        let payload = payload_bytes(kind, &body);
-        io::copy(&mut from.take(payload), &mut whole)?;
+    let mut are_records = false;
+    let next = |from: &mut TcpStream, are_records| match are_records {
+        true => read_record(from),
+        false => read_frame(from),
+    };
+    while let Some((kind, whole)) = next(from, are_records)? {
+        are_records |= shared.has_records && matches!(kind, kind::HELLO | kind::WELCOME);
         match wait_for_passage(direction, kind, whole.clone(), shared) {
             Passage::Free => {}
             Passage::Withheld => continue,
             Passage::Over => break,
         }
+        let passes = tampered(direction, kind, whole, shared);
         let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        to.write_all(&whole)?;
+        to.write_all(&passes)?;
     }
     Ok(())
+}
+
+/// The next frame, with the bytes that follow it. `None`: the stream has ended.
+fn read_frame(from: &mut TcpStream) -> io::Result<Option<(u16, Vec<u8>)>> {
+    let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? else { return Ok(None) };
+    let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
+    frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
+    io::copy(&mut from.take(payload_bytes(kind, &body)), &mut whole)?;
+    Ok(Some((kind, whole)))
+}
+
+/// The next record. `None`: the stream has ended, or what is left is none.
+fn read_record(from: &mut TcpStream) -> io::Result<Option<(u16, Vec<u8>)>> {
+    let mut whole = Vec::new();
+    io::copy(&mut (&*from).take(4), &mut whole)?;
+    let Some(length) = whole.first_chunk() else { return Ok(None) };
+    let rest = u32::from_le_bytes(*length) as usize + RECORD_MAC_BYTES;
+    if rest > MAX_BODY_BYTES {
+        return Ok(None);
+    }
+    io::copy(&mut from.take(rest as u64), &mut whole)?;
+    Ok(Some((kind::RECORD, whole)))
+}
+
+/// What passes in the place of this.
+fn tampered(direction: Direction, kind: u16, whole: Vec<u8>, shared: &Shared) -> Vec<u8> {
+    let mut state = shared.state();
+    let what = match state.tampering {
+        Some((way, of, what)) if (way, of) == (direction, kind) => what,
+        _ => {
+            let late = state.late.take_if(|(way, _)| *way == direction);
+            state.has_tampered |= late.is_some();
+            shared.changed.notify_all();
+            return [whole, late.map(|(_, late)| late).unwrap_or_default()].concat();
+        }
+    };
+    let (now, late) = what.apply(whole);
+    state.tampering = None;
+    state.has_tampered = late.is_empty();
+    state.late = (!late.is_empty()).then_some((direction, late));
+    shared.changed.notify_all();
+    now
 }
 
 /// Bytes that follow a frame, as far as it is known here.

@@ -1,5 +1,7 @@
 //! Types of frames, as they are on the wire.
 
+/// A record of an authenticated link, which says of no frame what it is.
+pub const RECORD: u16 = 0;
 /// The listener's opening word.
 pub const CHALLENGE: u16 = 1;
 /// The connector's proof.

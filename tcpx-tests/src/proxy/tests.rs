@@ -76,3 +76,45 @@ fn a_cut_ends_both_sides_and_so_does_the_end_of_one() {
     drop(left);
     assert_eq!(right.read(&mut [0]).unwrap(), 0);
 }
+
+#[test]
+fn what_is_tampered_with_passes_so_and_the_rest_as_it_is() {
+    let [a, b, c] = [frame(1, b"aaaa"), frame(2, b"bbbb"), frame(3, b"cccc")];
+    for what in Tampering::ALL {
+        let (proxy, mut left, mut right) = joined();
+        proxy.tamper(Direction::ToListener, 2, what);
+        left.write_all(&[&a[..], &b, &c].concat()).unwrap();
+        left.shutdown(Shutdown::Write).unwrap();
+        let mut read = Vec::new();
+        right.read_to_end(&mut read).unwrap();
+        let mut flipped = b.clone();
+        flipped[6] ^= 1;
+        let expected = match what {
+            Tampering::Flip => [&a[..], &flipped, &c].concat(),
+            Tampering::Cut => [&a[..], &b[..11], &c].concat(),
+            Tampering::Drop => [&a[..], &c].concat(),
+            Tampering::Repeat => [&a[..], &b, &b, &c].concat(),
+            Tampering::Swap => [&a[..], &c, &b].concat(),
+        };
+        assert_eq!(read, expected, "{what:?}");
+        assert!(proxy.wait_until_tampered(PATIENCE));
+    }
+}
+
+#[test]
+fn records_follow_the_handshake() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let proxy = LinkProxy::of_records(listener.local_addr().unwrap());
+    let mut left = TcpStream::connect(proxy.address()).unwrap();
+    let mut right = listener.accept().unwrap().0;
+    let record = |byte| [&2u32.to_le_bytes()[..], &[byte; 2 + RECORD_MAC_BYTES]].concat();
+    let wire = [frame(kind::HELLO, b"hello"), record(1), record(2)].concat();
+    proxy.tamper(Direction::ToListener, kind::RECORD, Tampering::Drop);
+    left.write_all(&wire).unwrap();
+    left.shutdown(Shutdown::Write).unwrap();
+    let mut read = Vec::new();
+    right.read_to_end(&mut read).unwrap();
+    assert_eq!(read, [frame(kind::HELLO, b"hello"), record(2)].concat());
+    let passed = proxy.passed(Direction::ToListener, kind::RECORD);
+    assert_eq!(passed, [record(1), record(2)]);
+}

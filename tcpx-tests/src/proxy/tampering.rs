@@ -1,0 +1,39 @@
+//! What somebody on the way does to one frame or record.
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tampering {
+    /// One bit in its middle is another one.
+    Flip,
+    /// Its last byte is missing.
+    Cut,
+    /// It does not pass.
+    Drop,
+    /// It passes twice.
+    Repeat,
+    /// It passes behind the next one.
+    Swap,
+}
+
+impl Tampering {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Flip, Self::Cut, Self::Drop, Self::Repeat, Self::Swap];
+
+    /// What passes in the place of this, and what passes behind the next one.
+    pub(super) fn apply(self, mut whole: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+        match self {
+            Self::Flip => {
+                let middle = whole.len() / 2;
+                whole[middle] ^= 1;
+                (whole, Vec::new())
+            }
+            Self::Cut => {
+                whole.pop();
+                (whole, Vec::new())
+            }
+            Self::Drop => Default::default(),
+            Self::Repeat => (whole.repeat(2), Vec::new()),
+            Self::Swap => (Vec::new(), whole),
+        }
+    }
+}

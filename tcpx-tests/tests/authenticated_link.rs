@@ -1,0 +1,359 @@
+//! Control links whose ends authenticate everything after the handshake (`authenticate_link`): all
+//! that travels there arrives, and whoever changes anything on the way ends that peer, and nothing
+//! else.
+
+use std::net::Ipv4Addr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_core::{
+    Access, Departure, Device, Error, ExportOptions, Group, LinkBytes, MemoryId, MemoryRange,
+    MemoryType, OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
+    SessionOptions,
+};
+use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// In parts on the link, or in several chunks on the channels.
+const LONG: usize = 300_000;
+/// On the link, with its header.
+const SHORT: usize = 1000;
+
+fn options(is_authenticated: bool) -> SessionOptions {
+    SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .progress_thread(true)
+        .authenticate_link(is_authenticated)
+        .advertise(vec![Ipv4Addr::LOCALHOST.into()])
+}
+
+fn session(options: SessionOptions) -> Session {
+    Session::new(options).expect("the software plugin is always there")
+}
+
+/// `left` connects to `right`, by this connection info.
+fn join(left: &Session, right: &Session, info: &[u8]) {
+    left.load_remote_conn_info("right", info).expect("own bytes load");
+    thread::scope(|scope| {
+        let accepted = scope.spawn(|| right.accept("left"));
+        left.connect("right").expect("left connects");
+        accepted.join().expect("no panic").expect("right accepts");
+    });
+}
+
+fn pair(left: bool, right: bool) -> [Session; 2] {
+    let [left, right] = [left, right].map(|is_authenticated| session(options(is_authenticated)));
+    join(&left, &right, &right.listen().expect("listen"));
+    [left, right]
+}
+
+fn memory(session: &Session, byte: u8, bytes: usize) -> MemoryId {
+    session.register_buffer(vec![byte; bytes.max(1)], Access::ReadWrite).expect("memory")
+}
+
+fn is_full_of(session: &Session, memory: MemoryId, byte: u8, bytes: usize) -> bool {
+    let mut contents = vec![!byte; bytes];
+    session.read_memory(memory, 0, &mut contents).expect("nothing uses it");
+    contents == vec![byte; bytes]
+}
+
+/// Moves a message of so many bytes, all of which are `byte`.
+fn message(from: (&Session, &str), to: (&Session, &str), bytes: usize, byte: u8) {
+    let [sent, received] = [memory(from.0, byte, bytes), memory(to.0, !byte, bytes)];
+    let send = from.0.create_transfer(to.1).expect("it is up");
+    let receive = to.0.create_transfer(from.1).expect("it is up");
+    let post = |memory| Post { memory, offset: 0, bytes: bytes as u64, tag: 7 };
+    send.post_send(post(sent)).expect("it is up");
+    receive.post_recv(post(received)).expect("it is up");
+    send.wait(Some(PATIENCE)).expect("it is sent");
+    receive.wait(Some(PATIENCE)).expect("it is received");
+    assert!(is_full_of(to.0, received, byte, bytes), "{bytes} bytes");
+}
+
+fn export(session: &Session, memory: MemoryId) -> RemoteKey {
+    session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
+}
+
+/// Writes to memory of the peer and reads it back.
+fn write_and_read(here: (&Session, &str), there: (&Session, &str), bytes: usize) {
+    let exported = memory(there.0, 0, bytes);
+    let key = export(there.0, exported);
+    let [written, read] = [memory(here.0, 3, bytes), memory(here.0, 4, bytes)];
+    for (kind, local) in [(OperationKind::Write, written), (OperationKind::Read, read)] {
+        let range = MemoryRange { memory: local, offset: 0, bytes: bytes as u64 };
+        let remote = RemoteRange { key: &key, offset: 0, bytes: bytes as u64 };
+        let operation = here.0.prepare(there.1, kind, &[range], &[remote]).expect("it fits");
+        operation.post(Some(b"note")).expect("it is not under way");
+        operation.wait(Some(PATIENCE)).expect("it is served");
+        assert!(is_full_of(here.0, local, 3, bytes));
+        take_note(there.0);
+    }
+    assert!(is_full_of(there.0, exported, 3, bytes));
+}
+
+fn take_note(session: &Session) {
+    let give_up_at = Instant::now() + PATIENCE;
+    let mut taken = Vec::new();
+    while session.poll_notifications(&mut taken, 1).expect("no fork") == 0 {
+        assert!(Instant::now() < give_up_at, "no notification comes");
+        thread::yield_now();
+    }
+    assert_eq!(taken[0].bytes, b"note");
+}
+
+fn is_authenticated(session: &Session) -> bool {
+    session.stats().peers.iter().all(|peer| peer.link_authenticated)
+}
+
+#[test]
+fn everything_travels_as_soon_as_one_end_wants_it_authenticated() {
+    for (left, right) in [(false, false), (true, true), (true, false), (false, true)] {
+        let [left_session, right_session] = pair(left, right);
+        let ends = [(&left_session, "left"), (&right_session, "right")];
+        for end in ends {
+            assert_eq!(is_authenticated(end.0), left || right, "{left} and {right}");
+        }
+        for [from, to] in [ends, [ends[1], ends[0]]] {
+            message(from, to, 0, 1);
+            message(from, to, SHORT, 1);
+            message(from, to, LONG, 2);
+            write_and_read(from, to, SHORT);
+            write_and_read(from, to, LONG);
+        }
+        left_session.disconnect("right").expect("both say goodbye");
+    }
+}
+
+#[test]
+fn reads_and_writes_travel_on_the_link_and_on_channels() {
+    for way in [LinkBytes::Most(0), LinkBytes::Most(u64::MAX)] {
+        let [left, right] = [(); 2].map(|()| session(options(true).link_bytes(way)));
+        join(&left, &right, &right.listen().expect("listen"));
+        write_and_read((&left, "left"), (&right, "right"), 3_000_000);
+        let on_link = right.stats().total.one_sided.link_bytes_received;
+        assert_eq!(on_link > 0, way == LinkBytes::Most(u64::MAX));
+    }
+}
+
+#[test]
+fn many_messages_of_both_ends_pass_each_other() {
+    const COUNT: usize = 3000;
+    let [left, right] = pair(true, true);
+    let ends = [(&left, "right"), (&right, "left")];
+    let memories = ends.map(|(end, _)| [memory(end, 1, COUNT), memory(end, 2, COUNT)]);
+    let transfers = ends.map(|(end, peer)| end.create_transfer(peer).expect("it is up"));
+    for (transfer, [sent, received]) in transfers.iter().zip(memories) {
+        for offset in 0..COUNT as u64 {
+            let post = |memory| Post { memory, offset, bytes: 1, tag: offset as i64 };
+            transfer.post_send(post(sent)).expect("it is up");
+            transfer.post_recv(post(received)).expect("it is up");
+        }
+    }
+    for transfer in &transfers {
+        transfer.wait(Some(PATIENCE)).expect("all arrive");
+    }
+    for ((end, _), [_, received]) in ends.into_iter().zip(memories) {
+        assert!(is_full_of(end, received, 1, COUNT));
+    }
+}
+
+#[test]
+fn a_session_reaches_itself() {
+    let itself = session(options(true).accept_all(true).name("itself"));
+    let info = itself.listen().expect("listen");
+    itself.load_remote_conn_info("mirror", &info).expect("own bytes load");
+    itself.connect("mirror").expect("it accepts whoever comes");
+    assert!(is_authenticated(&itself));
+    write_and_read((&itself, "itself"), (&itself, "mirror"), LONG);
+}
+
+#[test]
+fn groups_move_bytes_between_their_devices() {
+    let group =
+        |name| Group::new(options(true).emulated_gpus(2).name(name)).expect("ordinary memory");
+    let (left, right) = (group("left"), group("right"));
+    left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
+    for (here, there) in [(Device::Host, Device::Host), (Device::Gpu(0), Device::Gpu(1))] {
+        let memory = |group: &Group, device, byte| {
+            let memory = group.allocate(device, LONG as u64).expect("memory");
+            group.write_memory(memory, 0, &vec![byte; LONG]).expect("nothing uses it");
+            memory
+        };
+        let [own, exported] = [memory(&left, here, 5), memory(&right, there, 6)];
+        let key =
+            right.export(exported, ExportOptions::new(RemoteAccess::ReadWrite)).expect("ours");
+        let local = [MemoryRange { memory: own, offset: 0, bytes: LONG as u64 }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: LONG as u64 }];
+        let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("it fits");
+        write.post(None).expect("it is not under way");
+        write.wait(Some(PATIENCE)).expect("it is served");
+        let mut contents = vec![0; LONG];
+        right.read_memory(exported, 0, &mut contents).expect("nothing uses it");
+        assert!(contents == vec![5; LONG], "{here:?} to {there:?}");
+    }
+}
+
+/// Three sessions: left and right know each other through a proxy, and right has another peer.
+struct Scene {
+    left: Session,
+    right: Session,
+    witness: Session,
+    proxy: LinkProxy,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let [left, right, witness] = [(); 3].map(|()| session(options(true)));
+        let info = right.listen().expect("listen");
+        witness.load_remote_conn_info("right", &info).expect("own bytes load");
+        thread::scope(|scope| {
+            let accepted = scope.spawn(|| right.accept("witness"));
+            witness.connect("right").expect("it connects");
+            accepted.join().expect("no panic").expect("right accepts");
+        });
+        let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
+        let port = proxy.address().port();
+        join(&left, &right, &tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port));
+        Self { left, right, witness, proxy }
+    }
+
+    /// The end that a direction leads to, and the other one, each with the name that the other has
+    /// for it.
+    fn ends(&self, direction: Direction) -> [(&Session, &'static str); 2] {
+        let [left, right] = [(&self.left, "left"), (&self.right, "right")];
+        match direction {
+            Direction::ToListener => [right, left],
+            Direction::ToConnector => [left, right],
+        }
+    }
+
+    /// Right's other peer has not noticed anything, and left can come back.
+    fn goes_on(&self) {
+        let (right, witness) = ((&self.right, "right"), (&self.witness, "witness"));
+        message(witness, right, SHORT, 8);
+        write_and_read(right, witness, LONG);
+        assert!(is_authenticated(&self.witness));
+        self.connect_again();
+        message((&self.left, "left"), right, SHORT, 9);
+    }
+
+    fn connect_again(&self) {
+        thread::scope(|scope| {
+            let accepted = scope.spawn(|| self.right.accept("left"));
+            self.left.connect("right").expect("left connects again");
+            accepted.join().expect("no panic").expect("right accepts");
+        });
+    }
+}
+
+/// Sends small messages until the peer has ended; waits for a receive at the other end. Returns
+/// both ends' errors: that of the receiver, and that of the sender.
+fn send_until_it_ends(to: (&Session, &str), from: (&Session, &str)) -> [Error; 2] {
+    let [sent, received] = [memory(from.0, 1, SHORT), memory(to.0, 2, SHORT)];
+    let receive = to.0.create_transfer(from.1).expect("it is up");
+    // Nobody sends with this tag.
+    let post = |memory, tag| Post { memory, offset: 0, bytes: SHORT as u64, tag };
+    receive.post_recv(post(received, 1)).expect("it is up");
+    let give_up_at = Instant::now() + PATIENCE;
+    let error = loop {
+        let sends = || {
+            let send = from.0.create_transfer(to.1)?;
+            send.post_send(post(sent, 2))?;
+            // What finds no room at its receiver waits there.
+            match send.wait(Some(Duration::from_millis(1))) {
+                Err(Error::Deadline { .. }) => Ok(()),
+                other => other,
+            }
+        };
+        match sends() {
+            Ok(()) => assert!(Instant::now() < give_up_at, "nobody has noticed"),
+            Err(error) => break error,
+        }
+    };
+    [receive.wait(Some(PATIENCE)).expect_err("its peer has ended"), error]
+}
+
+#[test]
+fn whoever_tampers_with_a_record_ends_that_peer_and_nothing_else() {
+    for direction in [Direction::ToListener, Direction::ToConnector] {
+        for what in Tampering::ALL {
+            let scene = Scene::new();
+            let [to, from] = scene.ends(direction);
+            message(from, to, SHORT, 1);
+            scene.proxy.tamper(direction, kind::RECORD, what);
+            let [error, others] = send_until_it_ends(to, from);
+            assert!(scene.proxy.wait_until_tampered(PATIENCE));
+            let name = format!("{what:?} {direction:?}: {error}");
+            assert_eq!(error.id().map(|id| id.to_string()).as_deref(), Some("TCPX-738"), "{name}");
+            let Error::PeerGone { peer, how: Departure::LinkTampered { .. }, .. } = &error else {
+                panic!("{name}");
+            };
+            assert_eq!(peer, from.1);
+            // The other end hears why, or finds the link closed.
+            assert!(matches!(others, Error::PeerGone { .. } | Error::PeerState { .. }), "{others}");
+            scene.goes_on();
+        }
+    }
+}
+
+#[test]
+fn records_of_an_earlier_connection_are_not_taken() {
+    let scene = Scene::new();
+    let [to, from] = scene.ends(Direction::ToListener);
+    message(from, to, SHORT, 1);
+    let earlier = scene.proxy.passed(Direction::ToListener, kind::RECORD);
+    thread::scope(|threads| {
+        let parted = threads.spawn(|| scene.right.disconnect("left"));
+        scene.left.disconnect("right").expect("both say goodbye");
+        parted.join().expect("no panic").expect("both say goodbye");
+    });
+    scene.connect_again();
+    let receive = scene.right.create_transfer("left").expect("it is up");
+    let into = memory(&scene.right, 1, SHORT);
+    receive.post_recv(Post { memory: into, offset: 0, bytes: SHORT as u64, tag: 1 }).expect("up");
+    // The first of this connection has passed, so the second is as good as any.
+    scene.proxy.inject(Direction::ToListener, &earlier[1]).expect("the connection lives");
+    let error = receive.wait(Some(PATIENCE)).expect_err("its peer has ended");
+    assert!(error.to_string().ends_with("[TCPX-738]"), "{error}");
+    scene.goes_on();
+}
+
+/// The wish is part of what the hello proves, so nobody on the way can take it out.
+#[test]
+fn a_hello_that_was_changed_is_refused() {
+    let [left, right] = [(); 2].map(|()| session(options(true)));
+    let info = right.listen().expect("listen");
+    let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
+    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
+    left.load_remote_conn_info("right", &info).expect("own bytes load");
+    for word in [(Direction::ToListener, kind::HELLO), (Direction::ToConnector, kind::WELCOME)] {
+        proxy.tamper(word.0, word.1, Tampering::Flip);
+        let error = left.connect("right").expect_err("it is not what was said");
+        assert!(matches!(error, Error::Handshake { .. }), "{word:?}: {error}");
+        assert!(proxy.wait_until_tampered(PATIENCE));
+    }
+}
+
+/// What the option is for: without it nobody knows.
+#[test]
+fn without_it_a_changed_byte_is_taken_for_what_was_said() {
+    let [left, right] =
+        [(); 2].map(|()| session(options(false).link_bytes(LinkBytes::Most(u64::MAX))));
+    let info = right.listen().expect("listen");
+    let proxy = LinkProxy::start(tcpx_tests::control_addresses(&info)[0]);
+    join(
+        &left,
+        &right,
+        &tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port()),
+    );
+    proxy.tamper(Direction::ToListener, kind::PART, Tampering::Flip);
+    let exported = right.allocate(LONG as u64, MemoryType::Host).expect("memory");
+    let key = export(&right, exported);
+    let local = MemoryRange { memory: memory(&left, 3, LONG), offset: 0, bytes: LONG as u64 };
+    let remote = RemoteRange { key: &key, offset: 0, bytes: LONG as u64 };
+    let write = left.prepare("right", OperationKind::Write, &[local], &[remote]).expect("it fits");
+    write.post(None).expect("it is not under way");
+    write.wait(Some(PATIENCE)).expect("nobody noticed");
+    assert!(proxy.wait_until_tampered(PATIENCE));
+    assert!(!is_full_of(&right, exported, 3, LONG), "the byte was changed");
+}
