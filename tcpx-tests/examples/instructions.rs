@@ -3,34 +3,45 @@
 //!
 //! `instructions host|device chunks|messages N` moves N chunks of 4 KiB as one message, or N
 //! messages of 4 KiB as one batch, once to let every table grow and once in `measured`.
+//! `instructions link|authenticated BYTES N` moves N messages of so many bytes on the control link,
+//! in clear or with a MAC, one by one.
 
 use tcpx_core::MemoryType;
 use tcpx_tests::null::NullPair;
 
 /// What is counted. Not inlined, so that the tool finds it by its name.
 #[inline(never)]
-fn measured(pair: &NullPair, work: fn(&NullPair, u64), count: u64) {
-    work(pair, count);
+fn measured(work: &dyn Fn()) {
+    work();
 }
 
 fn main() -> Result<(), &'static str> {
-    let usage = "usage: instructions host|device chunks|messages N";
+    let usage = "usage: instructions host|device chunks|messages N, or link|authenticated BYTES N";
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [memory, kind, count] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
+    let [way, kind, count] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
         return Err(usage);
     };
     let count = count.parse::<u64>().map_err(|_| usage)?;
-    let memory = match memory {
-        "host" => MemoryType::Host,
-        "device" => MemoryType::Device,
+    let memory = if way == "device" { MemoryType::Device } else { MemoryType::Host };
+    let (pair, work): (NullPair, &dyn Fn(&NullPair)) = match (way, kind) {
+        ("host" | "device", "chunks") => {
+            (NullPair::new(count, memory), &|pair| pair.transfer(count))
+        }
+        ("host" | "device", "messages") => {
+            (NullPair::for_messages(count, memory), &|pair| pair.batch(count))
+        }
+        ("link" | "authenticated", bytes) => {
+            let bytes = bytes.parse::<u64>().map_err(|_| usage)?;
+            let pair = NullPair::on_link(bytes, way == "authenticated");
+            return run(&|| pair.one_by_one(bytes, count));
+        }
         _ => return Err(usage),
     };
-    let (pair, work): (NullPair, fn(&NullPair, u64)) = match kind {
-        "chunks" => (NullPair::new(count, memory), NullPair::transfer),
-        "messages" => (NullPair::for_messages(count, memory), NullPair::batch),
-        _ => return Err(usage),
-    };
-    work(&pair, count);
-    measured(&pair, work, count);
+    run(&|| work(&pair))
+}
+
+fn run(work: &dyn Fn()) -> Result<(), &'static str> {
+    work();
+    measured(work);
     Ok(())
 }

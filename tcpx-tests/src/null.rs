@@ -58,14 +58,29 @@ impl NullPair {
         Self::with_chunks_of(chunk_bytes, messages * MESSAGE_BYTES, memory)
     }
 
+    /// Connects two sessions with memory for one message of so many bytes, which travels on the
+    /// control link.
+    ///
+    /// # Panics
+    /// When a step fails.
+    #[must_use]
+    pub fn on_link(bytes: u64, is_authenticated: bool) -> Self {
+        let options = SessionOptions::default().authenticate_link(is_authenticated);
+        Self::with(options.eager_bytes(bytes as u32), bytes, MemoryType::Host)
+    }
+
     fn with_chunks_of(chunk_bytes: u64, bytes: u64, memory: MemoryType) -> Self {
+        Self::with(SessionOptions::default().chunk_bytes(chunk_bytes as u32), bytes, memory)
+    }
+
+    fn with(options: SessionOptions, bytes: u64, memory: MemoryType) -> Self {
         let session = || {
             Session::new(
-                SessionOptions::default()
+                options
+                    .clone()
                     .plugin(PluginChoice::Path(plugin()))
                     .preflight(false)
                     .channels(2)
-                    .chunk_bytes(chunk_bytes as u32)
                     // Both ends are dropped on one thread: nobody would answer a goodbye.
                     .close_timeout(Duration::from_millis(1)),
             )
@@ -101,6 +116,30 @@ impl NullPair {
     /// When it fails.
     pub fn batch(&self, messages: u64) {
         self.run(&small(self.source, 0..messages), &small(self.target, 0..messages));
+    }
+
+    /// Moves `count` messages of so many bytes on the control link, each when the one before it has
+    /// arrived, on this thread alone. Each takes two frames that leave by themselves: one says that
+    /// it is awaited, the other brings it.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn one_by_one(&self, bytes: u64, count: u64) {
+        let post = |memory| Post { memory, offset: 0, bytes, tag: 0 };
+        let receive = self.right.create_transfer("left").expect("up");
+        let send = self.left.create_transfer("right").expect("up");
+        for _ in 0..count {
+            receive.post_recv(post(self.target)).expect("post");
+            // The announcement leaves, and is read.
+            self.right.progress();
+            self.left.progress();
+            send.post_send(post(self.source)).expect("post");
+            let (mut sent, mut received) = (false, false);
+            while !(sent && received) {
+                sent = sent || send.is_complete().expect("send");
+                received = received || receive.is_complete().expect("receive");
+            }
+        }
     }
 
     /// As [`batch`](Self::batch), but backwards in the sender's memory: no send lies behind the one
