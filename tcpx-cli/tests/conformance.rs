@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serial_test::serial;
-use tcpx::{Tcpx, child_of, leftovers};
+use tcpx::{Signal, Tcpx, child_of, leftovers, send};
 
 #[test]
 #[serial]
@@ -68,8 +68,7 @@ fn a_run_ends_in_time_whatever_its_processes_do() {
     while running.process.try_wait().unwrap().is_none() {
         if let Some(child) = child_of(running.process.id()) {
             // It may have ended meanwhile.
-            let stop = Command::new("kill").args(["-STOP", &child.to_string()]).output();
-            stop.expect("kill runs");
+            let _ = send(Signal::STOP, child);
         }
     }
     let finished = running.finish();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serial_test::serial;
 use tcpx::between::{ANSWER, CONNECTED, From, GO, REQUEST, TIMES, Then, When, relay};
-use tcpx::{Finished, Server, Tcpx, assert_nothing_is_left, child_of, signal};
+use tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, child_of, signal};
 
 /// Of a command whose other end is disturbed. Enough for a slow machine to get there.
 const TIMEOUT: &str = "8";
@@ -129,7 +129,7 @@ fn client_whose_server(
     let client = command(&[&[words[0], "client", &address], &words[1..], flags].concat());
     let ending = Ending::of(client);
     // One that was killed before keeps its number until it is waited for.
-    signal("-9", pid);
+    signal(Signal::KILL, pid);
     server.finish();
     ending
 }
@@ -152,23 +152,23 @@ fn server_whose_client(flags: &[&str], point: Point, act: fn(u32) -> Then) -> En
     let client = Tcpx::new(&words).start();
     client_pid.store(client.process.id(), Ordering::Release);
     let ending = Ending { finished: server.finish(), took: start.elapsed() };
-    signal("-9", client.process.id());
+    signal(Signal::KILL, client.process.id());
     client.finish();
     ending
 }
 
 fn stop(pid: u32) -> Then {
-    signal("-STOP", pid);
+    signal(Signal::STOP, pid);
     Then::Pass
 }
 
 fn kill(pid: u32) -> Then {
-    signal("-9", pid);
+    signal(Signal::KILL, pid);
     Then::Pass
 }
 
 fn stop_and_hang_up(pid: u32) -> Then {
-    signal("-STOP", pid);
+    signal(Signal::STOP, pid);
     Then::PassAndHangUp
 }
 
@@ -272,7 +272,7 @@ fn a_pair_whose_started_end_stops_ends_in_time() {
         scope.spawn(|| {
             let (start, running) = pair();
             let child = wait_for_child(running.process.id());
-            signal("-STOP", child);
+            signal(Signal::STOP, child);
             // However far it came.
             let expected = &[PAIR_WORK, "during connect", "during send"];
             Ending { finished: running.finish(), took: start.elapsed() }.expect(expected);
@@ -280,7 +280,7 @@ fn a_pair_whose_started_end_stops_ends_in_time() {
         scope.spawn(|| {
             let (start, running) = pair();
             running.wait_for_line("iteration=3");
-            signal("-STOP", child_of(running.process.id()).unwrap());
+            signal(Signal::STOP, child_of(running.process.id()).unwrap());
             let expected = &[PAIR_WORK, "during send"];
             Ending { finished: running.finish(), took: start.elapsed() }.expect(expected);
         });

@@ -6,7 +6,7 @@ mod tcpx;
 use std::time::{Duration, Instant};
 
 use serial_test::serial;
-use tcpx::{Running, Server, Tcpx, assert_nothing_is_left, child_of, signal};
+use tcpx::{Running, Server, Signal, Tcpx, assert_nothing_is_left, child_of, signal};
 
 /// A run that takes long enough to be disturbed, and says in its log that it is under way.
 fn start_long(timeout: &str) -> Running {
@@ -20,7 +20,7 @@ fn start_long(timeout: &str) -> Running {
 #[serial]
 fn a_started_end_that_is_killed_is_reported() {
     let running = start_long("600");
-    signal("-9", child_of(running.process.id()).unwrap());
+    signal(Signal::KILL, child_of(running.process.id()).unwrap());
     let finished = running.finish();
     assert_eq!(finished.status, Some(1));
     let error = finished.stderr.lines().last().unwrap();
@@ -52,7 +52,7 @@ fn a_plugin_that_fails_is_named() {
 #[serial]
 fn a_started_end_that_freezes_is_killed() {
     let running = start_long("10");
-    signal("-STOP", child_of(running.process.id()).unwrap());
+    signal(Signal::STOP, child_of(running.process.id()).unwrap());
     let finished = running.finish();
     assert_eq!(finished.status, Some(1));
     let error = finished.stderr.lines().last().unwrap();
@@ -63,9 +63,9 @@ fn a_started_end_that_freezes_is_killed() {
 #[test]
 #[serial]
 fn neither_end_nor_kill_leaves_a_process_behind() {
-    for name in ["-TERM", "-9"] {
+    for sent in [Signal::TERM, Signal::KILL] {
         let running = start_long("600");
-        signal(name, running.process.id());
+        signal(sent, running.process.id());
         assert_eq!(running.finish().status, None, "ended by the signal");
         assert_nothing_is_left();
     }
@@ -79,7 +79,7 @@ fn the_peer_on_another_host_is_told() {
     let words = ["perf", "client", &address, "--size", "1M", "--iters", "100000"];
     let client = Tcpx::new(&words).env("RUST_LOG", "tcpx=debug").start();
     client.wait_for_line("iteration=3");
-    signal("-TERM", client.process.id());
+    signal(Signal::TERM, client.process.id());
     assert_eq!(client.finish().status, None);
     let start = Instant::now();
     let finished = server.finish();

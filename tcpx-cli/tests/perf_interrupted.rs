@@ -4,7 +4,7 @@ mod tcpx;
 
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::{Running, Server, Tcpx, assert_nothing_is_left, signal};
+use tcpx::{Running, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
 
 const DEBUG: (&str, &str) = ("RUST_LOG", "tcpx=debug");
 
@@ -26,12 +26,12 @@ fn assert_partial(object: &Value) {
 #[serial]
 fn the_first_interrupt_shows_what_was_measured() {
     if ignores_interrupts() {
-        println!("skipped: this process ignores interrupts, and so does everything that it starts");
+        report_skip("this process ignores interrupts, and so does everything that it starts");
         return;
     }
     for format in ["--json", "--csv"] {
         let running = start(&["perf", "--size", "64K", "--iters", "100000", format]);
-        signal("-INT", running.process.id());
+        signal(Signal::INT, running.process.id());
         let finished = running.finish();
         assert_eq!(finished.status, Some(130), "{finished}");
         assert!(finished.stderr.contains("error: interrupted"), "{finished}");
@@ -47,7 +47,7 @@ fn the_first_interrupt_shows_what_was_measured() {
 #[serial]
 fn the_second_interrupt_ends_it_at_once() {
     if ignores_interrupts() {
-        println!("skipped: this process ignores interrupts, and so does everything that it starts");
+        report_skip("this process ignores interrupts, and so does everything that it starts");
         return;
     }
     let words = ["perf", "--latency", "--idle-ms", "10000", "--iters", "9", "--warmup", "0"];
@@ -55,7 +55,7 @@ fn the_second_interrupt_ends_it_at_once() {
     running.wait_for_line("measuring");
     // Two that come at once are one to the system.
     while running.process.try_wait().unwrap().is_none() {
-        signal("-INT", running.process.id());
+        signal(Signal::INT, running.process.id());
     }
     assert_eq!(running.finish().status, None, "ended by the signal");
     assert_nothing_is_left();
@@ -65,14 +65,14 @@ fn the_second_interrupt_ends_it_at_once() {
 #[serial]
 fn the_other_host_has_the_partial_result_too() {
     if ignores_interrupts() {
-        println!("skipped: this process ignores interrupts, and so does everything that it starts");
+        report_skip("this process ignores interrupts, and so does everything that it starts");
         return;
     }
     let server = Server::start(&["perf", "server", "--json"]);
     let address = format!("127.0.0.1:{}", server.port);
     let words = ["perf", "client", &address, "--size", "64K,1M", "--duration", "3600", "--json"];
     let client = start(&words);
-    signal("-INT", client.process.id());
+    signal(Signal::INT, client.process.id());
     let client = client.finish();
     assert_eq!(client.status, Some(130), "{client}");
     let client: Value = serde_json::from_str(&client.stdout).unwrap();

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serial_test::serial;
-use tcpx::{Finished, Server, Tcpx, assert_nothing_is_left, signal};
+use tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -143,7 +143,7 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
     let long = perf(&["100000"]);
     long.wait_for_line("iteration=3");
     expect(&perf(&["3"]).finish(), &["the server is busy with 127.0.0.1:", "try again later"]);
-    signal("-9", long.process.id());
+    signal(Signal::KILL, long.process.id());
     long.finish();
     // It takes a moment until the server has heard of that. When the second of these is served, the
     // server is through with the first.
@@ -158,7 +158,7 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
         assert_eq!(served.status, Some(0), "{served}");
     }
     // Whoever starts this in the background may have told it to ignore an interrupt.
-    signal("-TERM", server.running().process.id());
+    signal(Signal::TERM, server.running().process.id());
     let finished = server.finish();
     assert!(finished.stdout.matches("recv GB/s").count() >= 2, "{finished}");
     assert!(finished.stderr.contains("error: client 127.0.0.1:"), "{finished}");
@@ -183,7 +183,7 @@ fn a_server_listens_where_it_is_told() {
 #[serial]
 fn the_two_ends_may_meet_over_ipv6() {
     if TcpStream::connect("[::1]:1").is_err_and(|it| it.raw_os_error() == Some(99)) {
-        println!("skipped: this machine has no IPv6");
+        report_skip("this machine has no IPv6");
         return;
     }
     let running = Tcpx::new(&["connect", "server", "--port", "0", "--bind", "::"]).start();

@@ -6,11 +6,14 @@ pub(crate) mod between;
 pub(crate) mod schema;
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+pub(crate) use rustix::process::Signal;
 
 /// No run of these tests is meant to take nearly as long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -129,7 +132,7 @@ impl Running {
         let watch = std::thread::spawn(move || {
             let is_late = ended.recv_timeout(DEADLINE).is_err();
             if is_late {
-                let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+                let _ = send(Signal::KILL, pid);
             }
             is_late
         });
@@ -202,9 +205,20 @@ pub(crate) fn leftovers() -> Vec<String> {
         .collect()
 }
 
-/// Sends a signal, `-9`.
-pub(crate) fn signal(name: &str, pid: u32) {
-    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+/// Prints why a test is skipped, past the test harness's capture, so that it is seen.
+pub(crate) fn report_skip(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
+/// Sends a signal to a process that is there, or has not been waited for.
+pub(crate) fn signal(signal: Signal, pid: u32) {
+    send(signal, pid).unwrap();
+}
+
+/// Sends a signal to a process, if it is there. The program `kill` is not on every machine.
+pub(crate) fn send(signal: Signal, pid: u32) -> rustix::io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the number of a process");
+    rustix::process::kill_process(pid, signal)
 }
 
 /// The one child of a process, once it is a program of its own: until then its parent waits for it,
