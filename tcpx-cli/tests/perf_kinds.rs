@@ -4,7 +4,7 @@ mod tcpx;
 
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::{Server, Tcpx};
+use tcpx::{Server, Signal, Tcpx, report_skip, signal};
 
 fn median(rates: &Value) -> f64 {
     rates["gb_per_s_median"].as_f64().unwrap_or_else(|| panic!("no rate: {rates}"))
@@ -70,6 +70,32 @@ fn several_clients_send_at_once() {
     let (slow, fast) = (&object["slowest_client_gb_per_s"], &object["fastest_client_gb_per_s"]);
     assert!(slow.as_f64().unwrap() <= fast.as_f64().unwrap());
     assert!(median(&object["all_clients"]) > 0.0, "{object}");
+}
+
+/// The row of a size is there while the next one is measured, and stays when that one fails.
+#[test]
+#[serial]
+fn rows_of_several_clients_come_as_they_are_measured() {
+    for format in [&[][..], &["--csv"]] {
+        let words = [&["perf", "server", "--clients", "2"], format].concat();
+        let server = Server::of(Tcpx::new(&words).env("RUST_LOG", "tcpx=debug"));
+        let address = format!("127.0.0.1:{}", server.port);
+        let words = ["perf", "client", &address, "--size", "4K,64M", "--iters", "500"];
+        let words = [&words[..], &["--warmup", "0"]].concat();
+        let clients = [(), ()].map(|()| Tcpx::new(&words).start());
+        // The one that ends the first size shows its row before it goes on.
+        for _ in &clients {
+            server.wait_for_line("measuring bytes=67108864");
+        }
+        signal(Signal::KILL, clients[0].process.id());
+        let server = server.finish();
+        assert_eq!(server.status, Some(1), "{server}");
+        let is_row = |line: &&str| line.starts_with("   4 KiB ") || line.contains(",4096,");
+        assert_eq!(server.stdout.lines().filter(is_row).count(), 1, "{server}");
+        for client in clients {
+            client.finish();
+        }
+    }
 }
 
 #[test]
@@ -167,7 +193,7 @@ fn every_pair_is_measured_in_one_run() {
         csv.stdout.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
     assert!(nics.contains(&"lo"), "{csv}");
     let mut server = server;
-    tcpx::signal("-KILL", server.running().process.id());
+    signal(Signal::KILL, server.running().process.id());
     server.finish();
 }
 
@@ -175,7 +201,7 @@ fn every_pair_is_measured_in_one_run() {
 #[serial]
 fn measuring_over_ipv6_works() {
     if std::net::TcpStream::connect("[::1]:1").is_err_and(|it| it.raw_os_error() == Some(99)) {
-        println!("skipped: this machine has no IPv6");
+        report_skip("this machine has no IPv6");
         return;
     }
     let running = Tcpx::new(&["perf", "server", "--port", "0", "--bind", "::1"]).start();

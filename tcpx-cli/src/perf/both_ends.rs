@@ -2,11 +2,10 @@
 
 use super::args::PerfArgs;
 use super::busy::OtherWork;
-use super::incast;
+use super::incast::{self, Incast};
 use super::measurement::measure;
 use super::output::Output;
 use super::report::Report;
-use super::together::Together;
 use crate::failure::Failure;
 use crate::rendezvous::{Program, Several};
 
@@ -19,16 +18,14 @@ pub(super) fn verdict(report: &Report) -> Result<(), Failure> {
     }
 }
 
-/// Rows go to `output` as they come, unless there are several clients; `tell` has the whole.
+/// Rows go to `output` as they come; `tell` has the whole.
 pub(super) fn measure_ends(
     args: &PerfArgs,
     output: &Output,
     tell: impl Fn(Report) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let clients = args.clients()?;
-    let together = (clients > 1).then(|| Together::new(clients));
-    let rows = if together.is_some() { Output::nowhere() } else { output.clone() };
-    let first_plan = incast::FirstPlan::default();
+    let incast = (clients > 1).then(|| Incast::new(clients));
     let program = Program {
         command: "perf",
         ends: &args.ends,
@@ -36,17 +33,17 @@ pub(super) fn measure_ends(
         make_plan: &|| args.plan(),
         check_plan: &|plan| {
             args.insist(plan)?;
-            if together.is_some() { first_plan.insist(plan) } else { Ok(()) }
+            incast.as_ref().map_or(Ok(()), |incast| incast.insist(plan))
         },
         body: &|agreed, plan| {
             // Two ends on one machine have their other work from the one that was started first.
             let busy = if args.ends.is_started_end() { 0 } else { plan.busy };
             let _other_work = OtherWork::start(busy)?;
-            measure(agreed, plan, &rows, together.as_ref())
+            measure(agreed, plan, output, incast.as_ref())
         },
-        several: together.as_ref().map(|together| Several {
+        several: incast.as_ref().map(|incast| Several {
             clients,
-            give_up: Box::new(|| together.leave()),
+            give_up: Box::new(|| incast.together.leave()),
             join: &incast::join,
         }),
     };

@@ -3,27 +3,73 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::figures::{CaseFigures, IncastFigures, Throughput};
+use super::output::Output;
 use super::plan::Plan;
 use super::report::Report;
+use super::together::Together;
 use crate::failure::Failure;
+use crate::output::Progress;
 
-/// What the first client asked for. The others have to ask for the same, but for the seed.
-#[derive(Debug, Default)]
-pub(super) struct FirstPlan(Mutex<Option<Plan>>);
+/// What the ends of a server share, each of which has one of its clients.
+#[derive(Debug)]
+pub(super) struct Incast {
+    pub(super) together: Together,
+    clients: usize,
+    /// What the first client asked for. The others have to ask for the same, but for the seed.
+    first_plan: Mutex<Option<Plan>>,
+    /// Of each size: what the ends have measured so far.
+    measured: Mutex<Vec<Vec<CaseFigures>>>,
+}
 
-impl FirstPlan {
+impl Incast {
+    pub(super) fn new(clients: usize) -> Self {
+        let (first_plan, measured) = (Mutex::default(), Mutex::default());
+        Self { together: Together::new(clients), clients, first_plan, measured }
+    }
+
     pub(super) fn insist(&self, plan: &Plan) -> Result<(), Failure> {
         if !plan.mode.can_be_incast() || plan.baseline {
             let text = "--clients goes with sends one way, or --bidir, without --baseline";
             return Err(Failure::Refusing(text.into()));
         }
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first_plan.lock().unwrap_or_else(PoisonError::into_inner);
         let first = first.get_or_insert_with(|| plan.clone());
         if *first != (Plan { seed: first.seed, ..plan.clone() }) {
             let text = "another client of this server was started with other flags";
             return Err(Failure::Refusing(text.into()));
         }
         Ok(())
+    }
+
+    /// One end has measured the next size of its `report`. The last one that has shows the row of
+    /// all; the others wait for it before the size after that, so rows come in their order.
+    pub(super) fn row(
+        &self,
+        output: &Output,
+        report: &Report,
+        case: &CaseFigures,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let index = report.cases().len();
+        let Some(of_all) = self.add(index, case) else { return Ok(()) };
+        match Report::of_clients(vec![report.clone()], Vec::new()) {
+            Some(all) => output.row(&all, &of_all, index == 0, progress),
+            None => Ok(()),
+        }
+    }
+
+    /// The figures of all for the size of this number, once every end has added its own.
+    fn add(&self, index: usize, case: &CaseFigures) -> Option<CaseFigures> {
+        let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        if measured.len() <= index {
+            measured.resize_with(index + 1, Vec::new);
+        }
+        let of_clients = &mut measured[index];
+        of_clients.push(case.clone());
+        if of_clients.len() < self.clients {
+            return None;
+        }
+        case_of_all(&of_clients.iter().collect::<Vec<_>>())
     }
 }
 
@@ -81,5 +127,20 @@ mod tests {
         let bad = client(&[1], false);
         assert!(!case_of_all(&[&one, &bad]).unwrap().verified);
         assert!(case_of_all(&[]).is_none());
+    }
+
+    #[test]
+    fn a_size_has_its_row_when_the_last_end_has_measured_it() {
+        let incast = Incast::new(2);
+        let case = |times: &[u64]| CaseFigures {
+            receiver: Throughput::new(100, times),
+            ..CaseFigures::default()
+        };
+        assert!(incast.add(0, &case(&[10])).is_none());
+        // One end may be at the next size before the other has told of this one.
+        assert!(incast.add(1, &case(&[40])).is_none());
+        let of_all = |case: CaseFigures| case.incast.unwrap().all_clients.times_ns;
+        assert_eq!(incast.add(0, &case(&[20])).map(of_all), Some(vec![20]));
+        assert_eq!(incast.add(1, &case(&[30])).map(of_all), Some(vec![40]));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::baseline::PlainSockets;
 use super::case::PlannedCase;
 use super::figures::CaseFigures;
+use super::incast::Incast;
 use super::output::Output;
 use super::parts::Parts;
 use super::plan::{MAX_ITERATIONS, Mode, Next, OneSided, Plan};
@@ -24,7 +25,7 @@ pub(super) fn measure(
     agreed: &mut Agreed<'_>,
     plan: &Plan,
     output: &Output,
-    together: Option<&Together>,
+    incast: Option<&Incast>,
 ) -> Result<Report, Failure> {
     let interrupts = Interrupts::listen()?;
     let mut plain = match plan.baseline {
@@ -32,8 +33,11 @@ pub(super) fn measure(
         false => None,
     };
     let progress = match plan.duration_ms {
-        None => Progress::bar(u64::from(plan.iterations) * plan.sizes.len() as u64),
-        Some(_) => Progress::none(),
+        None if incast.is_none() => {
+            Progress::bar(u64::from(plan.iterations) * plan.sizes.len() as u64)
+        }
+        // Several ends would write theirs over each other.
+        None | Some(_) => Progress::none(),
     };
     let nics = NicWatch::start(agreed.session);
     let mut report = Report::new(agreed, plan);
@@ -44,7 +48,7 @@ pub(super) fn measure(
             plan,
             parts: Parts::new(plan, bytes, first_message),
             plain: plain.as_mut(),
-            together,
+            together: incast.map(|incast| &incast.together),
             interrupts: &interrupts,
             progress: &progress,
             is_interrupted: false,
@@ -53,7 +57,10 @@ pub(super) fn measure(
         report.interrupted = measurement.is_interrupted;
         first_message = measurement.parts.next_message();
         if let Some(case) = case {
-            output.row(&report, &case, report.cases().is_empty(), &progress)?;
+            match incast {
+                Some(incast) => incast.row(output, &report, &case, &progress)?,
+                None => output.row(&report, &case, report.cases().is_empty(), &progress)?,
+            }
             report.add(case);
         }
         if report.interrupted {

@@ -54,13 +54,6 @@ impl Output {
         })
     }
 
-    /// All sizes at once.
-    pub(super) fn rows(&self, report: &Report) -> Result<(), Failure> {
-        let progress = Progress::none();
-        let mut cases = report.cases().iter().enumerate();
-        cases.try_for_each(|(index, case)| self.row(report, case, index == 0, &progress))
-    }
-
     /// Everything is over.
     pub(super) fn end(&self, report: &Report) -> Result<(), Failure> {
         if let Some(path) = &self.page {

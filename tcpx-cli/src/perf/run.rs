@@ -12,9 +12,6 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
         return pairs::measure(args, output.format);
     }
     measure_ends(args, &output, |report| {
-        if report.is_incast() {
-            output.rows(&report)?;
-        }
         output.end(&report)?;
         verdict(&report)
     })
