@@ -73,8 +73,8 @@ RECEIVE_TOO_SMALL = 813 Error "the sender sent more than was posted"
     cause "the plugin does not compare the received size with the posted one"
     cure ["# check the unpack queue's lengths before copying; our sessions refuse the message on both ends"]
     source "plugin 3.1.9, run"
-TOO_MANY_FRAGMENTS = 814 FatalForPlugin "\"too many pages\" or \"received n/2048 segs, failstop\""
-    symptom "the receiving process exits"
+TOO_MANY_FRAGMENTS = 814 FatalForPlugin "\"too many pages\": a request came in too many fragments"
+    symptom "the receiving process exits, also with \"received n/2048 segs, failstop\""
     cause "a request came in more than 2048 fragments, or one chunk in 2048 or more; a fragment ends with its packet or its page of 4 KiB, so a small MTU makes many. A session refuses a chunk_bytes that could come to this"
     cure ["# send requests of at most NCCL_DYNAMIC_CHUNK_SIZE bytes", "export NCCL_DYNAMIC_CHUNK_SIZE=524288", "unset TCPX_CHUNK_BYTES UCCL_TCPX_CHUNK_BYTES"]
     source "plugin 3.1.9, run"

@@ -6,7 +6,7 @@ diagnoses! {
 KERNEL_UNPACK_SLOW = 901 Warning "the kernel unpack is 100 times slower than d2d"
     symptom "kernel mode: 7040 ms for 64 MB; d2d mode: 8 ms"
     lines ["Kernel mode: Avg: n ms, BW: n GB/s", "D2D mode: Avg: n ms, BW: n GB/s"]
-    cause "a stream, an event or a launcher is made for each chunk, or each launch is waited for"
+    cause "a stream, an event or a launcher is made for each chunk (cudaStreamCreate in a loop), or each launch is waited for"
     cure ["# make streams and launchers once, launch without waiting, wait for the event at the end; our backends do this", "tcpx perf --help"]
     source "p2p notes on errors"
 TRANSFER_STUCK = 902 Error "a transfer is stuck or times out"
@@ -121,6 +121,7 @@ STEP_WENT_WELL = 917 Info "a line of a transfer that goes well"
         "Launching device unpack",
         "Device unpack completed successfully",
         "Received data (n bytes)",
+        "Hello from TCPX client",
         "Data validation PASSED",
         "Payload matches expected string",
         "Send completed successfully",
@@ -137,6 +138,7 @@ BUILD_NOT_POSITION_INDEPENDENT = 918 Info "the build complains of relocations"
         "relocation <TYPE> against <NAME> can not be used when making a shared object",
         "recompile with -fPIC",
         "Checking for TEXTREL (should be empty)",
+        "No TEXTREL found",
     ]
     cause "objects, those of nvcc too, were compiled without -fPIC"
     cure ["# link against libtcpx_p2p.so, which cargo xtask install lays down; older sources: -fPIC, and -Xcompiler -fPIC for nvcc"]
