@@ -236,6 +236,32 @@ fn findings_are_left_out_by_their_severity() {
     assert!(codes(&json(&run(&["--json", "--min-severity", "error"]))).is_empty());
 }
 
+/// Over the software plugin, on a machine without GPUs and RxDM, that is most of what there is.
+#[test]
+#[serial]
+fn what_is_about_hardware_that_is_not_there_is_one_line() {
+    let words = ["doctor", "--plugin", "soft"];
+    let (text, object) =
+        (Tcpx::new(&words).run(), Tcpx::new(&[&words[..], &["--json"]].concat()).run());
+    let report = json(&object);
+    let of = |is_info: bool| {
+        let findings = report["findings"].as_array().unwrap().iter();
+        let of_severity = findings.filter(move |it| (it["severity"] == "info") == is_info);
+        of_severity.map(|it| it["id"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    let (milder, graver) = (of(true), of(false));
+    assert!(milder.len() > 5, "{object}");
+    let folded: Vec<&str> =
+        text.stdout.lines().filter(|it| it.contains(" not shown, see ")).collect();
+    let [folded] = folded[..] else { panic!("one line: {text}") };
+    let named: BTreeSet<&str> =
+        folded.split_whitespace().filter(|it| it.starts_with("TCPX-")).collect();
+    assert_eq!(named, milder.iter().copied().collect(), "{text}");
+    assert!(folded.starts_with(&format!("{} milder findings ", milder.len())), "{text}");
+    // Of the others each has its paragraph.
+    assert_eq!(text.stdout.matches("why: ").count(), graver.len(), "{text}");
+}
+
 #[test]
 #[serial]
 fn the_environment_is_compared_with_a_profile() {

@@ -196,6 +196,20 @@ fn the_two_ends_may_meet_over_ipv6() {
 
 #[test]
 #[serial]
+fn a_server_over_ipv4_alone_says_so_to_who_comes_over_ipv6() {
+    let server = Server::start(&["connect", "server"]);
+    let address = format!("[::1]:{}", server.port);
+    let missed = Tcpx::new(&["connect", "client", &address, "--timeout", "2"]).run();
+    match missed.stderr.contains("os error 99") {
+        true => report_skip("this machine has no IPv6"),
+        false => expect(&missed, &["give its IPv4 address", "--bind ::", "TCPX-607"]),
+    }
+    assert_eq!(client(&server, &[]).status, Some(0));
+    assert_eq!(server.finish().status, Some(0));
+}
+
+#[test]
+#[serial]
 fn flags_of_servers_are_refused_elsewhere() {
     for (words, expected) in [
         (&["perf", "--bind", "127.0.0.1"][..], "--bind is for a server"),

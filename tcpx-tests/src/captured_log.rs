@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// The log's text. It is complete as long as the guard that came with it lives.
@@ -10,11 +11,16 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
 impl CapturedLog {
-    /// Takes what this thread logs until the guard is dropped.
+    /// Takes what this thread logs until the guard is dropped, as it was logged: what a subscriber
+    /// would escape is not.
     pub fn begin() -> (Self, impl Sized) {
         let log = Self::default();
         let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false);
+        let fields = debug_fn(|line, field, value| match field.name() {
+            "message" => write!(line, "{value:?}"),
+            name => write!(line, " {name}={value:?}"),
+        });
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).fmt_fields(fields);
         let guard = subscriber.with_writer(move || writer.clone()).set_default();
         (log, guard)
     }

@@ -1,5 +1,5 @@
 //! A flood of strangers at the control port is a few lines of the log, which say where they come
-//! from and carry nothing of theirs to the terminal.
+//! from and carry nothing of theirs to the terminal. Nor do names that peers give themselves.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -53,4 +53,38 @@ fn a_flood_of_strangers_is_a_few_lines_with_their_addresses() {
         assert!(line.contains(&stranger.to_string()), "{stranger}: {line}");
     }
     assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
+}
+
+/// What would be a line of its own, and clear the screen.
+const NASTY: &str = "a\n[ERROR] all is lost\u{1b}[2J\u{202e}";
+
+/// With the secret a peer may come in under any name. It stays in the lines that speak of it.
+#[test]
+fn a_name_that_a_peer_gives_itself_stays_in_its_line() {
+    for accepts_all in [true, false] {
+        let (log, _logging) = CapturedLog::begin();
+        let options = || SessionOptions::default().plugin(PluginChoice::Soft);
+        let session = Session::new(options().accept_all(accepts_all)).expect("it is always there");
+        let peer = Session::new(options().name(NASTY).progress_thread(true)).expect("likewise");
+        peer.load_remote_conn_info("other", &session.listen().expect("listen")).expect("own bytes");
+        peer.start_connect("other").expect("it is known");
+        if !accepts_all {
+            session.start_accept("somebody else").expect("nobody is called so");
+        }
+
+        let begin = Instant::now();
+        while !log.text().contains("peer is up ") {
+            assert!(begin.elapsed() < PATIENCE, "it does not come");
+            session.progress();
+        }
+        let name = session.stats().peers[0].name.clone();
+        // It says goodbye first, so the other end waits for nothing.
+        drop(session);
+        let text = log.text();
+        assert!(text.contains(&format!("peer is up peer={name} ")), "{name:?}: {text:?}");
+        for text in [&name, &text] {
+            assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+            assert!(!text.lines().any(|line| line.starts_with("[ERROR]")), "{text:?}");
+        }
+    }
 }

@@ -26,8 +26,8 @@ pub(crate) enum ConnectionError {
     )]
     NoServer { address: String, waited: Deadline, tried: SocketAddr, error: Error },
     #[error(
-        "no server at {address} within {waited}: {tried}: {error}; the server listens on IPv4 \
-         alone: give its IPv4 address, or start it with --bind ::"
+        "no server at {address} within {waited}: {tried}: {error}; a server listens on IPv4 \
+         alone unless told otherwise: give its IPv4 address, or start it with --bind ::"
     )]
     NoServerOverIpv6 { address: String, waited: Deadline, tried: SocketAddr, error: Error },
     #[error(
