@@ -1,14 +1,14 @@
 //! Lines and bars as SVG.
 
-use super::label::{escape, label};
+use super::label::escape;
 use super::scale::Scale;
 use crate::input::ByteSize;
 
 /// The picture, and the plot in it, in units of its own.
 const WIDTH: f64 = 840.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 820.0;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 806.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 250.0;
 /// Told apart by people who see few colours, too.
@@ -31,7 +31,7 @@ pub(super) struct Lines {
     pub(super) series: Vec<Series>,
     pub(super) x: &'static str,
     pub(super) y: &'static str,
-    /// `x` is a number of bytes.
+    /// `x` is a number of bytes; else it counts something.
     pub(super) by_size: bool,
     /// `y` grows by factors.
     pub(super) is_log: bool,
@@ -49,11 +49,16 @@ impl Lines {
             return String::new();
         }
         let (across, up) = (points().map(|point| point.0), points().map(|point| point.1));
-        let across = if self.by_size { Scale::log(across, 4.0) } else { Scale::linear(across) };
+        let across = if self.by_size { Scale::log(across, 4.0) } else { Scale::counts(across) };
         let up = if self.is_log { Scale::log(up, 10.0) } else { Scale::linear(up) };
         let (base, at) = (4.0, |value| LEFT + across.place(value) * (RIGHT - LEFT));
-        let ticks: Vec<(f64, String)> =
-            across.ticks(base).into_iter().map(|tick| (at(tick), self.x_label(tick))).collect();
+        let x_label = |tick: f64| match self.by_size {
+            true => ByteSize(tick.round() as u64).to_string(),
+            false => across.label(tick),
+        };
+        // No message is shorter than a byte.
+        let ticks = across.ticks(base).into_iter().filter(|tick| !self.by_size || *tick >= 1.0);
+        let ticks: Vec<(f64, String)> = ticks.map(|tick| (at(tick), x_label(tick))).collect();
         let mut svg = frame(&up, self.y) + &below(&ticks, self.x);
         let shown = self.series.iter().filter(|series| !series.points.is_empty());
         let mut left = LEFT;
@@ -62,10 +67,6 @@ impl Lines {
             svg += &key(&mut left, 12.0, series.name, colour);
         }
         picture(HEIGHT, &svg)
-    }
-
-    fn x_label(&self, value: f64) -> String {
-        if self.by_size { ByteSize(value.round() as u64).to_string() } else { label(value) }
     }
 }
 
@@ -101,7 +102,7 @@ pub(super) struct Bars {
 
 impl Bars {
     pub(super) fn svg(&self) -> String {
-        let up = Scale::linear(self.bars.iter().map(|bar| bar.1));
+        let up = Scale::counts(self.bars.iter().map(|bar| bar.1));
         let step = (RIGHT - LEFT) / self.bars.len().max(1) as f64;
         let mut ticks = Vec::new();
         let mut svg = String::new();
@@ -153,7 +154,7 @@ fn frame(up: &Scale, name: &str) -> String {
         svg += &format!(
             "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#e3e7ed\"/>\n"
         );
-        svg += &text(LEFT - 8.0, y + 4.0, "end", &label(tick));
+        svg += &text(LEFT - 8.0, y + 4.0, "end", &up.label(tick));
     }
     svg
 }

@@ -1,23 +1,41 @@
 //! Where a value lies in a plot, and which values have a line of their own.
 
+use super::label::label;
+
 /// From values to a part of 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
     low: f64,
     high: f64,
-    is_log: bool,
+    steps: Steps,
+}
+
+/// From one value that has a line to the next one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Steps {
+    Of(f64),
+    TimesBase,
 }
 
 impl Scale {
     /// From 0 to at least the greatest of the values.
     pub(super) fn linear(values: impl Iterator<Item = f64>) -> Self {
-        let most = values.fold(0.0, f64::max);
-        let step = step_of(most);
-        let high = (most / step).ceil().max(1.0) * step;
-        Self { low: 0.0, high, is_log: false }
+        Self::in_steps(values, 0.0)
     }
 
-    /// From the least to the greatest of the values, and a little more where both are the same.
+    /// The same of whole numbers, so that there is nothing between one and the next.
+    pub(super) fn counts(values: impl Iterator<Item = f64>) -> Self {
+        Self::in_steps(values, 1.0)
+    }
+
+    fn in_steps(values: impl Iterator<Item = f64>, least: f64) -> Self {
+        let most = values.fold(0.0, f64::max);
+        let step = step_of(most).max(least);
+        let high = (most / step).ceil().max(1.0) * step;
+        Self { low: 0.0, high, steps: Steps::Of(step) }
+    }
+
+    /// From the least to the greatest of the values. A value that is alone has room on both sides.
     /// `base`: of the powers between which it lies.
     pub(super) fn log(values: impl Iterator<Item = f64>, base: f64) -> Self {
         let positive = values.filter(|value| *value > 0.0);
@@ -26,26 +44,37 @@ impl Scale {
         let (low, high) = if high == 0.0 { (1.0, base) } else { (low, high) };
         let power = |value: f64, round: fn(f64) -> f64| base.powf(round(value.ln() / base.ln()));
         let (low, high) = (power(low * 1.000_001, f64::floor), power(high * 0.999_999, f64::ceil));
-        Self { low, high: if high > low { high } else { low * base }, is_log: true }
+        let (low, high) = if high > low { (low, high) } else { (low / base, low * base) };
+        Self { low, high, steps: Steps::TimesBase }
     }
 
     pub(super) fn place(&self, value: f64) -> f64 {
-        let place = match self.is_log {
-            true => (value / self.low).ln() / (self.high / self.low).ln(),
-            false => (value - self.low) / (self.high - self.low),
+        let place = match self.steps {
+            Steps::TimesBase => (value / self.low).ln() / (self.high / self.low).ln(),
+            Steps::Of(_) => (value - self.low) / (self.high - self.low),
         };
         place.clamp(0.0, 1.0)
     }
 
     /// Values that have a line: of a linear scale round ones, else powers of `base`.
     pub(super) fn ticks(&self, base: f64) -> Vec<f64> {
-        if self.is_log {
+        let Steps::Of(step) = self.steps else {
             let ticks = std::iter::successors(Some(self.low), |tick| Some(tick * base));
             return ticks.take_while(|tick| *tick <= self.high * 1.000_001).collect();
-        }
-        let step = step_of(self.high);
+        };
         let count = (self.high / step).round() as u32;
         (0..=count).map(|index| f64::from(index) * step).collect()
+    }
+
+    /// What stands at a line. On a linear scale all have as many decimals as its step.
+    pub(super) fn label(&self, tick: f64) -> String {
+        match self.steps {
+            Steps::TimesBase => label(tick),
+            Steps::Of(step) => {
+                let decimals = (-step.log10() - 1e-9).ceil().max(0.0) as usize;
+                format!("{tick:.decimals$}")
+            }
+        }
     }
 }
 
@@ -72,7 +101,7 @@ mod tests {
             assert!(ticks[0] == 0.0 && *ticks.last().unwrap() >= most * 0.999, "{ticks:?}");
             assert!(scale.place(most) > 0.8 && scale.place(0.0) == 0.0);
         }
-        assert_eq!(Scale::linear(std::iter::empty()).ticks(10.0).len(), 11, "up to 1");
+        assert_eq!(Scale::linear(std::iter::empty()).ticks(10.0), [0.0, 1.0]);
     }
 
     #[test]
@@ -82,6 +111,38 @@ mod tests {
         assert!((sizes.place(524_288.0) - 0.5).abs() < 1e-9);
         let one = Scale::log([5000.0].into_iter(), 4.0);
         assert!(one.place(5000.0) > 0.0 && one.place(5000.0) < 1.0, "{one:?}");
+        let power = Scale::log([64.0].into_iter(), 4.0);
+        assert_eq!((power.place(64.0), power.ticks(4.0)), (0.5, vec![16.0, 64.0, 256.0]));
         assert_eq!(Scale::log(std::iter::empty(), 10.0).ticks(10.0).len(), 2);
+    }
+
+    /// Rates of small messages are far below 1 GB/s.
+    #[test]
+    fn every_line_has_another_label_however_small_the_values_are() {
+        let mut most = 1e-7;
+        while most < 1e6 {
+            let linear = Scale::linear([most].into_iter());
+            let scales = [linear, Scale::log([most, most * 300.0].into_iter(), 10.0)];
+            for scale in scales {
+                let labels: Vec<String> =
+                    scale.ticks(10.0).into_iter().map(|tick| scale.label(tick)).collect();
+                let distinct: std::collections::BTreeSet<&String> = labels.iter().collect();
+                assert_eq!(distinct.len(), labels.len(), "{most}: {labels:?}");
+                assert!(labels.iter().all(|it| it.len() <= 10), "{most}: {labels:?}");
+            }
+            most *= 1.7;
+        }
+        let rates = Scale::linear([2.4].into_iter());
+        assert_eq!(rates.ticks(10.0).last().map(|it| rates.label(*it)), Some("2.5".into()));
+    }
+
+    #[test]
+    fn there_is_nothing_between_one_and_two_of_what_is_counted() {
+        for most in 1..30 {
+            let scale = Scale::counts([f64::from(most)].into_iter());
+            let ticks = scale.ticks(10.0);
+            assert!(ticks.iter().all(|tick| tick.fract() == 0.0) && ticks.len() <= 11, "{ticks:?}");
+            assert_eq!(scale.label(ticks[1]), format!("{:.0}", ticks[1]));
+        }
     }
 }
