@@ -45,14 +45,16 @@ impl SocketOffer {
 /// Opens the sockets, in the same order at both ends. For round trips there is one.
 pub(super) fn open(agreed: &mut Agreed<'_>, is_latency: bool) -> Result<Vec<PlainSocket>, Failure> {
     match agreed.role {
-        Role::Client => connect(agreed),
+        Role::Client => {
+            let offer = agreed.link.receive()?;
+            connect(agreed, offer)
+        }
         Role::Server if is_latency => accept(agreed, 1),
         Role::Server => accept(agreed, agreed.channels * sockets_per_comm()?),
     }
 }
 
-fn connect(agreed: &mut Agreed<'_>) -> Result<Vec<PlainSocket>, Failure> {
-    let offer: SocketOffer = agreed.link.receive()?;
+fn connect(agreed: &Agreed<'_>, offer: SocketOffer) -> Result<Vec<PlainSocket>, Failure> {
     let SocketOffer { port, sockets, .. } = offer;
     if !(1..=MOST_SOCKETS).contains(&sockets) {
         let text = format!("it offers {sockets} plain sockets, 1 to {MOST_SOCKETS} are possible");
@@ -118,7 +120,10 @@ fn sockets(threads: u16, per_thread: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+    use crate::rendezvous::connect_both;
 
     #[test]
     fn sockets_of_a_comm_are_counted_like_the_plugins_do() {
@@ -127,5 +132,34 @@ mod tests {
         {
             assert_eq!(sockets(threads, per_thread), expected, "{threads} x {per_thread}");
         }
+    }
+
+    #[test]
+    fn strangers_at_the_plain_sockets_take_nobodys_place() {
+        let opened = connect_both(|agreed| {
+            if agreed.role == Role::Server {
+                return accept(agreed, 2).unwrap();
+            }
+            let offer: SocketOffer = agreed.link.receive().unwrap();
+            let address = SocketAddr::new(agreed.link.peer().ip(), offer.port);
+            let stranger = |says: &[u8]| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(says).unwrap();
+                stream
+            };
+            // One knows the numbers, but not the run's token; one says nothing at all.
+            let guess = SocketOffer { token: [7; 16], ..offer };
+            let _strangers =
+                [stranger(b"GET / HTTP/1.1\r\n\r\n"), stranger(&guess.greeting(0)), stranger(b"")];
+            connect(agreed, offer).unwrap()
+        });
+        let [client, server] = &opened;
+        for (index, (own, other)) in (0..).zip(client.iter().zip(server)) {
+            own.send(&[index]).unwrap();
+            let mut said = [9];
+            other.receive(&mut said).unwrap();
+            assert_eq!(said, [index]);
+        }
+        assert_eq!((client.len(), server.len()), (2, 2));
     }
 }
