@@ -15,14 +15,31 @@ impl CapturedLog {
     /// would escape is not.
     pub fn begin() -> (Self, impl Sized) {
         let log = Self::default();
-        let writer = log.clone();
+        let guard = log.subscriber().set_default();
+        (log, guard)
+    }
+
+    /// The same of all threads that have no log of their own, until the process ends.
+    ///
+    /// # Panics
+    /// When the process has one already.
+    #[must_use]
+    pub fn of_all_threads() -> Self {
+        let log = Self::default();
+        log.subscriber().init();
+        log
+    }
+
+    fn subscriber(&self) -> impl SubscriberInitExt {
         let fields = debug_fn(|line, field, value| match field.name() {
             "message" => write!(line, "{value:?}"),
             name => write!(line, " {name}={value:?}"),
         });
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).fmt_fields(fields);
-        let guard = subscriber.with_writer(move || writer.clone()).set_default();
-        (log, guard)
+        let writer = self.clone();
+        tracing_subscriber::fmt()
+            .with_ansi(false)
+            .fmt_fields(fields)
+            .with_writer(move || writer.clone())
     }
 
     /// All lines so far.
