@@ -93,18 +93,26 @@ impl RxBinding {
     /// # Errors
     /// [`DevmemError::BindingLost`] and [`DevmemError::NoNic`].
     pub fn check(&self) -> Result<(), DevmemError> {
+        self.is_up().map(drop)
+    }
+
+    /// As [`check`](Self::check), and whether the NIC is up.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn is_up(&self) -> Result<bool, DevmemError> {
         let nic = || self.nic.name().to_owned();
         let found = rx_queues(&self.netlink, self.nic.ifindex())
             .map_err(|refusal| bind_error(&self.nic, Direction::Receive, &self.queues, refusal))?;
         // A NIC that is down shows no queues.
         if found.is_empty() {
-            return Nic::named(self.nic.name()).map(drop);
+            return Nic::named(self.nic.name()).map(|_| false);
         }
         let ours = Some(QueueUser::DeviceMemory(self.id));
         let is_ours = |id: u32| found.iter().any(|queue| queue.id == id && queue.user == ours);
         match self.queues.iter().find(|&&id| !is_ours(id)) {
             Some(&queue) => Err(DevmemError::BindingLost { nic: nic(), queue }),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 }

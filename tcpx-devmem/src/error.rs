@@ -143,6 +143,30 @@ pub enum DevmemError {
         /// The queue that is not bound any more.
         queue: u32,
     },
+    /// The NIC that has the memory is down.
+    #[error("{nic} is down")]
+    NicDown {
+        /// Which NIC.
+        nic: String,
+    },
+    /// The memory is that of a GPU, which cannot be handed to a NIC yet.
+    #[error("memory of GPU {gpu} cannot be handed to a NIC")]
+    GpuMemory {
+        /// The GPU's ordinal.
+        gpu: u32,
+    },
+    /// The region is too small for what is asked of it.
+    #[error("{what} takes {pages} pages that {nic} receives into, and {free} are free for it")]
+    PoolTooSmall {
+        /// Which NIC.
+        nic: String,
+        /// What is asked of it.
+        what: &'static str,
+        /// Pages that it takes.
+        pages: u64,
+        /// Pages that there are for it.
+        free: u64,
+    },
     /// The kernel's description of what it received does not hold.
     #[error("recvmsg returned {bytes} bytes, and described {described}: {what}")]
     BadDescription {
@@ -225,7 +249,9 @@ impl DevmemError {
             }
             Self::WrongRoute => &table::DEVMEM_WRONG_ROUTE,
             Self::NoNoticeMemory => &limits::OPTMEM_SMALL,
-            Self::PoolHeld { .. } => &table::DEVMEM_POOL_HELD,
+            Self::PoolHeld { .. } | Self::PoolTooSmall { .. } => &table::DEVMEM_POOL_HELD,
+            Self::NicDown { .. } => &table::DEVMEM_NIC_DOWN,
+            Self::GpuMemory { .. } => &table::DEVMEM_GPU_MEMORY,
             Self::TooManyFragments { .. } => &requests::TOO_MANY_FRAGMENTS,
             Self::NoRoom { .. } | Self::System { .. } => return None,
         })

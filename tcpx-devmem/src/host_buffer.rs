@@ -27,6 +27,7 @@ const CLOSE_ON_EXEC: u32 = 1;
 #[derive(Debug)]
 pub struct HostBuffer {
     map: MmapRaw,
+    memory: OwnedFd,
     dma_buf: OwnedFd,
     dma_buf_bytes: usize,
 }
@@ -77,7 +78,21 @@ impl HostBuffer {
         // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
         let dma_buf = unsafe { OwnedFd::from_raw_fd(fd) };
         let map = MmapOptions::new().len(all).map_raw(&memory)?;
-        Ok(Self { map, dma_buf, dma_buf_bytes: bytes })
+        Ok(Self { map, memory, dma_buf, dma_buf_bytes: bytes })
+    }
+
+    /// The largest dma-buf that the system makes of host memory; `None` when it does not say.
+    #[must_use]
+    pub fn largest() -> Option<u64> {
+        let text = std::fs::read_to_string("/sys/module/udmabuf/parameters/size_limit_mb").ok()?;
+        text.trim().parse::<u64>().ok()?.checked_mul(1 << 20)
+    }
+
+    /// The memory as a file, for copies between it and memory of which nobody knows whether it is
+    /// there: the system then says so.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
     }
 
     /// Bytes of the dma-buf. It begins where the buffer does.

@@ -15,6 +15,7 @@
 //! - `needs_call`: whether a caller must ask again by itself
 //! - `chunk`: one chunk on its way through a data socket
 //! - `lane`: one data socket with its queue of chunks
+//! - `socket_way`: how a data socket moves bytes
 //! - `zerocopy`: sends of a data socket that the system reads from the chunks' memory
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
@@ -37,6 +38,7 @@ mod recv_request;
 mod request_ring;
 mod requests;
 mod send_comm;
+mod socket_way;
 mod tcp_state;
 mod zerocopy;
 

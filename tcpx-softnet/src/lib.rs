@@ -44,8 +44,9 @@
 //! | `comm` | send and receive comms, their requests, sockets and threads |
 //! | `connect` | listen, connect and accept |
 //! | `faults` | what goes wrong on request, for testing consumers |
+//! | `nic_memory` | what NICs put payload into, and send it from |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
-//! | `entry`, `failure`, `log`, `parse_error`, `quirk`, `sync` | what all use |
+//! | `entry`, `failure`, `log`, `parse_error`, `quirk`, `sync`, `transport` | what all use |
 //! | [`tcpx_comm`] | what travels on the sockets, and what else another plugin shares |
 //!
 //! # Features
@@ -197,6 +198,7 @@
 //! | `NCCL_GPUDIRECTTCPX_RECV_SYNC` | 0 | 0, 1 | a send waits for the peer's receive |
 //! | `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` | best kind | names | NICs, see [`Settings::interfaces`] |
 //! | `TCPX_SOFT_IFNAME` | the above | names | the same for this plugin only |
+//! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem | what carries payload, see [`Transport`] |
 //! | `TCPX_SOFT_HELPERS` | auto | 0, 1, auto | helper threads, see [`Helpers`] |
 //! | `TCPX_SOFT_CPUS` | off | auto, off, a list such as 0-3,8 | where they run: [`HelperCpus`] |
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | see [`Settings::inline_bytes`] |
@@ -231,10 +233,12 @@ mod faults;
 mod faults;
 mod log;
 mod memory;
+mod nic_memory;
 mod parse_error;
 mod plugin;
 mod quirk;
 mod sync;
+mod transport;
 
 pub use comm::{ZeroCopy, ZeroCopyStats, zerocopy_stats};
 pub use cpu_set::CpuSet;
@@ -243,6 +247,7 @@ pub use faults::FaultScript;
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
+pub use nic_memory::nic_failure;
 pub use parse_error::ParseError;
 pub use plugin::{
     HelperCpus, Helpers, NcclMode, Settings, SettingsError, bounce_bytes, comm_health, comm_poll,
@@ -250,3 +255,4 @@ pub use plugin::{
 };
 pub use quirk::Quirk;
 pub use tcpx_comm::wire::{Side, SocketRole};
+pub use transport::Transport;

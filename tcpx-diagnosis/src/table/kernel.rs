@@ -12,7 +12,7 @@ DIALECT_ABSENT = 401 FatalForPlugin "the kernel has no device memory TCP"
 DIALECT_UPSTREAM_ONLY = 402 FatalForPlugin "the kernel speaks only upstream device memory TCP"
     symptom "\"rx no cmsg\"; the receiver exits"
     cause "plugin 3.1.9 uses the older dialect of Google's COS kernels (options 97 to 99); upstream uses 78 to 80 with other layouts"
-    cure ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft"]
+    cure ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft", "# this kernel's own device memory TCP is what plugin = devmem uses: see docs/devmem.md for what a NIC needs"]
     source "kernel 6.18, net/core/sock.c; plugin 3.1.9, src/sock/tcpx.h"
 RX_DEVMEM_UNSUPPORTED = 403 Info "a NIC's driver cannot receive into device memory"
     symptom "bind-rx is refused"
@@ -167,10 +167,22 @@ DEVMEM_WRONG_ROUTE = 430 Error "a connection does not leave by the NIC that its 
     source "kernel 7.3, net/core/devmem.c"
 DEVMEM_POOL_HELD = 431 Error "a NIC has no device memory left to receive into"
     symptom "connections over one queue stand still, and packets are dropped for want of a page"
-    lines ["nothing comes any more: n of n pages that the NIC has are held"]
+    lines ["nothing comes any more: n of n pages that the NIC has are held", "... takes n pages that <NIC> receives into, and n are free for it"]
     cause "what was received is not given back: chunks that are not whole yet, or not consumed, hold the memory that others wait for"
     cure ["ethtool -S <NIC>", "# more memory for the queue, fewer channels, smaller chunks, or requests that are consumed sooner"]
     source "kernel 7.3, net/core/devmem.c; seen in a guest"
+DEVMEM_NIC_DOWN = 432 Error "a NIC with device memory is down"
+    symptom "a connection stands still, and ends when the peer's host has been silent for too long"
+    lines ["<NIC> is down"]
+    cause "the interface was set down, or has lost its link; its memory and its flow rules stay, and transfers go on when it comes up in time"
+    cure ["ip link show dev <NIC>", "ip link set <NIC> up"]
+    source "seen in a guest"
+DEVMEM_GPU_MEMORY = 433 Error "memory of a GPU cannot be handed to a NIC"
+    symptom "a session with a GPU is refused with plugin = devmem"
+    lines ["memory of GPU n cannot be handed to a NIC"]
+    cause "device-memory TCP of the mainline kernel takes a GPU's memory as a dma-buf, which this release does not ask CUDA for; it was built and tested over memory that stands in for a GPU's"
+    cure ["# use plugin = auto, or a session without a GPU"]
+    source "docs/devmem.md"
 ZERO_COPY_SUPPORTED = 440 Info "a NIC can receive into the memory of processes"
     symptom "a queue that does not exist is refused for its number only"
     cause "kernel, driver and device can do io_uring's zero-copy receive; tcpx does not use it yet"

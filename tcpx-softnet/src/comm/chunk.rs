@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use crate::faults::{ArrivalPages, SocketFaults};
 use crate::memory::{IoList, Piece};
+use crate::nic_memory::Held;
 
 /// One chunk on its way.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Chunk {
     pub(crate) pieces: Vec<Piece>,
     /// Pages that the chunk gets as its bytes arrive.
     pub(crate) pages: Option<ArrivalPages>,
+    /// What it takes of a NIC's region, where its bytes come there.
+    pub(crate) held: Held,
     /// Set when the connection ended before the chunk was moved, or its memory read.
     pub(crate) failed: bool,
     /// How many calls of its socket must be over before the system has read its memory for the last
@@ -38,6 +41,7 @@ impl Chunk {
             bytes,
             pieces,
             pages: None,
+            held: Held::default(),
             failed: false,
             calls_to_end: 0,
             piece: 0,
@@ -55,6 +59,22 @@ impl Chunk {
     ) -> Self {
         let bytes = pages.unplaced();
         Self { bytes, left: bytes, pages: Some(pages), ..Self::new(number, offset, pieces) }
+    }
+
+    /// A chunk of so many bytes for which a NIC decides where they are; `pieces` is empty.
+    pub(crate) fn in_region(number: u64, offset: u32, bytes: usize, pieces: Vec<Piece>) -> Self {
+        Self { bytes, left: bytes, ..Self::new(number, offset, pieces) }
+    }
+
+    /// Bytes that a NIC has yet to bring, and where to note what it has brought.
+    pub(super) fn growing(&mut self) -> (usize, &mut Vec<Piece>, &mut Held) {
+        (self.left, &mut self.pieces, &mut self.held)
+    }
+
+    /// What is left of the first piece that is not wholly moved.
+    pub(super) fn rest(&self) -> Piece {
+        let piece = self.pieces.get(self.piece).copied().unwrap_or(Piece::EMPTY);
+        piece.part(self.within, piece.len())
     }
 
     /// Bytes that have no memory yet.

@@ -42,6 +42,7 @@ impl ControlSocket {
             IoOutcome::Blocked | IoOutcome::Again => Ok(None),
             IoOutcome::Closed => Err(io::ErrorKind::UnexpectedEof.into()),
             IoOutcome::Failed(error) => Err(error),
+            IoOutcome::Refused(error) => Err(io::Error::other(error)),
         }
     }
 
@@ -105,6 +106,7 @@ impl ControlOut {
                 IoOutcome::Again => return Ok(false),
                 IoOutcome::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
                 IoOutcome::Failed(error) => return Err(error),
+                IoOutcome::Refused(error) => return Err(io::Error::other(error)),
             }
         }
         Ok(true)

@@ -18,11 +18,13 @@ use tcpx_comm::reset;
 use tcpx_comm::wire::Side;
 
 use super::bell::Bell;
+use tcpx_devmem::DevmemError;
+
 use super::chunk::Chunk;
-use super::zerocopy::{SendsInPlace, ZeroCopy};
+use super::socket_way::SocketWay;
 use crate::faults::SocketFaults;
 use crate::log;
-use crate::memory::{IoList, IoOutcome};
+use crate::memory::IoOutcome;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// Chunks that a lane takes before it counts as full.
@@ -50,9 +52,10 @@ struct Working {
     /// Chunks that are out, of which the system may still read the oldest one's memory. The comm's
     /// sixteen requests have no more, and the socket holds no more bytes.
     lingering: VecDeque<Chunk>,
-    /// Where the system may send in place.
-    in_place: Option<SendsInPlace>,
+    way: SocketWay,
     dead: bool,
+    /// What device memory or its NIC have to do with that.
+    refusal: Option<Arc<DevmemError>>,
     /// Chunks of a dead socket of whose end nobody is told.
     lost: Vec<Chunk>,
     faults: SocketFaults,
@@ -86,18 +89,15 @@ impl Lane {
         index: usize,
         side: Side,
         faults: SocketFaults,
-        zerocopy: ZeroCopy,
+        way: SocketWay,
         bell: Option<Arc<Bell>>,
     ) -> Self {
-        let in_place = match side {
-            Side::Send => SendsInPlace::new(&socket, index, zerocopy),
-            Side::Recv => None,
-        };
         let working = Working {
             chunks: VecDeque::new(),
             lingering: VecDeque::new(),
-            in_place,
+            way,
             dead: false,
+            refusal: None,
             lost: Vec::new(),
             faults,
         };
@@ -207,17 +207,11 @@ impl Lane {
             self.die(working, &error);
             return Progress::Idle;
         }
-        let mut list = IoList::new(limit.min(most));
-        for chunk in &working.chunks {
-            if !chunk.list(&mut list) {
-                break;
-            }
-        }
-        if list.is_empty() {
-            // The front chunk waits for bytes or pages.
-            return Progress::Held;
-        }
-        let (moved, calls_to_end) = self.call(working, list);
+        let signal = working.faults.signal();
+        let Working { way, chunks, .. } = &mut *working;
+        let called = way.call(&self.socket, chunks, limit.min(most), signal);
+        // The front chunk waits for bytes or pages.
+        let Some((moved, calls_to_end)) = called else { return Progress::Held };
         match moved {
             IoOutcome::Bytes(bytes) => {
                 working.faults.moved(bytes);
@@ -234,17 +228,22 @@ impl Lane {
                 self.die(working, &error);
                 Progress::Idle
             }
+            IoOutcome::Refused(error) => {
+                let error = working.refusal.insert(Arc::new(error)).clone();
+                match error.diagnosis() {
+                    Some(diagnosis) => {
+                        self.die(working, &format_args!("{error} [{}]", diagnosis.code));
+                    }
+                    None => self.die(working, &error),
+                }
+                Progress::Idle
+            }
         }
     }
 
-    /// Makes the system call. Also how many calls must be over before the memory has been read.
-    fn call(&self, working: &mut Working, mut list: IoList<'_>) -> (IoOutcome, u64) {
-        let signal = working.faults.signal();
-        match (self.side, &mut working.in_place) {
-            (Side::Recv, _) => (list.receive(self.socket.as_fd()), 0),
-            (Side::Send, None) => (list.send(self.socket.as_fd(), signal), 0),
-            (Side::Send, Some(in_place)) => in_place.send(&self.socket, &mut list, signal),
-        }
+    /// What device memory or its NIC have to do with the end of the socket, if it has ended.
+    pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
+        lock(&self.working).refusal.clone()
     }
 
     /// Fails every chunk, now and from now on.
@@ -280,9 +279,8 @@ impl Lane {
     }
 
     fn is_read(&self, working: &mut Working) -> bool {
-        let Some(in_place) = &mut working.in_place else { return false };
-        in_place.hear(&self.socket);
-        !in_place.is_idle()
+        working.way.hear(&self.socket);
+        !working.way.is_idle()
     }
 
     /// Resets the connection, so that nothing of a chunk is sent, or sent again, from now on.
@@ -295,9 +293,9 @@ impl Lane {
 
     /// Finishes the chunks of which the system has read the memory.
     fn hear(&self, working: &mut Working) {
-        let Working { lingering, in_place: Some(in_place), .. } = working else { return };
-        in_place.hear(&self.socket);
-        while lingering.front().is_some_and(|chunk| in_place.are_over(chunk.calls_to_end))
+        let Working { lingering, way, .. } = working;
+        way.hear(&self.socket);
+        while lingering.front().is_some_and(|chunk| way.are_over(chunk.calls_to_end))
             && let Some(chunk) = lingering.pop_front()
         {
             self.lingering.fetch_sub(1, Ordering::Relaxed);
@@ -317,9 +315,7 @@ impl Lane {
                 break;
             }
             let Some(chunk) = self.take_front(working) else { break };
-            let is_over =
-                working.in_place.as_ref().is_none_or(|calls| calls.are_over(chunk.calls_to_end));
-            if is_over && working.lingering.is_empty() {
+            if working.way.are_over(chunk.calls_to_end) && working.lingering.is_empty() {
                 self.finish(chunk);
             } else {
                 working.lingering.push_back(chunk);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_comm::poll::{Interest, wait};
 use tcpx_comm::wire::{Side, SocketRole};
+use tcpx_devmem::DevmemError;
 use tcpx_sys::CommDescriptor;
 
 use super::bell::Bell;
@@ -18,7 +19,9 @@ use super::lane::{Lane, Progress};
 use super::lane_order::harvest_order;
 use super::needs_call::NeedsCall;
 use super::options::CommOptions;
+use super::socket_way::SocketWay;
 use crate::faults::SocketFaults;
+use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion, SendMemory};
 
 /// Most bytes that one call of `test` moves, on all lanes together, so that its caller gets to
 /// other comms in time.
@@ -52,19 +55,55 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Takes the connected, non-blocking sockets of a comm.
+    /// Takes the connected, non-blocking sockets of a comm, which move bytes by plain calls.
     pub(crate) fn new(
         sockets: Vec<TcpStream>,
         side: Side,
         options: &CommOptions<'_>,
     ) -> io::Result<Self> {
-        let CommOptions { number, threads, cpus, zerocopy, script, .. } = *options;
+        let plain = |(index, socket)| {
+            let way = SocketWay::plain(&socket, index, side, options.zerocopy);
+            (socket, way)
+        };
+        Self::start(sockets.into_iter().enumerate().map(plain).collect(), side, options)
+    }
+
+    /// The same for sockets whose bytes come to a NIC's region.
+    pub(crate) fn into_region(
+        sockets: Vec<TcpStream>,
+        options: &CommOptions<'_>,
+        region: &'static NicRegion,
+    ) -> io::Result<Self> {
+        let arrive = |socket| (socket, SocketWay::Arrive(NicArrivals::new(region)));
+        Self::start(sockets.into_iter().map(arrive).collect(), Side::Recv, options)
+    }
+
+    /// The same for sockets whose bytes a NIC reads from `memory`.
+    pub(crate) fn from_memory(
+        sockets: Vec<TcpStream>,
+        options: &CommOptions<'_>,
+        memory: &SendMemory,
+    ) -> io::Result<Self> {
+        let depart = |socket: TcpStream| {
+            let way = NicDepartures::new(&socket, memory).map_err(io::Error::other)?;
+            Ok((socket, SocketWay::Depart(way)))
+        };
+        let sockets = sockets.into_iter().map(depart).collect::<io::Result<_>>()?;
+        Self::start(sockets, Side::Send, options)
+    }
+
+    fn start(
+        sockets: Vec<(TcpStream, SocketWay)>,
+        side: Side,
+        options: &CommOptions<'_>,
+    ) -> io::Result<Self> {
+        let CommOptions { number, threads, cpus, script, .. } = *options;
         let bell = (threads > 0).then(|| Arc::new(Bell::new()));
-        let lane = |(index, socket)| {
+        let lane = |(index, (socket, way))| {
             // At most eight.
             let role = SocketRole::Data(index as u16);
             let faults = SocketFaults::new(script, number, side, role);
-            Arc::new(Lane::new(socket, index, side, faults, zerocopy, bell.clone()))
+            Arc::new(Lane::new(socket, index, side, faults, way, bell.clone()))
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =
@@ -178,6 +217,15 @@ impl Lanes {
     /// Fails every chunk of lane `index`, now and from now on.
     pub(crate) fn kill(&self, index: usize, reason: &dyn core::fmt::Display) {
         self.lanes[index].kill(reason);
+    }
+
+    /// Why sockets have ended, where device memory or its NIC are why.
+    pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
+        self.lanes.iter().find_map(|lane| lane.refusal())
+    }
+
+    pub(crate) fn socket(&self, index: usize) -> &TcpStream {
+        self.lanes[index].socket()
     }
 
     pub(crate) fn sockets(&self) -> impl Iterator<Item = &TcpStream> + Clone {

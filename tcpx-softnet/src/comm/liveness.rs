@@ -122,6 +122,11 @@ impl Liveness {
         }
     }
 
+    /// How long the peer's host may be silent.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
     /// Whether a socket was found dead.
     pub(super) fn is_dead(&self) -> bool {
         self.is_dead
@@ -191,11 +196,17 @@ fn end_of<'a>(
     for (index, socket) in sockets.enumerate() {
         match socket.peek(&mut [0]) {
             Ok(1..) if side == Side::Recv => return None,
+            // They are in memory of a NIC, which nobody can peek at.
+            Err(error) if side == Side::Recv && is_unreadable(&error) => return None,
             Err(error) if index == closed => why = Some(error),
             _ => {}
         }
     }
     Some(why)
+}
+
+fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EFAULT)
 }
 
 #[cfg(test)]

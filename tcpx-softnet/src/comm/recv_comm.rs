@@ -4,6 +4,7 @@
 mod arrivals;
 mod readiness;
 mod records;
+mod region_use;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tcpx_comm::wire::{RecordOrder, Side};
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
+use self::region_use::RegionUse;
 use super::chunk::Chunk;
 use super::control_socket::{ControlIn, ControlSocket};
 use super::credit::CreditOut;
@@ -29,6 +31,7 @@ use crate::log;
 use crate::memory::{
     BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure, pages_of,
 };
+use crate::nic_memory::log_and_blame;
 use crate::quirk::Quirk;
 
 /// What arrives in device memory.
@@ -76,6 +79,8 @@ pub(crate) struct RecvComm {
     clears_counts: bool,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
+    /// Present when a NIC puts what comes into the bounce region.
+    nic: Option<RegionUse>,
     /// Empty between harvests.
     harvested: Vec<(usize, Chunk)>,
     spare_pieces: Vec<Vec<Piece>>,
@@ -107,7 +112,10 @@ impl RecvComm {
             .map(Uploader::new)
             .transpose()
             .map_err(|error| cuda_failure("accept", &error))?;
-        let lanes = Lanes::new(sockets.data, Side::Recv, options);
+        let lanes = match &sockets.steering {
+            None => Lanes::new(sockets.data, Side::Recv, options),
+            Some(steering) => Lanes::into_region(sockets.data, options, steering.region()),
+        };
         let lanes = lanes.map_err(|error| {
             log::warn!("accept: cannot start helper threads: {error}");
             Failure::System
@@ -115,6 +123,7 @@ impl RecvComm {
         let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
             liveness: Liveness::new(watched, Side::Recv, options),
+            nic: sockets.steering.map(|steering| RegionUse::new(steering, &lanes)),
             lanes,
             control: ControlSocket::new(sockets.control, script, number, Side::Recv),
             input: ControlIn::new(),
@@ -161,6 +170,10 @@ impl RecvComm {
     /// Drives the comm, then gives the length of the message, whose number ends in the bits `low`,
     /// if it is done; its entries and their count are in the queue by then.
     pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
+        self.test_oldest(low).inspect_err(|_| self.blame_nic())
+    }
+
+    fn test_oldest(&mut self, low: u32) -> Result<Option<u32>, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
         self.needs_call = NeedsCall::AtOnce;
         let needs_call = match self.requests.is_done(number) {
@@ -193,6 +206,9 @@ impl RecvComm {
                     self.lost.consumed(self.bounce, number);
                     if !self.faults.leaks(number) {
                         self.bounce.release(receive.pages.ranges());
+                    }
+                    if let Some(nic) = &mut self.nic {
+                        nic.consume(&mut receive, &self.lanes, self.requests.ring.is_empty());
                     }
                     receive.pages.reset();
                     self.spare_pages.push(receive.pages);
@@ -240,11 +256,17 @@ impl RecvComm {
     /// Looks at the sockets, for a caller that has nothing to test.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         self.look();
-        if self.liveness.is_dead() { Err(Failure::System) } else { Ok(()) }
+        let is_refused = self.nic.as_mut().is_some_and(|nic| nic.refusal(&self.lanes).is_some());
+        if !self.liveness.is_dead() && !is_refused {
+            return Ok(());
+        }
+        self.blame_nic();
+        Err(Failure::System)
     }
 
     /// Looks at the sockets. A dead one fails every receive whose records have not all come.
     fn look(&mut self) {
+        self.look_at_nic();
         // What came before the end may be all that the receives need.
         let is_read = self.input.bytes().is_empty() && self.chunks.is_empty();
         let sockets = self.lanes.sockets().chain([self.control.stream()]);
@@ -262,7 +284,11 @@ impl RecvComm {
     /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
     fn progress(&mut self) -> NeedsCall {
         self.requests.begin_call();
+        self.find_refusal();
         self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
+        if let Some(nic) = &mut self.nic {
+            nic.give_back(&self.lanes, 1);
+        }
         self.send_credit();
         let records = self.match_records();
         self.feed_lanes();
@@ -308,6 +334,7 @@ impl RecvComm {
             let total =
                 self.requests.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
             let ready = match on_arrival {
+                _ if self.nic.is_some() => self.reserve_pages(chunk.number),
                 Some(_) => Ok(true),
                 None => self.allocate_pages(chunk.number, total),
             };
@@ -326,6 +353,9 @@ impl RecvComm {
             self.lanes.push(
                 lane,
                 match on_arrival {
+                    _ if self.nic.is_some() => {
+                        Chunk::in_region(number, offset, size as usize, pieces)
+                    }
                     Some(pages) => Chunk::on_arrival(number, offset, pages, pieces),
                     None => {
                         if let Some(receive) = self.requests.ring.get_mut(number) {
@@ -336,6 +366,17 @@ impl RecvComm {
                 },
             );
         }
+    }
+
+    /// Reserves what a message may take of a NIC's region; false when that is not free now.
+    fn reserve_pages(&mut self, number: u64) -> Result<bool, Failure> {
+        let (Some(nic), Some(receive)) = (&self.nic, self.requests.ring.get_mut(number)) else {
+            return Ok(false);
+        };
+        nic.reserve(receive, self.chunk_bytes).map_err(|error| {
+            log_and_blame("test", error);
+            Failure::Internal
+        })
     }
 
     /// Pages for a chunk that gets them as its bytes arrive, if they do and it needs any.

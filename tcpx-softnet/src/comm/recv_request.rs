@@ -7,6 +7,7 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use super::request_ring::Ring;
 use super::requests::Request;
 use crate::memory::{BounceBuffer, Piece, ReceivePages, Registration, UnpackQueue, entries};
+use crate::nic_memory::{Held, Reserved};
 
 /// Where a receive goes.
 #[derive(Debug)]
@@ -38,6 +39,10 @@ pub(crate) struct RecvRequest {
     /// Whether it has its bounce pages.
     pub(crate) allocated: bool,
     pub(crate) pages: ReceivePages,
+    /// What it may take of a NIC's region.
+    pub(crate) reserved: Option<Reserved>,
+    /// What it has of it, by lane.
+    pub(crate) held: Vec<(usize, Held)>,
 }
 
 impl Request for RecvRequest {
@@ -52,7 +57,17 @@ impl Request for RecvRequest {
 impl RecvRequest {
     /// Nothing has come yet; `pages` is empty.
     pub(crate) fn new(destination: Destination, posted: u32, pages: ReceivePages) -> Self {
-        Self { destination, posted, total: None, arrived: 0, entries: 0, allocated: false, pages }
+        Self {
+            destination,
+            posted,
+            total: None,
+            arrived: 0,
+            entries: 0,
+            allocated: false,
+            pages,
+            reserved: None,
+            held: Vec::new(),
+        }
     }
 
     /// Whether an inline message goes to device memory by a copy.

@@ -141,6 +141,11 @@ impl<T> Ring<T> {
         self.reported == number && self.posted == number + 1
     }
 
+    /// Whether no request is live.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.freed == self.posted
+    }
+
     /// How many requests were ever posted.
     pub(crate) fn posted(&self) -> u64 {
         self.posted

@@ -25,6 +25,7 @@ use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
+use crate::nic_memory::{SendMemory, blame};
 
 /// One isend.
 #[derive(Debug)]
@@ -71,6 +72,8 @@ pub(crate) struct SendComm {
     /// Taken from its slot with the first send of GPU memory.
     stager: Option<Box<Stager>>,
     stager_slot: Option<Arc<StagerSlot>>,
+    /// Present when a NIC sends, which chunks are copied to first.
+    nic: Option<SendMemory>,
     /// Whether a further test may get further although no descriptor becomes ready.
     needs_call: NeedsCall,
 }
@@ -81,9 +84,13 @@ impl SendComm {
         sockets: Sockets,
         options: &CommOptions<'_>,
         stager_slot: Option<Arc<StagerSlot>>,
+        nic: Option<SendMemory>,
     ) -> io::Result<Self> {
         let CommOptions { number, script, .. } = *options;
-        let lanes = Lanes::new(sockets.data, Side::Send, options)?;
+        let lanes = match &nic {
+            None => Lanes::new(sockets.data, Side::Send, options),
+            Some(memory) => Lanes::from_memory(sockets.data, options, memory),
+        }?;
         let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
             liveness: Liveness::new(watched, Side::Send, options),
@@ -102,6 +109,7 @@ impl SendComm {
             faults: CommFaults::new(script, Side::Send),
             stager: None,
             stager_slot,
+            nic,
             needs_call: NeedsCall::AtOnce,
         })
     }
@@ -148,6 +156,17 @@ impl SendComm {
     /// Drives the comm, then gives the length of the message, whose number ends in the bits `low`,
     /// if it is done.
     pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
+        self.test_oldest(low).inspect_err(|_| self.blame_nic())
+    }
+
+    /// The call that is under way fails; says why, if a NIC is why.
+    fn blame_nic(&self) {
+        if let Some(error) = self.outgoing.lanes.refusal() {
+            blame(&error);
+        }
+    }
+
+    fn test_oldest(&mut self, low: u32) -> Result<Option<u32>, Failure> {
         let number = self.requests.ring.number_from_low_bits(low);
         self.needs_call = NeedsCall::AtOnce;
         let needs_call = match self.requests.is_done(number) {
@@ -329,8 +348,22 @@ impl SendComm {
         }
         while send.queued < total {
             let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
-            let memory = send.memory.part(offset as usize, size as usize);
+            let mut memory = send.memory.part(offset as usize, size as usize);
+            if let Some(nic) = &mut self.nic {
+                match nic.stage(memory) {
+                    Ok(Some(slot)) => memory = slot,
+                    Ok(None) => return false,
+                    Err(error) => {
+                        log::warn!("test: what was posted cannot be copied: {error}");
+                        self.requests.fail(number, Failure::Internal);
+                        return false;
+                    }
+                }
+            }
             if !self.outgoing.push_chunk(number, offset, total, memory) {
+                if let Some(nic) = &mut self.nic {
+                    nic.release(memory);
+                }
                 return false;
             }
             send.records += 1;
@@ -359,7 +392,7 @@ impl SendComm {
 
     /// Says whether there was anything.
     fn harvest(&mut self) -> bool {
-        let Self { outgoing: Outgoing { lanes, spare, .. }, requests, stager, .. } = self;
+        let Self { outgoing: Outgoing { lanes, spare, .. }, requests, stager, nic, .. } = self;
         let mut has_harvested = false;
         lanes.harvest(|_, mut chunk| {
             has_harvested = true;
@@ -373,6 +406,9 @@ impl SendComm {
                 }
                 if let (Some(stager), Some(memory)) = (stager.as_mut(), chunk.pieces.first()) {
                     stager.release(*memory);
+                }
+                if let (Some(nic), Some(memory)) = (nic.as_mut(), chunk.pieces.first()) {
+                    nic.release(*memory);
                 }
             }
             chunk.pieces.clear();

@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 use tcpx_comm::poll::{Interest, Waker, wait};
 use tcpx_comm::wire::{Answer, Hello, SocketRole, Verdict};
 
+use tcpx_devmem::DevmemError;
+
 use super::handle::ListenHandle;
 use super::handshake::{Handshake, HelloRead};
 use super::pairing::{Decision, Pairing};
 use super::sockets::Sockets;
 use crate::log;
+use crate::nic_memory::Steering;
 use crate::sync::AtomicBool;
 
 /// Connections that may be in the middle of their hello. The oldest is turned away for one more,
@@ -55,6 +58,19 @@ pub(super) struct Acceptor {
     refusals: u64,
     /// Waited for when all sockets are there.
     pause: Duration,
+    /// Where the data sockets' packets are to go to a NIC's region.
+    steering: Option<Steering>,
+    /// Why they cannot.
+    refusal: Option<DevmemError>,
+}
+
+/// Why no peer is taken.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AcceptError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Nic(DevmemError),
 }
 
 impl Acceptor {
@@ -65,6 +81,7 @@ impl Acceptor {
         handle: &ListenHandle,
         deadline: Instant,
         pause: Duration,
+        steering: Option<Steering>,
     ) -> Self {
         Self {
             listener,
@@ -76,27 +93,33 @@ impl Acceptor {
             deadline,
             refusals: 0,
             pause,
+            steering,
+            refusal: None,
         }
     }
 
     /// Waits for the one peer, until the deadline or the request to stop.
-    pub(super) fn run(&mut self) -> io::Result<Sockets> {
+    pub(super) fn run(&mut self) -> Result<Sockets, AcceptError> {
         loop {
             if self.stop.stopped.load(Ordering::SeqCst) {
-                return Err(io::Error::other("the listen comm was closed"));
+                return Err(io::Error::other("the listen comm was closed").into());
             }
             let now = Instant::now();
             if now >= self.deadline {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     "no peer within the time allowed",
-                ));
+                )
+                .into());
             }
             let (connecting, peer_ready, readable) = self.wait(now)?;
             if peer_ready {
                 self.drop_claimant();
             }
             self.read_hellos(&readable);
+            if let Some(error) = self.refusal.take() {
+                return Err(AcceptError::Nic(error));
+            }
             if connecting {
                 self.accept_some()?;
             }
@@ -105,7 +128,8 @@ impl Acceptor {
             {
                 self.rest()?;
                 let data = self.data.iter_mut().filter_map(Option::take).collect();
-                return Ok(Sockets { control, data, chunk_bytes });
+                let steering = self.steering.take();
+                return Ok(Sockets { control, data, chunk_bytes, steering });
             }
         }
     }
@@ -166,6 +190,9 @@ impl Acceptor {
     fn drop_claimant(&mut self) {
         self.say(format_args!("the peer went away in the middle of the handshake"));
         self.pairing.reset();
+        if let Some(steering) = &mut self.steering {
+            steering.forget();
+        }
         self.control = None;
         self.data.iter_mut().for_each(|socket| *socket = None);
     }
@@ -249,6 +276,14 @@ impl Acceptor {
         };
         if verdict != Verdict::Accepted {
             self.say(format_args!("a connection from {from} was refused: {verdict:?}"));
+        }
+        // From the answer on the peer may send.
+        if let (Decision::Keep(SocketRole::Data(_)), Some(steering)) =
+            (&decision, &mut self.steering)
+            && let Err(error) = steering.steer(&handshake.socket)
+        {
+            self.refusal = Some(error);
+            return;
         }
         let answer = Answer { attempt: hello.attempt, verdict }.encode();
         // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its

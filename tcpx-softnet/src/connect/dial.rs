@@ -121,7 +121,7 @@ impl Dialer {
             .map(|index| self.dial(SocketRole::Data(index)))
             .collect::<Result<Vec<_>, _>>()?;
         data.reverse();
-        Ok(Sockets { control, data, chunk_bytes: self.chunk_bytes })
+        Ok(Sockets { control, data, chunk_bytes: self.chunk_bytes, steering: None })
     }
 
     /// Tries until the deadline while the listener resets the connection: it does so where

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use tcpx_comm::wire::ConnectionId;
 
-use super::acceptor::{Acceptor, Stop};
+use super::acceptor::{AcceptError, Acceptor, Stop};
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::log;
+use crate::nic_memory::{Steering, log_and_blame};
 
 /// What polling a listen comm gives.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ enum Phase {
     /// `accept` was not called yet.
     Open(TcpListener),
     /// A thread is waiting for the peer.
-    Accepting(JoinHandle<Result<Sockets, Failure>>),
+    Accepting(JoinHandle<Result<Sockets, AcceptError>>),
     /// `accept` has given its final answer.
     Over,
 }
@@ -44,6 +45,8 @@ pub(crate) struct ListenComm {
     timeout: Duration,
     /// Waited for before the peer's sockets are handed over.
     pause: Duration,
+    /// Where data sockets are to be steered; the thread takes it.
+    steering: Option<Steering>,
 }
 
 impl ListenComm {
@@ -55,8 +58,12 @@ impl ListenComm {
         recv_sync: bool,
         timeout: Duration,
         pause: Duration,
+        steering: Option<Steering>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddrV4::new(address, 0))?;
+        if let Some(steering) = &steering {
+            steering.bound(&listener)?;
+        }
         listener.set_nonblocking(true)?;
         let SocketAddr::V4(address) = listener.local_addr()? else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -65,7 +72,7 @@ impl ListenComm {
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
         let stop = Arc::new(Stop::new()?);
-        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, pause })
+        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, pause, steering })
     }
 
     pub(crate) fn handle(&self) -> ListenHandle {
@@ -83,7 +90,13 @@ impl ListenComm {
         if !thread.is_finished() {
             return Ok(Accepted::Pending);
         }
-        self.join().unwrap_or(Err(Failure::System)).map(Accepted::Ready)
+        match self.join() {
+            Some(Ok(sockets)) => return Ok(Accepted::Ready(sockets)),
+            Some(Err(AcceptError::Nic(error))) => log_and_blame("accept failed", error),
+            Some(Err(AcceptError::Io(error))) => log::warn!("accept failed: {error}"),
+            None => {}
+        }
+        Err(Failure::System)
     }
 
     fn start(&mut self) -> Result<(), Failure> {
@@ -92,13 +105,10 @@ impl ListenComm {
         };
         let deadline = Instant::now() + self.timeout;
         let stop = Arc::clone(&self.stop);
-        let mut acceptor = Acceptor::new(listener, stop, &self.handle, deadline, self.pause);
-        let run = move || {
-            acceptor.run().map_err(|error| {
-                log::warn!("accept failed: {error}");
-                Failure::System
-            })
-        };
+        let steering = self.steering.take();
+        let mut acceptor =
+            Acceptor::new(listener, stop, &self.handle, deadline, self.pause, steering);
+        let run = move || acceptor.run();
         let thread = std::thread::Builder::new().name("tcpx-soft-accept".to_owned()).spawn(run);
         match thread {
             Ok(thread) => {
@@ -113,7 +123,7 @@ impl ListenComm {
     }
 
     /// Ends the thread, if there is one, and gives its answer.
-    fn join(&mut self) -> Option<Result<Sockets, Failure>> {
+    fn join(&mut self) -> Option<Result<Sockets, AcceptError>> {
         let Phase::Accepting(thread) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return None;
         };

@@ -2,6 +2,8 @@
 
 use std::net::TcpStream;
 
+use crate::nic_memory::Steering;
+
 /// The connected, non-blocking sockets of one comm.
 #[derive(Debug)]
 pub(crate) struct Sockets {
@@ -10,4 +12,6 @@ pub(crate) struct Sockets {
     pub(crate) data: Vec<TcpStream>,
     /// The sender's chunk size.
     pub(crate) chunk_bytes: u32,
+    /// Of an accept: what sends the data sockets' packets to a NIC's region.
+    pub(crate) steering: Option<Steering>,
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::PoisonError;
 
 use tcpx_cuda::CudaGpu;
+use tcpx_devmem::HostBuffer;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::page_pool::{PagePool, PageRange};
@@ -63,6 +64,16 @@ impl BounceBuffer {
     /// As [`pinned`](Self::pinned), with the pages that the consumer sees in the GPU's own memory.
     pub(crate) fn on_gpu(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
         Self::over(bytes, poison, |bytes| Region::on_gpu(gpu, bytes).map_err(io::Error::other))
+    }
+
+    /// A region of which a NIC has the dma-buf, at most 4 GiB in all. Pages behind that can be
+    /// taken; those of the NIC never are.
+    pub(crate) fn of_nic(buffer: HostBuffer, poison: bool) -> Self {
+        let pages = |bytes: usize| (bytes / UNPACK_PAGE_BYTES) as u32;
+        let mut pool = PagePool::new(pages(buffer.len()));
+        // The lowest ones, and so those of the dma-buf.
+        let _ = pool.take(pages(buffer.dma_buf_bytes()), &mut Vec::new());
+        Self { region: Region::Nic(buffer), pool: Mutex::new(pool), poison }
     }
 
     fn over(

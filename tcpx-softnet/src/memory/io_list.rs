@@ -6,6 +6,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use tcpx_devmem::DevmemError;
+
 use super::piece::Piece;
 
 /// Pieces of one gather or scatter call.
@@ -24,6 +26,8 @@ pub(crate) enum IoOutcome {
     Closed,
     /// The connection is dead.
     Failed(io::Error),
+    /// So it is, because of device memory or its NIC.
+    Refused(DevmemError),
 }
 
 /// A gather or scatter list for one socket call.

@@ -8,6 +8,11 @@
 //! pinned pages, from which it is read or copied up (see `uploader`), and sent from pinned pages
 //! (see `stager`).
 
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use tcpx_devmem::HostBuffer;
+
 /// A range of memory that a request may read from, or write to, until it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -25,6 +30,12 @@ impl Piece {
     /// never freed.
     pub(crate) unsafe fn lent(address: usize, len: usize) -> Self {
         Self { address, len }
+    }
+
+    /// Bytes of a buffer, cut to what it has. Whoever uses the piece keeps the buffer.
+    pub(crate) fn of_buffer(buffer: &HostBuffer, offset: usize, len: usize) -> Self {
+        Self { address: buffer.as_mut_ptr().expose_provenance(), len: buffer.len() }
+            .part(offset, len)
     }
 
     /// A range that is only looked at as numbers.
@@ -56,6 +67,44 @@ impl Piece {
         //   `self.len ≥ len` bytes;
         // - `bytes` is a live slice of the plugin's own, so the two cannot overlap.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
+    }
+
+    /// Copies the piece to `offset` of a file in memory. Where the process has no such memory, the
+    /// system says so.
+    pub(crate) fn save(self, file: BorrowedFd<'_>, offset: usize) -> io::Result<()> {
+        self.transfer(|address, len, done| {
+            let from = core::ptr::with_exposed_provenance::<u8>(address).cast();
+            // SAFETY: the kernel only reads the memory, and answers EFAULT where there is none.
+            unsafe { libc::pwrite(file.as_raw_fd(), from, len, (offset + done) as libc::off_t) }
+        })
+    }
+
+    /// Fills the piece with what is at `offset` of a file in memory.
+    pub(crate) fn load(self, file: BorrowedFd<'_>, offset: usize) -> io::Result<()> {
+        self.transfer(|address, len, done| {
+            let to = core::ptr::with_exposed_provenance_mut::<u8>(address).cast();
+            // SAFETY: the piece is memory lent for writing (see `lent`); the kernel answers EFAULT
+            // where there is none.
+            unsafe { libc::pread(file.as_raw_fd(), to, len, (offset + done) as libc::off_t) }
+        })
+    }
+
+    /// Calls `step` with what is left, until nothing is.
+    fn transfer(self, mut step: impl FnMut(usize, usize, usize) -> isize) -> io::Result<()> {
+        let mut done = 0;
+        while done < self.len {
+            match usize::try_from(step(self.address + done, self.len - done, done)) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => done += bytes,
+                Err(_) => {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,10 +1,12 @@
 #![allow(unsafe_code)]
-//! The memory of a bounce region: ordinary, pinned, or a GPU's own.
+//! The memory of a bounce region: ordinary, pinned, a GPU's own, or such as NICs write to.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
+use tcpx_devmem::HostBuffer;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::page_pool::PageRange;
@@ -21,6 +23,9 @@ pub(crate) enum Region {
     /// Memory of a GPU, with pinned memory of the same size beside it: page k of the one is copied
     /// to page k of the other.
     OnGpu { pinned: PinnedBuffer, device: DeviceBuffer },
+    /// Memory that stands in for a GPU's, into which a NIC puts what it receives. Behind that are
+    /// pages for what comes in host memory.
+    Nic(HostBuffer),
 }
 
 impl Region {
@@ -47,6 +52,7 @@ impl Region {
         match self {
             Self::Mapped(map) => map.as_mut_ptr(),
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.as_ptr(),
+            Self::Nic(buffer) => buffer.as_mut_ptr(),
         }
     }
 
@@ -59,7 +65,7 @@ impl Region {
             Self::Pinned(buffer) => {
                 core::ptr::with_exposed_provenance_mut(buffer.device_address() as usize)
             }
-            Self::Mapped(_) => self.base(),
+            Self::Mapped(_) | Self::Nic(_) => self.base(),
         }
     }
 
@@ -74,6 +80,7 @@ impl Region {
             Self::Mapped(_) => "ordinary memory",
             Self::Pinned(_) => "pinned memory",
             Self::OnGpu { .. } => "GPU memory and as much pinned memory",
+            Self::Nic(_) => "memory that a NIC receives into",
         }
     }
 
@@ -86,6 +93,7 @@ impl Region {
         match self {
             Self::Mapped(map) => map.len(),
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.bytes() as usize,
+            Self::Nic(buffer) => buffer.len(),
         }
     }
 
@@ -95,6 +103,14 @@ impl Region {
         // SAFETY: the region is never freed, and its pages are touched by their holders alone.
         let whole = unsafe { Piece::lent(base, self.len()) };
         whole.part(offset, len)
+    }
+
+    /// The memory as a file, where a NIC writes to it.
+    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Nic(buffer) => Some(buffer.file()),
+            Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } => None,
+        }
     }
 
     /// Offset of a piece of this region.

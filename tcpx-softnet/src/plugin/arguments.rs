@@ -13,6 +13,7 @@ use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::faults::ScriptedCall;
 use crate::log;
+use crate::nic_memory::forget_blame;
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 ///
@@ -26,6 +27,7 @@ pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) ->
             _ => NcclResult::INTERNAL_ERROR,
         };
     };
+    forget_blame();
     if let Some(code) = runtime::scripted_call(entry).and_then(ScriptedCall::play) {
         log::warn!("{}: returns {code} as scripted", entry.name());
         return NcclResult(code);

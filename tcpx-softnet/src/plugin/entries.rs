@@ -15,13 +15,14 @@ use super::misuse::misuse;
 use super::nic::Nic;
 use super::registered;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
-use super::runtime::runtime;
+use super::runtime::{Runtime, runtime};
 use super::stager_slots;
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::{MemoryKind, Piece, gpu_of_thread, ordinal_of_thread};
+use crate::nic_memory::{Steering, log_and_blame};
 use crate::quirk::Quirk;
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
@@ -56,6 +57,9 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
     let settings = &runtime.settings;
     let (nic, Nic { interface, .. }) = runtime.nic(dev)?;
     let address = interface.address;
+    let gpu = ordinal_of_thread("listen", settings.memory)?;
+    runtime.check_gpu("listen", gpu)?;
+    let steering = steering(runtime, nic)?;
     let comm = ListenComm::open(
         address,
         settings.sockets,
@@ -63,14 +67,26 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
         settings.recv_sync,
         settings.connect_timeout,
         settings.script.accept_pause(settings.sockets),
+        steering,
     )
     .map_err(|error| {
         log::warn!("listen on {address}: {error}");
         Failure::System
     })?;
     let handle = comm.handle();
-    let gpu = ordinal_of_thread("listen", settings.memory)?;
     Ok((handle, insert_comm(Comm::Listen(Box::new(Listening { comm, nic, gpu })))?))
+}
+
+/// What a listen comm has of what its NIC receives into, where payload is to come there.
+fn steering(runtime: &Runtime, nic: usize) -> Result<Option<Steering>, Failure> {
+    let region = runtime.region(nic);
+    let steering = region.and_then(|region| {
+        region.map(|region| Steering::new(region, runtime.settings.sockets)).transpose()
+    });
+    steering.map_err(|error| {
+        log_and_blame("listen", error);
+        Failure::System
+    })
 }
 
 fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
@@ -132,8 +148,12 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     let sockets = answer?;
     let slot = stager_slots::for_new(sockets.chunk_bytes, runtime.settings.memory);
     let options = runtime.next_comm(nic);
-    let comm = SendComm::new(sockets, &options, slot.clone()).map_err(|error| {
-        log::warn!("connect: cannot start helper threads: {error}");
+    let memory = runtime.send_memory(nic, sockets.chunk_bytes).map_err(|error| {
+        log_and_blame("connect", error);
+        Failure::System
+    })?;
+    let comm = SendComm::new(sockets, &options, slot.clone(), memory).map_err(|error| {
+        log::warn!("connect: cannot start: {error}");
         Failure::System
     })?;
     let id = insert(Comm::Send(Box::new(comm)))?;
@@ -163,7 +183,11 @@ pub(crate) fn accept(
     };
     let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
     let delivers = delivery(listened, gpu.as_ref().map(CudaGpu::ordinal), &runtime.settings)?;
-    let bounce = runtime.bounce(gpu.as_ref())?;
+    runtime.check_gpu("accept", gpu.as_ref().map(CudaGpu::ordinal))?;
+    let bounce = match &sockets.steering {
+        Some(steering) => steering.region().bounce(),
+        None => runtime.bounce(gpu.as_ref())?,
+    };
     let comm = RecvComm::new(sockets, &runtime.next_comm(nic), bounce, gpu.as_ref(), delivers)?;
     let device = comm.device();
     Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))

@@ -25,7 +25,7 @@ const DEFAULT_SPEED_MBPS: i32 = 10_000;
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
-    loopback: bool,
+    pub(crate) loopback: bool,
 }
 
 /// An interface on offer, and the strings that its properties point to. It is never dropped,

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
+use tcpx_devmem::DevmemError;
 use tcpx_sys::{Logger, NetProperties, Stay};
 
 use super::caller::{Caller, Table};
@@ -21,8 +22,10 @@ use crate::failure::Failure;
 use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
 use crate::memory::{BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure};
+use crate::nic_memory::{NicRegion, SendMemory, check_receiving, log_and_blame, region_bytes};
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
+use crate::transport::Transport;
 
 /// What `init` made.
 #[derive(Debug)]
@@ -43,6 +46,9 @@ pub(crate) struct Runtime {
     /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings
     /// ask for it.
     gpu_bounces: OnceLock<Box<[OnceLock<BounceBuffer>]>>,
+    /// By NIC: what it receives into, where it does; made by the first listen. One that was lost
+    /// is followed by another.
+    regions: Mutex<Vec<Option<&'static NicRegion>>>,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
@@ -52,6 +58,7 @@ impl Runtime {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
+        let regions = Mutex::new(vec![None; nics.len()]);
         let cpus = nics.iter().map(|nic| settings.cpus.of(&nic.interface.name)).collect();
         Self {
             settings,
@@ -63,6 +70,7 @@ impl Runtime {
             bounce: OnceLock::new(),
             pinned_bounce: OnceLock::new(),
             gpu_bounces: OnceLock::new(),
+            regions,
             comms: AtomicU64::new(0),
         }
     }
@@ -129,6 +137,49 @@ impl Runtime {
         })
     }
 
+    /// What this NIC receives into, where payload is to come there; made by the first who asks.
+    pub(crate) fn region(&self, nic: usize) -> Result<Option<&'static NicRegion>, DevmemError> {
+        if self.settings.transport != Transport::Devmem {
+            return Ok(None);
+        }
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(place), Some(Nic { interface, .. })) = (regions.get_mut(nic), self.nics.get(nic))
+        else {
+            return Ok(None);
+        };
+        if let Some(region) = place.filter(|region| region.lost().is_none()) {
+            return Ok(Some(region));
+        }
+        let Settings { pool_bytes, poison, .. } = self.settings;
+        let region = NicRegion::make(&interface.name, pool_bytes, poison)?;
+        Ok(Some(place.insert(region)))
+    }
+
+    /// What a send comm over this NIC sends from, where that is not the messages' own memory.
+    pub(crate) fn send_memory(
+        &self,
+        nic: usize,
+        chunk_bytes: u32,
+    ) -> Result<Option<SendMemory>, DevmemError> {
+        match (self.settings.transport, self.nics.get(nic)) {
+            (Transport::Devmem, Some(nic)) => {
+                SendMemory::new(&nic.interface.name, chunk_bytes).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses memory of a GPU where a NIC would have to reach it.
+    pub(crate) fn check_gpu(&self, entry: &str, gpu: Option<u32>) -> Result<(), Failure> {
+        match (self.settings.transport, gpu) {
+            (Transport::Devmem, Some(gpu)) => {
+                log_and_blame(entry, DevmemError::GpuMemory { gpu });
+                Err(Failure::Cuda)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Where the bounce region in a GPU's own memory is kept.
     fn region_of(&self, gpu: &CudaGpu) -> Result<&OnceLock<BounceBuffer>, Failure> {
         let regions = match self.gpu_bounces.get() {
@@ -144,7 +195,9 @@ impl Runtime {
 
     fn bounces(&self) -> impl Iterator<Item = &BounceBuffer> {
         let on_gpus = self.gpu_bounces.get().into_iter().flatten();
-        [&self.bounce, &self.pinned_bounce].into_iter().chain(on_gpus).filter_map(OnceLock::get)
+        let all = [&self.bounce, &self.pinned_bounce].into_iter().chain(on_gpus);
+        let of_nics = self.regions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.filter_map(OnceLock::get).chain(of_nics.into_iter().flatten().map(NicRegion::bounce))
     }
 }
 
@@ -202,7 +255,13 @@ pub fn pool_stats() -> PoolStats {
 /// Bytes of a bounce region, or 0 before `init`. Every unpack entry lies within them.
 #[must_use]
 pub fn bounce_bytes() -> u64 {
-    RUNTIME.get().map_or(0, |runtime| runtime.settings.pool_bytes)
+    RUNTIME.get().map_or(0, |runtime| match runtime.settings {
+        Settings { transport: Transport::Devmem, pool_bytes, .. } => {
+            let (of_nic, spare) = region_bytes(pool_bytes);
+            of_nic + spare
+        }
+        Settings { pool_bytes, .. } => pool_bytes,
+    })
 }
 
 /// What the fault script wants of this call of `entry`. A call of `init` counts only when
@@ -293,6 +352,7 @@ fn make(configured: Option<&Settings>, caller: Caller) -> Result<Runtime, Refusa
         let text = format!("no network interface with an IPv4 address matches {wanted}");
         return Err(Refusal::new(text, Failure::Internal));
     }
+    let nics = fit(nics, settings.transport)?;
     for nic in &nics {
         log::info!("software plugin: using {}: {}", nic.interface.name, nic.interface.address);
     }
@@ -300,6 +360,35 @@ fn make(configured: Option<&Settings>, caller: Caller) -> Result<Runtime, Refusa
         log::info!("software plugin: {mode} for NCCL {version}");
     }
     Ok(Runtime::new(settings, mode, nics))
+}
+
+/// The NICs that can carry payload in this way.
+fn fit(nics: Vec<Nic>, transport: Transport) -> Result<Vec<Nic>, Refusal> {
+    if transport == Transport::Tcp {
+        return Ok(nics);
+    }
+    let mut first = None;
+    let mut fit = Vec::new();
+    for nic in nics {
+        match check_receiving(&nic.interface.name) {
+            Ok(()) => fit.push(nic),
+            Err(error) => {
+                log::info!("{}: no device memory: {error}", nic.interface.name);
+                // The loopback never can, so what it lacks is the last thing to be told.
+                if first.is_none() || !nic.interface.loopback {
+                    first = Some(error);
+                }
+            }
+        }
+    }
+    match first {
+        Some(error) if fit.is_empty() => {
+            let text = error.to_string();
+            log_and_blame("init", error);
+            Err(Refusal { text, code: Failure::System })
+        }
+        _ => Ok(fit),
+    }
 }
 
 /// Number of NICs, or −1 before `init`.

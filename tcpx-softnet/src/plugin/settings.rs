@@ -15,6 +15,7 @@ use crate::comm::ZeroCopy;
 use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
+use crate::transport::Transport;
 
 /// Who moves payload between sockets and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub struct Settings {
     pub threads: u16,
     /// Sends wait until the peer has posted the receive. Both ends must agree.
     pub recv_sync: bool,
+    /// What carries payload between hosts.
+    pub transport: Transport,
     /// Who moves payload.
     pub helpers: Helpers,
     /// Where helper threads run.
@@ -96,6 +99,7 @@ impl Default for Settings {
             sockets: 1,
             threads: 1,
             recv_sync: false,
+            transport: Transport::Tcp,
             helpers: Helpers::Auto,
             cpus: HelperCpus::Any,
             inline_bytes: 8 << 10,
@@ -181,6 +185,7 @@ impl Settings {
             sockets: narrow(sockets),
             threads: narrow(threads),
             recv_sync: read.flag("NCCL_GPUDIRECTTCPX_RECV_SYNC")?.unwrap_or(default.recv_sync),
+            transport: read.parsed("TCPX_SOFT_TRANSPORT")?.unwrap_or_default(),
             helpers: read.parsed("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
             cpus: read.parsed("TCPX_SOFT_CPUS")?.unwrap_or_default(),
             inline_bytes: inline_bytes(&read, &script)?.unwrap_or(default.inline_bytes),
@@ -316,6 +321,7 @@ mod tests {
             (ENABLE, "0"),
             (ENABLE, "off"),
             ("NCCL_GPUDIRECTTCPX_RECV_SYNC", "yes"),
+            ("TCPX_SOFT_TRANSPORT", "rdma"),
             ("TCPX_SOFT_HELPERS", "2"),
             ("TCPX_SOFT_CPUS", "near"),
             ("TCPX_SOFT_CPUS", "3-1"),

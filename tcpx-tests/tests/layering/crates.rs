@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-cuda", &[]),
     ("tcpx-unpack", &["tcpx-rx", "tcpx-cuda"]),
     ("tcpx-comm", &[]),
-    ("tcpx-softnet", &["tcpx-sys", "tcpx-comm", "tcpx-cuda"]),
+    ("tcpx-softnet", &["tcpx-sys", "tcpx-rx", "tcpx-comm", "tcpx-cuda", "tcpx-devmem"]),
     ("tcpx-diagnosis", &["tcpx-sys"]),
     ("tcpx-devmem", &["tcpx-rx", "tcpx-comm", "tcpx-diagnosis"]),
     ("tcpx-doctor", &["tcpx-diagnosis", "tcpx-devmem"]),

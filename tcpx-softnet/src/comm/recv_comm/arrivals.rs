@@ -43,10 +43,16 @@ impl RecvComm {
             if chunk.failed {
                 self.requests.fail(chunk.number, Failure::System);
                 self.spare(chunk.pieces);
-            } else {
-                self.keep_pages(lane, &mut chunk);
-                self.arrived(chunk.number, chunk.offset, chunk.pieces);
+                continue;
             }
+            self.keep_pages(lane, &mut chunk);
+            if let (Some(nic), Some(receive)) =
+                (&mut self.nic, self.requests.ring.get_mut(chunk.number))
+                && let Err(failure) = nic.settle(lane, &mut chunk, receive)
+            {
+                self.requests.fail(chunk.number, failure);
+            }
+            self.arrived(chunk.number, chunk.offset, chunk.pieces);
         }
         self.harvested = harvested;
     }

@@ -37,12 +37,14 @@ impl SendComm {
         at_once.max(NeedsCall::Soon.when(is_staging || counts_calls))
     }
 
-    /// Whether there is room for more of the next message: on the sockets, or, if it is staged, in
-    /// pinned pages, which the system may still read when the sockets have long had room.
+    /// Whether there is room for more of the next message: on the sockets, and, if it is staged, in
+    /// pinned pages or in memory that a NIC sends from, which the system may still read when the
+    /// sockets have long had room.
     fn has_room_for_next(&self) -> bool {
         let next = self.requests.next().and_then(|number| self.requests.ring.get(number));
         match &self.stager {
             Some(stager) if next.is_some_and(|next| next.staged) => stager.has_room(),
+            _ if self.nic.as_ref().is_some_and(|nic| !nic.has_room()) => false,
             _ => self.outgoing.lanes.has_any_room(),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use tcpx_cuda::CudaGpu;
+
 use super::{COMMS, Comm, comm_id, explain, wrong_kind};
 use crate::failure::Failure;
 use crate::faults::close_descriptor_zero;
@@ -41,6 +43,7 @@ pub(crate) fn register(
             return Err(Failure::Internal);
         }
         let gpu = gpu_of_thread("regMr", runtime.settings.memory)?;
+        runtime.check_gpu("regMr", gpu.as_ref().map(CudaGpu::ordinal))?;
         registration = registration.on_gpu(gpu).map_err(|error| cuda_failure("regMr", &error))?;
         if runtime.settings.script.has(Quirk::Regmr) && !registration.is_exportable() {
             log::warn!("regMr: {bytes} bytes at {data:#x} cannot be exported as a dma-buf");

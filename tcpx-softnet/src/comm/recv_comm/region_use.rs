@@ -1,0 +1,184 @@
+//! What a receive comm does where a NIC decides where bytes go: it reserves what messages may take,
+//! keeps what they hold until they are consumed, and gives that back.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+use tcpx_devmem::DevmemError;
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use super::RecvComm;
+use crate::comm::chunk::Chunk;
+use crate::comm::lanes::Lanes;
+use crate::comm::recv_request::{Destination, RecvRequest};
+use crate::failure::Failure;
+use crate::log;
+use crate::nic_memory::{Held, NicRegion, Steering, blame};
+
+/// Fragments that are given back together, unless nothing else is under way.
+const BATCH: u64 = 64;
+/// Payload of a packet where the system does not say.
+const PACKET_BYTES: u32 = 1448;
+
+/// What a receive comm has of a NIC's region.
+#[derive(Debug)]
+pub(super) struct RegionUse {
+    region: &'static NicRegion,
+    /// By lane: what was consumed and is to be given back.
+    consumed: Vec<Held>,
+    /// Payload of a packet, each of which begins on a page of its own.
+    packet_bytes: u32,
+    /// Since when there has been trouble.
+    troubled: Option<(Instant, Arc<DevmemError>)>,
+    /// Why the comm has ended.
+    refusal: Option<Arc<DevmemError>>,
+    /// The flow rules end after the sockets.
+    _steering: Steering,
+}
+
+impl RegionUse {
+    pub(super) fn new(steering: Steering, lanes: &Lanes) -> Self {
+        let packet = lanes.sockets().next().map(|socket| SockRef::from(socket).tcp_mss());
+        Self {
+            region: steering.region(),
+            consumed: (0..lanes.len()).map(|_| Held::default()).collect(),
+            packet_bytes: packet.and_then(Result::ok).filter(|&it| it > 0).unwrap_or(PACKET_BYTES),
+            troubled: None,
+            refusal: None,
+            _steering: steering,
+        }
+    }
+
+    /// Pages that a message of so many bytes takes, and some for packets that end with a chunk.
+    fn pages_of(&self, total: u32, chunk_bytes: u32) -> u64 {
+        let of_packets = |bytes: u32| {
+            let pages = |bytes: u32| u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
+            let (whole, rest) = (bytes / self.packet_bytes, bytes % self.packet_bytes);
+            u64::from(whole) * pages(self.packet_bytes) + pages(rest)
+        };
+        let chunks = u64::from(total.div_ceil(chunk_bytes));
+        u64::from(total / chunk_bytes) * of_packets(chunk_bytes)
+            + of_packets(total % chunk_bytes)
+            + chunks
+    }
+
+    /// Reserves what a message may take; false: not now.
+    pub(super) fn reserve(
+        &self,
+        receive: &mut RecvRequest,
+        chunk_bytes: u32,
+    ) -> Result<bool, DevmemError> {
+        if receive.reserved.is_none() {
+            let pages = self.pages_of(receive.total.unwrap_or_default(), chunk_bytes);
+            receive.reserved = self.region.reserve(pages)?;
+        }
+        Ok(receive.reserved.is_some())
+    }
+
+    /// A chunk has come. What it holds is its request's; where that is for host memory, the bytes
+    /// go there now.
+    pub(super) fn settle(
+        &mut self,
+        lane: usize,
+        chunk: &mut Chunk,
+        receive: &mut RecvRequest,
+    ) -> Result<(), Failure> {
+        let held = std::mem::take(&mut chunk.held);
+        let Destination::Host { memory, .. } = &receive.destination else {
+            receive.held.push((lane, held));
+            return Ok(());
+        };
+        let region = self.region.bounce().region();
+        let mut at = chunk.offset as usize;
+        for piece in &chunk.pieces {
+            let copied = region
+                .file()
+                .map(|file| memory.part(at, piece.len()).load(file, region.offset(*piece)));
+            if let Some(Err(error)) = copied {
+                log::warn!("test: what came cannot be copied to where it was posted: {error}");
+                return Err(Failure::Internal);
+            }
+            at += piece.len();
+        }
+        self.consumed[lane].take_fragments(held);
+        Ok(())
+    }
+
+    /// Gives back what a request has held. `is_last`: no other is under way.
+    pub(super) fn consume(&mut self, receive: &mut RecvRequest, lanes: &Lanes, is_last: bool) {
+        receive.reserved = None;
+        for (lane, held) in receive.held.drain(..) {
+            self.consumed[lane].take_fragments(held);
+        }
+        self.give_back(lanes, if is_last { 1 } else { BATCH });
+    }
+
+    /// Gives back what was consumed on lanes where that are so many fragments.
+    pub(super) fn give_back(&mut self, lanes: &Lanes, least: u64) {
+        for (lane, held) in self.consumed.iter_mut().enumerate() {
+            if held.fragments() < least {
+                continue;
+            }
+            if let Err(error) = held.give_back(lanes.socket(lane).as_fd()) {
+                self.refusal.get_or_insert(Arc::new(error));
+            }
+        }
+    }
+
+    /// Why the comm has ended, if device memory or its NIC are why.
+    pub(super) fn refusal(&mut self, lanes: &Lanes) -> Option<Arc<DevmemError>> {
+        if self.refusal.is_none() {
+            self.refusal = self.region.lost().cloned().or_else(|| lanes.refusal());
+        }
+        self.refusal.clone()
+    }
+
+    /// Nothing has come for a while. Trouble that lasts for `limit` is an end.
+    fn look(&mut self, limit: Option<Duration>) {
+        let trouble = self.region.trouble();
+        self.troubled = trouble.map(|error| match self.troubled.take() {
+            Some((since, _)) => (since, error),
+            None => (Instant::now(), error),
+        });
+        if let (Some((since, error)), Some(limit)) = (&self.troubled, limit)
+            && since.elapsed() >= limit
+        {
+            self.refusal.get_or_insert(Arc::clone(error));
+        }
+    }
+}
+
+impl RecvComm {
+    /// Ends the comm when device memory or its NIC do, and says so once.
+    pub(super) fn find_refusal(&mut self) {
+        let Some(nic) = &mut self.nic else { return };
+        let Some(error) = nic.refusal(&self.lanes) else { return };
+        self.requests.fail_once(self.requests.ring.oldest_unreported(), || {
+            match error.diagnosis() {
+                Some(diagnosis) => log::warn!("{error} [{}]", diagnosis.code),
+                None => log::warn!("{error}"),
+            }
+            Failure::System
+        });
+    }
+
+    /// The call that is under way fails; says why, if that is known here.
+    pub(super) fn blame_nic(&mut self) {
+        let Some(nic) = &mut self.nic else { return };
+        let trouble = nic.refusal(&self.lanes).or_else(|| nic.region.trouble());
+        if let Some(error) = trouble {
+            blame(&error);
+        }
+    }
+
+    /// A request waits; whether the NIC is why.
+    pub(super) fn look_at_nic(&mut self) {
+        let limit = self.liveness.limit();
+        if let Some(nic) = &mut self.nic {
+            nic.look(limit);
+        }
+        self.find_refusal();
+    }
+}

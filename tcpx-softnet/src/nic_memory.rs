@@ -1,0 +1,35 @@
+//! Memory that NICs put payload into, and send it from, by the kernel's device-memory TCP. It takes
+//! the place of plain sockets below the comms, which are the same over both.
+//!
+//! - `region`: what a NIC receives into, its queue, and who may take how much of it
+//! - `watch`: the thread that sees whether the NIC still has it
+//! - `arrivals`: what comes on one data socket; `held`: what that takes of the region
+//! - `steering`: which connections go to the queue
+//! - `send_memory`: what a NIC sends from; `departures`: what leaves on one data socket
+//! - `fitness`: which NICs can
+//! - `blame`: what a failed call of the plugin was about
+
+mod arrivals;
+mod blame;
+mod departures;
+mod fitness;
+mod held;
+mod region;
+mod send_memory;
+mod steering;
+mod watch;
+
+pub(crate) use arrivals::NicArrivals;
+pub use blame::nic_failure;
+pub(crate) use blame::{blame, forget_blame, log_and_blame};
+pub(crate) use departures::NicDepartures;
+pub(crate) use fitness::check_receiving;
+pub(crate) use held::Held;
+pub(crate) use region::{NicRegion, Reserved, region_bytes};
+pub(crate) use send_memory::SendMemory;
+pub(crate) use steering::Steering;
+
+use std::time::Duration;
+
+/// How long the kernel may take to answer over netlink.
+const KERNEL_DEADLINE: Duration = Duration::from_secs(5);

@@ -1,0 +1,142 @@
+//! What comes on one data socket whose packets go to a NIC's region.
+
+use std::os::fd::BorrowedFd;
+
+use tcpx_devmem::{Arrival, Received, Receiver};
+use tcpx_rx::Fragment;
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use super::held::Held;
+use super::region::NicRegion;
+use crate::memory::{IoOutcome, PageRange, Piece};
+
+/// Most bytes of one call.
+const CALL_BYTES: usize = 256 << 10;
+
+/// Receives from one data socket.
+#[derive(Debug)]
+pub(crate) struct NicArrivals {
+    region: &'static NicRegion,
+    receiver: Receiver,
+}
+
+impl NicArrivals {
+    pub(crate) fn new(region: &'static NicRegion) -> Self {
+        Self { region, receiver: region.receiver() }
+    }
+
+    /// Takes at most `most` bytes off the stream. Where they are is added to `pieces`, and what
+    /// they take to `held`.
+    ///
+    /// Any of them may come in host memory and must have a place, so pages for all are taken first.
+    pub(crate) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        most: usize,
+        pieces: &mut Vec<Piece>,
+        held: &mut Held,
+    ) -> IoOutcome {
+        let bounce = self.region.bounce();
+        let mut spare = Vec::new();
+        // At most 64.
+        let mut pages = most.min(CALL_BYTES).div_ceil(UNPACK_PAGE_BYTES) as u32;
+        while !bounce.take(pages, &mut spare) {
+            if pages == 1 {
+                return IoOutcome::Again;
+            }
+            pages /= 2;
+        }
+        let most = most.min(pages as usize * UNPACK_PAGE_BYTES);
+        let outcome = match self.receiver.receive(socket, most) {
+            Ok(Received::Bytes(arrival)) => {
+                held.region = Some(self.region);
+                let before = held.fragments();
+                let kept = split_off(&mut spare, arrival.linear.len().div_ceil(UNPACK_PAGE_BYTES));
+                place(self.region, arrival, &kept, pieces, held);
+                held.spare.extend(kept);
+                self.region.hold(held.fragments() - before);
+                // A call takes no more than `most`.
+                IoOutcome::Bytes(arrival.bytes() as usize)
+            }
+            Ok(Received::Blocked) => IoOutcome::Blocked,
+            Ok(Received::Closed) => IoOutcome::Closed,
+            Err(error) => IoOutcome::Refused(error),
+        };
+        bounce.release(&mut spare);
+        outcome
+    }
+}
+
+/// The first `pages` pages of `ranges`, which it loses.
+fn split_off(ranges: &mut Vec<PageRange>, pages: usize) -> Vec<PageRange> {
+    let (mut first, mut left) = (Vec::new(), pages as u32);
+    while left > 0
+        && let Some(range) = ranges.first_mut()
+    {
+        let count = range.count.min(left);
+        first.push(PageRange { first: range.first, count });
+        left -= count;
+        *range = PageRange { first: range.first + count, count: range.count - count };
+        if range.count == 0 {
+            ranges.remove(0);
+        }
+    }
+    first
+}
+
+/// Copies what came in host memory to `pages`, and lists where all of it is.
+fn place(
+    region: &NicRegion,
+    arrival: Arrival<'_>,
+    pages: &[PageRange],
+    pieces: &mut Vec<Piece>,
+    held: &mut Held,
+) {
+    let memory = region.bounce().region();
+    let offsets: Vec<usize> = pages
+        .iter()
+        .flat_map(|range| range.first..range.first + range.count)
+        .map(|page| page as usize * UNPACK_PAGE_BYTES)
+        .collect();
+    for (&offset, bytes) in offsets.iter().zip(arrival.linear.chunks(UNPACK_PAGE_BYTES)) {
+        memory.piece(offset, bytes.len()).write(bytes);
+    }
+    let mut used = 0;
+    for fragment in arrival.fragments {
+        match *fragment {
+            Fragment::Device(device) => {
+                held.tokens.push(device.token);
+                // The receiver has seen that it lies in the dma-buf.
+                pieces.push(memory.piece(device.offset as usize, device.bytes as usize));
+            }
+            Fragment::Linear { bytes } => {
+                let mut left = bytes as usize;
+                while left > 0
+                    && let Some(page) = offsets.get(used / UNPACK_PAGE_BYTES)
+                {
+                    let within = used % UNPACK_PAGE_BYTES;
+                    let len = left.min(UNPACK_PAGE_BYTES - within);
+                    pieces.push(memory.piece(page + within, len));
+                    used += len;
+                    left -= len;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_pages_are_kept() {
+        let range = |first, count| PageRange { first, count };
+        let mut ranges = vec![range(3, 2), range(9, 4)];
+        assert_eq!(split_off(&mut ranges, 0), []);
+        assert_eq!(split_off(&mut ranges, 3), [range(3, 2), range(9, 1)]);
+        assert_eq!(ranges, [range(10, 3)]);
+        assert_eq!(split_off(&mut ranges, 3), [range(10, 3)]);
+        assert!(ranges.is_empty());
+    }
+}

@@ -1,0 +1,49 @@
+//! What bytes that have come take of a region, until they were copied out of it.
+
+use std::os::fd::BorrowedFd;
+
+use tcpx_devmem::{DevmemError, give_back};
+use tcpx_rx::TokenRanges;
+
+use super::region::NicRegion;
+use crate::memory::PageRange;
+
+/// Fragments of the NIC's memory, and pages behind it. The pages are free again when this is
+/// dropped. The fragments are when they were given back on their socket, or that is closed.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(super) tokens: TokenRanges,
+    pub(super) spare: Vec<PageRange>,
+    pub(super) region: Option<&'static NicRegion>,
+}
+
+impl Held {
+    /// How many fragments there are.
+    pub(crate) fn fragments(&self) -> u64 {
+        self.tokens.fragments()
+    }
+
+    /// Takes the fragments of another, and frees its pages.
+    pub(crate) fn take_fragments(&mut self, mut other: Self) {
+        other.tokens.as_slice().iter().for_each(|&range| self.tokens.push_range(range));
+        other.tokens.clear();
+        self.region = self.region.or(other.region);
+    }
+
+    /// Gives the fragments back on the socket that they came from.
+    pub(crate) fn give_back(&mut self, socket: BorrowedFd<'_>) -> Result<(), DevmemError> {
+        if let Some(region) = self.region {
+            region.let_go(self.fragments());
+        }
+        give_back(socket, &mut self.tokens).map(drop)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(region) = self.region {
+            region.let_go(self.fragments());
+            region.bounce().release(&mut self.spare);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What a NIC receives into: a region with a queue of the NIC, made by the first who listens there.
+//!
+//! The NIC decides where bytes go, so pages are not handed out, but counted. Half of the region is
+//! for what lies in sockets: each gets a share as its receive buffer. Three eighths are for
+//! messages, which reserve what they may take before they are received; the rest is for the NIC's
+//! rings. So what waits in one connection never keeps another from its last byte.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, RxBinding};
+use tcpx_sys::UNPACK_PAGE_BYTES;
+
+use super::{KERNEL_DEADLINE, watch};
+use crate::log;
+use crate::memory::BounceBuffer;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
+
+const PAGE: u64 = UNPACK_PAGE_BYTES as u64;
+/// Fewest pages that are of any use: some packets of 64 KiB, and their like in sockets.
+const LEAST_PAGES: u64 = 64;
+/// Most bytes of pages for what comes in host memory.
+const MOST_SPARE: u64 = 16 << 20;
+/// Pages of the largest packet that a socket takes beyond its receive buffer.
+const PACKET_PAGES: u32 = 17;
+/// Data sockets that a region has room for, unless their shares would be too small.
+const SOCKETS: u32 = 64;
+/// The smallest share: a packet, and room for one that comes meanwhile.
+const LEAST_SHARE: u32 = 24;
+/// The largest share, of 2 MiB.
+const MOST_SHARE: u32 = 512;
+
+/// Bytes of a region of `pool_bytes`: what the NIC hands out, at most what the system makes one
+/// dma-buf of, and pages behind that.
+pub(crate) fn region_bytes(pool_bytes: u64) -> (u64, u64) {
+    let most = HostBuffer::largest().unwrap_or(u64::MAX);
+    split(pool_bytes, most)
+}
+
+fn split(pool_bytes: u64, most: u64) -> (u64, u64) {
+    // Entries reach 4 GiB.
+    let all = pool_bytes.min(1 << 32);
+    let spare = (all / 4).min(MOST_SPARE) / PAGE * PAGE;
+    let of_nic = (all - spare).min(most) / PAGE * PAGE;
+    (of_nic, spare)
+}
+
+/// A region, its queue, and what of it is spoken for.
+#[derive(Debug)]
+pub(crate) struct NicRegion {
+    nic: Nic,
+    binding: RxBinding,
+    queue: u32,
+    bounce: BounceBuffer,
+    pages: u32,
+    /// Pages that sockets may hold.
+    of_sockets: AtomicU32,
+    /// Pages that messages may hold.
+    of_messages: AtomicU32,
+    /// Fragments that are not given back.
+    held: AtomicU64,
+    is_down: AtomicBool,
+    lost: OnceLock<Arc<DevmemError>>,
+}
+
+impl NicRegion {
+    /// Takes memory, and a queue of the NIC that nobody has. Both stay for as long as the process
+    /// lives, and a thread watches them.
+    ///
+    /// # Errors
+    /// Each with its diagnosis.
+    pub(crate) fn make(
+        interface: &str,
+        pool_bytes: u64,
+        poison: bool,
+    ) -> Result<&'static Self, DevmemError> {
+        let nic = Nic::named(interface)?;
+        let (of_nic, spare) = region_bytes(pool_bytes);
+        if of_nic / PAGE < LEAST_PAGES {
+            let (pages, free) = (LEAST_PAGES, of_nic / PAGE);
+            let what = "a region";
+            return Err(DevmemError::PoolTooSmall { nic: interface.to_owned(), what, pages, free });
+        }
+        let buffer = HostBuffer::with_spare(of_nic as usize, spare as usize)?;
+        let binding = RxBinding::on_free_queues(&nic, 1, buffer.as_fd(), KERNEL_DEADLINE)?;
+        let queue = binding.queues().first().copied().unwrap_or_default();
+        log::info!(
+            "{interface}: receive queue {queue} has {} MiB of memory, and {} MiB lie behind them",
+            of_nic >> 20,
+            spare >> 20
+        );
+        let region = Box::leak(Box::new(Self {
+            nic,
+            binding,
+            queue,
+            bounce: BounceBuffer::of_nic(buffer, poison),
+            pages: (of_nic / PAGE) as u32,
+            of_sockets: AtomicU32::new(0),
+            of_messages: AtomicU32::new(0),
+            held: AtomicU64::new(0),
+            is_down: AtomicBool::new(false),
+            lost: OnceLock::new(),
+        }));
+        watch::start(region)?;
+        Ok(region)
+    }
+
+    pub(crate) fn nic(&self) -> &Nic {
+        &self.nic
+    }
+
+    pub(super) fn binding(&self) -> &RxBinding {
+        &self.binding
+    }
+
+    pub(super) fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// The memory, with the pages for what comes in host memory.
+    pub(crate) fn bounce(&self) -> &BounceBuffer {
+        &self.bounce
+    }
+
+    pub(super) fn receiver(&self) -> Receiver {
+        Receiver::new(self.binding.id(), u64::from(self.pages) * PAGE)
+    }
+
+    /// Why nothing comes any more, once that is so.
+    pub(crate) fn lost(&self) -> Option<&Arc<DevmemError>> {
+        self.lost.get()
+    }
+
+    pub(super) fn lose(&self, error: DevmemError) {
+        // The first reason is the one.
+        let _ = self.lost.set(Arc::new(error));
+    }
+
+    pub(super) fn set_down(&self, is_down: bool) -> bool {
+        self.is_down.swap(is_down, Ordering::Relaxed) != is_down
+    }
+
+    /// What may be why a connection stands still: the NIC's end, the NIC itself, or that the
+    /// program holds what has come.
+    pub(crate) fn trouble(&self) -> Option<Arc<DevmemError>> {
+        if let Some(error) = self.lost() {
+            return Some(Arc::clone(error));
+        }
+        if self.is_down.load(Ordering::Relaxed) {
+            return Some(Arc::new(DevmemError::NicDown { nic: self.nic.name().to_owned() }));
+        }
+        self.receiver().blame_pool(self.held.load(Ordering::Relaxed)).map(Arc::new)
+    }
+
+    /// So many fragments were received.
+    pub(super) fn hold(&self, fragments: u64) {
+        self.held.fetch_add(fragments, Ordering::Relaxed);
+    }
+
+    /// So many were given back, or will be with their socket.
+    pub(super) fn let_go(&self, fragments: u64) {
+        self.held.fetch_sub(fragments, Ordering::Relaxed);
+    }
+
+    /// Most pages that messages may hold.
+    fn most_of_messages(&self) -> u32 {
+        self.pages / 8 * 3
+    }
+
+    /// Reserves pages for a message. `None`: not now.
+    ///
+    /// # Errors
+    /// There will never be so many.
+    pub(crate) fn reserve(&'static self, pages: u64) -> Result<Option<Reserved>, DevmemError> {
+        let most = self.most_of_messages();
+        let Some(wanted) = u32::try_from(pages).ok().filter(|&wanted| wanted <= most) else {
+            return Err(DevmemError::PoolTooSmall {
+                nic: self.nic.name().to_owned(),
+                what: "a message",
+                pages,
+                free: u64::from(most),
+            });
+        };
+        let is_taken = add(&self.of_messages, wanted, most);
+        Ok(is_taken.then_some(Reserved { of: &self.of_messages, pages: wanted }))
+    }
+
+    /// Reserves what so many data sockets may hold. Also the receive buffer to give to each.
+    ///
+    /// # Errors
+    /// Others have too much.
+    pub(super) fn share(&'static self, sockets: u16) -> Result<(Reserved, usize), DevmemError> {
+        let most = self.pages / 2;
+        let each = (most / SOCKETS).clamp(LEAST_SHARE, MOST_SHARE);
+        let wanted = each * u32::from(sockets);
+        if !add(&self.of_sockets, wanted, most) {
+            return Err(DevmemError::PoolTooSmall {
+                nic: self.nic.name().to_owned(),
+                what: "another comm",
+                pages: u64::from(wanted),
+                free: u64::from(most.saturating_sub(self.of_sockets.load(Ordering::Relaxed))),
+            });
+        }
+        // The system doubles what it is told.
+        let bytes = (each - PACKET_PAGES) as usize * UNPACK_PAGE_BYTES / 2;
+        Ok((Reserved { of: &self.of_sockets, pages: wanted }, bytes))
+    }
+}
+
+/// Adds, as long as the sum stays within `most`.
+fn add(count: &AtomicU32, more: u32, most: u32) -> bool {
+    let grown = |now: u32| now.checked_add(more).filter(|&sum| sum <= most);
+    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
+}
+
+/// Pages that are spoken for, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    of: &'static AtomicU32,
+    pages: u32,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.pages, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_no_longer_than_entries_reach_and_dma_bufs_go() {
+        let mib = |(of_nic, spare): (u64, u64)| (of_nic >> 20, spare >> 20);
+        assert_eq!(mib(split(256 << 20, 64 << 20)), (64, 16));
+        assert_eq!(mib(split(32 << 20, 64 << 20)), (24, 8));
+        assert_eq!(mib(split(1 << 32, u64::MAX)), (4080, 16));
+        assert_eq!(split(4096, u64::MAX), (4096, 0));
+    }
+
+    #[test]
+    fn what_is_spoken_for_is_free_again_when_it_is_dropped() {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        assert!(add(&COUNT, 3, 5) && !add(&COUNT, 3, 5) && add(&COUNT, 2, 5));
+        drop(Reserved { of: &COUNT, pages: 3 });
+        assert!(add(&COUNT, 3, 5) && !add(&COUNT, u32::MAX, 5));
+    }
+}

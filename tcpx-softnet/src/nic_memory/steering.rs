@@ -1,0 +1,55 @@
+//! Which connections go to a region's queue: the data sockets of one comm, and exactly those.
+
+use std::net::TcpStream;
+
+use socket2::SockRef;
+use tcpx_devmem::{DevmemError, FlowRule, SteeredFlow};
+
+use super::region::{NicRegion, Reserved};
+
+/// What a listen comm has of a region, until its receive comm has it.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    region: &'static NicRegion,
+    receive_buffer: usize,
+    _share: Reserved,
+    flows: Vec<SteeredFlow>,
+}
+
+impl Steering {
+    /// Room for so many data sockets.
+    ///
+    /// # Errors
+    /// The region is lost, or has too little left.
+    pub(crate) fn new(region: &'static NicRegion, sockets: u16) -> Result<Self, DevmemError> {
+        let (share, receive_buffer) = region.share(sockets)?;
+        Ok(Self { region, receive_buffer, _share: share, flows: Vec::new() })
+    }
+
+    /// Bounds what may lie in the sockets that are accepted here.
+    pub(crate) fn bound<'a>(&self, listener: impl Into<SockRef<'a>>) -> std::io::Result<()> {
+        listener.into().set_recv_buffer_size(self.receive_buffer)
+    }
+
+    /// Steers what comes on this data socket, before its peer may send.
+    ///
+    /// # Errors
+    /// The NIC refuses the rule.
+    pub(crate) fn steer(&mut self, socket: &TcpStream) -> Result<(), DevmemError> {
+        let gone = |source| DevmemError::System { what: "a socket has no address", source };
+        let from = socket.peer_addr().map_err(gone)?;
+        let to = socket.local_addr().map_err(gone)?;
+        let rule = FlowRule { from, to, queue: self.region.queue() };
+        self.flows.push(SteeredFlow::new(self.region.nic(), rule)?);
+        Ok(())
+    }
+
+    /// The sockets so far were those of a peer that left.
+    pub(crate) fn forget(&mut self) {
+        self.flows.clear();
+    }
+
+    pub(crate) fn region(&self) -> &'static NicRegion {
+        self.region
+    }
+}

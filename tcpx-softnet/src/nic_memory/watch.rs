@@ -1,0 +1,40 @@
+//! The thread that sees whether a NIC still has the memory that it receives into. The NIC may be
+//! removed, or its driver be loaded anew, and nothing of that is seen on a socket.
+
+use std::time::Duration;
+
+use tcpx_devmem::DevmemError;
+
+use super::region::NicRegion;
+use crate::log;
+
+/// How often it looks.
+const LOOK_AFTER: Duration = Duration::from_millis(500);
+
+/// Starts it. It ends when the memory is lost; before that it lives as long as the process.
+pub(super) fn start(region: &'static NicRegion) -> Result<(), DevmemError> {
+    let name = "tcpx-soft-nic".to_owned();
+    std::thread::Builder::new().name(name).spawn(move || watch(region)).map(drop).map_err(
+        |source| DevmemError::System { what: "a thread that watches a NIC cannot start", source },
+    )
+}
+
+fn watch(region: &NicRegion) {
+    while region.lost().is_none() {
+        std::thread::sleep(LOOK_AFTER);
+        match region.binding().is_up() {
+            Ok(is_up) => {
+                if region.set_down(!is_up) {
+                    let state = if is_up { "up again" } else { "down; its memory stays" };
+                    log::warn!("{}: the NIC is {state}", region.nic().name());
+                }
+            }
+            Err(error @ (DevmemError::BindingLost { .. } | DevmemError::NoNic { .. })) => {
+                log::warn!("{error}: its connections end");
+                region.lose(error);
+            }
+            // The question failed, and says nothing of the NIC.
+            Err(_) => {}
+        }
+    }
+}
