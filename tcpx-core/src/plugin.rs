@@ -85,7 +85,17 @@ pub(crate) struct Plugin {
     chunk_bytes: u32,
     /// Whether it asks the CUDA driver for a dma-buf of the device memory that it registers.
     takes_dma_bufs: bool,
+    carrier: Carrier,
     calls: Calls,
+}
+
+/// What carries the payload of the software plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// Plain sockets, or what another plugin has.
+    Sockets,
+    /// The kernel's device-memory TCP.
+    DeviceMemory,
 }
 
 /// What was opened in this process, and with which outcome. `init` works only once, so its failure
@@ -111,7 +121,10 @@ impl Plugin {
         }
         let outcome = match &choice {
             PluginChoice::Path(path) => Self::open_path(path, options),
-            PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(options),
+            PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(options, Carrier::Sockets),
+            PluginChoice::Devmem => {
+                check_no_gpu(options).and_then(|()| Self::open_soft(options, Carrier::DeviceMemory))
+            }
         };
         let is_final =
             !matches!(outcome, Err(Error::Setting { .. } | Error::Load(_) | Error::Preflight(_)));
@@ -146,13 +159,13 @@ impl Plugin {
             check_inline_threshold(&process_env())?;
         }
         mind_sigpipe(raw.name(), options);
-        Self::initialise(raw, chunk_bytes)
+        Self::initialise(raw, chunk_bytes, Carrier::Sockets)
     }
 
     #[cfg(feature = "soft")]
-    fn open_soft(options: &SessionOptions) -> Result<Arc<Self>> {
+    fn open_soft(options: &SessionOptions, carrier: Carrier) -> Result<Arc<Self>> {
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| largest_chunk(options));
-        crate::plugin::soft::configure(chunk_bytes)?;
+        let carrier = crate::plugin::soft::configure(chunk_bytes, carrier)?;
         // SAFETY: the software plugin's table is a constant of this program, and its functions have
         // the v7 types.
         let raw = unsafe {
@@ -161,15 +174,15 @@ impl Plugin {
         let (health, readiness) = (tcpx_softnet::comm_health(), tcpx_softnet::comm_poll());
         // SAFETY: the additions are the same plugin's, and constants of this program as well.
         let raw = unsafe { raw.with_additions(health, readiness) };
-        Self::initialise(raw, chunk_bytes)
+        Self::initialise(raw, chunk_bytes, carrier)
     }
 
     #[cfg(not(feature = "soft"))]
-    fn open_soft(_: &SessionOptions) -> Result<Arc<Self>> {
+    fn open_soft(_: &SessionOptions, _: Carrier) -> Result<Arc<Self>> {
         Err(Error::NoSoftPlugin)
     }
 
-    fn initialise(raw: tcpx_sys::Plugin, chunk_bytes: u32) -> Result<Arc<Self>> {
+    fn initialise(raw: tcpx_sys::Plugin, chunk_bytes: u32, carrier: Carrier) -> Result<Arc<Self>> {
         let entries = raw.entries();
         // SAFETY: the callback is thread-safe and lives for ever. This runs once per plugin, under
         // the lock of `OPENED`.
@@ -194,7 +207,8 @@ impl Plugin {
             })?);
         }
         let takes_dma_bufs = raw.name() == HARDWARE_NAME && !exports_itself();
-        Ok(Arc::new(Self { raw, nics, chunk_bytes, takes_dma_bufs, calls: Calls::default() }))
+        let calls = Calls::default();
+        Ok(Arc::new(Self { raw, nics, chunk_bytes, takes_dma_bufs, carrier, calls }))
     }
 
     /// Name member of the plugin's table.
@@ -238,6 +252,20 @@ impl Plugin {
         self.raw.name() == HARDWARE_NAME
     }
 
+    /// Whether fragments are what packets were, and not pages of our own.
+    pub(crate) fn takes_packets(&self) -> bool {
+        self.is_hardware() || self.carrier == Carrier::DeviceMemory
+    }
+
+    /// What reports call it.
+    pub(crate) fn transport_name(&self) -> &'static str {
+        match self.carrier {
+            _ if self.is_hardware() => "hardware",
+            Carrier::Sockets => "software",
+            Carrier::DeviceMemory => "devmem",
+        }
+    }
+
     /// Whether registering device memory takes a dma-buf of the CUDA driver. Where the driver has
     /// none, the original closes file descriptor 0 of the process.
     pub(crate) fn takes_dma_bufs(&self) -> bool {
@@ -262,6 +290,14 @@ impl Plugin {
         now: Instant,
     ) -> SmallVec<[LongCall; 1]> {
         self.calls.longer_than(time, session, now)
+    }
+}
+
+/// Memory of a GPU is not handed to NICs by the mainline kernel's path yet.
+fn check_no_gpu(options: &SessionOptions) -> Result<()> {
+    match options.gpu {
+        Some(gpu) => Err(Error::setting("gpu", gpu.to_string(), SettingProblem::GpuWithDevmem)),
+        None => Ok(()),
     }
 }
 

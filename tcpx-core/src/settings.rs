@@ -48,6 +48,8 @@ pub enum PluginChoice {
     Auto,
     /// The software plugin that is linked in.
     Soft,
+    /// The same over the kernel's device-memory TCP (docs/devmem.md).
+    Devmem,
     /// A plugin file.
     Path(PathBuf),
 }
@@ -77,6 +79,7 @@ impl FromStr for PluginChoice {
         Ok(match text {
             "auto" => Self::Auto,
             "soft" => Self::Soft,
+            "devmem" => Self::Devmem,
             path => Self::Path(path.into()),
         })
     }
@@ -87,6 +90,7 @@ impl fmt::Display for PluginChoice {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Soft => f.write_str("soft"),
+            Self::Devmem => f.write_str("devmem"),
             Self::Path(path) => write!(f, "{}", path.display()),
         }
     }

@@ -40,9 +40,9 @@ const INCOMPLETE: u8 = 3;
 /// a rule was broken, 2 when flags are wrong, 3 when none was broken and not all could be tried.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ConformanceArgs {
-    /// Plugin to check: auto, soft or the file of an ncclNet v7 plugin
+    /// Plugin to check: auto, soft, devmem or the file of an ncclNet v7 plugin
     /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
-    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|PATH")]
+    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|devmem|PATH")]
     pub(crate) plugin: Option<PluginChoice>,
 
     /// Memory that the data checks register. The hardware plugin takes GPU memory alone
@@ -158,6 +158,9 @@ fn options(
         Some(path) => Target::Path(path.to_owned()),
     };
     let mut options = Options::new(target);
+    if transport.plugin == PluginChoice::Devmem {
+        options.environment.push(("TCPX_SOFT_TRANSPORT".into(), "devmem".into()));
+    }
     options.memory = args.memory.kind();
     options.gpu = args.gpu;
     options.only = args.only.clone();

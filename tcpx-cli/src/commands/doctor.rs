@@ -35,9 +35,9 @@ const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 /// nothing on stdout.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DoctorArgs {
-    /// Plugin to examine the machine for: auto, soft or the file of an ncclNet v7 plugin
+    /// Plugin to examine the machine for: auto, soft, devmem or the file of an ncclNet v7 plugin
     /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
-    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|PATH")]
+    #[arg(long, value_parser = plugin_name, value_name = "auto|soft|devmem|PATH")]
     plugin: Option<PluginChoice>,
 
     /// Leave out findings about other GPUs than this one, counted from 0 in the order of `tcpx

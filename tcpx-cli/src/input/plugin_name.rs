@@ -5,7 +5,10 @@ use tcpx_core::PluginChoice;
 /// What `--plugin` says. Nothing is no plugin: a variable that was to hold a path is unset.
 pub(crate) fn plugin_name(text: &str) -> Result<PluginChoice, String> {
     match text.trim() {
-        "" => Err("must be auto, soft or the path of a file; is a variable in it unset?".into()),
+        "" => {
+            Err("must be auto, soft, devmem or the path of a file; is a variable in it unset?"
+                .into())
+        }
         name => name.parse().map_err(|never| match never {}),
     }
 }
@@ -17,7 +20,8 @@ mod tests {
     #[test]
     fn an_empty_name_is_refused() {
         assert_eq!(plugin_name("soft"), Ok(PluginChoice::Soft));
+        assert_eq!(plugin_name("devmem"), Ok(PluginChoice::Devmem));
         assert_eq!(plugin_name("/x.so"), Ok(PluginChoice::Path("/x.so".into())));
-        assert!(plugin_name("").unwrap_err().contains("auto, soft or"));
+        assert!(plugin_name("").unwrap_err().contains("auto, soft, devmem or"));
     }
 }

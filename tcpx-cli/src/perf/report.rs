@@ -16,7 +16,7 @@ pub(super) struct Report {
     pub(super) mode: Mode,
     /// What moved the bytes.
     pub(super) op: &'static str,
-    /// `software` or `hardware`.
+    /// `software`, `hardware` or `devmem`.
     pub(super) transport: String,
     pub(super) plugin_name: String,
     pub(super) memory: Memory,

@@ -14,7 +14,7 @@ const VARIABLES: [&str; 2] = ["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"];
 /// The plugin that a session made here would use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Transport {
-    /// `soft` or a path, `auto` no more.
+    /// `soft`, `devmem` or a path, `auto` no more.
     #[serde(serialize_with = "as_text")]
     pub(crate) plugin: PluginChoice,
     /// Why this one.
@@ -33,7 +33,7 @@ impl Transport {
         Ok(Self { plugin, why })
     }
 
-    /// The plugin's file; `None` for the software plugin that is linked in.
+    /// The plugin's file; `None` for what is linked in.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.plugin {
             PluginChoice::Path(path) => Some(path),

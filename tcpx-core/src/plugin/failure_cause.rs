@@ -17,6 +17,9 @@ const INTERFACES: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 
 /// Why `init` may have failed: a variable. `is_soft`: of the software plugin.
 pub(super) fn of_init(is_soft: bool) -> Option<Finding> {
+    if let Some(found) = of_nic() {
+        return Some(found);
+    }
     let addresses = LiveFacts.addresses().unwrap_or_default();
     let mut names: Vec<&str> = addresses.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
@@ -44,8 +47,19 @@ fn of_variables(mut env: Env, is_soft: bool, interfaces: &[&str]) -> Option<Find
     Some(found)
 }
 
-/// Why a call for a comm may have failed: no file may be opened any more.
+/// What device memory or a NIC had to do with it. Nobody but the built-in plugin tells.
+fn of_nic() -> Option<Finding> {
+    #[cfg(feature = "soft")]
+    return super::soft::nic_failure();
+    #[cfg(not(feature = "soft"))]
+    None
+}
+
+/// Why a call for a comm may have failed: device memory or its NIC; or no file may be opened any more.
 pub(super) fn of_call(code: NcclResult, phase: Phase) -> Option<Finding> {
+    if let Some(found) = of_nic() {
+        return Some(found);
+    }
     let opens_files =
         matches!(phase, Phase::Listen | Phase::Connect | Phase::Accept | Phase::Register);
     if code != NcclResult::SYSTEM_ERROR || !opens_files {

@@ -49,7 +49,7 @@ pub(crate) fn chunk_limits(
     gpu: Option<&PciPath>,
 ) -> Result<Vec<Limit>> {
     let mut limits = vec![Limit::Plugin { bytes: plugin.chunk_bytes() }];
-    if plugin.is_hardware() {
+    if plugin.takes_packets() {
         limits
             .extend(packet_limits(&choose(plugin, wanted, gpu, None)?, Tree::new(Path::new("/"))));
     }

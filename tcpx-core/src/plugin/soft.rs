@@ -1,13 +1,16 @@
 //! Settings of the built-in software plugin that differ from its own defaults.
 
-use tcpx_softnet::{Settings, SettingsError};
+use tcpx_diagnosis::Finding;
+use tcpx_softnet::{Settings, SettingsError, Transport};
 
+use super::Carrier;
 use crate::error::{Error, Result, SettingProblem};
 
 /// Sets the software plugin up for this process, by the environment. `chunk_bytes` is the default
 /// of the chunk size. Without a list of interfaces every interface is offered, even loopback,
-/// because the NIC is chosen for each peer.
-pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
+/// because the NIC is chosen for each peer. Returns what carries payload: the environment may ask
+/// for more than the session does.
+pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
     let refuse = |error: SettingsError| match error {
         SettingsError::Invalid { variable, value, allowed } => {
             Error::setting(variable, value, SettingProblem::NotAllowed { allowed })
@@ -28,5 +31,19 @@ pub(crate) fn configure(chunk_bytes: u32) -> Result<()> {
         // The sign says that the names are exact.
         settings.interfaces = Some(format!("={}", all.join(",")));
     }
-    tcpx_softnet::configure(settings).map_err(refuse)
+    if carrier == Carrier::DeviceMemory {
+        settings.transport = Transport::Devmem;
+    }
+    let carrier = match settings.transport {
+        Transport::Devmem => Carrier::DeviceMemory,
+        _ => Carrier::Sockets,
+    };
+    tcpx_softnet::configure(settings).map_err(refuse)?;
+    Ok(carrier)
+}
+
+/// Why this thread's last call of the built-in plugin failed, if device memory or a NIC were why.
+pub(crate) fn nic_failure() -> Option<Finding> {
+    let error = tcpx_softnet::nic_failure()?;
+    Some(Finding::new(error.diagnosis()?, error.to_string()))
 }

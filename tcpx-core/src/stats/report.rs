@@ -155,7 +155,7 @@ pub struct SessionReport {
     pub name: String,
     /// "host", or "gpu" with the GPU's ordinal.
     pub device: String,
-    /// `"software"` or `"hardware"`.
+    /// `"software"`, `"hardware"` or `"devmem"`.
     pub transport: String,
     /// The plugin's name member.
     pub plugin_name: String,

@@ -8,6 +8,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, RxBinding};
 use tcpx_sys::UNPACK_PAGE_BYTES;
@@ -82,13 +83,18 @@ impl NicRegion {
             let what = "a region";
             return Err(DevmemError::PoolTooSmall { nic: interface.to_owned(), what, pages, free });
         }
+        let start = Instant::now();
         let buffer = HostBuffer::with_spare(of_nic as usize, spare as usize)?;
+        let allocated = start.elapsed();
         let binding = RxBinding::on_free_queues(&nic, 1, buffer.as_fd(), KERNEL_DEADLINE)?;
         let queue = binding.queues().first().copied().unwrap_or_default();
         log::info!(
-            "{interface}: receive queue {queue} has {} MiB of memory, and {} MiB lie behind them",
+            "{interface}: receive queue {queue} has {} MiB of memory, and {} MiB lie behind them; \
+             allocated in {:.1} ms, bound in {:.1} ms",
             of_nic >> 20,
-            spare >> 20
+            spare >> 20,
+            allocated.as_secs_f64() * 1e3,
+            (start.elapsed() - allocated).as_secs_f64() * 1e3
         );
         let region = Box::leak(Box::new(Self {
             nic,
