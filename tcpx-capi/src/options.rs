@@ -33,8 +33,8 @@ const LONGEST_TEXT: usize = 4096;
 pub struct tcpx_session_options {
     /// sizeof(tcpx_session_options). `tcpx_session_options_init` sets it.
     pub size: usize,
-    /// Which plugin: "auto", "soft", or the path of a plugin file. "auto" takes the hardware plugin
-    /// if it is installed, else the software plugin. TCPX_PLUGIN.
+    /// Which plugin: "auto", "soft", "devmem", or the path of a plugin file. "auto" takes the
+    /// hardware plugin if it is installed, else the software plugin. TCPX_PLUGIN.
     pub plugin: *const c_char,
     /// How fragments are copied to their destination: "auto", "host", "d2d" or "kernel".
     /// TCPX_UNPACK.

@@ -32,6 +32,7 @@
 //! ```
 
 mod checks;
+mod device_memory;
 mod devices;
 pub mod environment;
 mod examine;
@@ -39,6 +40,7 @@ mod kernel;
 mod nixl;
 
 pub use checks::{NicCounters, NicGrowth, check_devmem_packets, check_peer};
+pub use device_memory::check_device_memory;
 pub use devices::{gpu_nic_distance, nearest_nics, render_devices};
 pub use examine::{data_nic_names, examine, examine_environment};
 pub use kernel::{

@@ -11,7 +11,9 @@ use tcpx_core::PluginChoice;
 use tcpx_diagnosis::pci::{Gpu, Nic};
 use tcpx_diagnosis::variables::{Env, process_env};
 use tcpx_diagnosis::{Finding, Host, Report};
-use tcpx_doctor::{LiveKernel, NicCounters, data_nic_names, examine, examine_environment};
+use tcpx_doctor::{
+    LiveKernel, NicCounters, check_device_memory, data_nic_names, examine, examine_environment,
+};
 
 use super::bundle::{self, Examined};
 use super::environment::{self, Profile};
@@ -109,6 +111,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let mut report = examine(transport.path(), peer, &host, &kernel);
     if let Some(seconds) = args.watch {
         report = Report::new([report.findings(), &watch(&host, &kernel, seconds)].concat());
+    }
+    if transport.plugin == PluginChoice::Devmem
+        && let Some(finding) = check_device_memory(&data_nic_names(&host))
+    {
+        report = Report::new([report.findings(), &[finding]].concat());
     }
     report = with_profile(report, args.profile, &env);
     if let Some(gpu) = gpu {

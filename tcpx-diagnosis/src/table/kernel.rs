@@ -183,6 +183,11 @@ DEVMEM_GPU_MEMORY = 433 Error "memory of a GPU cannot be handed to a NIC"
     cause "device-memory TCP of the mainline kernel takes a GPU's memory as a dma-buf, which this release does not ask CUDA for; it was built and tested over memory that stands in for a GPU's"
     cure ["# use plugin = auto, or a session without a GPU"]
     source "docs/devmem.md"
+DEVMEM_NO_NIC = 434 Error "no NIC can receive into device memory as it is set up"
+    symptom "plugin = devmem is refused"
+    cause "each NIC lacks a driver that can, a setting, or a free receive queue"
+    cure ["tcpx doctor --min-severity info", "# set one up as docs/devmem.md says, or use plugin = soft"]
+    source "docs/devmem.md"
 ZERO_COPY_SUPPORTED = 440 Info "a NIC can receive into the memory of processes"
     symptom "a queue that does not exist is refused for its number only"
     cause "kernel, driver and device can do io_uring's zero-copy receive; tcpx does not use it yet"

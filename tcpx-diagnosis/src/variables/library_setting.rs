@@ -143,7 +143,7 @@ const DAY_MS: i64 = 86_400_000;
 
 #[rustfmt::skip]
 static TABLE: &[LibrarySetting] = &[
-    also(session("TCPX_PLUGIN", Kind::Text, "auto", "which plugin moves the bytes: auto, soft or the path of a file"), "UCCL_TCPX_PLUGIN_PATH"),
+    also(session("TCPX_PLUGIN", Kind::Text, "auto", "which plugin moves the bytes: auto, soft, devmem or the path of a file"), "UCCL_TCPX_PLUGIN_PATH"),
     session("TCPX_GPU", upto(u32::MAX as i64), "none", "CUDA ordinal of the GPU whose memory is moved; none: host memory, emulated device memory"),
     session("TCPX_NIC", Kind::Text, "chosen for each peer", "NICs by name, with commas between them"),
     also(session("TCPX_CHANNELS", from(1, 64), "2", "channels to each peer; two ends agree on the smaller number"), "UCCL_TCPX_NUM_CHANNELS"),
@@ -176,6 +176,7 @@ static TABLE: &[LibrarySetting] = &[
     also(command("TCPX_PERF_SIZE", Kind::Bytes, "64MiB, with --latency, --messages or --descriptors 4KiB", "bytes of a message of `tcpx perf`, as --size"), "UCCL_TCPX_PERF_SIZE"),
     also(command("TCPX_PERF_ITERS", from(1, u32::MAX as i64), "20, with --latency 1000, with --messages 5, with --op write or read 10", "measured iterations of `tcpx perf`, as --iters"), "UCCL_TCPX_PERF_ITERS"),
     soft("TCPX_SOFT_IFNAME", Kind::Interfaces, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "interfaces that the software plugin offers"),
+    soft("TCPX_SOFT_TRANSPORT", choice(&["tcp", "devmem"]), "tcp", "what carries payload: plain sockets, or the kernel's device-memory TCP"),
     soft("TCPX_SOFT_HELPERS", choice(&["auto", "0", "1"]), "auto", "threads of the plugin's own move payload"),
     soft("TCPX_SOFT_CPUS", Kind::Text, "off", "where these threads run: off (anywhere), auto (near the NIC), or processors such as 0-3,8"),
     soft("TCPX_SOFT_INLINE_BYTES", upto(32_768), "8192", "longest message on the plugin's control socket"),

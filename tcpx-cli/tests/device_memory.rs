@@ -1,0 +1,33 @@
+//! `--plugin devmem` on a machine whose NICs cannot: a refusal that says what is missing, and the
+//! doctor's cure. The loopback can on no machine.
+
+mod tcpx;
+
+use serial_test::serial;
+use tcpx::{Tcpx, leftovers};
+
+#[test]
+#[serial]
+fn a_nic_that_cannot_is_refused_with_its_diagnosis() {
+    let refused =
+        Tcpx::new(&["connect", "--plugin", "devmem"]).env("TCPX_SOFT_IFNAME", "=lo").run();
+    assert_eq!(refused.status, Some(1), "{refused}");
+    assert_eq!(refused.stderr.lines().count(), 1, "{refused}");
+    // Flow steering is off, or the kernel has nothing of all this.
+    let known = ["TCPX-407", "TCPX-420"];
+    assert!(known.iter().any(|id| refused.stderr.contains(id)), "{refused}");
+    assert!(refused.stderr.contains("tcpx explain"), "{refused}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+#[serial]
+fn the_doctor_says_what_to_type() {
+    let examined = Tcpx::new(&["doctor", "--plugin", "devmem"])
+        .env("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=lo")
+        .run();
+    assert!(examined.stdout.contains("plugin devmem (it was asked for)"), "{examined}");
+    assert!(examined.stdout.contains("TCPX-434"), "{examined}");
+    assert!(examined.stdout.contains("docs/devmem.md"), "{examined}");
+    assert_eq!(examined.status, Some(2), "{examined}");
+}
