@@ -744,8 +744,8 @@ typedef struct tcpx_session_options {
    */
   size_t size;
   /**
-   * Which plugin: "auto", "soft", or the path of a plugin file. "auto" takes the hardware plugin
-   * if it is installed, else the software plugin. TCPX_PLUGIN.
+   * Which plugin: "auto", "soft", "devmem", or the path of a plugin file. "auto" takes the
+   * hardware plugin if it is installed, else the software plugin. TCPX_PLUGIN.
    */
   const char *plugin;
   /**

@@ -48,6 +48,10 @@ pub struct Options {
     /// is set here or in the environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`
     /// is set to `lo` in the same way.
     pub environment: Vec<(OsString, OsString)>,
+    /// Network namespaces in which the agents of a check run by turns, as files such as
+    /// `/run/netns/NAME`. So both ends can be on one host, and yet use NICs. Empty: that of the
+    /// program. Entering another takes CAP_SYS_ADMIN.
+    pub namespaces: Vec<PathBuf>,
     /// Program to start as agent; the running one by default. It calls
     /// [`child_main`](crate::child_main).
     pub program: Option<PathBuf>,
@@ -69,6 +73,7 @@ impl Options {
             time: None,
             environment: Vec::new(),
             program: None,
+            namespaces: Vec::new(),
             arguments: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@
 //! - [`comm_label`]: whose comm it is. `failure_cause`: why a call of the plugin may have failed.
 //! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
 //! - [`bounce_pool`]: how many chunks peers may have in a bounce buffer.
+//! - `carrier`: what carries payload.
 //! - [`chunk_size`]: how large a chunk may be.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
@@ -18,6 +19,7 @@
 pub(crate) mod blocking_call;
 pub(crate) mod bounce_pool;
 pub(crate) mod calls;
+mod carrier;
 pub(crate) mod chunk_size;
 pub(crate) mod comm;
 pub(crate) mod comm_label;
@@ -48,6 +50,7 @@ use tcpx_sys::{
 
 use self::blocking_call::BlockingCall;
 use self::calls::{Calls, LongCall};
+use self::carrier::Carrier;
 use self::comm_label::CommLabel;
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
@@ -87,15 +90,6 @@ pub(crate) struct Plugin {
     takes_dma_bufs: bool,
     carrier: Carrier,
     calls: Calls,
-}
-
-/// What carries the payload of the software plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carrier {
-    /// Plain sockets, or what another plugin has.
-    Sockets,
-    /// The kernel's device-memory TCP.
-    DeviceMemory,
 }
 
 /// What was opened in this process, and with which outcome. `init` works only once, so its failure

@@ -2,11 +2,12 @@
 //! the place of plain sockets below the comms, which are the same over both.
 //!
 //! - `region`: what a NIC receives into, its queue, and who may take how much of it
-//! - `watch`: the thread that sees whether the NIC still has it
+//! - `watch`: regions with the thread that sees whether the NIC still has them
 //! - `arrivals`: what comes on one data socket; `held`: what that takes of the region
 //! - `steering`: which connections go to the queue
 //! - `send_memory`: what a NIC sends from; `departures`: what leaves on one data socket
 //! - `fitness`: which NICs can
+//! - `kernel_deadline`: how long the kernel may take to answer
 //! - `blame`: what a failed call of the plugin was about
 
 mod arrivals;
@@ -14,6 +15,7 @@ mod blame;
 mod departures;
 mod fitness;
 mod held;
+mod kernel_deadline;
 mod region;
 mod send_memory;
 mod steering;
@@ -28,8 +30,4 @@ pub(crate) use held::Held;
 pub(crate) use region::{NicRegion, Reserved, region_bytes};
 pub(crate) use send_memory::SendMemory;
 pub(crate) use steering::Steering;
-
-use std::time::Duration;
-
-/// How long the kernel may take to answer over netlink.
-const KERNEL_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) use watch::watched_region;

@@ -1,6 +1,7 @@
 //! `tcpx conformance`: whether a plugin keeps the rules of the ncclNet v7 contract, each tried in
 //! processes of its own. A check's section, such as §2.9, is one of docs/plugin-contract.md.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -57,6 +58,11 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
+    /// Run the processes of each check in these network namespaces by turns, given as files such as
+    /// /run/netns/NAME: both ends are on this host then, and yet use NICs
+    #[arg(long, value_name = "FILE,FILE", value_delimiter = ',')]
+    namespaces: Vec<PathBuf>,
+
     /// Also run the checks that crash version 3.1.9
     #[arg(long)]
     destructive: bool,
@@ -72,7 +78,7 @@ pub(crate) struct ConformanceArgs {
 
     /// List the checks with the rules that they try, and run none
     #[arg(long)]
-    #[arg(conflicts_with_all = ["plugin", "memory", "gpu", "only", "destructive", "deadline", "timeout"])]
+    #[arg(conflicts_with_all = ["plugin", "memory", "gpu", "only", "namespaces", "destructive", "deadline", "timeout"])]
     list: bool,
 
     /// Print one JSON object instead of a table
@@ -164,6 +170,7 @@ fn options(
     options.memory = args.memory.kind();
     options.gpu = args.gpu;
     options.only = args.only.clone();
+    options.namespaces = args.namespaces.clone();
     options.destructive = args.destructive;
     options.deadline = args.deadline.0;
     options.time = Some(budget.step().left());

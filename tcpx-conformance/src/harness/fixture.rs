@@ -1,5 +1,6 @@
 //! What a check works with: agents on demand and the time it has.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use tcpx_sys::{HANDLE_BYTES, NcclResult};
@@ -23,6 +24,8 @@ pub(crate) struct Fixture<'a> {
     deadline: Instant,
     /// When calls stop being waited for.
     end: Instant,
+    /// Agents so far.
+    agents: Cell<usize>,
 }
 
 impl<'a> Fixture<'a> {
@@ -32,7 +35,13 @@ impl<'a> Fixture<'a> {
         let time = left.map_or(own, |left| own.min(left * 3 / 4));
         let deadline = now + time;
         let end = deadline + CALL_GRACE;
-        Self { subject, time, deadline, end: left.map_or(end, |left| end.min(now + left)) }
+        Self {
+            subject,
+            time,
+            deadline,
+            end: left.map_or(end, |left| end.min(now + left)),
+            agents: Cell::new(0),
+        }
     }
 
     /// Whether the run's time left the check less than its own, and that is over.
@@ -58,7 +67,8 @@ impl<'a> Fixture<'a> {
 
     /// An agent that has not loaded the plugin.
     pub(crate) fn bare(&self, environment: &[(&str, &str)]) -> Verdict<Process> {
-        Process::start(self.subject.options, self.subject.gpu, environment, self.end)
+        let turn = self.agents.replace(self.agents.get() + 1);
+        Process::start(self.subject.options, self.subject.gpu, environment, turn, self.end)
     }
 
     /// The table, as an agent finds it.

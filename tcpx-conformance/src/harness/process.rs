@@ -50,14 +50,16 @@ struct Running {
 }
 
 impl Process {
-    /// Starts an agent that will hold `gpu` and load the plugin of `options`.
+    /// Starts an agent that will hold `gpu` and load the plugin of `options`. `turn`: how many of
+    /// the check have been started before it.
     pub(crate) fn start(
         options: &Options,
         gpu: Option<u32>,
         environment: &[(&str, &str)],
+        turn: usize,
         deadline: Instant,
     ) -> Verdict<Self> {
-        let started = Running::start(options, gpu, environment, deadline);
+        let started = Running::start(options, gpu, environment, turn, deadline);
         let running = started.map_err(|error| fail("an agent starts", error.to_string()))?;
         Ok(Self { running: RefCell::new(running), deadline })
     }
@@ -102,6 +104,7 @@ impl Running {
         options: &Options,
         gpu: Option<u32>,
         environment: &[(&str, &str)],
+        turn: usize,
         deadline: Instant,
     ) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -114,14 +117,16 @@ impl Running {
         });
         program.args(&options.arguments).stdin(Stdio::null());
         program.stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
-        for (name, value) in defaults(&options.target) {
+        let namespace = options.namespaces.get(turn % options.namespaces.len().max(1));
+        let namespace = namespace.map(File::open).transpose()?;
+        for (name, value) in defaults(options) {
             if std::env::var_os(name).is_none_or(|value| value.is_empty()) {
                 program.env(name, value);
             }
         }
         program.envs(options.environment.iter().map(|(name, value)| (name, value)));
         program.envs(environment.iter().copied());
-        inherit(&mut program, theirs.as_raw_fd());
+        inherit(&mut program, theirs.as_raw_fd(), namespace);
         let child = program.spawn()?;
         drop(theirs);
         let mut running = Self { child, link: Link::new(ours), output, ended: None };
@@ -180,22 +185,28 @@ impl Drop for Running {
     }
 }
 
-fn defaults(target: &Target) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let interface = matches!(target, Target::Table).then_some(INTERFACE_VARIABLE);
+fn defaults(options: &Options) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_on_one_host = options.namespaces.is_empty();
+    let is_ours = matches!(options.target, Target::Table);
+    let interface = (is_ours && is_on_one_host).then_some(INTERFACE_VARIABLE);
     [CHUNK_VARIABLE].into_iter().chain(interface)
 }
 
-/// Lets the program keep the link, die with its parent and leave no core file.
-fn inherit(program: &mut Program, link: i32) {
+/// Lets the program keep the link, die with its parent and leave no core file, and enter a network
+/// namespace.
+fn inherit(program: &mut Program, link: i32, namespace: Option<File>) {
     program.env(LINK_VARIABLE, link.to_string());
-    // SAFETY: between fork and exec only async-signal-safe calls are made: fcntl, prctl, setrlimit;
-    // nothing allocates.
+    // SAFETY: between fork and exec only async-signal-safe calls are made: fcntl, prctl, setrlimit,
+    // setns; nothing allocates.
     unsafe {
         program.pre_exec(move || {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             if libc::fcntl(link, libc::F_SETFD, 0) < 0
                 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
                 || libc::setrlimit(libc::RLIMIT_CORE, &raw const none) < 0
+                || namespace
+                    .as_ref()
+                    .is_some_and(|file| libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) < 0)
             {
                 return Err(io::Error::last_os_error());
             }

@@ -62,7 +62,7 @@ fn file(target: &Target) -> Option<&Path> {
 /// Goes by the name in the table. Without a driver the original cannot be loaded, and its file has
 /// to do.
 fn is_hardware(options: &Options, deadline: Instant) -> bool {
-    let agent = Process::start(options, None, &[], deadline);
+    let agent = Process::start(options, None, &[], 0, deadline);
     match agent.and_then(|agent| agent.load()) {
         Ok(Ok(table)) => table.name == ORIGINAL_NAME,
         _ => file(&options.target).is_some_and(|path| symbols::mentions(path, ORIGINAL_NAME)),

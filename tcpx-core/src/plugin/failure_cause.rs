@@ -55,7 +55,8 @@ fn of_nic() -> Option<Finding> {
     None
 }
 
-/// Why a call for a comm may have failed: device memory or its NIC; or no file may be opened any more.
+/// Why a call for a comm may have failed: device memory or its NIC; or no file may be opened any
+/// more.
 pub(super) fn of_call(code: NcclResult, phase: Phase) -> Option<Finding> {
     if let Some(found) = of_nic() {
         return Some(found);

@@ -3,7 +3,7 @@
 use tcpx_diagnosis::Finding;
 use tcpx_softnet::{Settings, SettingsError, Transport};
 
-use super::Carrier;
+use super::carrier::Carrier;
 use crate::error::{Error, Result, SettingProblem};
 
 /// Sets the software plugin up for this process, by the environment. `chunk_bytes` is the default

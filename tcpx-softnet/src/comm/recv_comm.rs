@@ -2,6 +2,7 @@
 //! or to the host memory that was posted.
 
 mod arrivals;
+mod nic_trouble;
 mod readiness;
 mod records;
 mod region_use;

@@ -15,3 +15,11 @@ pub(crate) struct Sockets {
     /// Of an accept: what sends the data sockets' packets to a NIC's region.
     pub(crate) steering: Option<Steering>,
 }
+
+impl Sockets {
+    /// Whether both ends have the same address, so that no NIC ever sees what is sent.
+    pub(crate) fn stay_on_host(&self) -> bool {
+        let ends = self.control.local_addr().and_then(|own| Ok((own, self.control.peer_addr()?)));
+        ends.is_ok_and(|(own, peer)| own.ip() == peer.ip() || peer.ip().is_loopback())
+    }
+}

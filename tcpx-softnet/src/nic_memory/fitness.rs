@@ -2,7 +2,7 @@
 
 use tcpx_devmem::{DevmemError, Nic, NicFacts, choose_queues};
 
-use super::KERNEL_DEADLINE;
+use super::kernel_deadline::KERNEL_DEADLINE;
 
 /// Whether the NIC has a queue for it. Takes no privilege, and binds nothing.
 ///

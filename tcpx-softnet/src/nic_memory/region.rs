@@ -13,7 +13,7 @@ use std::time::Instant;
 use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, RxBinding};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::{KERNEL_DEADLINE, watch};
+use super::kernel_deadline::KERNEL_DEADLINE;
 use crate::log;
 use crate::memory::BounceBuffer;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
@@ -67,11 +67,11 @@ pub(crate) struct NicRegion {
 
 impl NicRegion {
     /// Takes memory, and a queue of the NIC that nobody has. Both stay for as long as the process
-    /// lives, and a thread watches them.
+    /// lives.
     ///
     /// # Errors
     /// Each with its diagnosis.
-    pub(crate) fn make(
+    pub(super) fn make(
         interface: &str,
         pool_bytes: u64,
         poison: bool,
@@ -96,7 +96,7 @@ impl NicRegion {
             allocated.as_secs_f64() * 1e3,
             (start.elapsed() - allocated).as_secs_f64() * 1e3
         );
-        let region = Box::leak(Box::new(Self {
+        Ok(Box::leak(Box::new(Self {
             nic,
             binding,
             queue,
@@ -107,9 +107,7 @@ impl NicRegion {
             held: AtomicU64::new(0),
             is_down: AtomicBool::new(false),
             lost: OnceLock::new(),
-        }));
-        watch::start(region)?;
-        Ok(region)
+        })))
     }
 
     pub(crate) fn nic(&self) -> &Nic {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tcpx_devmem::{DevmemError, HostBuffer, Nic, TxBinding};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::KERNEL_DEADLINE;
+use super::kernel_deadline::KERNEL_DEADLINE;
 use crate::memory::Piece;
 
 /// Bytes that the slots of a comm have together, where a chunk is not larger than half of it.

@@ -11,8 +11,22 @@ use crate::log;
 /// How often it looks.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
-/// Starts it. It ends when the memory is lost; before that it lives as long as the process.
-pub(super) fn start(region: &'static NicRegion) -> Result<(), DevmemError> {
+/// Makes a region, and starts the thread. It ends when the memory is lost; before that it lives as
+/// long as the process.
+///
+/// # Errors
+/// Each with its diagnosis.
+pub(crate) fn watched_region(
+    interface: &str,
+    pool_bytes: u64,
+    poison: bool,
+) -> Result<&'static NicRegion, DevmemError> {
+    let region = NicRegion::make(interface, pool_bytes, poison)?;
+    start(region)?;
+    Ok(region)
+}
+
+fn start(region: &'static NicRegion) -> Result<(), DevmemError> {
     let name = "tcpx-soft-nic".to_owned();
     std::thread::Builder::new().name(name).spawn(move || watch(region)).map(drop).map_err(
         |source| DevmemError::System { what: "a thread that watches a NIC cannot start", source },

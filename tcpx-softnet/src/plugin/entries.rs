@@ -148,7 +148,11 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     let sockets = answer?;
     let slot = stager_slots::for_new(sockets.chunk_bytes, runtime.settings.memory);
     let options = runtime.next_comm(nic);
-    let memory = runtime.send_memory(nic, sockets.chunk_bytes).map_err(|error| {
+    let memory = match sockets.stay_on_host() {
+        true => Ok(None),
+        false => runtime.send_memory(nic, sockets.chunk_bytes),
+    };
+    let memory = memory.map_err(|error| {
         log_and_blame("connect", error);
         Failure::System
     })?;

@@ -22,7 +22,9 @@ use crate::failure::Failure;
 use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
 use crate::memory::{BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure};
-use crate::nic_memory::{NicRegion, SendMemory, check_receiving, log_and_blame, region_bytes};
+use crate::nic_memory::{
+    NicRegion, SendMemory, check_receiving, log_and_blame, region_bytes, watched_region,
+};
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 use crate::transport::Transport;
@@ -151,7 +153,7 @@ impl Runtime {
             return Ok(Some(region));
         }
         let Settings { pool_bytes, poison, .. } = self.settings;
-        let region = NicRegion::make(&interface.name, pool_bytes, poison)?;
+        let region = watched_region(&interface.name, pool_bytes, poison)?;
         Ok(Some(place.insert(region)))
     }
 

@@ -9,13 +9,12 @@ use socket2::SockRef;
 use tcpx_devmem::DevmemError;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::RecvComm;
 use crate::comm::chunk::Chunk;
 use crate::comm::lanes::Lanes;
 use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
 use crate::log;
-use crate::nic_memory::{Held, NicRegion, Steering, blame};
+use crate::nic_memory::{Held, NicRegion, Steering};
 
 /// Fragments that are given back together, unless nothing else is under way.
 const BATCH: u64 = 64;
@@ -135,8 +134,13 @@ impl RegionUse {
         self.refusal.clone()
     }
 
+    /// What may be why a call fails: the end, or what may lead to it.
+    pub(super) fn trouble(&mut self, lanes: &Lanes) -> Option<Arc<DevmemError>> {
+        self.refusal(lanes).or_else(|| self.region.trouble())
+    }
+
     /// Nothing has come for a while. Trouble that lasts for `limit` is an end.
-    fn look(&mut self, limit: Option<Duration>) {
+    pub(super) fn look(&mut self, limit: Option<Duration>) {
         let trouble = self.region.trouble();
         self.troubled = trouble.map(|error| match self.troubled.take() {
             Some((since, _)) => (since, error),
@@ -147,38 +151,5 @@ impl RegionUse {
         {
             self.refusal.get_or_insert(Arc::clone(error));
         }
-    }
-}
-
-impl RecvComm {
-    /// Ends the comm when device memory or its NIC do, and says so once.
-    pub(super) fn find_refusal(&mut self) {
-        let Some(nic) = &mut self.nic else { return };
-        let Some(error) = nic.refusal(&self.lanes) else { return };
-        self.requests.fail_once(self.requests.ring.oldest_unreported(), || {
-            match error.diagnosis() {
-                Some(diagnosis) => log::warn!("{error} [{}]", diagnosis.code),
-                None => log::warn!("{error}"),
-            }
-            Failure::System
-        });
-    }
-
-    /// The call that is under way fails; says why, if that is known here.
-    pub(super) fn blame_nic(&mut self) {
-        let Some(nic) = &mut self.nic else { return };
-        let trouble = nic.refusal(&self.lanes).or_else(|| nic.region.trouble());
-        if let Some(error) = trouble {
-            blame(&error);
-        }
-    }
-
-    /// A request waits; whether the NIC is why.
-    pub(super) fn look_at_nic(&mut self) {
-        let limit = self.liveness.limit();
-        if let Some(nic) = &mut self.nic {
-            nic.look(limit);
-        }
-        self.find_refusal();
     }
 }

@@ -1,0 +1,10 @@
+//! What carries payload below the software plugin's comms.
+
+/// What carries the payload of the software plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// Plain sockets, or what another plugin has.
+    Sockets,
+    /// The kernel's device-memory TCP.
+    DeviceMemory,
+}
