@@ -7,6 +7,8 @@ import statistics
 import subprocess
 import sys
 
+import ucx_over_tcp
+
 HERE = pathlib.Path(__file__).parent
 KIB, MIB = 1 << 10, 1 << 20
 TRIP_SIZES = {4 * KIB: 300, 64 * KIB: 300, 512 * KIB: 150, 4 * MIB: 50}
@@ -58,7 +60,7 @@ class Machine:
 
     def ucx(self, what, size, iterations, *depth):
         # Without shared memory, and over the interface that both ends of `perf` use.
-        variables = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "NIXL_LOG_LEVEL": "ERROR"}
+        variables = {**ucx_over_tcp.variables(), "NIXL_LOG_LEVEL": "ERROR"}
         command = [self.python, HERE / "nixl_ucx.py", what, *map(str, [size, iterations, *depth])]
         return json.loads(self.output(command, variables))
 

@@ -14,6 +14,7 @@ import time
 from importlib.metadata import version
 
 import numpy
+import ucx_over_tcp
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, 4 * MIB, 64 * MIB)
@@ -26,7 +27,6 @@ PATIENCE_S = 120
 # Every area has bytes of this, and no two places or turns the same ones.
 NOISE_BYTES = 4 * MIB
 BACKENDS = ("UCX", "TCPX")
-UCX_VARIABLES = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
 
 
 class Row:
@@ -268,7 +268,7 @@ def main():
     bytes_ = max(row.messages * row.message for row in wanted) or KIB
     quiet = {"NIXL_LOG_LEVEL": "ERROR"}
     pairs = {
-        "UCX": Pair("UCX", {**quiet, **UCX_VARIABLES}, bytes_),
+        "UCX": Pair("UCX", {**quiet, **ucx_over_tcp.variables()}, bytes_),
         "TCPX": Pair("TCPX", {**quiet, "NIXL_PLUGIN_DIR": folder}, bytes_),
     }
     print(f"{processor()}, {os.cpu_count()} processors, Linux {platform.release()}, NIXL "
