@@ -198,7 +198,7 @@ mod tests {
             (&["tcpx", "perf", "--iters", "0"][..], "--iters"),
             (&["tcpx", "perf", "--size", "0"], "at least 1 byte"),
             (&["tcpx", "perf", "--size", "-1"], "invalid value '-1' for '--size"),
-            (&["tcpx", "perf", "--plugin", ""], "auto, soft or the path"),
+            (&["tcpx", "perf", "--plugin", ""], "auto, soft, devmem or the path"),
             (&["tcpx", "bogus"], "perf, transfer, connect, conformance, doctor"),
             (&["tcpx", "perf", "--sise", "1"], "--size"),
             (&["tcpx", "perf", "--sweep", "--size", "4"], "cannot be used with"),
