@@ -48,6 +48,9 @@ pub use error::{DevmemError, Direction};
 pub use give_back::give_back;
 pub use host_buffer::HostBuffer;
 pub use landing::{Held, SparePages};
-pub use nic::{FlowRule, Nic, NicFacts, PlacedRule, SteeredFlow, choose_queues, stale_rules};
+pub use nic::{
+    FlowRule, Nic, NicFacts, PlacedRule, SteeredFlow, choose_queues, delete_stale_rules,
+    stale_rules,
+};
 pub use receive::{Arrival, Received, Receiver};
 pub use send::{Sender, Sent};

@@ -5,8 +5,10 @@
 //! - `settings`: header split, ntuple, the table of queues. `queues`: receive queues, their users
 //! - `flow_rule`: one rule, as the kernel has it. Pure. `rules`: a NIC's table of them
 //! - `steering`: rules that end with their owner, and those whose owner is gone
+//! - `connections`: those that processes have
 
 mod choice;
+mod connections;
 mod facts;
 mod flow_rule;
 mod identity;
@@ -22,7 +24,7 @@ pub use identity::Nic;
 pub use queues::{QueueUser, RxQueue};
 pub use rules::PlacedRule;
 pub use settings::{HeaderSplit, Rings, has_flow_steering, rings, rss_queues};
-pub use steering::{SteeredFlow, stale_rules};
+pub use steering::{SteeredFlow, delete_stale_rules, stale_rules};
 
 pub(crate) use facts::netdev_family;
 pub(crate) use queues::rx_queues;

@@ -3,10 +3,8 @@
 //! - `questions`: the questions, as a trait, and the types of their answers.
 //! - `live`: the running kernel answers them.
 //! - `zero_copy`: io_uring's zero-copy receive, asked of io_uring.
-//! - `connections`: those of TCP. `counters`: a NIC's counters, over an older call. `log`: the
-//!   kernel's log.
+//! - `counters`: a NIC's counters, over an older call. `log`: the kernel's log.
 
-mod connections;
 mod counters;
 mod live;
 mod log;

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use super::connections;
 use super::flow_rule::FlowRule;
 use super::identity::Nic;
 use super::queues::{QueueUser, RxQueue};
@@ -53,17 +54,26 @@ fn refusal(nic: &str, source: io::Error) -> DevmemError {
 }
 
 /// Rules of the kind that [`SteeredFlow`] makes, whose queue no device memory has any more, and
-/// whose connection is not among `connections` (local address, peer's address). Their process was
-/// killed.
+/// whose connection no process of this network namespace has. Theirs was killed.
 ///
 /// # Errors
 /// When the driver does not list its rules.
-pub fn stale_rules(
-    nic: &Nic,
-    queues: &[RxQueue],
-    connections: &[(SocketAddr, SocketAddr)],
-) -> io::Result<Vec<PlacedRule>> {
-    Ok(select_stale(RuleTable::open(nic.name())?.list()?, queues, connections))
+pub fn stale_rules(nic: &Nic, queues: &[RxQueue]) -> io::Result<Vec<PlacedRule>> {
+    Ok(select_stale(RuleTable::open(nic.name())?.list()?, queues, &connections::read()?))
+}
+
+/// Deletes those of them that lead to `queue`, which the caller has just bound: whoever made them
+/// had the queue before, and is gone. Returns how many there were.
+///
+/// # Errors
+/// When the driver does not list its rules, or keeps one.
+pub fn delete_stale_rules(nic: &Nic, queue: u32) -> io::Result<usize> {
+    let table = RuleTable::open(nic.name())?;
+    let mut rules = table.list()?;
+    rules.retain(|placed| placed.rule.queue == queue);
+    let stale = select_stale(rules, &[], &connections::read()?);
+    stale.iter().try_for_each(|placed| table.delete(placed.location))?;
+    Ok(stale.len())
 }
 
 fn select_stale(

@@ -10,7 +10,7 @@ use tcpx_devmem::{Nic, NicFacts, PlacedRule, stale_rules};
 
 use super::log::{self, LogLine};
 use super::questions::{DevmemAnswer, Direction, Kernel, Statistics, ZeroCopyAnswer};
-use super::{connections, counters, zero_copy};
+use super::{counters, zero_copy};
 
 /// Asks the running kernel. Changes nothing on the machine.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ impl Kernel for LiveKernel {
     fn stale_rules(&self, nic: &str) -> io::Result<Vec<PlacedRule>> {
         let queues = self.queues(nic)?.queues;
         let nic = Nic::named(nic).map_err(io::Error::other)?;
-        stale_rules(&nic, &queues, &connections::read()?)
+        stale_rules(&nic, &queues)
     }
 
     fn log(&self) -> io::Result<Vec<LogLine>> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, RxBinding};
+use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, RxBinding, delete_stale_rules};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::kernel_deadline::KERNEL_DEADLINE;
@@ -88,6 +88,12 @@ impl NicRegion {
         let allocated = start.elapsed();
         let binding = RxBinding::on_free_queues(&nic, 1, buffer.as_fd(), KERNEL_DEADLINE)?;
         let queue = binding.queues().first().copied().unwrap_or_default();
+        // Of a process that was killed. They take room for ours, and lead others astray.
+        match delete_stale_rules(&nic, queue) {
+            Ok(0) => {}
+            Ok(rules) => log::info!("{interface}: {rules} flow rules of a killed process are gone"),
+            Err(error) => log::info!("{interface}: its flow rules cannot be looked at: {error}"),
+        }
         log::info!(
             "{interface}: receive queue {queue} has {} MiB of memory, and {} MiB lie behind them; \
              allocated in {:.1} ms, bound in {:.1} ms",

@@ -1,4 +1,5 @@
-//! The TCP connections of this network namespace, as `/proc/net/tcp` and `tcp6` list them.
+//! The TCP connections of this network namespace that a process has, as `/proc/net/tcp` and `tcp6`
+//! list them. Those of processes that are gone linger there without an inode.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,7 +15,9 @@ pub(super) fn read() -> io::Result<Vec<(SocketAddr, SocketAddr)>> {
 fn parse(table: &str) -> Vec<(SocketAddr, SocketAddr)> {
     let read = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
-        Some((address(words.next()?)?, address(words.next()?)?))
+        let ends = (address(words.next()?)?, address(words.next()?)?);
+        let inode: u64 = words.nth(6)?.parse().ok()?;
+        (inode != 0).then_some(ends)
     };
     table.lines().skip(1).filter_map(read).collect()
 }
@@ -45,13 +48,17 @@ mod tests {
     #[test]
     fn lines_of_both_families_are_read() {
         let head = "  sl  local_address rem_address   st\n";
-        let old = format!("{head}   0: 0100007F:1F90 0200000A:0001 01 00000000\n");
+        let old = format!("{head}   0: 0100007F:1F90 0200000A:0001 01 0:0 00:0 0 0 0 77\n");
         let pair = |from: &str, to: &str| (from.parse().expect("local"), to.parse().expect("peer"));
         assert_eq!(parse(&old), [pair("127.0.0.1:8080", "10.0.0.2:1")]);
         let mapped = "0000000000000000FFFF00000100007F:0050";
-        let new = format!("{head} 1: {mapped} 000077FD000000000000000002000000:0002 01\n");
+        let new = format!(
+            "{head} 1: {mapped} 000077FD000000000000000002000000:0002 01 0:0 00:0 0 0 0 78 1\n"
+        );
         assert_eq!(parse(&new), [pair("127.0.0.1:80", "[fd77::2]:2")]);
-        for line in ["", "0:", "0: x:y z:1", "0: 0100007F:1F90", "0: 01:1 01:2", "0: é:1 ü:2"] {
+        let orphan = "0: 0100007F:1F90 0200000A:0001 06 0:0 00:0 0 0 0 0";
+        let short = "0: 0100007F:1F90 0200000A:0001 01 0:0";
+        for line in ["", "0:", "0: x:y z:1", "0: 01:1 01:2", "0: é:1 ü:2", orphan, short] {
             assert_eq!(parse(&format!("{head}{line}\n")), [], "{line}");
         }
     }
