@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the tests of device-memory TCP against an unmodified kernel, on a machine without such a NIC.
 #
-# usage: testing/devmem-vm.sh [--prepare | --shell FILE] [CASE...]
+# usage: testing/devmem-vm.sh [--prepare | --whole | --shell FILE] [CASE...]
 #
 #   (nothing)     prepares what is missing, builds, boots a guest and runs all cases in it, or those named
+#   --whole       the same, with every rule of the plugin contract in case conformance, which takes a quarter of an hour
 #   --prepare     only fetches and builds what the guest is made of
 #   --shell FILE  runs FILE, a shell script, in the guest in place of the cases
 #
@@ -13,7 +14,7 @@
 #
 # What it needs is fetched from the machine's own Debian mirror and kept, 1 GB, in TCPX_DEVMEM_VM, or devmem-vm in the
 # target directory. Where that cannot be done, it prints "skipped: " and the reason, and the exit status is 0;
-# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (400).
+# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (600, and 2400 with --whole).
 set -euo pipefail
 . "$(dirname "$0")/../scripts/usage.sh"
 cd "$(dirname "$0")/.."
@@ -146,20 +147,27 @@ boot() {
     rm -rf "$root"
     # Without KVM, which inside a virtual machine is often there and broken. One processor: a guest with two loses its
     # clock.
-    timeout "${TCPX_DEVMEM_VM_SECONDS:-400}" nice -n 19 qemu-system-x86_64 -M q35 -accel tcg -cpu max -m 1G \
+    timeout "$seconds" nice -n 19 qemu-system-x86_64 -M q35 -accel tcg -cpu max -m 1G \
         -nographic -no-reboot -nic none -kernel "$(find "$store/kernel" -name 'vmlinuz*' | head -n1)" \
-        -initrd "$store/initramfs.gz" -append "console=ttyS0 quiet panic=-1 names=$(IFS=,; echo "${names[*]}")" </dev/null |
+        -initrd "$store/initramfs.gz" -append "console=ttyS0 quiet panic=-1 rules=$rules names=$(IFS=,; echo "${names[*]}")" </dev/null |
         sed -u -e 's/\r//; s/\x1b[^a-zA-Z]*[a-zA-Z]//g' -e '/SeaBIOS\|^c*Booting from\|reboot: /d'
 }
 
 programs=()
 names=()
 script=testing/devmem-vm/runner
+rules=some
+seconds=600
 case ${1:-} in
 --prepare)
     prepare
     echo "prepared: Linux $(<"$store/version") in $store"
     exit
+    ;;
+--whole)
+    rules=all
+    seconds=2400
+    shift
     ;;
 --shell)
     script=${2:?a shell script}
@@ -167,11 +175,12 @@ case ${1:-} in
     ;;
 esac
 names=("$@")
+seconds=${TCPX_DEVMEM_VM_SECONDS:-$seconds}
 prepare
 . testing/devmem-vm/programs
 status=0
 boot "$script" | tee "$store/console" || status=$?
-((status != 124)) || echo "the guest was ended after ${TCPX_DEVMEM_VM_SECONDS:-400} s"
+((status != 124)) || echo "the guest was ended after $seconds s"
 if ! grep -q '^guest: 0 kernel warnings, status 0,' "$store/console"; then
     echo "a case, the kernel or the guest failed; its console is in $store/console" >&2
     exit 1

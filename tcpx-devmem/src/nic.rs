@@ -3,12 +3,14 @@
 //! - `identity`: its name and number
 //! - `facts`: all that decides about device memory; `choice`: what it decides. Pure
 //! - `settings`: header split, ntuple, the table of queues. `queues`: receive queues, their users
+//! - `ethtool_socket`: the older way to ask a driver
 //! - `flow_rule`: one rule, as the kernel has it. Pure. `rules`: a NIC's table of them
 //! - `steering`: rules that end with their owner, and those whose owner is gone
 //! - `connections`: those that processes have
 
 mod choice;
 mod connections;
+mod ethtool_socket;
 mod facts;
 mod flow_rule;
 mod identity;
@@ -18,6 +20,7 @@ mod settings;
 mod steering;
 
 pub use choice::choose_queues;
+pub use ethtool_socket::EthtoolSocket;
 pub use facts::NicFacts;
 pub use flow_rule::FlowRule;
 pub use identity::Nic;

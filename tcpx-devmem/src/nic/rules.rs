@@ -3,15 +3,12 @@
 //! they stay when theirs is killed.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-
+use super::ethtool_socket::EthtoolSocket;
 use super::flow_rule::{
     FlowRule, RULE_LOCATIONS, RXNFC_WORDS, about_location, location, rule_count, to_bytes, u32_at,
 };
 
-const SIOCETHTOOL: u64 = 0x8946;
 const COUNT_RULES: u32 = 0x2e;
 const GET_RULE: u32 = 0x2f;
 const LIST_RULES: u32 = 0x30;
@@ -21,16 +18,6 @@ const INSERT_RULE: u32 = 0x32;
 const MAX_RULES: usize = 1 << 17;
 /// Rules that others may insert while they are listed.
 const SPARE_RULES: usize = 64;
-
-/// `struct ifreq` as SIOCETHTOOL uses it: a name and a pointer.
-#[repr(C)]
-struct InterfaceRequest {
-    name: [u8; 16],
-    data: *mut u64,
-    rest: [u64; 2],
-}
-
-const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
 
 /// A rule and its place in the NIC's table, by which it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +31,12 @@ pub struct PlacedRule {
 /// The flow rules of one NIC.
 #[derive(Debug)]
 pub(crate) struct RuleTable {
-    socket: OwnedFd,
-    name: [u8; 16],
+    socket: EthtoolSocket,
 }
 
 impl RuleTable {
     pub(crate) fn open(nic: &str) -> io::Result<Self> {
-        let mut name = [0; 16];
-        // The last byte stays 0: names end there.
-        if nic.len() >= name.len() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        name[..nic.len()].copy_from_slice(nic.as_bytes());
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
-        Ok(Self { socket, name })
+        Ok(Self { socket: EthtoolSocket::open(nic)? })
     }
 
     /// Returns where it is.
@@ -99,16 +77,9 @@ impl RuleTable {
 
     fn call(&self, words: &mut [u64]) -> io::Result<()> {
         debug_assert!(words.len() >= RXNFC_WORDS);
-        let mut request =
-            InterfaceRequest { name: self.name, data: words.as_mut_ptr(), rest: [0; 2] };
-        // SAFETY:
-        // - the descriptor is open as long as `self` lives;
-        // - `request` has the size of an ifreq and lives through the call;
-        // - `data` points to `words`, exclusively borrowed, 8-byte aligned, and as large as the
-        //   struct; where a list follows it, `rule_cnt` says for how many numbers there is room.
-        let status =
-            unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-        if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        // SAFETY: `words` is as large as the struct; where a list follows it, `rule_cnt` says for
+        // how many numbers there is room.
+        unsafe { self.socket.call(words) }
     }
 }
 

@@ -2,13 +2,11 @@
 //! A driver's counters. They are not in the ethtool netlink family, only behind its older ioctl.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use socket2::{Domain, Socket, Type};
+use tcpx_devmem::nic::EthtoolSocket;
 
 use super::questions::Statistics;
 
-const SIOCETHTOOL: u64 = 0x8946;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_SET_INFO: u32 = 0x37;
@@ -21,30 +19,21 @@ const MAX_COUNTERS: usize = 1 << 16;
 /// for, so there is room for queues that are added between two calls.
 const SPARE_COUNTERS: usize = 4096;
 
-/// `struct ifreq` as SIOCETHTOOL uses it: a name and a pointer.
-#[repr(C)]
-struct InterfaceRequest {
-    name: [u8; 16],
-    data: *mut u64,
-    rest: [u64; 2],
-}
-
-const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
-
 pub(super) fn read(nic: &str) -> io::Result<Statistics> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
-    let count = count(socket.as_fd(), nic)?;
+    let socket = EthtoolSocket::open(nic)?;
+    let count = count(&socket)?;
     let capacity = count + SPARE_COUNTERS;
-    let strings = fetch(socket.as_fd(), nic, GET_STRINGS, capacity, NAME_BYTES / 8)?;
-    let values = fetch(socket.as_fd(), nic, GET_STATISTICS, capacity, 1)?;
+    let strings = fetch(&socket, GET_STRINGS, capacity, NAME_BYTES / 8)?;
+    let values = fetch(&socket, GET_STATISTICS, capacity, 1)?;
     Ok(pair(&strings, &values, count))
 }
 
 /// How many counters the driver has.
-fn count(socket: BorrowedFd<'_>, nic: &str) -> io::Result<usize> {
+fn count(socket: &EthtoolSocket) -> io::Result<usize> {
     // ethtool_sset_info: cmd, reserved, mask, then one u32 for each set in the mask.
     let mut words = [pack(GET_SET_INFO, 0), 1 << SET_STATISTICS, 0];
-    call(socket, nic, &mut words)?;
+    // SAFETY: the header, and room for the one number that is asked for.
+    unsafe { socket.call(&mut words) }?;
     let has_set = words[1] & (1 << SET_STATISTICS) != 0;
     let count = u32::from_ne_bytes(words[2].to_ne_bytes()[..4].try_into().unwrap_or_default());
     match usize::try_from(count) {
@@ -55,8 +44,7 @@ fn count(socket: BorrowedFd<'_>, nic: &str) -> io::Result<usize> {
 
 /// The answer to `command`, without its header, as 64-bit words.
 fn fetch(
-    socket: BorrowedFd<'_>,
-    nic: &str,
+    socket: &EthtoolSocket,
     command: u32,
     capacity: usize,
     item_words: usize,
@@ -66,7 +54,9 @@ fn fetch(
     let second = if command == GET_STRINGS { SET_STATISTICS } else { 0 };
     let mut words = vec![0; 2 + capacity * item_words];
     words[0] = pack(command, second);
-    call(socket, nic, &mut words)?;
+    // SAFETY: there is room for the header, for as many items as the driver has just reported, and
+    // for thousands more in case it has grown since.
+    unsafe { socket.call(&mut words) }?;
     Ok(words)
 }
 
@@ -91,23 +81,6 @@ fn pair(strings: &[u64], values: &[u64], count: usize) -> Statistics {
             (String::from_utf8_lossy(&name[..end]).trim().to_owned(), value)
         })
         .collect()
-}
-
-fn call(socket: BorrowedFd<'_>, nic: &str, words: &mut [u64]) -> io::Result<()> {
-    let mut request = InterfaceRequest { name: [0; 16], data: words.as_mut_ptr(), rest: [0; 2] };
-    // The last byte stays 0: names end there.
-    if nic.len() >= request.name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    request.name[..nic.len()].copy_from_slice(nic.as_bytes());
-    // SAFETY:
-    // - `socket` is borrowed, so the descriptor is open.
-    // - `request` has the size of an ifreq and lives through the call.
-    // - `data` points to `words`, exclusively borrowed and 8-byte aligned. The callers leave room
-    //   in it for the header, for as many items as the driver has just reported, and for thousands
-    //   more in case it has grown since.
-    let status = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -161,7 +161,8 @@ impl SendComm {
 
     /// The call that is under way fails; says why, if a NIC is why.
     fn blame_nic(&self) {
-        if let Some(error) = self.outgoing.lanes.refusal() {
+        let Some(nic) = &self.nic else { return };
+        if let Some(error) = self.outgoing.lanes.refusal().or_else(|| nic.trouble()) {
             blame(&error);
         }
     }
@@ -196,7 +197,11 @@ impl SendComm {
     /// Looks at the sockets, for a caller that has nothing to test.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         self.look();
-        if self.liveness.is_dead() { Err(Failure::System) } else { Ok(()) }
+        if !self.liveness.is_dead() {
+            return Ok(());
+        }
+        self.blame_nic();
+        Err(Failure::System)
     }
 
     /// Looks at the sockets. A dead one fails every send that is not wholly on the sockets, and

@@ -13,9 +13,24 @@ pub(crate) fn check_receiving(interface: &str) -> Result<(), DevmemError> {
     choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1).map(drop)
 }
 
+/// Whether the NIC is set down. A NIC that is not there is not, nor is one of which the system says
+/// nothing.
+pub(crate) fn is_down(interface: &str) -> bool {
+    let flags = std::fs::read_to_string(format!("/sys/class/net/{interface}/flags"));
+    let flags = flags
+        .ok()
+        .and_then(|text| u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+    flags.is_some_and(|flags| flags & libc::IFF_UP as u32 == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_loopback_is_up() {
+        assert!(!is_down("lo") && !is_down("no-such-nic"));
+    }
 
     #[test]
     fn the_loopback_cannot() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tcpx_devmem::{DevmemError, HostBuffer, Nic, TxBinding};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use super::fitness::is_down;
 use super::kernel_deadline::KERNEL_DEADLINE;
 use crate::memory::Piece;
 
@@ -18,6 +19,7 @@ const MAX_SLOTS: usize = 64;
 /// The slots of one send comm.
 #[derive(Debug)]
 pub(crate) struct SendMemory {
+    interface: String,
     buffer: Arc<HostBuffer>,
     binding: TxBinding,
     slot_bytes: usize,
@@ -35,7 +37,14 @@ impl SendMemory {
         let buffer = HostBuffer::new(slots * slot_bytes)?;
         let binding = TxBinding::new(&Nic::named(interface)?, buffer.as_fd(), KERNEL_DEADLINE)?;
         let free = (0..slots).rev().collect();
-        Ok(Self { buffer: Arc::new(buffer), binding, slot_bytes, free })
+        let interface = interface.to_owned();
+        Ok(Self { interface, buffer: Arc::new(buffer), binding, slot_bytes, free })
+    }
+
+    /// Why nothing leaves, if the NIC is why.
+    pub(crate) fn trouble(&self) -> Option<Arc<DevmemError>> {
+        let down = || DevmemError::NicDown { nic: self.interface.clone() };
+        is_down(&self.interface).then(|| Arc::new(down()))
     }
 
     /// The number of its binding, and the memory.

@@ -50,19 +50,6 @@ impl RegionUse {
         }
     }
 
-    /// Pages that a message of so many bytes takes, and some for packets that end with a chunk.
-    fn pages_of(&self, total: u32, chunk_bytes: u32) -> u64 {
-        let of_packets = |bytes: u32| {
-            let pages = |bytes: u32| u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
-            let (whole, rest) = (bytes / self.packet_bytes, bytes % self.packet_bytes);
-            u64::from(whole) * pages(self.packet_bytes) + pages(rest)
-        };
-        let chunks = u64::from(total.div_ceil(chunk_bytes));
-        u64::from(total / chunk_bytes) * of_packets(chunk_bytes)
-            + of_packets(total % chunk_bytes)
-            + chunks
-    }
-
     /// Reserves what a message may take; false: not now.
     pub(super) fn reserve(
         &self,
@@ -70,7 +57,8 @@ impl RegionUse {
         chunk_bytes: u32,
     ) -> Result<bool, DevmemError> {
         if receive.reserved.is_none() {
-            let pages = self.pages_of(receive.total.unwrap_or_default(), chunk_bytes);
+            let total = receive.total.unwrap_or_default();
+            let pages = pages_of(total, chunk_bytes, self.packet_bytes);
             receive.reserved = self.region.reserve(pages)?;
         }
         Ok(receive.reserved.is_some())
@@ -151,5 +139,34 @@ impl RegionUse {
         {
             self.refusal.get_or_insert(Arc::clone(error));
         }
+    }
+}
+
+/// Pages that a message takes: each packet begins on a page of its own, and each chunk may begin and
+/// end within one.
+fn pages_of(total: u32, chunk_bytes: u32, packet_bytes: u32) -> u64 {
+    let pages = |bytes: u32| u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
+    let of_chunk = |bytes: u32| {
+        let (whole, rest) = (bytes / packet_bytes, bytes % packet_bytes);
+        u64::from(whole) * pages(packet_bytes) + pages(rest)
+    };
+    let chunks = u64::from(total.div_ceil(chunk_bytes));
+    u64::from(total / chunk_bytes) * of_chunk(chunk_bytes) + of_chunk(total % chunk_bytes) + chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_counted_by_packet() {
+        let kib = 1 << 10;
+        assert_eq!(pages_of(0, 512 * kib, 1448), 0);
+        assert_eq!(pages_of(1, 512 * kib, 1448), 2);
+        assert_eq!(pages_of(1448 * 3, 512 * kib, 1448), 4);
+        // 58 packets of three pages, and a rest of 5304 bytes.
+        assert_eq!(pages_of(512 * kib, 512 * kib, 8948), 58 * 3 + 2 + 1);
+        assert_eq!(pages_of(1024 * kib, 512 * kib, 8948), 2 * (58 * 3 + 2 + 1));
+        assert_eq!(pages_of(u32::MAX, 1, 1), 2 * u64::from(u32::MAX));
     }
 }
