@@ -14,7 +14,7 @@
 #
 # What it needs is fetched from the machine's own Debian mirror and kept, 1 GB, in TCPX_DEVMEM_VM, or devmem-vm in the
 # target directory. Where that cannot be done, it prints "skipped: " and the reason, and the exit status is 0;
-# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (600, and 2400 with --whole).
+# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (560, and 2400 with --whole).
 set -euo pipefail
 . "$(dirname "$0")/../scripts/usage.sh"
 cd "$(dirname "$0")/.."
@@ -157,7 +157,7 @@ programs=()
 names=()
 script=testing/devmem-vm/runner
 rules=some
-seconds=600
+seconds=560
 case ${1:-} in
 --prepare)
     prepare
