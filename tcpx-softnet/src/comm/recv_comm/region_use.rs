@@ -142,8 +142,8 @@ impl RegionUse {
     }
 }
 
-/// Pages that a message takes: each packet begins on a page of its own, and each chunk may begin and
-/// end within one.
+/// Pages that a message takes: each packet begins on a page of its own, and each chunk may begin
+/// and end within one.
 fn pages_of(total: u32, chunk_bytes: u32, packet_bytes: u32) -> u64 {
     let pages = |bytes: u32| u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
     let of_chunk = |bytes: u32| {
