@@ -39,16 +39,30 @@ def parameters():
     Agent("here", parameters=offered)
 
 
-def logged(program):
+def environment():
+    """Variables stand in for what a program cannot pass; what it does pass counts first."""
+    log = logged("attempt(Agent, 'a')", {"TCPX_CHANNELS": "two"})
+    assert "TCPX_CHANNELS = two" in log, log
+    # An empty one, as a template leaves it, is none.
+    log = logged("Agent('a')", {"TCPX_CHANNELS": ""})
+    assert "NIXL backend TCPX" not in log, log
+    for parameters_, used in (({}, 7), ({"advertise": "127.0.0.8"}, 8)):
+        with Peer("there", None, parameters_, {"TCPX_ADVERTISE": "127.0.0.7"}) as there:
+            told = there.metadata()
+            assert [bytes([127, 0, 0, n]) in told for n in (7, 8)] == [used == 7, used == 8], told
+
+
+def logged(program, variables=None):
     """What a program writes to the log whose last lines may fail."""
     begin = (
+        "import sys\n"
         "from agents import Agent\n"
         "def attempt(call, *arguments):\n"
         "    try: call(*arguments)\n"
         "    except Exception: pass\n"
     )
     done = subprocess.run([sys.executable, "-c", begin + program], capture_output=True, text=True,
-                          timeout=DEADLINE, check=True, env=os.environ,
+                          timeout=DEADLINE, check=True, env={**os.environ, **(variables or {})},
                           cwd=os.path.dirname(__file__))
     return done.stderr
 
@@ -242,4 +256,7 @@ def kinds_of_memory():
 
 
 if __name__ == "__main__":
-    run([parameters, words, metadata, parts, cut_off, another_nixl, another_file, ranges, names, kinds_of_memory])
+    run([
+        parameters, environment, words, metadata, parts, cut_off, another_nixl, another_file,
+        ranges, names, kinds_of_memory,
+    ])

@@ -151,7 +151,7 @@ def notifications():
     """Empty, binary, many, long, to a program that does not look; and too long."""
     here, there, _, _ = pair(4096)
     with there:
-        for message in (b"\0\0", b"x" * 60_000):
+        for message in (b"", b"\0\0", b"x" * 60_000):
             here.notify("there", message)
             assert there.notifications("here") == [message]
         many = [f"number {i}".encode() for i in range(20_000)]
@@ -190,6 +190,37 @@ def passive_target():
         here.notify("there", b"more")
         there.answer()
         assert sorted(there.notifications("here", 2)) == [b"more", b"while you slept"]
+
+
+def both_ask():
+    """The programs of both ends ask in a loop, and neither keeps the other from going on."""
+    times = 200
+    here, there, mine, its = pair(MIB)
+    with there:
+        there.begin("notifications", "here", 2 * times)
+        here.fill(0, 14)
+        for operation in ("WRITE", "READ"):
+            here.move(operation, span(mine, its, MIB), "there", operation.encode(), times)
+        assert there.answer() == [b"WRITE"] * times + [b"READ"] * times
+        assert there.is_filled(0, 14)
+
+
+def more_memory():
+    """Metadata is loaded again, over what was known, when the peer has registered more."""
+    here, there, mine, its = pair(4096)
+    with there:
+        handle = here.prepare("WRITE", span(mine, its, 4096), "there")
+        for seed in (15, 16):
+            new = there.add_area(4096)
+            here.know(there.metadata())
+            here.fill(0, seed)
+            here.transfer("WRITE", span(mine, new, 4096), "there")
+            assert there.is_filled(new[0], seed)
+        # What was prepared with the first metadata still holds.
+        here.post(handle)
+        here.finish(handle)
+        assert there.is_filled(its[0], 16)
+        here.nixl.release_xfer_handle(handle)
 
 
 def to_itself():
@@ -324,7 +355,7 @@ def released_while_active():
 if __name__ == "__main__":
     run([
         write_and_read, sizes, descriptors, prepared_lists, posted_again, notifications,
-        visible_before_done, passive_target, to_itself, two_in_one_process,
+        visible_before_done, passive_target, both_ask, more_memory, to_itself, two_in_one_process,
         both_at_once, each_to_each,
         many_threads, released_while_active,
     ])
