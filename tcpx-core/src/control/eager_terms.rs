@@ -94,7 +94,7 @@ impl EagerTerms {
     }
 
     /// The same with parts of so many bytes.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(test)]
     pub(crate) fn with_parts(self, part_bytes: u64) -> Self {
         Self { part_bytes, ..self }
     }

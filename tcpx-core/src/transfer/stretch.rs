@@ -33,7 +33,7 @@ impl Stretch {
     }
 
     /// The list that it is of.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(test)]
     pub(crate) fn list(&self) -> &Pieces {
         &self.pieces
     }
