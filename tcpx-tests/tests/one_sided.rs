@@ -110,6 +110,32 @@ fn bytes_are_written_and_read_whatever_their_size_and_memory() {
     }
 }
 
+#[test]
+fn a_post_leaves_the_bytes_of_a_long_write_to_the_next_round() {
+    let link_bytes = LinkBytes::Most(u64::MAX);
+    let alone = session_with(SessionOptions::default().link_bytes(link_bytes));
+    let served = session_with(SessionOptions::default().progress_thread(true));
+    let [left, right] = join(alone, served);
+    let bytes = 4 << 20;
+    let ours = pattern(1, bytes);
+    let (here, there) =
+        (memory(&left, MemoryType::Host, &ours), memory(&right, MemoryType::Host, &vec![0; bytes]));
+    let key = export(&right, there);
+    let local = [MemoryRange { memory: here, offset: 0, bytes: bytes as u64 }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: bytes as u64 }];
+    let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("fits");
+    for _ in 0..2 {
+        let before = sent_on_link(&left);
+        write.post(None).expect("it is not under way");
+        // Nobody has made a round since: the session has no thread for it.
+        assert_eq!(sent_on_link(&left) - before, 0, "the post has sent bytes");
+        write.wait(PATIENCE).expect("it goes well");
+        assert_eq!(sent_on_link(&left) - before, bytes as u64);
+    }
+    assert!(contents(&right, there, bytes) == ours);
+    drop(write);
+}
+
 /// Writes and reads of many sizes, from and to each kind of memory.
 fn move_everything(left: &Session, right: &Session) {
     for kinds in [

@@ -126,7 +126,12 @@ impl Engine {
         let posted = peer.post_request(request, &mut self.commons);
         self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
-        self.posted(peer_key, 1, false);
+        if self.peers.get(peer_key).is_some_and(Peer::sends_parts) {
+            // A round sends them, which takes a while.
+            self.agenda.mark(peer_key);
+        } else {
+            self.posted(peer_key, 1, false);
+        }
         Ok(())
     }
 

@@ -48,8 +48,12 @@ impl Connection {
 
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self, cx: &mut Commons) -> Result<()> {
+        self.act_with(PARTS_AT_ONCE, cx)
+    }
+
+    /// The same, but sends no more than so many bytes of parts.
+    pub(super) fn act_with(&mut self, mut parts_left: u64, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
-        let mut parts_left = PARTS_AT_ONCE;
         self.tell_part_room(parts_left);
         while let Some(action) = self.protocol.poll_action() {
             match action {

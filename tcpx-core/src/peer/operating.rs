@@ -34,6 +34,11 @@ impl Peer {
         Ok(())
     }
 
+    /// Whether bytes of operations are to be sent on the link.
+    pub(crate) fn sends_parts(&self) -> bool {
+        matches!(&self.state, State::Linked(connection) if connection.protocol.sends_parts())
+    }
+
     /// Sends a notification, behind those that wait.
     ///
     /// # Errors
@@ -65,7 +70,8 @@ impl Connection {
     /// Posts an operation whose registrations are in use for it.
     fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_request(request);
-        self.act(cx)
+        // A post does not take as long as its bytes: its parts are left to the next round.
+        self.act_with(0, cx)
     }
 
     /// An operation's program has let go of it.
