@@ -65,12 +65,13 @@ mod watching;
 
 pub(crate) use parked::UNPACK_TIMEOUT;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
+use foldhash::{HashMap, HashMapExt};
 use slotmap::SlotMap;
 use tcpx_unpack::Unpack;
 

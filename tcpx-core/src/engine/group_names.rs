@@ -2,9 +2,10 @@
 //! name under which their connection info was loaded, or else by the one that they give themselves.
 //! Who has one name and gets another is known by both, and called by the first. Pure.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashMap;
 use tcpx_sys::printable;
 
 use crate::control::conn_info::{ConnInfo, SessionId};
@@ -152,8 +153,9 @@ impl Names {
     fn called(&self, name: &str) -> Option<&str> {
         let info = self.loaded.get(name)?;
         let called = self.called.get(&Device::Host.session_of(info.session))?;
-        let leads_there =
-            |name: &&String| self.loaded.get(*name).is_some_and(|other| is_same(other, info));
+        let leads_there = |other: &&String| {
+            *other == name || self.loaded.get(*other).is_some_and(|other| is_same(other, info))
+        };
         called.iter().find(leads_there).map(String::as_str)
     }
 

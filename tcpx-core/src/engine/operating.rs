@@ -158,7 +158,7 @@ impl Engine {
             return noted;
         }
         self.end_on_error(key, noted)?;
-        self.posted(key, 1, false);
+        self.said(key);
         Ok(())
     }
 

@@ -174,6 +174,26 @@ impl Engine {
         }
     }
 
+    /// Something was said to a peer that concerns no channel. The first word since the last round
+    /// leaves at once; those that follow go together in the next round.
+    pub(super) fn said(&mut self, key: PeerKey) {
+        let is_first = !std::mem::replace(&mut self.has_posted, true);
+        if !is_first {
+            return self.agenda.mark(key);
+        }
+        match self.peers.get_mut(key).map_or(Ok(false), Peer::flush) {
+            Ok(true) => self.settle(key, false),
+            // It is yet to be reached.
+            Ok(false) => {
+                self.drive(key, Instant::now());
+            }
+            Err(error) => {
+                self.step_failed(key, error, Instant::now());
+                self.settle(key, true);
+            }
+        }
+    }
+
     /// Whether a round would find something to do, or must ask for it.
     pub(crate) fn wants_round(&self) -> bool {
         let batch = &self.commons.batch;

@@ -53,6 +53,11 @@ impl Peer {
         })
     }
 
+    /// Writes what was said to it, as far as the system takes it. Returns whether there is a link.
+    pub(crate) fn flush(&mut self) -> Result<bool> {
+        self.connection_mut().map_or(Ok(false), |connection| connection.flush().map(|_| true))
+    }
+
     /// Withdraws what was posted to a transfer and has no counterpart.
     pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.waiting.cancel(transfer, &mut cx.ledger);
