@@ -20,8 +20,10 @@ use crate::types::PeerKey;
 
 /// Events that one answer brings. Others come with the next one: the system takes turns.
 const MOST_AT_ONCE: usize = 64;
-/// The number of the descriptor that wakes whoever waits. Those of watches are larger.
+/// The numbers of the descriptor that wakes whoever waits, and of the alarm. Those of watches are
+/// larger.
 const WAKE: u64 = 0;
+const ALARM: u64 = 1;
 /// A wait that is longer than this is rounded up to whole milliseconds, which every kernel knows.
 const COARSE: Duration = Duration::from_millis(2);
 /// What says that a connection has ended, at this end or the other.
@@ -33,7 +35,7 @@ new_key_type! {
 }
 
 impl WatchKey {
-    /// Never 0: the version of a key that is in use is not.
+    /// Larger than 2^32: the version of a key that is in use, its upper half, is not 0.
     pub(super) fn number(self) -> u64 {
         self.data().as_ffi()
     }
@@ -79,8 +81,9 @@ impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        // It is never read: each write is told, once.
-        epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
+        // It is told until the one that leads has read it. Told once, it might be told to another
+        // thread that looks, and the one that leads would sleep on.
+        epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
         Ok(Self {
             set,
             wake,
@@ -132,7 +135,7 @@ impl Poller {
             return Ok(());
         }
         let alarm = AlarmClock::new()?;
-        epoll::add(&self.set, &alarm, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&self.set, &alarm, EventData::new_u64(ALARM), EventFlags::IN | EventFlags::ET)?;
         // Of two threads that do this one is too late, and closes its own.
         let _ = self.alarm.set(alarm);
         self.wake();
@@ -161,9 +164,15 @@ impl Poller {
         self.has_work.store(false, Ordering::SeqCst);
     }
 
-    /// Adds what something has happened to, without waiting. Returns whether anything has.
+    /// Adds what something has happened to, without waiting. Returns whether anything has, or
+    /// somebody has woken whoever leads: for that one.
     pub(crate) fn look(&self, into: &mut Vec<IoEvent>) -> bool {
-        self.ask(Duration::ZERO, into)
+        self.ask(Duration::ZERO, into, true)
+    }
+
+    /// The same for a thread that does not lead, and leaves wakes to the one that does.
+    pub(crate) fn look_beside(&self, into: &mut Vec<IoEvent>) {
+        self.ask(Duration::ZERO, into, false);
     }
 
     /// Waits until something happens or somebody wakes this thread, for at most this time. One
@@ -171,15 +180,19 @@ impl Poller {
     pub(crate) fn wait(&self, timeout: Duration, into: &mut Vec<IoEvent>) {
         self.is_waited_on.store(true, Ordering::SeqCst);
         if !self.has_work.load(Ordering::SeqCst) {
-            self.ask(timeout, into);
+            self.ask(timeout, into, true);
         }
         self.is_waited_on.store(false, Ordering::SeqCst);
     }
 
-    fn ask(&self, timeout: Duration, into: &mut Vec<IoEvent>) -> bool {
+    fn ask(&self, timeout: Duration, into: &mut Vec<IoEvent>, takes_wakes: bool) -> bool {
         let ask = |timeout| {
             let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
             let (events, _) = epoll::wait(&self.set, &mut room, Some(&timespec(timeout)))?;
+            if takes_wakes && events.iter().any(|event| event.data.u64() == WAKE) {
+                // It fails when another thread that led has read it.
+                let _ = rustix::io::read(&self.wake, &mut [0; size_of::<u64>()]);
+            }
             self.name_targets(events, into);
             Ok(!events.is_empty())
         };
@@ -195,7 +208,7 @@ impl Poller {
         let targets = self.targets();
         into.extend(events.iter().filter_map(|event| {
             let number = event.data.u64();
-            let key = (number != WAKE).then(|| WatchKey::from(KeyData::from_ffi(number)))?;
+            let key = (number > ALARM).then(|| WatchKey::from(KeyData::from_ffi(number)))?;
             let flags = event.flags;
             let is_hung_up = flags.intersects(HUNG_UP);
             Some(IoEvent { target: *targets.get(key)?, is_hung_up })
@@ -344,6 +357,28 @@ mod tests {
         assert_eq!((answer, asked), (Ok("it has happened"), vec![time, Duration::ZERO]));
         let refused = ask_any_kernel(Duration::ZERO, |_| Err::<(), _>(Errno::PERM));
         assert_eq!(refused, Err(Errno::PERM), "asked once");
+    }
+
+    #[test]
+    fn a_wake_is_for_the_one_that_leads_whoever_looks_before() {
+        let poller = Poller::new().unwrap();
+        let began = Instant::now();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let leader = scope.spawn(|| {
+                poller.wait(LONG, &mut Vec::new());
+                is_over.store(true, Ordering::SeqCst);
+            });
+            // As soon as it is written, this thread has seen it.
+            while !poller.wake() && !is_over.load(Ordering::SeqCst) {
+                poller.take_work();
+            }
+            for _ in 0..1_000 {
+                poller.look_beside(&mut Vec::new());
+            }
+            leader.join().unwrap();
+        });
+        assert!(began.elapsed() < LONG, "it slept on");
     }
 
     #[test]

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::is_forked;
 
-use super::askers::{Askers, LONGEST_STAND_BACK, STAND_BACK};
+use super::askers::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK};
 use super::lead::Lead;
 use super::wait::WaitLimit;
 use crate::completions::news::News;
@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     /// Held by the thread that leads.
     lead: Mutex<Lead>,
     askers: Askers,
+    /// The progress thread leads.
+    is_served: AtomicBool,
     /// For those who wait for a transfer: one has become complete.
     completed: News,
     /// For those who wait for anything else: something about peers has changed.
@@ -94,6 +96,7 @@ impl Shared {
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(Lead::new(spin)),
                 askers: Askers::default(),
+                is_served: AtomicBool::new(false),
                 completed: News::default(),
                 changed: News::default(),
             }
@@ -194,7 +197,12 @@ impl Shared {
     pub(super) fn progress(&self) -> bool {
         let now = Instant::now();
         let has_moved = self.progress_at(now);
-        self.askers.note(if has_moved { now.elapsed() } else { Duration::ZERO });
+        let answered = if has_moved { now.elapsed() } else { Duration::ZERO };
+        if self.askers.note(answered) >= MANY && self.is_served.load(Ordering::Relaxed) {
+            // What the system says goes to whoever looks first, which is this thread. The other one
+            // is woken in vain by the system, again and again, and does not come to see that.
+            self.poller.wake();
+        }
         has_moved
     }
 
@@ -202,20 +210,21 @@ impl Shared {
     /// which is unparked then.
     pub(super) fn serve(&self, stopped: &AtomicBool) -> Result<()> {
         while !stopped.load(Ordering::SeqCst) {
-            let mut before = Instant::now();
+            let mut since = Instant::now();
             let check = |_: &mut Engine| {
-                let now = Instant::now();
-                let asked_often = self.askers.have_asked_often(now - before);
-                before = now;
+                let asked_often = self.askers.have_asked_often(&mut since, Instant::now());
                 let is_over = asked_often || stopped.load(Ordering::SeqCst);
                 Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
             };
-            self.wait(WaitLimit::endless(), check, |_, _, _| Error::Closed)?;
+            self.is_served.store(true, Ordering::Relaxed);
+            let served = self.wait(WaitLimit::endless(), check, |_, _, _| Error::Closed);
+            self.is_served.store(false, Ordering::Relaxed);
+            served?;
             let mut stand_back = STAND_BACK;
             while !stopped.load(Ordering::SeqCst) {
-                let began = Instant::now();
+                let mut since = Instant::now();
                 std::thread::park_timeout(stand_back);
-                if !self.askers.have_asked_often(began.elapsed()) {
+                if !self.askers.have_asked_often(&mut since, Instant::now()) {
                     break;
                 }
                 stand_back = (2 * stand_back).min(LONGEST_STAND_BACK);
@@ -260,7 +269,7 @@ impl Shared {
         let mut events = Vec::new();
         let mut has_moved = false;
         for _ in 0..MOST_BESIDE {
-            self.poller.look(&mut events);
+            self.poller.look_beside(&mut events);
             let moved = engine.progress_beside(now, &mut events);
             has_moved |= moved;
             if !moved || !engine.wants_round() {
