@@ -1,6 +1,9 @@
-//! Which ranges of device memory have a dma-buf.
+#![allow(unsafe_code)]
+//! Ranges of device memory as dma-bufs.
 
-use std::os::fd::OwnedFd;
+use std::fs::OpenOptions;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUresult;
 
@@ -9,8 +12,28 @@ use crate::ordinary::memory_file;
 use crate::pages::PAGE_BYTES;
 use crate::status::Result;
 
-/// A descriptor that stands for the dma-buf of `bytes` bytes at `address`. It is an empty file:
-/// there is no device that could read the memory through it.
+/// `struct udmabuf_create` of the kernel's `udmabuf.h`.
+#[repr(C)]
+struct Create {
+    memfd: u32,
+    flags: u32,
+    offset: u64,
+    size: u64,
+}
+
+/// `UDMABUF_CREATE`: `_IOW('u', 0x42, struct udmabuf_create)`.
+const CREATE: u64 = 0x4018_7542;
+const CLOSE_ON_EXEC: u32 = 1;
+
+/// Whether the GPUs export anything. `TCPX_FAKE_CUDA_DMA_BUF=0`: a driver, or a GPU, that does not.
+pub(crate) fn is_supported() -> bool {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
+    *SUPPORTED.get_or_init(|| std::env::var("TCPX_FAKE_CUDA_DMA_BUF").as_deref() != Ok("0"))
+}
+
+/// The dma-buf of `bytes` bytes at `address`. Where the system has no udmabuf, an empty file stands
+/// for it: the driver's answer is right, but no device could read the memory through it, and a NIC
+/// refuses it.
 ///
 /// As the real driver: whole pages, of one allocation or mapping of a GPU, which may be rounded up
 /// to pages at its end; never host memory. It is stricter at the other end: the range must not
@@ -18,6 +41,9 @@ use crate::status::Result;
 /// shares with others.
 pub(crate) fn export(space: &AddressSpace, address: u64, bytes: u64) -> Result<OwnedFd> {
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+    if !is_supported() {
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
     let is_whole = address.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
     if address == 0 || bytes == 0 || !is_whole {
         return Err(invalid);
@@ -27,7 +53,25 @@ pub(crate) fn export(space: &AddressSpace, address: u64, bytes: u64) -> Result<O
     if range.side != Side::Device || bytes > left {
         return Err(invalid);
     }
-    memory_file()
+    let slice = range.pages.slice().ok_or(invalid)?;
+    let Ok(udmabuf) = OpenOptions::new().read(true).write(true).open("/dev/udmabuf") else {
+        return memory_file();
+    };
+    let offset = slice.offset() + range.offset as u64 + (address - start);
+    dma_buf(udmabuf.as_raw_fd(), slice.file(), offset, bytes)
+}
+
+/// What the system refuses, for its size for instance, the driver has no words for.
+fn dma_buf(udmabuf: RawFd, file: RawFd, offset: u64, bytes: u64) -> Result<OwnedFd> {
+    let create = Create { memfd: file.cast_unsigned(), flags: CLOSE_ON_EXEC, offset, size: bytes };
+    // SAFETY: both descriptors are open; the kernel reads `create`, which is the struct that this
+    // command takes, during the call.
+    let made = unsafe { libc::ioctl(udmabuf, CREATE as _, &raw const create) };
+    if made < 0 {
+        return Err(CUresult::CUDA_ERROR_UNKNOWN);
+    }
+    // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 
 #[cfg(test)]
@@ -44,8 +88,8 @@ mod tests {
         let mut space = AddressSpace::default();
         let range = |side| Range {
             bytes: 5000,
-            pages: Pages::new(5000).expect("there is room"),
-            offset: 0,
+            pages: Pages::of_gpu(512 + 5000).expect("there is room"),
+            offset: 512,
             gpu: 0,
             rights: READ | WRITE,
             side,

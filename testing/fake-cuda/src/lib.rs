@@ -11,13 +11,15 @@
 //!
 //! Where the real driver lets pass what a careful program does not do, this one refuses; what it
 //! does not know is `CUDA_ERROR_NOT_SUPPORTED`, or not exported at all. `TCPX_FAKE_CUDA_GPUS` says
-//! how many GPUs there are, 2 by default. What it answers to `cuMemGetHandleForAddressRange` was
+//! how many GPUs there are, 2 by default; with `TCPX_FAKE_CUDA_DMA_BUF=0` they export no memory. What
+//! it answers to `cuMemGetHandleForAddressRange` was
 //! compared with driver 580 on an H100; where it is stricter, `export` says so.
 //!
 //! - `ordinary`: memory that the driver does not know
 //! - `pages`, `reservation`: bytes that the driver reaches, and addresses that nobody may touch
+//! - `video_memory`: the file in which the GPUs' own bytes are
 //! - `address_space`: what lies at which address
-//! - `export`: which ranges have a dma-buf
+//! - `export`: ranges as dma-bufs, by udmabuf where the system has it
 //! - `copy`: the two sides of a copy
 //! - `gpu`, `current`: GPUs with their primary contexts, and the context of a thread
 //! - `stream`, `event`, `handles`: work that is done later, and marks in it
@@ -41,3 +43,4 @@ mod pages;
 mod reservation;
 mod status;
 mod stream;
+mod video_memory;

@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
 //! Bytes that the driver reaches, mapped where only the driver knows.
 
+use std::ffi::c_int;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use cudarc::driver::sys::CUresult;
 
 use crate::status::Result;
+use crate::video_memory::Slice;
 
 /// Size of a page.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -23,6 +25,8 @@ const POISONED_BYTES: usize = 1 << 20;
 pub(crate) struct Pages {
     first: NonNull<u8>,
     bytes: usize,
+    /// Of a GPU's memory: where it is for other devices.
+    slice: Option<Slice>,
 }
 
 // SAFETY: the mapping belongs to this value alone, and no thread is tied to it.
@@ -31,30 +35,38 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Zeroed pages for at least `bytes`.
+    /// Zeroed pages of the host's for at least `bytes`.
     pub(crate) fn new(bytes: u64) -> Result<Arc<Self>> {
-        let full = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-        let bytes = bytes
-            .checked_next_multiple_of(PAGE_BYTES)
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .filter(|bytes| (1..isize::MAX as usize).contains(bytes))
-            .ok_or(full)?;
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        Self::map(whole_pages(bytes)?, flags, None)
+    }
+
+    /// Pages of a GPU's own memory, full of what was there before.
+    pub(crate) fn of_gpu(bytes: u64) -> Result<Arc<Self>> {
+        let bytes = whole_pages(bytes)?;
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        let pages = Self::map(bytes, flags, Some(Slice::new(bytes as u64)?))?;
+        pages.fill(0, POISON, pages.bytes.min(POISONED_BYTES));
+        Ok(pages)
+    }
+
+    fn map(bytes: usize, flags: c_int, slice: Option<Slice>) -> Result<Arc<Self>> {
+        let full = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let (file, offset) = slice.as_ref().map_or((-1, 0), |slice| (slice.file(), slice.offset()));
+        let offset = libc::off_t::try_from(offset).map_err(|_| full)?;
         // SAFETY: a new mapping, wherever the system likes.
-        let first = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
+        let first = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, file, offset) };
         if first == libc::MAP_FAILED {
             return Err(full);
         }
         let first = NonNull::new(first.cast()).ok_or(full)?;
-        Ok(Arc::new(Self { first, bytes }))
+        Ok(Arc::new(Self { first, bytes, slice }))
     }
 
-    /// As a GPU's allocation is: full of what was there before.
-    pub(crate) fn with_rubbish(bytes: u64) -> Result<Arc<Self>> {
-        let pages = Self::new(bytes)?;
-        pages.fill(0, POISON, pages.bytes.min(POISONED_BYTES));
-        Ok(pages)
+    /// Where it is for other devices, if it is a GPU's.
+    pub(crate) fn slice(&self) -> Option<&Slice> {
+        self.slice.as_ref()
     }
 
     /// Where the host finds the first byte.
@@ -111,6 +123,14 @@ impl Pages {
         // SAFETY: as for `word`.
         word.is_aligned().then(|| unsafe { AtomicU64::from_ptr(word) })
     }
+}
+
+fn whole_pages(bytes: u64) -> Result<usize> {
+    bytes
+        .checked_next_multiple_of(PAGE_BYTES)
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .filter(|bytes| (1..isize::MAX as usize).contains(bytes))
+        .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
 }
 
 impl Drop for Pages {

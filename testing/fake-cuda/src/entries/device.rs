@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUresult};
 
+use crate::export::is_supported;
 use crate::gpu::{gpu, gpus};
 use crate::status::{Result, answer, initialise, put};
 
@@ -18,8 +19,13 @@ const ATTRIBUTES: &[(CUdevice_attribute, c_int)] = &[
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
-    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 1),
+    // What a device has written is there for the GPU that owns the memory, in the order in which it
+    // was written: nothing has to be flushed.
+    (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 100),
 ];
+
+/// Whether ranges of its memory have a dma-buf.
+const DMA_BUF_SUPPORTED: u32 = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED as u32;
 
 #[unsafe(no_mangle)]
 extern "C" fn cuInit(flags: c_uint) -> CUresult {
@@ -62,10 +68,12 @@ unsafe extern "C" fn cuDeviceGetAttribute(
 ) -> CUresult {
     answer(|| {
         gpu(device)?;
-        let known = ATTRIBUTES.iter().find(|(known, _)| *known as u32 == attribute);
-        let (_, known) = known.ok_or(CUresult::CUDA_ERROR_NOT_SUPPORTED)?;
+        let known = match attribute {
+            DMA_BUF_SUPPORTED => Some(c_int::from(is_supported())),
+            _ => ATTRIBUTES.iter().find(|it| it.0 as u32 == attribute).map(|it| it.1),
+        };
         // SAFETY: the caller keeps the driver's contract.
-        unsafe { put(value, *known) }
+        unsafe { put(value, known.ok_or(CUresult::CUDA_ERROR_NOT_SUPPORTED)?) }
     })
 }
 

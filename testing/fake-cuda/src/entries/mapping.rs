@@ -112,8 +112,7 @@ unsafe extern "C" fn cuMemCreate(
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         space().check_room(gpu, bytes)?;
-        let made =
-            MADE.insert::<()>(Arc::new(Made { gpu, bytes, pages: Pages::with_rubbish(bytes)? }));
+        let made = MADE.insert::<()>(Arc::new(Made { gpu, bytes, pages: Pages::of_gpu(bytes)? }));
         // SAFETY: the caller keeps the driver's contract.
         unsafe { put(handle, made.addr() as u64) }
     })

@@ -31,7 +31,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> C
         }
         space().check_room(gpu, bytes)?;
         let offset = if bytes < LARGE_BYTES { SMALL_OFFSET } else { 0 };
-        let pages = Pages::with_rubbish(bytes + offset)?;
+        let pages = Pages::of_gpu(bytes + offset)?;
         let reservation = Reservation::new(bytes + offset, PAGE_BYTES)?;
         let start = reservation.start + offset;
         // SAFETY: the caller keeps the driver's contract.
