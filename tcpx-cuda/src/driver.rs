@@ -42,6 +42,24 @@ pub enum CudaError {
         /// Size of the buffer in bytes.
         bytes: u64,
     },
+    /// Other devices cannot be given any memory of this GPU.
+    #[error("GPU {gpu} hands no memory to other devices: {why}")]
+    NoExport {
+        /// The GPU's ordinal.
+        gpu: u32,
+        /// What it, or its driver, lacks.
+        why: &'static str,
+    },
+    /// Other devices cannot be given this memory.
+    #[error("the driver exports no dma-buf of {bytes} bytes at {address:#x}: {why}")]
+    NotExported {
+        /// First byte.
+        address: u64,
+        /// Number of bytes.
+        bytes: u64,
+        /// What the driver said, or what is wrong.
+        why: String,
+    },
     /// The GPU did not finish in time; what it still uses is never freed.
     #[error("the GPU has not finished after {waited_ms} ms")]
     Stalled {
@@ -100,7 +118,7 @@ pub(crate) fn done(call: &'static str, result: CUresult) -> Result<bool, CudaErr
 }
 
 #[cold]
-fn name_of(result: CUresult) -> String {
+pub(crate) fn name_of(result: CUresult) -> String {
     let mut name = ptr::null();
     // SAFETY: the driver is loaded, since it gave this result; it writes one pointer.
     let status = unsafe { sys::cuGetErrorName(result, &raw mut name) };

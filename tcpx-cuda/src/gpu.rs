@@ -147,7 +147,7 @@ impl CudaGpu {
         Ok((self.attribute(major)?, self.attribute(minor)?))
     }
 
-    fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, CudaError> {
+    pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, CudaError> {
         let mut value = 0;
         // SAFETY: the device is valid; the driver writes one integer.
         ok("cuDeviceGetAttribute", unsafe {

@@ -59,7 +59,7 @@ pub use access::{
     is_writable,
 };
 pub use device_buffer::DeviceBuffer;
-pub use dma_buf::is_exportable;
+pub use dma_buf::{DmaBuf, check_exports, is_exportable};
 pub use driver::CudaError;
 pub use event::Event;
 pub use extent::PAGE_BYTES;
