@@ -27,8 +27,8 @@ pub struct DmaBuf {
 impl DmaBuf {
     /// Exports `bytes` bytes at `address`: 26 µs for 64 MiB on an H100.
     ///
-    /// Both numbers have to be multiples of [`PAGE_BYTES`](crate::PAGE_BYTES). The range must lie in
-    /// one allocation of the GPU. What lies around it in its first and last page need not, but a
+    /// Both numbers have to be multiples of [`PAGE_BYTES`](crate::PAGE_BYTES). The range must lie
+    /// in one allocation of the GPU. What lies around it in its first and last page need not, but a
     /// driver may refuse that too. Host memory and managed memory are never exported.
     ///
     /// # Errors

@@ -11,9 +11,9 @@
 //!
 //! Where the real driver lets pass what a careful program does not do, this one refuses; what it
 //! does not know is `CUDA_ERROR_NOT_SUPPORTED`, or not exported at all. `TCPX_FAKE_CUDA_GPUS` says
-//! how many GPUs there are, 2 by default; with `TCPX_FAKE_CUDA_DMA_BUF=0` they export no memory. What
-//! it answers to `cuMemGetHandleForAddressRange` was
-//! compared with driver 580 on an H100; where it is stricter, `export` says so.
+//! how many GPUs there are, 2 by default; with `TCPX_FAKE_CUDA_DMA_BUF=0` they export no memory.
+//! What it answers to `cuMemGetHandleForAddressRange` was compared with driver 580 on an H100;
+//! where it is stricter, `export` says so.
 //!
 //! - `ordinary`: memory that the driver does not know
 //! - `pages`, `reservation`: bytes that the driver reaches, and addresses that nobody may touch
