@@ -149,11 +149,13 @@ pub enum DevmemError {
         /// Which NIC.
         nic: String,
     },
-    /// The memory is that of a GPU, which cannot be handed to a NIC yet.
-    #[error("memory of GPU {gpu} cannot be handed to a NIC")]
+    /// The memory is that of a GPU, which cannot be handed to a NIC.
+    #[error("memory of GPU {gpu} cannot be handed to a NIC: {why}")]
     GpuMemory {
         /// The GPU's ordinal.
         gpu: u32,
+        /// What the GPU or its driver lacks, or what is wrong with the memory.
+        why: String,
     },
     /// The region is too small for what is asked of it.
     #[error("{what} takes {pages} pages that {nic} receives into, and {free} are free for it")]

@@ -28,7 +28,7 @@ pub enum Sent {
     NoNoticeMemory,
 }
 
-/// Sends from one binding on one socket.
+/// Sends on one socket, from one binding at a time.
 #[derive(Debug)]
 pub struct Sender {
     binding: u32,
@@ -37,7 +37,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Prepares a socket. `binding`: the number of the binding.
+    /// Prepares a socket. `binding`: the number of the binding, until
+    /// [`send_from`](Self::send_from) changes it.
     ///
     /// # Errors
     /// When the system cannot send in place.
@@ -46,10 +47,24 @@ impl Sender {
             what: "the socket cannot send in place",
             source,
         })?;
-        let mut control = Vec::new();
-        let name = mainline::SCM_DEVMEM_DMABUF;
-        append_cmsg(&mut control, SOL_SOCKET, name, &binding.to_ne_bytes());
-        Ok(Self { binding, under_way: SendsUnderWay::default(), control })
+        let under_way = SendsUnderWay::default();
+        let mut sender = Self { binding, under_way, control: Vec::new() };
+        sender.name_binding();
+        Ok(sender)
+    }
+
+    /// Sends from this binding from now on. What is under way goes on as it was.
+    pub fn send_from(&mut self, binding: u32) {
+        if binding != self.binding {
+            self.binding = binding;
+            self.name_binding();
+        }
+    }
+
+    fn name_binding(&mut self) {
+        self.control.clear();
+        let (name, binding) = (mainline::SCM_DEVMEM_DMABUF, self.binding.to_ne_bytes());
+        append_cmsg(&mut self.control, SOL_SOCKET, name, &binding);
     }
 
     /// The number of the binding.
@@ -149,5 +164,10 @@ mod tests {
         assert!(matches!(error, DevmemError::System { .. }), "{error}");
         sender.hear(&socket);
         assert!(sender.is_idle() && sender.are_over(0));
+        let before = sender.control.clone();
+        sender.send_from(4712);
+        assert_eq!((sender.binding(), sender.control.len()), (4712, before.len()));
+        sender.send_from(4711);
+        assert_eq!(sender.control, before);
     }
 }

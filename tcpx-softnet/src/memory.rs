@@ -3,7 +3,8 @@
 //! - `piece`: a range of memory that bytes may move from or to
 //! - `io_list`: socket calls on pieces
 //! - `registration`: memory that a caller has registered
-//! - `region`: the memory of a bounce region
+//! - `nic_source`: where a NIC finds what it sends
+//! - `region`: the memory of a bounce region; `nic_gpu_memory`: where a NIC writes to a GPU's
 //! - `page_pool`: which of its pages are free. Pure
 //! - `bounce_buffer`: a region with its page pool
 //! - `receive_pages`: the pages of one device receive, and its unpack entries
@@ -19,6 +20,8 @@ mod copies;
 mod device_memory;
 mod idle_buffers;
 mod io_list;
+mod nic_gpu_memory;
+mod nic_source;
 mod page_pool;
 mod piece;
 mod pooled;
@@ -36,10 +39,12 @@ pub use copies::{StagingStats, staging_stats};
 pub use device_memory::{BounceMemory, DeviceMemory};
 pub(crate) use device_memory::{cuda_failure, gpu_of_thread, ordinal_of_thread};
 pub(crate) use io_list::{IoList, IoOutcome};
+pub(crate) use nic_gpu_memory::NicGpuMemory;
+pub(crate) use nic_source::NicSource;
 pub(crate) use page_pool::PageRange;
 pub(crate) use piece::Piece;
 pub(crate) use receive_pages::{ReceivePages, entries, pages_of};
-pub(crate) use registration::{MemoryKind, Registration};
+pub(crate) use registration::{BindError, MemoryKind, Registration};
 pub(crate) use stager::{Staged, Stager};
 pub(crate) use stager_slot::StagerSlot;
 pub(crate) use unpack_queue::UnpackQueue;

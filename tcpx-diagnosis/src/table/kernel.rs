@@ -127,8 +127,8 @@ QUEUE_RESET_FAILED = 423 Error "a NIC could not reset a receive queue"
 DMABUF_REFUSED = 424 Error "a NIC does not take a dma-buf"
     symptom "bind-rx or bind-tx fails with EINVAL, EBADF, E2BIG or ENOMEM"
     lines ["<NIC> refuses the dma-buf: ..."]
-    cause "its pieces are not whole pages, or the NIC cannot reach the memory: GPU and NIC behind different root ports, or an IOMMU between them"
-    cure ["tcpx devices", "dmesg | tail"]
+    cause "its pieces are not whole pages, or the NIC cannot reach the memory: GPU and NIC behind different root ports, an IOMMU between them, or a GPU whose BAR1 is smaller than what it hands out"
+    cure ["tcpx devices", "nvidia-smi -q -d MEMORY", "dmesg | tail"]
     source "kernel 7.3, net/core/devmem.c"
 UDMABUF_ABSENT = 425 Error "host memory cannot be made a dma-buf"
     symptom "/dev/udmabuf is not there, may not be opened, or refuses the size"
@@ -178,11 +178,11 @@ DEVMEM_NIC_DOWN = 432 Error "a NIC with device memory is down"
     cure ["ip link show dev <NIC>", "ip link set <NIC> up"]
     source "seen in a guest"
 DEVMEM_GPU_MEMORY = 433 Error "memory of a GPU cannot be handed to a NIC"
-    symptom "a session with a GPU is refused with plugin = devmem"
-    lines ["memory of GPU n cannot be handed to a NIC"]
-    cause "device-memory TCP of the mainline kernel takes a GPU's memory as a dma-buf, which this release does not ask CUDA for; it was built and tested over memory that stands in for a GPU's"
-    cure ["# use plugin = auto, or a session without a GPU"]
-    source "docs/devmem.md"
+    symptom "a session with a GPU is refused with plugin = devmem, or a registration of its memory"
+    lines ["memory of GPU n cannot be handed to a NIC: ..."]
+    cause "a NIC reaches a GPU's memory by a dma-buf, which the CUDA driver does not make: the driver is older than CUDA 11.7 or has no open kernel modules, what NICs write would have to be flushed, or the memory is the host's or managed, or no whole pages of one allocation"
+    cure ["nvidia-smi --query-gpu=driver_version,pci.bus_id --format=csv", "# memory of cuMemAlloc or cudaMalloc, from a page boundary on; or plugin = soft, which copies"]
+    source "CUDA driver API, cuMemGetHandleForAddressRange; docs/devmem.md"
 DEVMEM_NO_NIC = 434 Error "no NIC can receive into device memory as it is set up"
     symptom "plugin = devmem is refused"
     cause "each NIC lacks a driver that can, a setting, or a free receive queue"

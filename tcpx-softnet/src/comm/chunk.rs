@@ -4,7 +4,7 @@ use std::io;
 use std::net::TcpStream;
 
 use crate::faults::{ArrivalPages, SocketFaults};
-use crate::memory::{IoList, Piece};
+use crate::memory::{IoList, NicSource, Piece};
 use crate::nic_memory::Held;
 
 /// One chunk on its way.
@@ -22,6 +22,8 @@ pub(crate) struct Chunk {
     pub(crate) pages: Option<ArrivalPages>,
     /// What it takes of a NIC's region, where its bytes come there.
     pub(crate) held: Held,
+    /// Where a NIC finds its bytes, where one sends them.
+    pub(super) source: Option<NicSource>,
     /// Set when the connection ended before the chunk was moved, or its memory read.
     pub(crate) failed: bool,
     /// How many calls of its socket must be over before the system has read its memory for the last
@@ -42,12 +44,18 @@ impl Chunk {
             pieces,
             pages: None,
             held: Held::default(),
+            source: None,
             failed: false,
             calls_to_end: 0,
             piece: 0,
             within: 0,
             left: bytes,
         }
+    }
+
+    /// A chunk that a NIC sends from where it is.
+    pub(crate) fn sent_from(self, source: Option<NicSource>) -> Self {
+        Self { source, ..self }
     }
 
     /// A chunk whose memory grows with the bytes that arrive; `pieces` is empty.

@@ -21,7 +21,7 @@ use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use super::socket_way::SocketWay;
 use crate::faults::SocketFaults;
-use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion, SendMemory};
+use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion};
 
 /// Most bytes that one call of `test` moves, on all lanes together, so that its caller gets to
 /// other comms in time.
@@ -78,14 +78,13 @@ impl Lanes {
         Self::start(sockets.into_iter().map(arrive).collect(), Side::Recv, options)
     }
 
-    /// The same for sockets whose bytes a NIC reads from `memory`.
-    pub(crate) fn from_memory(
+    /// The same for sockets whose bytes a NIC reads where they are.
+    pub(crate) fn from_nic_memory(
         sockets: Vec<TcpStream>,
         options: &CommOptions<'_>,
-        memory: &SendMemory,
     ) -> io::Result<Self> {
         let depart = |socket: TcpStream| {
-            let way = NicDepartures::new(&socket, memory).map_err(io::Error::other)?;
+            let way = NicDepartures::new(&socket).map_err(io::Error::other)?;
             Ok((socket, SocketWay::Depart(way)))
         };
         let sockets = sockets.into_iter().map(depart).collect::<io::Result<_>>()?;

@@ -163,6 +163,11 @@ impl RecvComm {
         self.requests.post(RecvRequest::new(destination, posted, pages))
     }
 
+    /// Whether receives may go to host memory: what a NIC has put into a GPU's is not copied down.
+    pub(crate) fn takes_host_memory(&self) -> bool {
+        self.nic.is_none() || self.uploader.is_none()
+    }
+
     /// Whether no further receive can be posted now.
     pub(crate) fn is_full(&self) -> bool {
         self.requests.ring.is_full()
@@ -400,6 +405,9 @@ impl Drop for RecvComm {
         // The threads end before the pages that they write to go back.
         self.lanes.stop();
         if self.uploader.as_mut().is_some_and(|uploader| !uploader.drain()) {
+            while let Some(mut receive) = self.requests.ring.remove_oldest() {
+                receive.held.drain(..).for_each(|(_, held)| held.keep());
+            }
             return log::warn!("copies to the GPU do not end; their bounce pages are kept");
         }
         let mut unfreed = false;

@@ -24,15 +24,17 @@ use crate::connect::Sockets;
 use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
-use crate::memory::{Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
-use crate::nic_memory::{SendMemory, blame};
+use crate::memory::{NicSource, Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
+use crate::nic_memory::{SendMemory, StageError, blame, log_and_blame};
 
 /// One isend.
 #[derive(Debug)]
 struct SendRequest {
     memory: Piece,
-    /// Whether it is memory of a GPU.
+    /// Whether it is memory of a GPU that is copied first.
     staged: bool,
+    /// Where a NIC finds it, where one sends it as it is.
+    source: Option<NicSource>,
     /// Where an inline message of such memory was staged, until it is out.
     inline: Option<Piece>,
     /// Bytes that are queued on data sockets or being staged, or all of them for an inline message.
@@ -72,7 +74,7 @@ pub(crate) struct SendComm {
     /// Taken from its slot with the first send of GPU memory.
     stager: Option<Box<Stager>>,
     stager_slot: Option<Arc<StagerSlot>>,
-    /// Present when a NIC sends, which chunks are copied to first.
+    /// Present when a NIC sends. Chunks of host memory are copied there first.
     nic: Option<SendMemory>,
     /// Whether a further test may get further although no descriptor becomes ready.
     needs_call: NeedsCall,
@@ -89,7 +91,7 @@ impl SendComm {
         let CommOptions { number, script, .. } = *options;
         let lanes = match &nic {
             None => Lanes::new(sockets.data, Side::Send, options),
-            Some(memory) => Lanes::from_memory(sockets.data, options, memory),
+            Some(_) => Lanes::from_nic_memory(sockets.data, options),
         }?;
         let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
@@ -121,10 +123,12 @@ impl SendComm {
         registration: Arc<Registration>,
     ) -> Result<u64, Failure> {
         self.needs_call = NeedsCall::AtOnce;
-        let staged = memory.len() > 0 && self.prepare_staging(&registration)?;
+        let source = registration.nic_source().filter(|_| self.nic.is_some());
+        let staged = memory.len() > 0 && source.is_none() && self.prepare_staging(&registration)?;
         let send = SendRequest {
             memory,
             staged,
+            source,
             inline: None,
             queued: 0,
             unsent: 0,
@@ -331,7 +335,7 @@ impl SendComm {
             send.unsent -= size;
             send.inline = Some(memory);
             self.outgoing.push_inline(number, memory);
-        } else if !self.outgoing.push_chunk(number, offset, total, memory) {
+        } else if !self.outgoing.push_chunk(number, offset, total, memory, None) {
             return false;
         }
         send.records += 1;
@@ -345,7 +349,10 @@ impl SendComm {
         // `isend` took the length from a positive `int`.
         let total = send.memory.len() as u32;
         let is_whole_and_alone = send.queued == 0 && is_alone;
-        if total <= self.inline_bytes || is_whole_and_alone && total <= self.lone_inline_bytes {
+        let is_short =
+            total <= self.inline_bytes || is_whole_and_alone && total <= self.lone_inline_bytes;
+        // The processor reads no memory of a GPU.
+        if total == 0 || is_short && send.source.is_none() {
             send.records += 1;
             send.queued = total;
             self.outgoing.push_inline(number, send.memory);
@@ -354,18 +361,18 @@ impl SendComm {
         while send.queued < total {
             let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
             let mut memory = send.memory.part(offset as usize, size as usize);
-            if let Some(nic) = &mut self.nic {
+            let mut source = send.source;
+            if let (Some(nic), None) = (&mut self.nic, source) {
                 match nic.stage(memory) {
-                    Ok(Some(slot)) => memory = slot,
+                    Ok(Some(slot)) => (memory, source) = (slot.memory, Some(slot.source)),
                     Ok(None) => return false,
                     Err(error) => {
-                        log::warn!("test: what was posted cannot be copied: {error}");
-                        self.requests.fail(number, Failure::Internal);
+                        self.requests.fail(number, unstaged(error));
                         return false;
                     }
                 }
             }
-            if !self.outgoing.push_chunk(number, offset, total, memory) {
+            if !self.outgoing.push_chunk(number, offset, total, memory, source) {
                 if let Some(nic) = &mut self.nic {
                     nic.release(memory);
                 }
@@ -420,6 +427,20 @@ impl SendComm {
             spare.push(chunk.pieces);
         });
         has_harvested
+    }
+}
+
+/// A chunk cannot be copied to where a NIC sends from.
+fn unstaged(error: StageError) -> Failure {
+    match error {
+        StageError::Memory(error) => {
+            log::warn!("test: what was posted cannot be copied: {error}");
+            Failure::Internal
+        }
+        StageError::Nic(error) => {
+            log_and_blame("test", error);
+            Failure::System
+        }
     }
 }
 

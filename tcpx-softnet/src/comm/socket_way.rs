@@ -55,8 +55,8 @@ impl SocketWay {
                 Some((arrivals.receive(socket.as_fd(), left.min(most), pieces, held), 0))
             }
             Self::Depart(departures) => {
-                let piece = chunks.front()?.rest();
-                Some(departures.send(socket, piece, most))
+                let chunk = chunks.front()?;
+                Some(departures.send(socket, chunk.source, chunk.rest(), most))
             }
             Self::Receive | Self::Send | Self::SendInPlace(_) => {
                 let mut list = IoList::new(most);

@@ -8,6 +8,7 @@ use tcpx_cuda::CudaGpu;
 use tcpx_devmem::HostBuffer;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use super::nic_gpu_memory::NicGpuMemory;
 use super::page_pool::{PagePool, PageRange};
 use super::region::Region;
 use crate::sync::{Mutex, MutexGuard};
@@ -69,11 +70,22 @@ impl BounceBuffer {
     /// A region of which a NIC has the dma-buf, at most 4 GiB in all. Pages behind that can be
     /// taken; those of the NIC never are.
     pub(crate) fn of_nic(buffer: HostBuffer, poison: bool) -> Self {
+        let (bytes, dma_buf_bytes) = (buffer.len(), buffer.dma_buf_bytes());
+        Self::behind(Region::Nic(buffer), bytes, dma_buf_bytes, poison)
+    }
+
+    /// The same in a GPU's memory.
+    pub(crate) fn of_nic_on_gpu(memory: NicGpuMemory, poison: bool) -> Self {
+        let (bytes, dma_buf_bytes) = (memory.len(), memory.dma_buf_bytes());
+        Self::behind(Region::NicOnGpu(memory), bytes, dma_buf_bytes, poison)
+    }
+
+    fn behind(region: Region, bytes: usize, dma_buf_bytes: usize, poison: bool) -> Self {
         let pages = |bytes: usize| (bytes / UNPACK_PAGE_BYTES) as u32;
-        let mut pool = PagePool::new(pages(buffer.len()));
+        let mut pool = PagePool::new(pages(bytes));
         // The lowest ones, and so those of the dma-buf.
-        let _ = pool.take(pages(buffer.dma_buf_bytes()), &mut Vec::new());
-        Self { region: Region::Nic(buffer), pool: Mutex::new(pool), poison }
+        let _ = pool.take(pages(dma_buf_bytes), &mut Vec::new());
+        Self { region, pool: Mutex::new(pool), poison }
     }
 
     fn over(

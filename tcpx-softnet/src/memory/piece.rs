@@ -4,13 +4,14 @@
 //!
 //! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time.
 //! Socket calls get addresses and the kernel checks them; the only copies made in user space are
-//! [`Piece::write`] and `Region::fill`. GPU memory never comes here: it is received into through
-//! pinned pages, from which it is read or copied up (see `uploader`), and sent from pinned pages
-//! (see `stager`).
+//! [`Piece::write`] and `Region::fill`, which GPU memory never comes to: it is received into
+//! through pinned pages, from which it is read or copied up (see `uploader`), and sent from pinned
+//! pages (see `stager`). Where a NIC writes to it or reads it, pieces of it are numbers.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use tcpx_cuda::PinnedBuffer;
 use tcpx_devmem::HostBuffer;
 
 /// A range of memory that a request may read from, or write to, until it is done.
@@ -36,6 +37,12 @@ impl Piece {
     pub(crate) fn of_buffer(buffer: &HostBuffer, offset: usize, len: usize) -> Self {
         Self { address: buffer.as_mut_ptr().expose_provenance(), len: buffer.len() }
             .part(offset, len)
+    }
+
+    /// Bytes of pinned memory, cut to what it has. Whoever uses the piece keeps the buffer.
+    pub(crate) fn of_pinned(buffer: &PinnedBuffer, offset: usize, len: usize) -> Self {
+        let bytes = buffer.bytes() as usize;
+        Self { address: buffer.as_ptr().expose_provenance(), len: bytes }.part(offset, len)
     }
 
     /// A range that is only looked at as numbers.

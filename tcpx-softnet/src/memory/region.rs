@@ -9,6 +9,7 @@ use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_devmem::HostBuffer;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use super::nic_gpu_memory::NicGpuMemory;
 use super::page_pool::PageRange;
 use super::piece::Piece;
 use crate::log;
@@ -26,6 +27,9 @@ pub(crate) enum Region {
     /// Memory that stands in for a GPU's, into which a NIC puts what it receives. Behind that are
     /// pages for what comes in host memory.
     Nic(HostBuffer),
+    /// A GPU's memory, into which a NIC puts what it receives. Pieces of it count at the GPU's
+    /// addresses.
+    NicOnGpu(NicGpuMemory),
 }
 
 impl Region {
@@ -47,12 +51,13 @@ impl Region {
         Ok(Self::OnGpu { pinned, device: DeviceBuffer::new(gpu, bytes as u64)? })
     }
 
-    /// Where sockets write.
+    /// Where pieces begin to count.
     fn base(&self) -> *mut u8 {
         match self {
             Self::Mapped(map) => map.as_mut_ptr(),
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.as_ptr(),
             Self::Nic(buffer) => buffer.as_mut_ptr(),
+            Self::NicOnGpu(memory) => memory.as_mut_ptr(),
         }
     }
 
@@ -65,7 +70,7 @@ impl Region {
             Self::Pinned(buffer) => {
                 core::ptr::with_exposed_provenance_mut(buffer.device_address() as usize)
             }
-            Self::Mapped(_) | Self::Nic(_) => self.base(),
+            Self::Mapped(_) | Self::Nic(_) | Self::NicOnGpu(_) => self.base(),
         }
     }
 
@@ -81,12 +86,34 @@ impl Region {
             Self::Pinned(_) => "pinned memory",
             Self::OnGpu { .. } => "GPU memory and as much pinned memory",
             Self::Nic(_) => "memory that a NIC receives into",
+            Self::NicOnGpu(_) => "GPU memory that a NIC receives into",
         }
     }
 
-    /// Whether what has arrived must be copied to the consumer's memory.
+    /// Whether anything that has arrived must be copied to the consumer's memory.
     pub(crate) fn is_on_gpu(&self) -> bool {
-        matches!(self, Self::OnGpu { .. })
+        matches!(self, Self::OnGpu { .. } | Self::NicOnGpu(_))
+    }
+
+    /// What must be copied up to the consumer for this piece; `None`: it is there already.
+    pub(crate) fn upload_source(&self, piece: Piece) -> Option<Piece> {
+        match self {
+            Self::Mapped(_) | Self::Pinned(_) | Self::Nic(_) => None,
+            Self::OnGpu { .. } => Some(piece),
+            Self::NicOnGpu(memory) => memory.beside(self.offset(piece), piece.len()),
+        }
+    }
+
+    /// Copies bytes to the start of a piece, as far as it goes, or to where they are copied up
+    /// from. What a NIC alone writes stays as it is.
+    pub(crate) fn write(&self, piece: Piece, bytes: &[u8]) {
+        let place = match self {
+            Self::NicOnGpu(memory) => memory.beside(self.offset(piece), piece.len()),
+            _ => Some(piece),
+        };
+        if let Some(place) = place {
+            place.write(bytes);
+        }
     }
 
     fn len(&self) -> usize {
@@ -94,6 +121,7 @@ impl Region {
             Self::Mapped(map) => map.len(),
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.bytes() as usize,
             Self::Nic(buffer) => buffer.len(),
+            Self::NicOnGpu(memory) => memory.len(),
         }
     }
 
@@ -105,11 +133,11 @@ impl Region {
         whole.part(offset, len)
     }
 
-    /// The memory as a file, where a NIC writes to it.
+    /// The memory as a file, where a NIC writes to memory of the host.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Nic(buffer) => Some(buffer.file()),
-            Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } => None,
+            Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } | Self::NicOnGpu(_) => None,
         }
     }
 
@@ -124,12 +152,18 @@ impl Region {
             range.first as usize * UNPACK_PAGE_BYTES,
             range.count as usize * UNPACK_PAGE_BYTES,
         );
-        let target = core::ptr::with_exposed_provenance_mut::<u8>(piece.address());
-        // SAFETY: `piece` lies in the mapping, which is writable and never unmapped.
-        unsafe { core::ptr::write_bytes(target, value, piece.len()) };
-        if let Self::OnGpu { device, .. } = self
-            && let Err(error) =
-                device.fill_range(self.offset(piece) as u64, value, piece.len() as u64)
+        let offset = self.offset(piece);
+        let (host, device) = match self {
+            Self::NicOnGpu(memory) => (memory.beside(offset, piece.len()), Some(memory.device())),
+            Self::OnGpu { device, .. } => (Some(piece), Some(device)),
+            Self::Mapped(_) | Self::Pinned(_) | Self::Nic(_) => (Some(piece), None),
+        };
+        let host = host.unwrap_or(Piece::EMPTY);
+        let target = core::ptr::with_exposed_provenance_mut::<u8>(host.address());
+        // SAFETY: `host` lies in the mapping, which is writable and never unmapped, or is empty.
+        unsafe { core::ptr::write_bytes(target, value, host.len()) };
+        if let Some(device) = device
+            && let Err(error) = device.fill_range(offset as u64, value, piece.len() as u64)
         {
             log::warn!("cannot overwrite bounce pages on the GPU: {error}");
         }

@@ -2,10 +2,14 @@
 //! bytes.
 
 use std::ffi::c_int;
+use std::os::fd::AsFd;
+use std::time::Duration;
 
-use tcpx_cuda::{CudaError, CudaGpu, is_device_range};
+use tcpx_cuda::{CudaError, CudaGpu, DmaBuf, is_device_range};
+use tcpx_devmem::{DevmemError, Nic, TxBinding};
 use tcpx_sys::{PTR_CUDA, PTR_HOST, UNPACK_PAGE_BYTES};
 
+use super::nic_source::NicSource;
 use super::piece::Piece;
 use crate::failure::Failure;
 use crate::log;
@@ -19,6 +23,15 @@ pub(crate) enum MemoryKind {
     Device,
 }
 
+/// Why a NIC cannot send memory of a GPU where it is.
+#[derive(Debug)]
+pub(crate) enum BindError {
+    /// The driver does not hand it out.
+    Gpu(CudaError),
+    /// The NIC does not take it.
+    Nic(DevmemError),
+}
+
 /// A range of memory that was registered, and what it is.
 #[derive(Debug)]
 pub(crate) struct Registration {
@@ -29,6 +42,8 @@ pub(crate) struct Registration {
     gpu: Option<CudaGpu>,
     /// Whether that GPU's driver has to copy what the host is to read.
     is_on_gpu: bool,
+    /// Present when a NIC sends it where it is.
+    binding: Option<TxBinding>,
 }
 
 impl Registration {
@@ -52,7 +67,7 @@ impl Registration {
             log::warn!("cannot register {bytes} bytes at {address:#x}");
             return Err(Failure::Internal);
         };
-        Ok(Self { address, bytes, kind, gpu: None, is_on_gpu: false })
+        Ok(Self { address, bytes, kind, gpu: None, is_on_gpu: false, binding: None })
     }
 
     /// Says which GPU the device memory belongs to; `None` for emulated memory. The driver is asked
@@ -62,6 +77,24 @@ impl Registration {
         let is_on_gpu =
             gpu.as_ref().map_or(Ok(false), |gpu| is_device_range(gpu, address, bytes))?;
         Ok(Self { gpu, is_on_gpu, ..self })
+    }
+
+    /// Memory of a GPU becomes a dma-buf from which this NIC sends, until it is deregistered. Other
+    /// memory stays as it is.
+    pub(crate) fn bound_to(self, nic: &Nic, deadline: Duration) -> Result<Self, BindError> {
+        let Some(gpu) = self.gpu() else { return Ok(self) };
+        // The rest of the last page belongs to it.
+        let bytes = self.bytes.next_multiple_of(UNPACK_PAGE_BYTES) as u64;
+        let dma_buf = DmaBuf::export(gpu, self.address as u64, bytes).map_err(BindError::Gpu)?;
+        // The binding holds the dma-buf from here on.
+        let binding = TxBinding::new(nic, dma_buf.as_fd(), deadline).map_err(BindError::Nic)?;
+        Ok(Self { binding: Some(binding), ..self })
+    }
+
+    /// Where a NIC finds it, if one sends it where it is.
+    pub(crate) fn nic_source(&self) -> Option<NicSource> {
+        let binding = self.binding.as_ref()?.id();
+        Some(NicSource { binding, base: self.address })
     }
 
     /// The GPU through which it must be read; `None` when the host can read it, as it can pinned

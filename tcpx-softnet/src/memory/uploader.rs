@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
 //! Receives for a bounce region in GPU memory: bytes arrive in pinned pages and are copied to the
-//! same offset of the GPU's region.
+//! pages of the GPU's region beside which they lie.
 //!
 //! Copies run in order on a stream of the comm's own; `test` looks whether they have ended and
 //! never waits for them. A chunk's entries are published when its bytes are on the GPU, so the
@@ -57,8 +57,8 @@ impl Uploader {
         })
     }
 
-    /// Begins to copy a chunk that lies in `pieces` of the region's pinned pages, which its comm
-    /// holds.
+    /// Begins to copy what has to be copied of a chunk that lies in `pieces` of the region, whose
+    /// pages its comm holds.
     pub(crate) fn start(
         &mut self,
         region: &Region,
@@ -69,14 +69,15 @@ impl Uploader {
         let to = region.consumer_address();
         let _entered = self.gpu.enter()?;
         for piece in &pieces {
+            let Some(from) = region.upload_source(*piece) else { continue };
             let address = to + region.offset(*piece) as u64;
             // SAFETY:
             // - the piece lies in pages that the comm holds until the message is consumed, or until
             //   the drain at its end;
-            // - the GPU's region is as large as the pinned one, so the same offsets are inside; the
-            //   page's holder alone writes there.
-            unsafe { self.stream.copy(address, piece.address() as u64, piece.len() as u64) }?;
-            self.clock.started(piece.len());
+            // - the region has pinned pages beside these pages of the GPU's; the page's holder
+            //   alone writes there.
+            unsafe { self.stream.copy(address, from.address() as u64, from.len() as u64) }?;
+            self.clock.started(from.len());
         }
         let all_taken = self.made - self.reached == EVENTS as u64;
         let mark = if all_taken { self.made - 1 } else { self.made };

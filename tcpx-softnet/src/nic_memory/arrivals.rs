@@ -84,7 +84,8 @@ fn split_off(ranges: &mut Vec<PageRange>, pages: usize) -> Vec<PageRange> {
     first
 }
 
-/// Copies what came in host memory to `pages`, and lists where all of it is.
+/// Copies what came in host memory to `pages`, or beside them where they are a GPU's, and lists
+/// where all of it is.
 fn place(
     region: &NicRegion,
     arrival: Arrival<'_>,
@@ -99,7 +100,7 @@ fn place(
         .map(|page| page as usize * UNPACK_PAGE_BYTES)
         .collect();
     for (&offset, bytes) in offsets.iter().zip(arrival.linear.chunks(UNPACK_PAGE_BYTES)) {
-        memory.piece(offset, bytes.len()).write(bytes);
+        memory.write(memory.piece(offset, bytes.len()), bytes);
     }
     let mut used = 0;
     for fragment in arrival.fragments {

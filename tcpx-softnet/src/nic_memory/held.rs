@@ -30,6 +30,11 @@ impl Held {
         self.region = self.region.or(other.region);
     }
 
+    /// Nothing of it is ever free again: something may still read it.
+    pub(crate) fn keep(mut self) {
+        self.spare.clear();
+    }
+
     /// Gives the fragments back on the socket that they came from.
     pub(crate) fn give_back(&mut self, socket: BorrowedFd<'_>) -> Result<(), DevmemError> {
         if let Some(region) = self.region {

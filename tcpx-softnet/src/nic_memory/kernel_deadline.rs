@@ -3,4 +3,4 @@
 use std::time::Duration;
 
 /// For one question over netlink.
-pub(super) const KERNEL_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const KERNEL_DEADLINE: Duration = Duration::from_secs(5);

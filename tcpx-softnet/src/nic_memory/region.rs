@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tcpx_cuda::CudaGpu;
 use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, RxBinding, delete_stale_rules};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use super::gpu_refusal::gpu_refusal;
 use super::kernel_deadline::KERNEL_DEADLINE;
 use crate::log;
-use crate::memory::BounceBuffer;
+use crate::memory::{BounceBuffer, NicGpuMemory};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
 
 const PAGE: u64 = UNPACK_PAGE_BYTES as u64;
@@ -32,8 +34,8 @@ const LEAST_SHARE: u32 = 24;
 /// The largest share, of 2 MiB.
 const MOST_SHARE: u32 = 512;
 
-/// Bytes of a region of `pool_bytes`: what the NIC hands out, at most what the system makes one
-/// dma-buf of, and pages behind that.
+/// Bytes of a region of `pool_bytes` in host memory: what the NIC hands out, at most what the
+/// system makes one dma-buf of, and pages behind that.
 pub(crate) fn region_bytes(pool_bytes: u64) -> (u64, u64) {
     let most = HostBuffer::largest().unwrap_or(u64::MAX);
     split(pool_bytes, most)
@@ -51,6 +53,8 @@ fn split(pool_bytes: u64, most: u64) -> (u64, u64) {
 #[derive(Debug)]
 pub(crate) struct NicRegion {
     nic: Nic,
+    /// Whose memory it is; `None`: memory that stands in for a GPU's.
+    gpu: Option<u32>,
     binding: RxBinding,
     queue: u32,
     bounce: BounceBuffer,
@@ -73,20 +77,39 @@ impl NicRegion {
     /// Each with its diagnosis.
     pub(super) fn make(
         interface: &str,
+        gpu: Option<&CudaGpu>,
         pool_bytes: u64,
         poison: bool,
     ) -> Result<&'static Self, DevmemError> {
         let nic = Nic::named(interface)?;
-        let (of_nic, spare) = region_bytes(pool_bytes);
+        let (of_nic, spare) = match gpu {
+            None => region_bytes(pool_bytes),
+            Some(_) => split(pool_bytes, u64::MAX),
+        };
         if of_nic / PAGE < LEAST_PAGES {
             let (pages, free) = (LEAST_PAGES, of_nic / PAGE);
             let what = "a region";
             return Err(DevmemError::PoolTooSmall { nic: interface.to_owned(), what, pages, free });
         }
         let start = Instant::now();
-        let buffer = HostBuffer::with_spare(of_nic as usize, spare as usize)?;
-        let allocated = start.elapsed();
-        let binding = RxBinding::on_free_queues(&nic, 1, buffer.as_fd(), KERNEL_DEADLINE)?;
+        let bind = |dma_buf| {
+            let allocated = start.elapsed();
+            let binding = RxBinding::on_free_queues(&nic, 1, dma_buf, KERNEL_DEADLINE)?;
+            Ok::<_, DevmemError>((binding, allocated))
+        };
+        let (bounce, (binding, allocated)) = match gpu {
+            None => {
+                let buffer = HostBuffer::with_spare(of_nic as usize, spare as usize)?;
+                let bound = bind(buffer.as_fd())?;
+                (BounceBuffer::of_nic(buffer, poison), bound)
+            }
+            Some(gpu) => {
+                let memory = NicGpuMemory::new(gpu, of_nic, spare);
+                let memory = memory.map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
+                let bound = bind(memory.as_fd())?;
+                (BounceBuffer::of_nic_on_gpu(memory, poison), bound)
+            }
+        };
         let queue = binding.queues().first().copied().unwrap_or_default();
         // Of a process that was killed. They take room for ours, and lead others astray.
         match delete_stale_rules(&nic, queue) {
@@ -95,18 +118,20 @@ impl NicRegion {
             Err(error) => log::info!("{interface}: its flow rules cannot be looked at: {error}"),
         }
         log::info!(
-            "{interface}: receive queue {queue} has {} MiB of memory, and {} MiB lie behind them; \
+            "{interface}: receive queue {queue} has {} MiB of {}, and {} MiB lie behind them; \
              allocated in {:.1} ms, bound in {:.1} ms",
             of_nic >> 20,
+            gpu.map_or("memory".to_owned(), |gpu| format!("memory of GPU {}", gpu.ordinal())),
             spare >> 20,
             allocated.as_secs_f64() * 1e3,
             (start.elapsed() - allocated).as_secs_f64() * 1e3
         );
         Ok(Box::leak(Box::new(Self {
             nic,
+            gpu: gpu.map(CudaGpu::ordinal),
             binding,
             queue,
-            bounce: BounceBuffer::of_nic(buffer, poison),
+            bounce,
             pages: (of_nic / PAGE) as u32,
             of_sockets: AtomicU32::new(0),
             of_messages: AtomicU32::new(0),
@@ -118,6 +143,11 @@ impl NicRegion {
 
     pub(crate) fn nic(&self) -> &Nic {
         &self.nic
+    }
+
+    /// Whose memory it is; `None`: memory that stands in for a GPU's.
+    pub(crate) fn gpu(&self) -> Option<u32> {
+        self.gpu
     }
 
     pub(super) fn binding(&self) -> &RxBinding {

@@ -1,6 +1,8 @@
-//! What a NIC sends from: slots of a dma-buf, one to a chunk. Memory that stands in for a GPU's is
-//! no dma-buf of its own, and host memory is none either, so chunks of both are copied there first.
+//! What a NIC sends host memory from: slots of a dma-buf, one to a chunk. Memory that stands in for
+//! a GPU's is no dma-buf of its own, and host memory is none either, so chunks of both are copied
+//! there first. A GPU's memory is sent where it is (`Registration::bound_to`).
 
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -9,36 +11,60 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::fitness::is_down;
 use super::kernel_deadline::KERNEL_DEADLINE;
-use crate::memory::Piece;
+use crate::memory::{NicSource, Piece};
 
 /// Bytes that the slots of a comm have together, where a chunk is not larger than half of it.
 const TOTAL_BYTES: usize = 8 << 20;
 const MIN_SLOTS: usize = 2;
 const MAX_SLOTS: usize = 64;
 
-/// The slots of one send comm.
+/// How a send comm reaches its NIC.
 #[derive(Debug)]
 pub(crate) struct SendMemory {
     interface: String,
-    buffer: Arc<HostBuffer>,
-    binding: TxBinding,
     slot_bytes: usize,
+    slots: Option<Slots>,
+}
+
+#[derive(Debug)]
+struct Slots {
+    buffer: HostBuffer,
+    binding: TxBinding,
     free: Vec<usize>,
 }
 
+/// A chunk in its slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StagedChunk {
+    pub(crate) memory: Piece,
+    pub(crate) source: NicSource,
+}
+
+/// Why a chunk is not in a slot.
+#[derive(Debug)]
+pub(crate) enum StageError {
+    /// The caller's memory is not there.
+    Memory(io::Error),
+    /// There are no slots.
+    Nic(DevmemError),
+}
+
 impl SendMemory {
-    /// For chunks of at most `chunk_bytes` that leave by `interface`.
+    /// For chunks of at most `chunk_bytes` that leave by `interface`. It has no slots yet.
+    pub(crate) fn new(interface: &str, chunk_bytes: u32) -> Self {
+        let slot_bytes = (chunk_bytes as usize).next_multiple_of(UNPACK_PAGE_BYTES);
+        Self { interface: interface.to_owned(), slot_bytes, slots: None }
+    }
+
+    /// Makes the slots, if they are not there. A comm of a GPU may never need any.
     ///
     /// # Errors
     /// Each with its diagnosis.
-    pub(crate) fn new(interface: &str, chunk_bytes: u32) -> Result<Self, DevmemError> {
-        let slot_bytes = (chunk_bytes as usize).next_multiple_of(UNPACK_PAGE_BYTES);
-        let slots = (TOTAL_BYTES / slot_bytes).clamp(MIN_SLOTS, MAX_SLOTS);
-        let buffer = HostBuffer::new(slots * slot_bytes)?;
-        let binding = TxBinding::new(&Nic::named(interface)?, buffer.as_fd(), KERNEL_DEADLINE)?;
-        let free = (0..slots).rev().collect();
-        let interface = interface.to_owned();
-        Ok(Self { interface, buffer: Arc::new(buffer), binding, slot_bytes, free })
+    pub(crate) fn make_slots(&mut self) -> Result<(), DevmemError> {
+        if self.slots.is_none() {
+            self.slots = Some(Slots::new(&self.interface, self.slot_bytes)?);
+        }
+        Ok(())
     }
 
     /// Why nothing leaves, if the NIC is why.
@@ -47,36 +73,59 @@ impl SendMemory {
         is_down(&self.interface).then(|| Arc::new(down()))
     }
 
-    /// The number of its binding, and the memory.
-    pub(super) fn parts(&self) -> (u32, Arc<HostBuffer>) {
-        (self.binding.id(), Arc::clone(&self.buffer))
-    }
-
-    /// Whether a slot is free.
+    /// Whether a chunk finds room.
     pub(crate) fn has_room(&self) -> bool {
-        !self.free.is_empty()
+        self.slots.as_ref().is_none_or(|slots| !slots.free.is_empty())
     }
 
     /// Copies a chunk to a slot; `None` when none is free.
     ///
     /// # Errors
-    /// The caller's memory is not there.
-    pub(crate) fn stage(&mut self, chunk: Piece) -> std::io::Result<Option<Piece>> {
-        let Some(slot) = self.free.pop() else { return Ok(None) };
+    /// [`StageError`].
+    pub(crate) fn stage(&mut self, chunk: Piece) -> Result<Option<StagedChunk>, StageError> {
+        self.make_slots().map_err(StageError::Nic)?;
+        let Some(slots) = &mut self.slots else { return Ok(None) };
+        let Some(slot) = slots.free.pop() else { return Ok(None) };
         let offset = slot * self.slot_bytes;
         let bytes = chunk.len().min(self.slot_bytes);
-        if let Err(error) = chunk.part(0, bytes).save(self.buffer.file(), offset) {
-            self.free.push(slot);
-            return Err(error);
+        if let Err(error) = chunk.part(0, bytes).save(slots.buffer.file(), offset) {
+            slots.free.push(slot);
+            return Err(StageError::Memory(error));
         }
-        Ok(Some(Piece::of_buffer(&self.buffer, offset, bytes)))
+        let memory = Piece::of_buffer(&slots.buffer, offset, bytes);
+        let base = slots.buffer.as_mut_ptr().addr();
+        Ok(Some(StagedChunk { memory, source: NicSource { binding: slots.binding.id(), base } }))
     }
 
-    /// The system reads the slot of this chunk no more.
-    pub(crate) fn release(&mut self, staged: Piece) {
-        let start = self.buffer.as_mut_ptr().addr();
-        if let Some(offset) = staged.address().checked_sub(start).filter(|_| staged.len() > 0) {
-            self.free.push(offset / self.slot_bytes);
+    /// The system reads this memory no more: a slot, or none of these.
+    pub(crate) fn release(&mut self, memory: Piece) {
+        let Some(slots) = &mut self.slots else { return };
+        let start = slots.buffer.as_mut_ptr().addr();
+        if (start..start + slots.buffer.len()).contains(&memory.address()) {
+            slots.free.push((memory.address() - start) / self.slot_bytes);
         }
+    }
+}
+
+impl Slots {
+    fn new(interface: &str, slot_bytes: usize) -> Result<Self, DevmemError> {
+        let slots = (TOTAL_BYTES / slot_bytes).clamp(MIN_SLOTS, MAX_SLOTS);
+        let buffer = HostBuffer::new(slots * slot_bytes)?;
+        let binding = TxBinding::new(&Nic::named(interface)?, buffer.as_fd(), KERNEL_DEADLINE)?;
+        Ok(Self { buffer, binding, free: (0..slots).rev().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_made_when_they_are_needed_and_what_is_none_is_not_freed() {
+        let mut memory = SendMemory::new("no-such-nic", 5000);
+        assert!(memory.has_room() && memory.slots.is_none());
+        memory.release(Piece::for_tests(4096, 10));
+        let refused = memory.stage(Piece::EMPTY).expect_err("there is no such NIC");
+        assert!(matches!(refused, StageError::Nic(_)), "{refused:?}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tcpx_cuda::CudaGpu;
 use tcpx_devmem::DevmemError;
 
 use super::region::NicRegion;
@@ -18,10 +19,11 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// Each with its diagnosis.
 pub(crate) fn watched_region(
     interface: &str,
+    gpu: Option<&CudaGpu>,
     pool_bytes: u64,
     poison: bool,
 ) -> Result<&'static NicRegion, DevmemError> {
-    let region = NicRegion::make(interface, pool_bytes, poison)?;
+    let region = NicRegion::make(interface, gpu, pool_bytes, poison)?;
     start(region)?;
     Ok(region)
 }

@@ -21,8 +21,8 @@ use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
 use crate::log;
-use crate::memory::{MemoryKind, Piece, gpu_of_thread, ordinal_of_thread};
-use crate::nic_memory::{Steering, log_and_blame};
+use crate::memory::{BounceBuffer, MemoryKind, Piece, gpu_of_thread, ordinal_of_thread};
+use crate::nic_memory::{NicRegion, Steering, log_and_blame};
 use crate::quirk::Quirk;
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
@@ -42,10 +42,9 @@ struct Listening {
 impl Comm {
     /// The kind of comm that memory cannot be registered with.
     const LISTENS: u32 = 1;
-
-    fn tag(&self) -> u32 {
-        if let Self::Listen(_) = self { Self::LISTENS } else { 0 }
-    }
+    /// Of a send comm over the NIC whose index is added: memory that is registered with it is sent
+    /// by the NIC where it is.
+    const SENDS_BY_NIC: u32 = 2;
 }
 
 static COMMS: Registry<Comm, 256> = Registry::new();
@@ -58,7 +57,6 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
     let (nic, Nic { interface, .. }) = runtime.nic(dev)?;
     let address = interface.address;
     let gpu = ordinal_of_thread("listen", settings.memory)?;
-    runtime.check_gpu("listen", gpu)?;
     let steering = steering(runtime, nic)?;
     let comm = ListenComm::open(
         address,
@@ -74,12 +72,14 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
         Failure::System
     })?;
     let handle = comm.handle();
-    Ok((handle, insert_comm(Comm::Listen(Box::new(Listening { comm, nic, gpu })))?))
+    let comm = Comm::Listen(Box::new(Listening { comm, nic, gpu }));
+    Ok((handle, insert(Comm::LISTENS, comm)?.pointer(IdKind::Comm)))
 }
 
 /// What a listen comm has of what its NIC receives into, where payload is to come there.
 fn steering(runtime: &Runtime, nic: usize) -> Result<Option<Steering>, Failure> {
-    let region = runtime.region(nic);
+    let gpu = runtime.gpu_for_nic("listen")?;
+    let region = runtime.region(nic, gpu.as_ref());
     let steering = region.and_then(|region| {
         region.map(|region| Steering::new(region, runtime.settings.sockets)).transpose()
     });
@@ -89,12 +89,9 @@ fn steering(runtime: &Runtime, nic: usize) -> Result<Option<Steering>, Failure> 
     })
 }
 
-fn insert_comm(comm: Comm) -> Result<*mut c_void, Failure> {
-    Ok(insert(comm)?.pointer(IdKind::Comm))
-}
-
-fn insert(comm: Comm) -> Result<Id, Failure> {
-    COMMS.insert_tagged(comm.tag(), |_| comm).ok_or_else(|| {
+/// `tag`: what regMr has to know of the comm.
+fn insert(tag: u32, comm: Comm) -> Result<Id, Failure> {
+    COMMS.insert_tagged(tag, |_| comm).ok_or_else(|| {
         log::warn!("too many comms");
         Failure::Internal
     })
@@ -146,21 +143,29 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     // The only holder of this id: the word in the caller's handle is stale from here on.
     let _ = CONNECTS.remove_if(id, |_| true);
     let sockets = answer?;
-    let slot = stager_slots::for_new(sockets.chunk_bytes, runtime.settings.memory);
     let options = runtime.next_comm(nic);
     let memory = match sockets.stay_on_host() {
         true => Ok(None),
-        false => runtime.send_memory(nic, sockets.chunk_bytes),
+        false => {
+            let gpu = runtime.gpu_for_nic("connect")?;
+            runtime.send_memory(nic, gpu.as_ref(), sockets.chunk_bytes)
+        }
     };
     let memory = memory.map_err(|error| {
         log_and_blame("connect", error);
         Failure::System
     })?;
+    // A NIC needs no copies of a GPU's memory.
+    let (slot, tag) = match &memory {
+        None => (stager_slots::for_new(sockets.chunk_bytes, runtime.settings.memory), 0),
+        // At most some hundred NICs.
+        Some(_) => (None, Comm::SENDS_BY_NIC + nic as u32),
+    };
     let comm = SendComm::new(sockets, &options, slot.clone(), memory).map_err(|error| {
         log::warn!("connect: cannot start: {error}");
         Failure::System
     })?;
-    let id = insert(Comm::Send(Box::new(comm)))?;
+    let id = insert(tag, Comm::Send(Box::new(comm)))?;
     if let Some(slot) = slot {
         stager_slots::keep(id, slot);
     }
@@ -187,14 +192,28 @@ pub(crate) fn accept(
     };
     let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
     let delivers = delivery(listened, gpu.as_ref().map(CudaGpu::ordinal), &runtime.settings)?;
-    runtime.check_gpu("accept", gpu.as_ref().map(CudaGpu::ordinal))?;
     let bounce = match &sockets.steering {
-        Some(steering) => steering.region().bounce(),
+        Some(steering) => bounce_of(steering.region(), gpu.as_ref())?,
         None => runtime.bounce(gpu.as_ref())?,
     };
     let comm = RecvComm::new(sockets, &runtime.next_comm(nic), bounce, gpu.as_ref(), delivers)?;
     let device = comm.device();
-    Ok(Some((insert_comm(Comm::Recv(Box::new(comm)))?, device)))
+    Ok(Some((insert(0, Comm::Recv(Box::new(comm)))?.pointer(IdKind::Comm), device)))
+}
+
+/// The memory of a NIC's region, if the consumer is on the GPU for which listen has made it.
+fn bounce_of(
+    region: &'static NicRegion,
+    gpu: Option<&CudaGpu>,
+) -> Result<&'static BounceBuffer, Failure> {
+    let name = |gpu: Option<u32>| gpu.map_or("no GPU".to_owned(), |gpu| format!("GPU {gpu}"));
+    let accepted = gpu.map(CudaGpu::ordinal);
+    if accepted != region.gpu() {
+        let (accepted, listened) = (name(accepted), name(region.gpu()));
+        log::warn!("accept: {accepted} is current, and listen was called with {listened}");
+        return Err(Failure::Internal);
+    }
+    Ok(region.bounce())
 }
 
 fn with_comm<R>(
@@ -294,8 +313,13 @@ pub(crate) fn irecv(
         }
     };
     let waits = runtime()?.mode.is_nccls();
+    let is_host = matches!(destination, Destination::Host { .. });
     let number = with_comm("irecv", comm, |comm| match comm {
         Comm::Recv(recv) if waits && recv.is_full() => Ok(None),
+        Comm::Recv(recv) if is_host && !recv.takes_host_memory() => {
+            log::warn!("irecv: a NIC that receives into a GPU's memory reaches no host memory");
+            Err(Failure::Internal)
+        }
         Comm::Recv(recv) => recv.post(destination, posted).map(Some),
         Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecv", "receive"),
     })?;

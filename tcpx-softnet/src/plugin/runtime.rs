@@ -1,11 +1,12 @@
 //! The process-wide state that `init` makes, and what can be asked of it.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tcpx_cuda::CudaGpu;
+use tcpx_cuda::{CudaGpu, check_exports};
 use tcpx_devmem::DevmemError;
 use tcpx_sys::{Logger, NetProperties, Stay};
 
@@ -21,9 +22,12 @@ use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
-use crate::memory::{BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure};
+use crate::memory::{
+    BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure, gpu_of_thread,
+};
 use crate::nic_memory::{
-    NicRegion, SendMemory, check_receiving, log_and_blame, region_bytes, watched_region,
+    NicRegion, SendMemory, check_receiving, gpu_refusal, log_and_blame, region_bytes,
+    watched_region,
 };
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
@@ -48,9 +52,9 @@ pub(crate) struct Runtime {
     /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings
     /// ask for it.
     gpu_bounces: OnceLock<Box<[OnceLock<BounceBuffer>]>>,
-    /// By NIC: what it receives into, where it does; made by the first listen. One that was lost
-    /// is followed by another.
-    regions: Mutex<Vec<Option<&'static NicRegion>>>,
+    /// By NIC, and the GPU whose memory it is: what a NIC receives into, where it does; made by the
+    /// first listen. One that was lost is followed by another.
+    regions: Mutex<BTreeMap<(usize, Option<u32>), &'static NicRegion>>,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
@@ -60,7 +64,6 @@ impl Runtime {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
-        let regions = Mutex::new(vec![None; nics.len()]);
         let cpus = nics.iter().map(|nic| settings.cpus.of(&nic.interface.name)).collect();
         Self {
             settings,
@@ -72,7 +75,7 @@ impl Runtime {
             bounce: OnceLock::new(),
             pinned_bounce: OnceLock::new(),
             gpu_bounces: OnceLock::new(),
-            regions,
+            regions: Mutex::default(),
             comms: AtomicU64::new(0),
         }
     }
@@ -139,46 +142,55 @@ impl Runtime {
         })
     }
 
-    /// What this NIC receives into, where payload is to come there; made by the first who asks.
-    pub(crate) fn region(&self, nic: usize) -> Result<Option<&'static NicRegion>, DevmemError> {
+    /// What this NIC receives into for this GPU, or into memory that stands in for a GPU's, where
+    /// payload is to come there; made by the first who asks.
+    pub(crate) fn region(
+        &self,
+        nic: usize,
+        gpu: Option<&CudaGpu>,
+    ) -> Result<Option<&'static NicRegion>, DevmemError> {
+        let Some(Nic { interface, .. }) = self.nics.get(nic) else { return Ok(None) };
         if self.settings.transport != Transport::Devmem {
             return Ok(None);
         }
+        let key = (nic, gpu.map(CudaGpu::ordinal));
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(place), Some(Nic { interface, .. })) = (regions.get_mut(nic), self.nics.get(nic))
-        else {
-            return Ok(None);
-        };
-        if let Some(region) = place.filter(|region| region.lost().is_none()) {
+        if let Some(region) = regions.get(&key).filter(|region| region.lost().is_none()) {
             return Ok(Some(region));
         }
         let Settings { pool_bytes, poison, .. } = self.settings;
-        let region = watched_region(&interface.name, pool_bytes, poison)?;
-        Ok(Some(place.insert(region)))
+        let region = watched_region(&interface.name, gpu, pool_bytes, poison)?;
+        regions.insert(key, region);
+        Ok(Some(region))
     }
 
-    /// What a send comm over this NIC sends from, where that is not the messages' own memory.
+    /// How a send comm over this NIC reaches it, where the NIC is to read what is sent. A comm of a
+    /// GPU copies nothing, unless host memory is sent.
     pub(crate) fn send_memory(
         &self,
         nic: usize,
+        gpu: Option<&CudaGpu>,
         chunk_bytes: u32,
     ) -> Result<Option<SendMemory>, DevmemError> {
-        match (self.settings.transport, self.nics.get(nic)) {
-            (Transport::Devmem, Some(nic)) => {
-                SendMemory::new(&nic.interface.name, chunk_bytes).map(Some)
-            }
-            _ => Ok(None),
+        let Some(Nic { interface, .. }) = self.nics.get(nic) else { return Ok(None) };
+        if self.settings.transport != Transport::Devmem {
+            return Ok(None);
         }
+        let mut memory = SendMemory::new(&interface.name, chunk_bytes);
+        match gpu {
+            None => memory.make_slots()?,
+            Some(gpu) => {
+                check_exports(gpu).map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
+            }
+        }
+        Ok(Some(memory))
     }
 
-    /// Refuses memory of a GPU where a NIC would have to reach it.
-    pub(crate) fn check_gpu(&self, entry: &str, gpu: Option<u32>) -> Result<(), Failure> {
-        match (self.settings.transport, gpu) {
-            (Transport::Devmem, Some(gpu)) => {
-                log_and_blame(entry, DevmemError::GpuMemory { gpu });
-                Err(Failure::Cuda)
-            }
-            _ => Ok(()),
+    /// The GPU of the calling thread, where a NIC is to reach its memory.
+    pub(crate) fn gpu_for_nic(&self, entry: &str) -> Result<Option<CudaGpu>, Failure> {
+        match self.settings.transport {
+            Transport::Tcp => Ok(None),
+            Transport::Devmem => gpu_of_thread(entry, self.settings.memory),
         }
     }
 
@@ -199,7 +211,7 @@ impl Runtime {
         let on_gpus = self.gpu_bounces.get().into_iter().flatten();
         let all = [&self.bounce, &self.pinned_bounce].into_iter().chain(on_gpus);
         let of_nics = self.regions.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        all.filter_map(OnceLock::get).chain(of_nics.into_iter().flatten().map(NicRegion::bounce))
+        all.filter_map(OnceLock::get).chain(of_nics.into_values().map(NicRegion::bounce))
     }
 }
 

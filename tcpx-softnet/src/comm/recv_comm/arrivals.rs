@@ -28,7 +28,7 @@ impl RecvComm {
             let mut payload = &self.input.bytes()[..size as usize];
             for piece in &pieces {
                 let (now, later) = payload.split_at(piece.len().min(payload.len()));
-                piece.write(now);
+                self.bounce.region().write(*piece, now);
                 payload = later;
             }
         }
@@ -71,13 +71,17 @@ impl RecvComm {
     /// A chunk has arrived in `pieces`. It is finished, or must be copied to the GPU first.
     fn arrived(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
         if self.delivers == Delivery::Garbage {
-            pieces.iter().for_each(|piece| piece.write(&vec![GARBAGE; piece.len()]));
+            let region = self.bounce.region();
+            pieces.iter().for_each(|piece| region.write(*piece, &vec![GARBAGE; piece.len()]));
         }
         let in_pages =
             |receive: &RecvRequest| matches!(receive.destination, Destination::Device { .. });
+        let region = self.bounce.region();
+        let is_to_copy = self.requests.ring.get(number).is_some_and(in_pages)
+            && pieces.iter().any(|piece| region.upload_source(*piece).is_some());
         match &mut self.uploader {
-            Some(uploader) if self.requests.ring.get(number).is_some_and(in_pages) => {
-                if let Err(error) = uploader.start(self.bounce.region(), number, offset, pieces) {
+            Some(uploader) if is_to_copy => {
+                if let Err(error) = uploader.start(region, number, offset, pieces) {
                     self.requests.fail(number, cuda_failure("test", &error));
                 }
             }

@@ -3,12 +3,14 @@
 use std::ffi::{c_int, c_void};
 
 use tcpx_cuda::CudaGpu;
+use tcpx_devmem::Nic;
 
 use super::{COMMS, Comm, comm_id, explain, wrong_kind};
 use crate::failure::Failure;
 use crate::faults::close_descriptor_zero;
 use crate::log;
-use crate::memory::{MemoryKind, Registration, cuda_failure, gpu_of_thread};
+use crate::memory::{BindError, MemoryKind, Registration, cuda_failure, gpu_of_thread};
+use crate::nic_memory::{KERNEL_DEADLINE, gpu_refusal, log_and_blame};
 use crate::plugin::mode::Mode;
 use crate::plugin::registered;
 use crate::plugin::registry::Id;
@@ -30,11 +32,11 @@ pub(crate) fn register(
     let id = comm_id("regMr", comm)?;
     // Another thread may be in any other call on the comm but its close: as in the original, which
     // NCCL's proxy calls in this way.
-    match COMMS.tag(id) {
+    let sending_nic = match COMMS.tag(id) {
         Ok(Comm::LISTENS) => return wrong_kind("regMr", "send or receive"),
-        Ok(_) => {}
+        Ok(tag) => tag.checked_sub(Comm::SENDS_BY_NIC),
         Err(missing) => return Err(explain("regMr", missing)),
-    }
+    };
     let runtime = runtime()?;
     let mut registration = Registration::new(data, bytes, ptr_type)?;
     if registration.kind() == MemoryKind::Device {
@@ -43,16 +45,33 @@ pub(crate) fn register(
             return Err(Failure::Internal);
         }
         let gpu = gpu_of_thread("regMr", runtime.settings.memory)?;
-        runtime.check_gpu("regMr", gpu.as_ref().map(CudaGpu::ordinal))?;
         registration = registration.on_gpu(gpu).map_err(|error| cuda_failure("regMr", &error))?;
         if runtime.settings.script.has(Quirk::Regmr) && !registration.is_exportable() {
             log::warn!("regMr: {bytes} bytes at {data:#x} cannot be exported as a dma-buf");
             close_descriptor_zero();
             return Err(Failure::Internal);
         }
-        prepare(id, &registration)?;
+        match sending_nic {
+            Some(nic) => registration = bind(registration, nic)?,
+            None => prepare(id, &registration)?,
+        }
     }
     registered::keep(registration)
+}
+
+/// Hands memory of a GPU to the NIC that is to send it.
+fn bind(registration: Registration, nic: u32) -> Result<Registration, Failure> {
+    let (_, nic) = runtime()?.nic(nic as c_int)?;
+    let gpu = registration.gpu().map_or(0, CudaGpu::ordinal);
+    let named = Nic::named(&nic.interface.name).map_err(BindError::Nic);
+    named.and_then(|nic| registration.bound_to(&nic, KERNEL_DEADLINE)).map_err(|error| {
+        let error = match error {
+            BindError::Gpu(error) => gpu_refusal(gpu, &error),
+            BindError::Nic(error) => error,
+        };
+        log_and_blame("regMr", error);
+        Failure::System
+    })
 }
 
 /// Makes what sends of this memory need, if nobody has.
