@@ -53,6 +53,7 @@ use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
 use self::comm_label::CommLabel;
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
+use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 use crate::types::session_number::SessionNumber;
 use crate::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
@@ -86,7 +87,8 @@ pub(crate) struct Plugin {
     raw: tcpx_sys::Plugin,
     nics: Vec<Nic>,
     chunk_bytes: u32,
-    /// Whether it asks the CUDA driver for a dma-buf of the device memory that it registers.
+    /// Whether it is the hardware plugin, and asks the CUDA driver for a dma-buf of the device
+    /// memory that it registers.
     takes_dma_bufs: bool,
     carrier: Carrier,
     calls: Calls,
@@ -116,9 +118,7 @@ impl Plugin {
         let outcome = match &choice {
             PluginChoice::Path(path) => Self::open_path(path, options),
             PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(options, Carrier::Sockets),
-            PluginChoice::Devmem => {
-                check_no_gpu(options).and_then(|()| Self::open_soft(options, Carrier::DeviceMemory))
-            }
+            PluginChoice::Devmem => Self::open_soft(options, Carrier::DeviceMemory),
         };
         let is_final =
             !matches!(outcome, Err(Error::Setting { .. } | Error::Load(_) | Error::Preflight(_)));
@@ -246,6 +246,13 @@ impl Plugin {
         self.raw.name() == HARDWARE_NAME
     }
 
+    /// Whether receives into host memory work beside this device memory. What a NIC has put into a
+    /// GPU's memory is not copied down.
+    pub(crate) fn receives_host(&self, memory: &DeviceMemory) -> bool {
+        let is_gpu = matches!(memory, DeviceMemory::Cuda(_));
+        !(self.is_hardware() || is_gpu && self.carrier == Carrier::DeviceMemory)
+    }
+
     /// Whether fragments are what packets were, and not pages of our own.
     pub(crate) fn takes_packets(&self) -> bool {
         self.is_hardware() || self.carrier == Carrier::DeviceMemory
@@ -260,10 +267,10 @@ impl Plugin {
         }
     }
 
-    /// Whether registering device memory takes a dma-buf of the CUDA driver. Where the driver has
+    /// Whether registering memory of a GPU takes a dma-buf of the CUDA driver. Where the driver has
     /// none, the original closes file descriptor 0 of the process.
     pub(crate) fn takes_dma_bufs(&self) -> bool {
-        self.takes_dma_bufs
+        self.takes_dma_bufs || self.carrier == Carrier::DeviceMemory
     }
 
     /// Makes a call that may block, for this comm: when it is its turn, and never with a lock held.
@@ -284,14 +291,6 @@ impl Plugin {
         now: Instant,
     ) -> SmallVec<[LongCall; 1]> {
         self.calls.longer_than(time, session, now)
-    }
-}
-
-/// Memory of a GPU is not handed to NICs by the mainline kernel's path yet.
-fn check_no_gpu(options: &SessionOptions) -> Result<()> {
-    match options.gpu {
-        Some(gpu) => Err(Error::setting("gpu", gpu.to_string(), SettingProblem::GpuWithDevmem)),
-        None => Ok(()),
     }
 }
 

@@ -83,8 +83,10 @@ impl Engine {
             registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
         });
         let pairs = pairs.map_err(|error| error.of_peer(name))?;
-        let is_hardware = self.commons.session.plugin.is_hardware();
-        if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && is_hardware {
+        let session = &self.commons.session;
+        let receives_host = session.plugin.receives_host(&session.memory);
+        if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && !receives_host
+        {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
             return Err(Error::Registration { id: local.first().map(|it| it.memory), problem });
         }

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 
 use tcpx_cuda::CudaError;
 use tcpx_diagnosis::table::{
-    connection, daemon, environment, kernel, limits, plugin, requests, topology, transfer,
+    connection, daemon, environment, limits, plugin, requests, topology, transfer,
 };
 use tcpx_diagnosis::{Code, Diagnosis, explain};
 use tcpx_rx::DescriptorError;
@@ -52,9 +52,6 @@ impl Error {
                 &environment::INLINE_WITH_CUDA
             }
             Self::Setting { problem: SettingProblem::GpuNeeded, .. } => &plugin::GPU_NEEDED,
-            Self::Setting { problem: SettingProblem::GpuWithDevmem, .. } => {
-                &kernel::DEVMEM_GPU_MEMORY
-            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),

@@ -84,10 +84,10 @@ pub enum RegistrationProblem {
         /// What was asked for.
         bytes: u64,
     },
-    /// A hardware plugin only sends from host memory.
+    /// Where NICs put what comes into a GPU's memory, host memory is only sent from.
     #[error(
-        "the hardware plugin cannot receive into host memory: its data sockets are steered to the \
-         GPU; register GPU memory, or register this for sending only"
+        "the plugin cannot receive into host memory: its data sockets are steered to the GPU; \
+         register GPU memory, or register this for sending only"
     )]
     ReceiveIntoHostMemory,
     /// Device memory of another GPU, or of none.

@@ -66,7 +66,7 @@ pub enum RemoteProblem {
     NoMemory,
     /// The other end's hardware plugin only sends from host memory.
     #[error(
-        "its hardware plugin cannot receive into host memory; write to GPU memory, or let the \
+        "its plugin cannot receive into host memory; write to GPU memory, or let the \
          other end read"
     )]
     ReceiveIntoHostMemory,

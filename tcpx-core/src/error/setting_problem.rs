@@ -75,12 +75,6 @@ pub enum SettingProblem {
          tcpx --memory cuda), or use plugin = soft"
     )]
     GpuNeeded,
-    /// `plugin = devmem` reaches no memory of a GPU yet.
-    #[error(
-        "memory of a GPU cannot be handed to a NIC with plugin = devmem: leave the GPU out, or use \
-         another plugin"
-    )]
-    GpuWithDevmem,
     /// A name has to have at least one letter.
     #[error("must not be empty")]
     Empty,

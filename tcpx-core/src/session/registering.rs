@@ -103,7 +103,7 @@ impl Session {
             (session.memory.clone(), Arc::clone(&session.plugin))
         };
         let receives = access == Access::ReadWrite;
-        if receives && memory == MemoryType::Host && plugin.is_hardware() {
+        if receives && memory == MemoryType::Host && !plugin.receives_host(&device) {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
             return Err(Error::Registration { id: None, problem });
         }
