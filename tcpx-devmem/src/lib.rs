@@ -54,3 +54,12 @@ pub use nic::{
 };
 pub use receive::{Arrival, Received, Receiver};
 pub use send::{Sender, Sent};
+
+/// Decoders of outside bytes, for the fuzz targets only.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    /// Reads a datagram of the kernel as the answer to request 7.
+    pub fn netlink_answers(datagram: &[u8]) {
+        crate::netlink::any_answer::check(datagram);
+    }
+}

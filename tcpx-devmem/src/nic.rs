@@ -31,3 +31,10 @@ pub use steering::{SteeredFlow, delete_stale_rules, stale_rules};
 
 pub(crate) use facts::netdev_family;
 pub(crate) use queues::rx_queues;
+
+/// Reads what may be any answer about a NIC, for properties and a fuzz target.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_any(payload: &[u8]) {
+    queues::read_any(payload);
+    settings::read_any(payload);
+}

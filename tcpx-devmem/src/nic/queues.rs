@@ -54,6 +54,15 @@ fn read_queue<'a>(attributes: impl Iterator<Item = Attribute<'a>>) -> Option<RxQ
     id.filter(|_| is_rx).map(|id| RxQueue { id, user })
 }
 
+/// Any payload is no queue, or one that the payload names.
+#[cfg(any(test, fuzzing))]
+pub(super) fn read_any(payload: &[u8]) {
+    if let Some(queue) = read_queue(generic_attributes(payload)) {
+        let named = |attribute: Attribute<'_>| attribute.u32() == Some(queue.id);
+        assert!(generic_attributes(payload).any(named));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

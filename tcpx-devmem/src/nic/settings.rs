@@ -114,6 +114,14 @@ fn is_active<'a>(mut attributes: impl Iterator<Item = Attribute<'a>>, feature: &
         .any(|attribute| attribute.kind == NAME && attribute.text() == feature)
 }
 
+/// Any payload is read as each of the answers.
+#[cfg(any(test, fuzzing))]
+pub(super) fn read_any(payload: &[u8]) {
+    let attributes = || generic_attributes(payload);
+    let _ = (read_rings(attributes()), is_active(attributes(), "rx-ntuple-filter"));
+    assert!(read_rss(attributes()).len() <= payload.len() / 4);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
