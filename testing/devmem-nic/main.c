@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The two NICs, the cable between them, and what can be set about them. */
+/* The NICs, the cable of each pair, and what can be set about them. */
 #include <linux/dma-mapping.h>
 #include <linux/etherdevice.h>
 #include <linux/module.h>
@@ -32,20 +32,34 @@ MODULE_PARM_DESC(netmem_tx, "device memory can be sent");
 static bool queue_ops = true;
 module_param(queue_ops, bool, 0444);
 MODULE_PARM_DESC(queue_ops, "queues can be reset one by one, which receiving needs");
+static unsigned int pairs = 1;
+module_param(pairs, uint, 0444);
+MODULE_PARM_DESC(pairs, "how many pairs there are, at most " __stringify(NIC_PAIRS));
 
 struct device *nic_parent;
 static struct platform_device *parent;
-static struct net_device *pair[2];
+/* Two neighbours have a cable. NULL: unplugged, or not there. */
+static struct net_device *nics[2 * NIC_PAIRS];
+static DEFINE_MUTEX(nics_lock);
 
 static netdev_tx_t nic_xmit(struct sk_buff *skb, struct net_device *dev)
 {
-	struct nic *nic = netdev_priv(dev), *peer = netdev_priv(nic->peer);
+	struct nic *nic = netdev_priv(dev), *peer;
+	struct net_device *end;
 
 	skb_tx_timestamp(skb);
 	dev_sw_netstats_tx_add(dev, 1, skb->len);
 	if (!skb_frags_readable(skb))
 		nic->tx_device_packets++;
-	nic_queue_deliver(&peer->queues[nic_steer(peer, skb)], skb);
+	rcu_read_lock();
+	end = rcu_dereference(nic->peer);
+	if (end) {
+		peer = netdev_priv(end);
+		nic_queue_deliver(&peer->queues[nic_steer(peer, skb)], skb);
+	} else {
+		dev_kfree_skb_any(skb);
+	}
+	rcu_read_unlock();
 	return NETDEV_TX_OK;
 }
 
@@ -88,7 +102,7 @@ static const struct net_device_ops nic_ops = {
 	.ndo_validate_addr = eth_validate_addr,
 };
 
-static struct net_device *nic_create(void)
+static struct net_device *nic_create(int number)
 {
 	struct net_device *dev = alloc_etherdev_mqs(sizeof(struct nic), NIC_QUEUES, NIC_QUEUES);
 	struct nic *nic;
@@ -98,7 +112,7 @@ static struct net_device *nic_create(void)
 		return NULL;
 	nic = netdev_priv(dev);
 	nic->dev = dev;
-	strscpy(dev->name, "tnic%d", IFNAMSIZ);
+	snprintf(dev->name, IFNAMSIZ, "tnic%d", number);
 	SET_NETDEV_DEV(dev, nic_parent);
 	eth_hw_addr_random(dev);
 	dev->netdev_ops = &nic_ops;
@@ -119,48 +133,124 @@ static struct net_device *nic_create(void)
 	return dev;
 }
 
+/* What the NIC at the other end of the cable of NIC `number` sends to. */
+static void nic_set_cable(int number, struct net_device *dev)
+{
+	struct net_device *other = nics[number ^ 1];
+
+	if (other)
+		rcu_assign_pointer(((struct nic *)netdev_priv(other))->peer, dev);
+}
+
+static int nic_plug(int number)
+{
+	struct net_device *dev = nic_create(number);
+	int error;
+
+	if (!dev)
+		return -ENOMEM;
+	error = register_netdev(dev);
+	if (error) {
+		free_netdev(dev);
+		return error;
+	}
+	nics[number] = dev;
+	rcu_assign_pointer(((struct nic *)netdev_priv(dev))->peer, nics[number ^ 1]);
+	nic_set_cable(number, dev);
+	return 0;
+}
+
+/* As with any hardware, its memory is free at once. */
+static void nic_unplug(int number)
+{
+	struct net_device *dev = nics[number];
+
+	nic_set_cable(number, NULL);
+	nics[number] = NULL;
+	unregister_netdev(dev);
+	synchronize_net();
+	free_netdev(dev);
+}
+
+/* The number of a NIC that is there, or is not, in `value`. Then `nics_lock` is held. */
+static int nic_numbered(const char *value, bool there, unsigned int *number)
+{
+	int error = kstrtouint(value, 10, number);
+
+	if (error)
+		return error;
+	mutex_lock(&nics_lock);
+	/* Before the module is loaded, none is there, and none can be plugged in. */
+	if (parent && *number < 2 * pairs && !nics[*number] == !there)
+		return 0;
+	mutex_unlock(&nics_lock);
+	return -ENODEV;
+}
+
+static int nic_plug_set(const char *value, const struct kernel_param *param)
+{
+	unsigned int number;
+	int error = nic_numbered(value, false, &number);
+
+	if (error)
+		return error;
+	error = nic_plug(number);
+	mutex_unlock(&nics_lock);
+	return error;
+}
+
+static int nic_unplug_set(const char *value, const struct kernel_param *param)
+{
+	unsigned int number;
+	int error = nic_numbered(value, true, &number);
+
+	if (error)
+		return error;
+	nic_unplug(number);
+	mutex_unlock(&nics_lock);
+	return 0;
+}
+
+static const struct kernel_param_ops nic_plug_ops = { .set = nic_plug_set };
+module_param_cb(plug, &nic_plug_ops, NULL, 0200);
+MODULE_PARM_DESC(plug, "NIC N is there again");
+static const struct kernel_param_ops nic_unplug_ops = { .set = nic_unplug_set };
+module_param_cb(unplug, &nic_unplug_ops, NULL, 0200);
+MODULE_PARM_DESC(unplug, "NIC N is gone, and the other NIC of its pair is not");
+
 static void nic_destroy(void)
 {
 	int i;
 
-	/* Both are closed before either is freed, because each sends into the other. */
-	rtnl_lock();
-	for (i = 0; i < 2; i++)
-		if (pair[i] && pair[i]->reg_state == NETREG_REGISTERED)
-			unregister_netdevice(pair[i]);
-	rtnl_unlock();
-	for (i = 0; i < 2; i++)
-		if (pair[i])
-			free_netdev(pair[i]);
+	mutex_lock(&nics_lock);
+	for (i = 0; i < ARRAY_SIZE(nics); i++)
+		if (nics[i])
+			nic_unplug(i);
 	platform_device_unregister(parent);
+	parent = NULL;
+	mutex_unlock(&nics_lock);
 }
 
 static int __init nic_module_init(void)
 {
 	int i, error;
 
+	if (!pairs || pairs > NIC_PAIRS)
+		return -EINVAL;
 	parent = platform_device_register_simple("tcpx-devmem-nic", PLATFORM_DEVID_NONE, NULL, 0);
-	if (IS_ERR(parent))
-		return PTR_ERR(parent);
+	if (IS_ERR(parent)) {
+		error = PTR_ERR(parent);
+		parent = NULL;
+		return error;
+	}
 	nic_parent = &parent->dev;
 	error = dma_set_mask_and_coherent(nic_parent, DMA_BIT_MASK(64));
+	mutex_lock(&nics_lock);
+	for (i = 0; !error && i < 2 * pairs; i++)
+		error = nic_plug(i);
+	mutex_unlock(&nics_lock);
 	if (error)
-		goto destroy;
-	error = -ENOMEM;
-	for (i = 0; i < 2; i++) {
-		pair[i] = nic_create();
-		if (!pair[i])
-			goto destroy;
-	}
-	for (i = 0; i < 2; i++) {
-		((struct nic *)netdev_priv(pair[i]))->peer = pair[!i];
-		error = register_netdev(pair[i]);
-		if (error)
-			goto destroy;
-	}
-	return 0;
-destroy:
-	nic_destroy();
+		nic_destroy();
 	return error;
 }
 
@@ -172,5 +262,5 @@ static void __exit nic_module_exit(void)
 module_init(nic_module_init);
 module_exit(nic_module_exit);
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("A pair of NICs for testing device-memory TCP");
+MODULE_DESCRIPTION("Pairs of NICs for testing device-memory TCP");
 MODULE_IMPORT_NS("NETDEV_INTERNAL");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A pair of Ethernet NICs joined by a cable, for testing device-memory TCP without hardware.
+ * Pairs of Ethernet NICs joined by a cable, for testing device-memory TCP without hardware.
  *
- * main.c     the two NICs, their cable, module parameters
+ * main.c     the NICs, their cables, module parameters
  * receive.c  receive queues: pages, header split, what goes wrong on request, queue resets
  * segment.c  cutting what the stack hands over into packets, as a NIC's TSO does
  * steer.c    which queue a packet goes to: flow rules, then the RSS table
@@ -17,6 +17,7 @@
 #include <net/netdev_queues.h>
 #include <net/page_pool/helpers.h>
 
+#define NIC_PAIRS 2
 #define NIC_QUEUES 4
 #define NIC_RING_ENTRIES 1024
 #define NIC_RULES 32
@@ -56,7 +57,7 @@ struct nic_rule {
 
 struct nic {
 	struct net_device *dev;
-	struct net_device *peer;
+	struct net_device __rcu *peer;	/* NULL: the other NIC is unplugged */
 	struct nic_queue queues[NIC_QUEUES];
 	spinlock_t steer_lock;	/* rules and rss */
 	struct nic_rule rules[NIC_RULES];
