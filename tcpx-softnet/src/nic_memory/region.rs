@@ -222,8 +222,7 @@ impl NicRegion {
                 free: u64::from(most),
             });
         };
-        let is_taken = add(&self.of_messages, wanted, most);
-        Ok(is_taken.then_some(Reserved { of: &self.of_messages, pages: wanted }))
+        Ok(Reserved::take(&self.of_messages, wanted, most))
     }
 
     /// Reserves what so many data sockets may hold. Also the receive buffer to give to each.
@@ -234,24 +233,18 @@ impl NicRegion {
         let most = self.pages / 2;
         let each = (most / SOCKETS).clamp(LEAST_SHARE, MOST_SHARE);
         let wanted = each * u32::from(sockets);
-        if !add(&self.of_sockets, wanted, most) {
+        let Some(share) = Reserved::take(&self.of_sockets, wanted, most) else {
             return Err(DevmemError::PoolTooSmall {
                 nic: self.nic.name().to_owned(),
                 what: "another comm",
                 pages: u64::from(wanted),
                 free: u64::from(most.saturating_sub(self.of_sockets.load(Ordering::Relaxed))),
             });
-        }
+        };
         // The system doubles what it is told.
         let bytes = (each - PACKET_PAGES) as usize * UNPACK_PAGE_BYTES / 2;
-        Ok((Reserved { of: &self.of_sockets, pages: wanted }, bytes))
+        Ok((share, bytes))
     }
-}
-
-/// Adds, as long as the sum stays within `most`.
-fn add(count: &AtomicU32, more: u32, most: u32) -> bool {
-    let grown = |now: u32| now.checked_add(more).filter(|&sum| sum <= most);
-    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
 }
 
 /// Pages that are spoken for, until this is dropped.
@@ -259,6 +252,16 @@ fn add(count: &AtomicU32, more: u32, most: u32) -> bool {
 pub(crate) struct Reserved {
     of: &'static AtomicU32,
     pages: u32,
+}
+
+impl Reserved {
+    /// Adds to `of`, as long as the sum stays within `most`; `None`, and nothing is added, if not.
+    fn take(of: &'static AtomicU32, pages: u32, most: u32) -> Option<Self> {
+        let grown = |now: u32| now.checked_add(pages).filter(|&sum| sum <= most);
+        let added = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
+        // Only what was added is taken off again by the drop.
+        added.ok().map(|_| Self { of, pages })
+    }
 }
 
 impl Drop for Reserved {
@@ -283,8 +286,17 @@ mod tests {
     #[test]
     fn what_is_spoken_for_is_free_again_when_it_is_dropped() {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        assert!(add(&COUNT, 3, 5) && !add(&COUNT, 3, 5) && add(&COUNT, 2, 5));
-        drop(Reserved { of: &COUNT, pages: 3 });
-        assert!(add(&COUNT, 3, 5) && !add(&COUNT, u32::MAX, 5));
+        let count = || COUNT.load(Ordering::Relaxed);
+        let three = Reserved::take(&COUNT, 3, 5).expect("there is room");
+        // What is refused changes nothing, however often.
+        for pages in [3, 3, u32::MAX] {
+            assert!(Reserved::take(&COUNT, pages, 5).is_none());
+            assert_eq!(count(), 3);
+        }
+        let two = Reserved::take(&COUNT, 2, 5).expect("there is room");
+        drop(three);
+        assert_eq!(count(), 2);
+        drop(two);
+        assert_eq!(count(), 0);
     }
 }
