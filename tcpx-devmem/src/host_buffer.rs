@@ -4,10 +4,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-
 use crate::error::DevmemError;
+use crate::host_memory::HostMemory;
 
 /// `struct udmabuf_create` of the kernel's `udmabuf.h`.
 #[repr(C)]
@@ -26,8 +24,7 @@ const CLOSE_ON_EXEC: u32 = 1;
 /// no slice of it, only copies.
 #[derive(Debug)]
 pub struct HostBuffer {
-    map: MmapRaw,
-    memory: OwnedFd,
+    memory: HostMemory,
     dma_buf: OwnedFd,
     dma_buf_bytes: usize,
 }
@@ -52,19 +49,13 @@ impl HostBuffer {
 
     fn make(bytes: usize, spare: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
-        let whole_pages = |bytes: usize| bytes.checked_next_multiple_of(page);
-        let bytes = whole_pages(bytes).filter(|&bytes| bytes > 0);
+        let bytes = bytes.checked_next_multiple_of(page).filter(|&bytes| bytes > 0);
         let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
-        let all = whole_pages(spare).and_then(|spare| spare.checked_add(bytes));
-        let all = all.ok_or(io::ErrorKind::InvalidInput)?;
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let memory = memfd_create("tcpx-devmem", flags)?;
-        ftruncate(&memory, all as u64)?;
-        // udmabuf asks for it: pages that a NIC has must not go away.
-        fcntl_add_seals(&memory, SealFlags::SHRINK)?;
+        let all = bytes.checked_add(spare).ok_or(io::ErrorKind::InvalidInput)?;
+        let memory = HostMemory::new(all)?;
         let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/udmabuf")?;
         let create = Create {
-            memfd: memory.as_raw_fd().cast_unsigned(),
+            memfd: memory.file().as_raw_fd().cast_unsigned(),
             flags: CLOSE_ON_EXEC,
             offset: 0,
             size: bytes as u64,
@@ -77,8 +68,7 @@ impl HostBuffer {
         }
         // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
         let dma_buf = unsafe { OwnedFd::from_raw_fd(fd) };
-        let map = MmapOptions::new().len(all).map_raw(&memory)?;
-        Ok(Self { map, memory, dma_buf, dma_buf_bytes: bytes })
+        Ok(Self { memory, dma_buf, dma_buf_bytes: bytes })
     }
 
     /// The largest dma-buf that the system makes of host memory; `None` when it does not say.
@@ -92,7 +82,7 @@ impl HostBuffer {
     /// there: the system then says so.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
-        self.memory.as_fd()
+        self.memory.file()
     }
 
     /// Bytes of the dma-buf. It begins where the buffer does.
@@ -104,7 +94,7 @@ impl HostBuffer {
     /// Its size in bytes, those beside the dma-buf included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.map.len()
+        self.memory.len()
     }
 
     /// Whether it has no bytes: never.
@@ -116,33 +106,19 @@ impl HostBuffer {
     /// Its first byte.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
-        self.map.as_mut_ptr()
+        self.memory.as_mut_ptr()
     }
 
     /// Copies bytes out of it; false when they do not all lie in it.
     #[must_use]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
-        let Some(from) = self.range(offset, to.len()) else { return false };
-        // SAFETY: `from` is the first of as many bytes of the mapping, which lives as long as
-        // `self`; `to` is exclusively borrowed, so it is elsewhere. What a NIC writes meanwhile
-        // comes out as old or new bytes.
-        unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
-        true
+        self.memory.read(offset, to)
     }
 
     /// Copies bytes into it; false when they do not all fit.
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
-        let Some(to) = self.range(offset, from.len()) else { return false };
-        // SAFETY: `to` is the first of as many bytes of the mapping, which lives as long as `self`;
-        // no reference to them exists.
-        unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
-        true
-    }
-
-    fn range(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
-        let end = offset.checked_add(bytes)?;
-        (end <= self.len()).then(|| self.as_mut_ptr().wrapping_add(offset))
+        self.memory.write(offset, from)
     }
 }
 

@@ -22,7 +22,8 @@
 //!   finds a place for what came in host memory. [`give_back()`] returns fragments, within the
 //!   kernel's limits.
 //! - [`Sender`] sends in place, and hears when its memory was read for the last time.
-//! - [`HostBuffer`] is host memory that can be bound in place of a GPU's.
+//! - [`HostBuffer`] is host memory that can be bound in place of a GPU's; [`HostMemory`] is what it
+//!   is made of.
 //! - [`netlink`] is how the kernel is asked.
 //!
 //! # For whom
@@ -37,6 +38,7 @@ mod binding;
 mod error;
 mod give_back;
 mod host_buffer;
+mod host_memory;
 mod landing;
 pub mod netlink;
 pub mod nic;
@@ -47,6 +49,7 @@ pub use binding::{RxBinding, TxBinding};
 pub use error::{DevmemError, Direction};
 pub use give_back::give_back;
 pub use host_buffer::HostBuffer;
+pub use host_memory::HostMemory;
 pub use landing::{Held, SparePages};
 pub use nic::{
     FlowRule, Nic, NicFacts, PlacedRule, SteeredFlow, choose_queues, delete_stale_rules,
