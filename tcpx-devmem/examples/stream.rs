@@ -9,7 +9,7 @@
 //! seconds in which nothing happens until it gives up, 60. Of the sender: `step`, bytes of a call,
 //! 256 KiB; `from`, the address to send from; `memory`, `device` or `host`. Of the receiver:
 //! `hold`, chunks that are held after they were unpacked, 2; `queue`, which one is bound, if it is
-//! not to be chosen.
+//! not to be chosen; `way`, `devmem`, or `ring` for io_uring.
 //!
 //! Host memory stands in for a GPU's, so that this runs on any machine with such NICs.
 
@@ -17,6 +17,7 @@ mod stream {
     pub(crate) mod options;
     pub(crate) mod pattern;
     pub(crate) mod receive;
+    pub(crate) mod ring;
     pub(crate) mod send;
 }
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let run = || -> Result<String, Failure> {
         let options = Options::read(std::env::args().skip(1))?;
         match options.side {
+            Side::Receive if options.is_ring => stream::ring::run(&options),
             Side::Receive => stream::receive::run(&options),
             Side::Send => stream::send::run(&options),
         }

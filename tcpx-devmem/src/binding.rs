@@ -101,19 +101,27 @@ impl RxBinding {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn is_up(&self) -> Result<bool, DevmemError> {
-        let nic = || self.nic.name().to_owned();
-        let found = rx_queues(&self.netlink, self.nic.ifindex())
-            .map_err(|refusal| bind_error(&self.nic, Direction::Receive, &self.queues, refusal))?;
-        // A NIC that is down shows no queues.
-        if found.is_empty() {
-            return Nic::named(self.nic.name()).map(|_| false);
-        }
-        let ours = Some(QueueUser::DeviceMemory(self.id));
-        let is_ours = |id: u32| found.iter().any(|queue| queue.id == id && queue.user == ours);
-        match self.queues.iter().find(|&&id| !is_ours(id)) {
-            Some(&queue) => Err(DevmemError::BindingLost { nic: nic(), queue }),
-            None => Ok(true),
-        }
+        has_queues(&self.netlink, &self.nic, &self.queues, QueueUser::DeviceMemory(self.id))
+    }
+}
+
+/// Asks whether `user` still has these queues of a NIC, and whether the NIC is up.
+pub(crate) fn has_queues(
+    netlink: &Netlink,
+    nic: &Nic,
+    queues: &[u32],
+    user: QueueUser,
+) -> Result<bool, DevmemError> {
+    let found = rx_queues(netlink, nic.ifindex())
+        .map_err(|refusal| bind_error(nic, Direction::Receive, queues, refusal))?;
+    // A NIC that is down shows no queues.
+    if found.is_empty() {
+        return Nic::named(nic.name()).map(|_| false);
+    }
+    let is_there = |id: u32| found.iter().any(|queue| queue.id == id && queue.user == Some(user));
+    match queues.iter().find(|&&id| !is_there(id)) {
+        Some(&queue) => Err(DevmemError::BindingLost { nic: nic.name().to_owned(), queue }),
+        None => Ok(true),
     }
 }
 
@@ -155,7 +163,7 @@ fn incapable(nic: &Nic, deadline: Duration) -> Option<DevmemError> {
 }
 
 /// Chooses and binds until that is done, or until a refusal is no race that was lost.
-fn take_free<T>(
+pub(crate) fn take_free<T>(
     mut choose: impl FnMut() -> Result<Vec<u32>, DevmemError>,
     mut bind: impl FnMut(&[u32]) -> Result<T, DevmemError>,
 ) -> Result<T, DevmemError> {

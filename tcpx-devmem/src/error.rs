@@ -216,6 +216,36 @@ pub enum DevmemError {
         /// Bytes that there is room for.
         room: u64,
     },
+    /// The kernel has no zero-copy receive of io_uring.
+    #[error("the kernel has no zero-copy receive of io_uring: {what}")]
+    NoRingReceive {
+        /// What it lacks.
+        what: &'static str,
+    },
+    /// The process may not use io_uring.
+    #[error("io_uring is not permitted: {source}")]
+    RingDenied {
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The driver or the device cannot do it.
+    #[error("{nic} cannot receive into memory of a process: {words}")]
+    RingUnsupported {
+        /// Which NIC.
+        nic: String,
+        /// What the kernel says.
+        words: String,
+    },
+    /// More memory than the process may lock.
+    #[error("{bytes} bytes for {nic} to receive into are more than may be locked: {limit}")]
+    MemoryNotLocked {
+        /// Which NIC.
+        nic: String,
+        /// How much was asked for.
+        bytes: u64,
+        /// Bytes that the user may lock, in all processes together.
+        limit: u64,
+    },
     /// Anything else that the system says.
     #[error("{what}: {source}")]
     System {
@@ -255,6 +285,10 @@ impl DevmemError {
             Self::NicDown { .. } => &table::DEVMEM_NIC_DOWN,
             Self::GpuMemory { .. } => &table::DEVMEM_GPU_MEMORY,
             Self::TooManyFragments { .. } => &requests::TOO_MANY_FRAGMENTS,
+            Self::NoRingReceive { .. } => &table::ZERO_COPY_NOT_IN_KERNEL,
+            Self::RingDenied { .. } => &table::IO_URING_DENIED,
+            Self::RingUnsupported { .. } => &table::ZERO_COPY_UNSUPPORTED,
+            Self::MemoryNotLocked { .. } => &table::ZERO_COPY_MEMORY_NOT_LOCKED,
             Self::NoRoom { .. } | Self::System { .. } => return None,
         })
     }

@@ -43,6 +43,7 @@ mod landing;
 pub mod netlink;
 pub mod nic;
 mod receive;
+mod ring;
 mod send;
 
 pub use binding::{RxBinding, TxBinding};
@@ -56,6 +57,7 @@ pub use nic::{
     stale_rules,
 };
 pub use receive::{Arrival, Received, Receiver};
+pub use ring::{ReceiveEnd, Refill, RingBinding, RingEvent, RingQueue};
 pub use send::{Sender, Sent};
 
 /// Decoders of outside bytes, for the fuzz targets only.

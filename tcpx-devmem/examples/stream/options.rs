@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) hold: usize,
     /// The receive queue to bind, whether or not it is a good choice.
     pub(crate) queue: Option<u32>,
+    /// Whether io_uring brings what comes.
+    pub(crate) is_ring: bool,
 }
 
 /// How long a question to the kernel, or a queue's reset, may take.
@@ -63,6 +65,7 @@ impl Options {
             deadline: Duration::from_secs(60),
             hold: 2,
             queue: None,
+            is_ring: false,
         };
         for option in rest {
             options.set(option)?;
@@ -80,6 +83,7 @@ impl Options {
             "memory" => self.is_device = value == "device",
             "deadline" => self.deadline = Duration::from_secs(value.parse()?),
             "hold" => self.hold = value.parse()?,
+            "way" => self.is_ring = value == "ring",
             "queue" => self.queue = Some(value.parse()?),
             _ => return Err(format!("there is no option {name}").into()),
         }

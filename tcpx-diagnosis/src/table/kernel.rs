@@ -190,8 +190,8 @@ DEVMEM_NO_NIC = 434 Error "no NIC can receive into device memory as it is set up
     source "docs/devmem.md"
 ZERO_COPY_SUPPORTED = 440 Info "a NIC can receive into the memory of processes"
     symptom "a queue that does not exist is refused for its number only"
-    cause "kernel, driver and device can do io_uring's zero-copy receive; tcpx does not use it yet"
-    cure ["# nothing to do"]
+    cause "kernel, driver and device can do io_uring's zero-copy receive"
+    cure ["# nothing to do; TCPX_SOFT_TRANSPORT=io_uring uses it, see docs/devmem.md"]
     source "kernel 6.18, io_uring/zcrx.c, net/core/netdev_rx_queue.c"
 ZERO_COPY_UNSUPPORTED = 441 Info "a NIC's driver cannot receive into the memory of processes"
     symptom "io_uring's zero-copy receive is refused with EOPNOTSUPP"
@@ -208,4 +208,16 @@ ZERO_COPY_PROBE_DENIED = 443 Info "zero-copy receive could not be asked"
     cause "registering a receive queue needs CAP_NET_ADMIN even for a question, or kernel.io_uring_disabled is set"
     cure ["sudo tcpx doctor", "cat /proc/sys/kernel/io_uring_disabled"]
     source "kernel 6.18, io_uring/zcrx.c, io_uring/io_uring.c"
+IO_URING_DENIED = 444 Error "io_uring is not permitted"
+    symptom "TCPX_SOFT_TRANSPORT=io_uring is refused: EPERM when a ring is made"
+    lines ["io_uring is not permitted: ..."]
+    cause "kernel.io_uring_disabled is 2, or is 1 and the process is not of kernel.io_uring_group, or the container's seccomp profile leaves io_uring out, as those of Docker and containerd do"
+    cure ["sysctl kernel.io_uring_disabled", "sudo sysctl kernel.io_uring_disabled=0", "# in a container: a seccomp profile that has io_uring_setup, io_uring_enter and io_uring_register"]
+    source "kernel 7.3, io_uring/io_uring.c"
+ZERO_COPY_MEMORY_NOT_LOCKED = 445 Error "a NIC's memory is more than the process may lock"
+    symptom "io_uring refuses to register a receive queue: ENOMEM"
+    lines ["n bytes for <NIC> to receive into are more than may be locked: n"]
+    cause "memory that a NIC writes to is locked, and counts against RLIMIT_MEMLOCK of the user unless the process has CAP_IPC_LOCK; the limit is often 8 MiB"
+    cure ["ulimit -l", "ulimit -l unlimited", "# in a container: --ulimit memlock=-1; of a service: LimitMEMLOCK=infinity; or a smaller TCPX_SOFT_POOL_BYTES"]
+    source "kernel 7.3, io_uring/zcrx.c"
 }

@@ -1,0 +1,35 @@
+//! Whether a NIC still has the area of a ring. The ring belongs to one thread, and this to another.
+
+use std::time::Duration;
+
+use crate::binding::has_queues;
+use crate::error::DevmemError;
+use crate::netlink::Netlink;
+use crate::nic::{Nic, QueueUser, netdev_family};
+
+/// A queue that io_uring has, as the kernel tells of it.
+#[derive(Debug)]
+pub struct RingBinding {
+    netlink: Netlink,
+    nic: Nic,
+    queue: u32,
+}
+
+impl RingBinding {
+    /// A queue that a [`RingQueue`](super::RingQueue) has taken.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    pub fn new(nic: &Nic, queue: u32, deadline: Duration) -> Result<Self, DevmemError> {
+        Ok(Self { netlink: netdev_family(deadline)?, nic: nic.clone(), queue })
+    }
+
+    /// Asks whether io_uring still has the queue, and whether the NIC is up. One that is down keeps
+    /// the memory.
+    ///
+    /// # Errors
+    /// [`DevmemError::BindingLost`] and [`DevmemError::NoNic`].
+    pub fn is_up(&self) -> Result<bool, DevmemError> {
+        has_queues(&self.netlink, &self.nic, &[self.queue], QueueUser::IoUring)
+    }
+}
