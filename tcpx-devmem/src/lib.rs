@@ -34,6 +34,8 @@
 //! It changes no setting of a NIC but bindings and flow rules, and takes both back. It never waits
 //! without a deadline, never prints, and trusts no number from the kernel.
 
+#[cfg(any(test, fuzzing))]
+mod any_answer;
 mod binding;
 mod error;
 mod give_back;
@@ -65,6 +67,6 @@ pub use send::{Sender, Sent};
 pub mod fuzzing {
     /// Reads a datagram of the kernel as the answer to request 7.
     pub fn netlink_answers(datagram: &[u8]) {
-        crate::netlink::any_answer::check(datagram);
+        crate::any_answer::check(datagram);
     }
 }

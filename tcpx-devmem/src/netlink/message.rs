@@ -176,7 +176,7 @@ pub fn generic_attributes(payload: &[u8]) -> impl Iterator<Item = Attribute<'_>>
 
 /// One message of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer<'a> {
+pub(crate) enum Answer<'a> {
     Payload(&'a [u8]),
     End,
     Refused { errno: i32, message: String },
@@ -184,7 +184,7 @@ pub(super) enum Answer<'a> {
 
 /// The messages in a datagram that answer request `sequence`, up to the first whose length is
 /// wrong.
-pub(super) fn answers(datagram: &[u8], sequence: u32) -> impl Iterator<Item = Answer<'_>> {
+pub(crate) fn answers(datagram: &[u8], sequence: u32) -> impl Iterator<Item = Answer<'_>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         loop {

@@ -1,6 +1,6 @@
 //! What holds for any bytes that the kernel may answer. Both tests and a fuzz target ask for it.
 
-use super::message::{Answer, Attribute, answers, attributes, generic_attributes, nested};
+use crate::netlink::message::{Answer, Attribute, answers, attributes, generic_attributes, nested};
 
 /// The request that is answered.
 pub(crate) const SEQUENCE: u32 = 7;
