@@ -154,6 +154,24 @@ impl TxBinding {
     }
 }
 
+/// Whether the NIC can receive into device memory as it is set up, and send from it, for this
+/// process. Binds nothing.
+///
+/// # Errors
+/// What is missing: a queue, a setting, a privilege, or what the driver cannot do.
+pub fn check_nic(nic: &Nic, deadline: Duration) -> Result<(), DevmemError> {
+    let queues = choose_queues(&NicFacts::ask(nic, deadline)?, 1)?;
+    let netlink = netdev_family(deadline)?;
+    for (direction, queues) in [(Direction::Receive, queues.as_slice()), (Direction::Send, &[])] {
+        // As in `incapable`: who gets as far as the dma-buf can.
+        match bind(&netlink, nic, direction, queues, -1) {
+            Ok(_) | Err(DevmemError::MemoryRefused { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Why no queue of the NIC can ever be bound, if that is so.
 fn incapable(nic: &Nic, deadline: Duration) -> Option<DevmemError> {
     let netlink = netdev_family(deadline).ok()?;
@@ -303,6 +321,9 @@ mod tests {
             let id = error.diagnosis().map(|diagnosis| diagnosis.code.number());
             assert!(id.is_some_and(|id| ids.contains(&id)), "{error}");
         }
+        let checked = check_nic(&nic, deadline).expect_err("it has no queues");
+        let id = checked.diagnosis().map(|diagnosis| diagnosis.code.number());
+        assert!(id.is_some_and(|id| [407, 420].contains(&id)), "{checked}");
         let error = RxBinding::on_free_queues(&nic, 1, file.as_fd(), deadline);
         let id = error.expect_err("it has none").diagnosis().map(|it| it.code.number());
         // Who may not ask hears of the settings.

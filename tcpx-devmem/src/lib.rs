@@ -48,7 +48,7 @@ mod receive;
 mod ring;
 mod send;
 
-pub use binding::{RxBinding, TxBinding};
+pub use binding::{RxBinding, TxBinding, check_nic};
 pub use error::{DevmemError, Direction};
 pub use give_back::give_back;
 pub use host_buffer::HostBuffer;

@@ -198,7 +198,7 @@
 //! | `NCCL_GPUDIRECTTCPX_RECV_SYNC` | 0 | 0, 1 | a send waits for the peer's receive |
 //! | `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` | best kind | names | NICs, see [`Settings::interfaces`] |
 //! | `TCPX_SOFT_IFNAME` | the above | names | the same for this plugin only |
-//! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem | what carries payload, see [`Transport`] |
+//! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem, auto | what carries payload, see [`Transport`] |
 //! | `TCPX_SOFT_HELPERS` | auto | 0, 1, auto | helper threads, see [`Helpers`] |
 //! | `TCPX_SOFT_CPUS` | off | auto, off, a list such as 0-3,8 | where they run: [`HelperCpus`] |
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | see [`Settings::inline_bytes`] |
@@ -251,8 +251,8 @@ pub use nic_memory::nic_failure;
 pub use parse_error::ParseError;
 pub use plugin::{
     HelperCpus, Helpers, NcclMode, Settings, SettingsError, bounce_bytes, comm_health, comm_poll,
-    configure, pool_stats, table, table_v8, table_v9, table_v10,
+    configure, gpu_reach, pool_stats, table, table_v8, table_v9, table_v10, uses_device_memory,
 };
 pub use quirk::Quirk;
 pub use tcpx_comm::wire::{Side, SocketRole};
-pub use transport::Transport;
+pub use transport::{GpuReach, Transport};

@@ -27,7 +27,7 @@ pub(crate) use arrivals::NicArrivals;
 pub use blame::nic_failure;
 pub(crate) use blame::{blame, forget_blame, log_and_blame};
 pub(crate) use departures::NicDepartures;
-pub(crate) use fitness::check_receiving;
+pub(crate) use fitness::{check_for_gpu, check_receiving};
 pub(crate) use gpu_refusal::gpu_refusal;
 pub(crate) use held::Held;
 pub(crate) use kernel_deadline::KERNEL_DEADLINE;

@@ -14,6 +14,19 @@ pub enum Transport {
     /// The kernel's device-memory TCP: a NIC puts payload where it belongs, and takes it from
     /// there. See docs/devmem.md for what it needs.
     Devmem,
+    /// Device memory for a GPU's, over NICs that can, if the GPU's driver hands it out; plain
+    /// sockets for all else. Why is said in the log, once for each NIC and GPU.
+    Auto,
+}
+
+/// Whether a NIC reaches memory of a GPU, with [`Transport::Auto`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GpuReach {
+    /// Its name.
+    pub nic: String,
+    /// What is missing, with the id of its diagnosis; `None`: it reaches it.
+    pub refusal: Option<String>,
 }
 
 impl FromStr for Transport {
@@ -23,7 +36,8 @@ impl FromStr for Transport {
         match text {
             "tcp" => Ok(Self::Tcp),
             "devmem" => Ok(Self::Devmem),
-            _ => Err(ParseError::new("tcp or devmem")),
+            "auto" => Ok(Self::Auto),
+            _ => Err(ParseError::new("tcp, devmem or auto")),
         }
     }
 }

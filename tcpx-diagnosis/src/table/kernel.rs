@@ -188,6 +188,12 @@ DEVMEM_NO_NIC = 434 Error "no NIC can receive into device memory as it is set up
     cause "each NIC lacks a driver that can, a setting, or a free receive queue"
     cure ["tcpx doctor --min-severity info", "# set one up as docs/devmem.md says, or use plugin = soft"]
     source "docs/devmem.md"
+DEVMEM_AUTO = 435 Info "what plugin = auto does with memory of a GPU"
+    symptom "\"memory of the GPU goes by device memory\", or \"by plain sockets\" and why, for each NIC"
+    lines ["memory of the GPU goes by device memory nic=\"<NIC>\" gpu=n", "memory of the GPU goes by plain sockets nic=\"<NIC>\" gpu=n why=..."]
+    cause "without a hardware plugin, auto takes the kernel's device-memory TCP for memory of GPUs, over each NIC that can both receive and send, is set up for it and may be bound by this process, if the GPU's driver hands the memory out; plain sockets for all else, and for host memory"
+    cure ["# nothing to do; plugin = devmem insists on it, and plugin = soft does without"]
+    source "docs/devmem.md"
 ZERO_COPY_SUPPORTED = 440 Info "a NIC can receive into the memory of processes"
     symptom "a queue that does not exist is refused for its number only"
     cause "kernel, driver and device can do io_uring's zero-copy receive"

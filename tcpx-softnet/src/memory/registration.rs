@@ -129,6 +129,8 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
+    use tcpx_cuda::{DeviceBuffer, PinnedBuffer};
+
     use super::*;
 
     fn piece(address: usize, len: usize) -> Piece {
@@ -143,6 +145,24 @@ mod tests {
         assert!(Registration::new(4096, -1, PTR_HOST).is_err());
         assert!(Registration::new(usize::MAX, 2, PTR_HOST).is_err());
         assert!(Registration::new(4096, 10, tcpx_sys::PTR_DMABUF).is_err());
+    }
+
+    #[test]
+    fn memory_of_a_gpu_is_offered_to_the_nic_and_other_memory_is_not() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let nic = Nic::named("lo").expect("every namespace has one");
+        let device = DeviceBuffer::new(&gpu, 8192).expect("there is room");
+        let pinned = PinnedBuffer::new(&gpu, 8192).expect("there is room");
+        let bound = |address: u64, bytes| {
+            let registration = Registration::new(address as usize, bytes, PTR_CUDA);
+            let registration = registration.expect("good arguments").on_gpu(Some(gpu.clone()));
+            registration.expect("it is known").bound_to(&nic, Duration::from_secs(2))
+        };
+        // The driver exports it, and the loopback sends from no dma-buf.
+        let refused = bound(device.address(), 5000).expect_err("no NIC");
+        assert!(matches!(refused, BindError::Nic(_)), "{refused:?}");
+        let copied = bound(pinned.address(), 5000).expect("it is copied");
+        assert_eq!((copied.nic_source(), copied.gpu().is_some()), (None, false));
     }
 
     #[test]

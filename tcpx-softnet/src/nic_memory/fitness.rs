@@ -1,7 +1,9 @@
 //! Which NICs can receive into device memory, as they are set up.
 
-use tcpx_devmem::{DevmemError, Nic, NicFacts, choose_queues};
+use tcpx_cuda::{CudaGpu, check_exports};
+use tcpx_devmem::{DevmemError, Nic, NicFacts, check_nic, choose_queues};
 
+use super::gpu_refusal::gpu_refusal;
 use super::kernel_deadline::KERNEL_DEADLINE;
 
 /// Whether the NIC has a queue for it. Takes no privilege, and binds nothing.
@@ -11,6 +13,16 @@ use super::kernel_deadline::KERNEL_DEADLINE;
 pub(crate) fn check_receiving(interface: &str) -> Result<(), DevmemError> {
     let nic = Nic::named(interface)?;
     choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1).map(drop)
+}
+
+/// Whether this process can have the NIC receive into memory of this GPU, and send from it. Binds
+/// nothing.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn check_for_gpu(interface: &str, gpu: &CudaGpu) -> Result<(), DevmemError> {
+    check_nic(&Nic::named(interface)?, KERNEL_DEADLINE)?;
+    check_exports(gpu).map_err(|error| gpu_refusal(gpu.ordinal(), &error))
 }
 
 /// Whether the NIC is set down. A NIC that is not there is not, nor is one of which the system says

@@ -26,12 +26,12 @@ use crate::memory::{
     BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure, gpu_of_thread,
 };
 use crate::nic_memory::{
-    NicRegion, SendMemory, check_receiving, gpu_refusal, log_and_blame, region_bytes,
-    watched_region,
+    NicRegion, SendMemory, check_for_gpu, check_receiving, gpu_refusal, log_and_blame,
+    region_bytes, watched_region,
 };
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
-use crate::transport::Transport;
+use crate::transport::{GpuReach, Transport};
 
 /// What `init` made.
 #[derive(Debug)]
@@ -55,6 +55,9 @@ pub(crate) struct Runtime {
     /// By NIC, and the GPU whose memory it is: what a NIC receives into, where it does; made by the
     /// first listen. One that was lost is followed by another.
     regions: Mutex<BTreeMap<(usize, Option<u32>), &'static NicRegion>>,
+    /// By NIC and GPU: whether the NIC reaches the GPU's memory, where the settings leave that
+    /// open.
+    reached: Mutex<BTreeMap<(usize, u32), GpuReach>>,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
@@ -76,6 +79,7 @@ impl Runtime {
             pinned_bounce: OnceLock::new(),
             gpu_bounces: OnceLock::new(),
             regions: Mutex::default(),
+            reached: Mutex::default(),
             comms: AtomicU64::new(0),
         }
     }
@@ -150,7 +154,7 @@ impl Runtime {
         gpu: Option<&CudaGpu>,
     ) -> Result<Option<&'static NicRegion>, DevmemError> {
         let Some(Nic { interface, .. }) = self.nics.get(nic) else { return Ok(None) };
-        if self.settings.transport != Transport::Devmem {
+        if !self.uses_device_memory(nic, gpu) {
             return Ok(None);
         }
         let key = (nic, gpu.map(CudaGpu::ordinal));
@@ -173,7 +177,7 @@ impl Runtime {
         chunk_bytes: u32,
     ) -> Result<Option<SendMemory>, DevmemError> {
         let Some(Nic { interface, .. }) = self.nics.get(nic) else { return Ok(None) };
-        if self.settings.transport != Transport::Devmem {
+        if !self.uses_device_memory(nic, gpu) {
             return Ok(None);
         }
         let mut memory = SendMemory::new(&interface.name, chunk_bytes);
@@ -190,8 +194,57 @@ impl Runtime {
     pub(crate) fn gpu_for_nic(&self, entry: &str) -> Result<Option<CudaGpu>, Failure> {
         match self.settings.transport {
             Transport::Tcp => Ok(None),
-            Transport::Devmem => gpu_of_thread(entry, self.settings.memory),
+            Transport::Devmem | Transport::Auto => gpu_of_thread(entry, self.settings.memory),
         }
+    }
+
+    /// Whether the comms of this GPU, or of none, move payload by device memory over this NIC.
+    fn uses_device_memory(&self, nic: usize, gpu: Option<&CudaGpu>) -> bool {
+        match (self.settings.transport, gpu) {
+            (Transport::Tcp, _) | (Transport::Auto, None) => false,
+            (Transport::Devmem, _) => true,
+            (Transport::Auto, Some(gpu)) => {
+                self.reach_of(nic, gpu).is_some_and(|reach| reach.refusal.is_none())
+            }
+        }
+    }
+
+    /// Which NICs reach the memory of this GPU. The driver is asked with the first call.
+    fn reach(&self, gpu: u32) -> Vec<GpuReach> {
+        let known = |nic: usize| {
+            let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+            reached.get(&(nic, gpu)).cloned()
+        };
+        // Nobody asks that of the loopback.
+        let is_wire = |nic: &usize| !self.nics[*nic].interface.loopback;
+        let nics: Vec<usize> = (0..self.nics.len()).filter(is_wire).collect();
+        let known: Option<Vec<GpuReach>> = nics.iter().copied().map(known).collect();
+        let answers = known.or_else(|| {
+            let gpu = CudaGpu::open(gpu).ok()?;
+            nics.iter().map(|&nic| self.reach_of(nic, &gpu)).collect()
+        });
+        answers.unwrap_or_default()
+    }
+
+    /// Whether this NIC reaches it. Asked once, and what came of it is said once.
+    fn reach_of(&self, nic: usize, gpu: &CudaGpu) -> Option<GpuReach> {
+        let name = &self.nics.get(nic)?.interface.name;
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = reached.entry((nic, gpu.ordinal())).or_insert_with(|| {
+            let error = check_for_gpu(name, gpu).err();
+            let refusal = error.map(|error| match error.diagnosis() {
+                Some(diagnosis) => format!("{error} [{}]", diagnosis.code),
+                None => error.to_string(),
+            });
+            match &refusal {
+                None => log::info!("{name} and GPU {}: device memory is used", gpu.ordinal()),
+                Some(why) => {
+                    log::info!("{name} and GPU {}: no device memory: {why}", gpu.ordinal())
+                }
+            }
+            GpuReach { nic: name.clone(), refusal }
+        });
+        Some(entry.clone())
     }
 
     /// Where the bounce region in a GPU's own memory is kept.
@@ -264,6 +317,29 @@ pub fn pool_stats() -> PoolStats {
     let Ok(_stay) = Stay::begin() else { return PoolStats::default() };
     let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
     regions.map(BounceBuffer::stats).fold(PoolStats::default(), PoolStats::plus)
+}
+
+/// Whether sessions of this GPU move payload by device memory over any NIC; false before `init`,
+/// and when there is no such GPU.
+#[must_use]
+pub fn uses_device_memory(gpu: u32) -> bool {
+    let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return false };
+    match runtime.settings.transport {
+        Transport::Tcp => false,
+        Transport::Devmem => true,
+        Transport::Auto => runtime.reach(gpu).iter().any(|reach| reach.refusal.is_none()),
+    }
+}
+
+/// What came of looking for device memory for this GPU, NIC by NIC; nothing where the settings
+/// leave nothing open, before `init`, and when there is no such GPU.
+#[must_use]
+pub fn gpu_reach(gpu: u32) -> Vec<GpuReach> {
+    let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return Vec::new() };
+    match runtime.settings.transport {
+        Transport::Tcp | Transport::Devmem => Vec::new(),
+        Transport::Auto => runtime.reach(gpu),
+    }
 }
 
 /// Bytes of a bounce region, or 0 before `init`. Every unpack entry lies within them.
@@ -378,7 +454,7 @@ fn make(configured: Option<&Settings>, caller: Caller) -> Result<Runtime, Refusa
 
 /// The NICs that can carry payload in this way.
 fn fit(nics: Vec<Nic>, transport: Transport) -> Result<Vec<Nic>, Refusal> {
-    if transport == Transport::Tcp {
+    if transport != Transport::Devmem {
         return Ok(nics);
     }
     let mut first = None;
