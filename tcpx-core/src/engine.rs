@@ -188,8 +188,9 @@ impl Engine {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options)?;
+        plugin.tell_reach(&memory);
         nics::by_name(plugin.nics(), &options.nics)?;
-        let limits = nics::chunk_limits(&plugin, &options.nics, memory.pci_path().as_ref())?;
+        let limits = nics::chunk_limits(&plugin, &options.nics, &memory)?;
         let packet_bytes = chunk_size::packet_bytes(&limits);
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         options.check_gpu(plugin.is_hardware())?;

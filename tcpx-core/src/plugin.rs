@@ -117,7 +117,11 @@ impl Plugin {
         }
         let outcome = match &choice {
             PluginChoice::Path(path) => Self::open_path(path, options),
-            PluginChoice::Auto | PluginChoice::Soft => Self::open_soft(options, Carrier::Sockets),
+            PluginChoice::Auto | PluginChoice::Soft => {
+                let is_open = options.plugin == PluginChoice::Auto;
+                let carrier = if is_open { Carrier::DeviceMemoryOfGpus } else { Carrier::Sockets };
+                Self::open_soft(options, carrier)
+            }
             PluginChoice::Devmem => Self::open_soft(options, Carrier::DeviceMemory),
         };
         let is_final =
@@ -250,27 +254,46 @@ impl Plugin {
     /// GPU's memory is not copied down.
     pub(crate) fn receives_host(&self, memory: &DeviceMemory) -> bool {
         let is_gpu = matches!(memory, DeviceMemory::Cuda(_));
-        !(self.is_hardware() || is_gpu && self.carrier == Carrier::DeviceMemory)
+        !(self.is_hardware() || is_gpu && self.uses_nic_memory(memory))
     }
 
     /// Whether fragments are what packets were, and not pages of our own.
-    pub(crate) fn takes_packets(&self) -> bool {
-        self.is_hardware() || self.carrier == Carrier::DeviceMemory
+    pub(crate) fn takes_packets(&self, memory: &DeviceMemory) -> bool {
+        self.is_hardware() || self.uses_nic_memory(memory)
+    }
+
+    /// Says how memory of the session's GPU travels, where that was left open.
+    pub(crate) fn tell_reach(&self, memory: &DeviceMemory) {
+        #[cfg(feature = "soft")]
+        if let (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) = (self.carrier, memory) {
+            self::soft::tell_reach(gpu.ordinal());
+        }
+        #[cfg(not(feature = "soft"))]
+        let _ = memory;
+    }
+
+    /// Whether payload of sessions with this device memory goes by the kernel's device-memory TCP.
+    fn uses_nic_memory(&self, memory: &DeviceMemory) -> bool {
+        match (self.carrier, memory) {
+            (Carrier::Sockets, _) | (Carrier::DeviceMemoryOfGpus, DeviceMemory::Emulated) => false,
+            (Carrier::DeviceMemory, _) => true,
+            (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) => reaches(gpu.ordinal()),
+        }
     }
 
     /// What reports call it.
-    pub(crate) fn transport_name(&self) -> &'static str {
-        match self.carrier {
-            _ if self.is_hardware() => "hardware",
-            Carrier::Sockets => "software",
-            Carrier::DeviceMemory => "devmem",
+    pub(crate) fn transport_name(&self, memory: &DeviceMemory) -> &'static str {
+        match self.is_hardware() {
+            true => "hardware",
+            false if self.uses_nic_memory(memory) => "devmem",
+            false => "software",
         }
     }
 
     /// Whether registering memory of a GPU takes a dma-buf of the CUDA driver. Where the driver has
     /// none, the original closes file descriptor 0 of the process.
-    pub(crate) fn takes_dma_bufs(&self) -> bool {
-        self.takes_dma_bufs || self.carrier == Carrier::DeviceMemory
+    pub(crate) fn takes_dma_bufs(&self, memory: &DeviceMemory) -> bool {
+        self.takes_dma_bufs || self.uses_nic_memory(memory)
     }
 
     /// Makes a call that may block, for this comm: when it is its turn, and never with a lock held.
@@ -291,6 +314,17 @@ impl Plugin {
         now: Instant,
     ) -> SmallVec<[LongCall; 1]> {
         self.calls.longer_than(time, session, now)
+    }
+}
+
+/// Whether NICs reach the memory of this GPU, as the built-in plugin has found.
+fn reaches(gpu: u32) -> bool {
+    #[cfg(feature = "soft")]
+    return self::soft::uses_device_memory(gpu);
+    #[cfg(not(feature = "soft"))]
+    {
+        let _ = gpu;
+        false
     }
 }
 

@@ -43,7 +43,8 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginChoice {
-    /// The hardware plugin where it is installed, else the software plugin.
+    /// The hardware plugin where it is installed, else the software plugin. That moves memory of
+    /// GPUs by the kernel's device-memory TCP, over NICs that can (docs/devmem.md).
     #[default]
     Auto,
     /// The software plugin that is linked in.

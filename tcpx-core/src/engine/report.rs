@@ -100,7 +100,7 @@ impl Engine {
             // The session knows its own.
             name: String::new(),
             device: String::new(),
-            transport: plugin.transport_name().to_owned(),
+            transport: plugin.transport_name(&self.commons.session.memory).to_owned(),
             plugin_name: plugin.name().to_owned(),
             plugin_path: plugin.path().display().to_string(),
             device_memory: self.commons.session.memory.name().to_owned(),

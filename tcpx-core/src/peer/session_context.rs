@@ -61,7 +61,7 @@ impl SessionContext {
             (DeviceMemory::Cuda(_), Backend::Kernel) => Some(Copier::Gpu),
             (DeviceMemory::Cuda(_), Backend::Host | Backend::D2d) => None,
         };
-        let packet_bytes = match plugin.takes_packets() {
+        let packet_bytes = match plugin.takes_packets(&memory) {
             true => {
                 nic_packet_bytes.map_or(HARDWARE_PACKET_BYTES, |own| own.min(HARDWARE_PACKET_BYTES))
             }

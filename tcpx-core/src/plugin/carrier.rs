@@ -7,4 +7,6 @@ pub(crate) enum Carrier {
     Sockets,
     /// The kernel's device-memory TCP.
     DeviceMemory,
+    /// That for memory of GPUs, over NICs that reach it; plain sockets for all else.
+    DeviceMemoryOfGpus,
 }

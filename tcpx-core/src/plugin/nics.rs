@@ -7,6 +7,7 @@ use tcpx_diagnosis::Tree;
 use tcpx_diagnosis::pci::{PciPath, distance};
 
 use crate::error::{Error, Result};
+use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::chunk_size::Limit;
 use crate::plugin::{Nic, Plugin};
 
@@ -46,12 +47,12 @@ pub(crate) fn choose(
 pub(crate) fn chunk_limits(
     plugin: &Plugin,
     wanted: &[String],
-    gpu: Option<&PciPath>,
+    memory: &DeviceMemory,
 ) -> Result<Vec<Limit>> {
     let mut limits = vec![Limit::Plugin { bytes: plugin.chunk_bytes() }];
-    if plugin.takes_packets() {
-        limits
-            .extend(packet_limits(&choose(plugin, wanted, gpu, None)?, Tree::new(Path::new("/"))));
+    if plugin.takes_packets(memory) {
+        let nics = choose(plugin, wanted, memory.pci_path().as_ref(), None)?;
+        limits.extend(packet_limits(&nics, Tree::new(Path::new("/"))));
     }
     Ok(limits)
 }

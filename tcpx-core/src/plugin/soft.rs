@@ -3,8 +3,12 @@
 use tcpx_diagnosis::Finding;
 use tcpx_softnet::{Settings, SettingsError, Transport};
 
+use tcpx_diagnosis::variables::{process_env, value};
+
 use super::carrier::Carrier;
 use crate::error::{Error, Result, SettingProblem};
+
+const TRANSPORT: &str = "TCPX_SOFT_TRANSPORT";
 
 /// Sets the software plugin up for this process, by the environment. `chunk_bytes` is the default
 /// of the chunk size. Without a list of interfaces every interface is offered, even loopback,
@@ -31,15 +35,38 @@ pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
         // The sign says that the names are exact.
         settings.interfaces = Some(format!("={}", all.join(",")));
     }
-    if carrier == Carrier::DeviceMemory {
-        settings.transport = Transport::Devmem;
+    match carrier {
+        Carrier::DeviceMemory => settings.transport = Transport::Devmem,
+        // Who has set the variable is not overruled.
+        Carrier::DeviceMemoryOfGpus if value(&process_env(), TRANSPORT).is_none() => {
+            settings.transport = Transport::Auto;
+        }
+        Carrier::DeviceMemoryOfGpus | Carrier::Sockets => {}
     }
     let carrier = match settings.transport {
         Transport::Devmem => Carrier::DeviceMemory,
+        Transport::Auto => Carrier::DeviceMemoryOfGpus,
         _ => Carrier::Sockets,
     };
     tcpx_softnet::configure(settings).map_err(refuse)?;
     Ok(carrier)
+}
+
+/// Whether NICs reach the memory of this GPU.
+pub(crate) fn uses_device_memory(gpu: u32) -> bool {
+    tcpx_softnet::uses_device_memory(gpu)
+}
+
+/// Says over which NICs memory of this GPU goes by device memory, and why not over the others,
+/// where that was left open.
+pub(crate) fn tell_reach(gpu: u32) {
+    for reach in tcpx_softnet::gpu_reach(gpu) {
+        let nic = reach.nic;
+        match reach.refusal {
+            None => tracing::info!(nic, gpu, "memory of the GPU goes by device memory"),
+            Some(why) => tracing::info!(nic, gpu, why, "memory of the GPU goes by plain sockets"),
+        }
+    }
 }
 
 /// Why this thread's last call of the built-in plugin failed, if device memory or a NIC were why.

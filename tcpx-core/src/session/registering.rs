@@ -112,7 +112,7 @@ impl Session {
         if is_range && memory == MemoryType::Device {
             // The driver may take its time: nobody waits for it.
             check_gpu_access(&device, address, bytes, access)?;
-            if plugin.takes_dma_bufs() {
+            if plugin.takes_dma_bufs(&device) {
                 check_export(&device, address, bytes)?;
             }
         }
