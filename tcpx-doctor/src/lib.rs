@@ -40,7 +40,7 @@ mod kernel;
 mod nixl;
 
 pub use checks::{NicCounters, NicGrowth, check_devmem_packets, check_peer};
-pub use device_memory::check_device_memory;
+pub use device_memory::{check_device_memory, device_memory_by_auto};
 pub use devices::{gpu_nic_distance, nearest_nics, render_devices};
 pub use examine::{data_nic_names, examine, examine_environment};
 pub use kernel::{

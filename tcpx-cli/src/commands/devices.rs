@@ -53,7 +53,7 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
     if args.json {
         print_json(&describe(&gpus, &nics, &transport))?;
     } else {
-        let Transport { plugin, why } = transport;
+        let Transport { plugin, why, .. } = transport;
         print(&format!("{}\nplugin: {plugin} ({why})", render_devices(&gpus, &nics)))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -105,7 +105,8 @@ mod tests {
             driver: None,
         };
         let nics = [nic("eth1", below_switch("0000:02:02.0/0000:06:00.0")), nic("lo", None)];
-        let transport = Transport { plugin: PluginChoice::Soft, why: "asked".into() };
+        let why = "asked".into();
+        let transport = Transport { plugin: PluginChoice::Soft, why, is_left_open: false };
         let value = serde_json::to_value(describe(&[gpu], &nics, &transport)).unwrap();
         assert_eq!(value["gpus"][0]["index"], 0);
         assert_eq!(value["gpus"][0]["pci_bus_id"], "0000:04:00.0");

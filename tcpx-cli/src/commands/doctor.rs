@@ -12,7 +12,8 @@ use tcpx_diagnosis::pci::{Gpu, Nic};
 use tcpx_diagnosis::variables::{Env, process_env};
 use tcpx_diagnosis::{Finding, Host, Report};
 use tcpx_doctor::{
-    LiveKernel, NicCounters, check_device_memory, data_nic_names, examine, examine_environment,
+    LiveKernel, NicCounters, check_device_memory, data_nic_names, device_memory_by_auto, examine,
+    examine_environment,
 };
 
 use super::bundle::{self, Examined};
@@ -117,6 +118,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     {
         report = Report::new([report.findings(), &[finding]].concat());
     }
+    if transport.is_left_open && !gpus.is_empty() {
+        let finding = device_memory_by_auto(&data_nic_names(&host));
+        report = Report::new([report.findings(), &[finding]].concat());
+    }
     report = with_profile(report, args.profile, &env);
     if let Some(gpu) = gpu {
         report = without_other_gpus(&report, gpu, &gpus);
@@ -144,7 +149,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
             "exit_status": exit_status,
         }))?,
         false => {
-            let Transport { plugin, why } = transport;
+            let Transport { plugin, why, .. } = transport;
             print(&format!(
                 "plugin {plugin} ({why})\n\n{}",
                 render_findings(report.findings(), least)

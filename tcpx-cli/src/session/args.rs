@@ -21,10 +21,10 @@ const SHORTEST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
-    /// Plugin that moves the bytes. auto: the hardware plugin where it is installed, else soft;
-    /// soft: the built-in software plugin over plain TCP sockets; devmem: the same over the
-    /// kernel's own device-memory TCP (docs/devmem.md); PATH: an ncclNet v7 plugin file
-    /// [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
+    /// Plugin that moves the bytes. auto: the hardware plugin where it is installed, else soft,
+    /// with devmem for memory of GPUs where NICs can; soft: the built-in software plugin over plain
+    /// TCP sockets; devmem: the same over the kernel's own device-memory TCP (docs/devmem.md);
+    /// PATH: an ncclNet v7 plugin file [env: TCPX_PLUGIN, UCCL_TCPX_PLUGIN_PATH] [default: auto]
     #[arg(long, value_parser = plugin_name, value_name = "auto|soft|devmem|PATH")]
     pub(crate) plugin: Option<PluginChoice>,
 

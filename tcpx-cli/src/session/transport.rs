@@ -19,6 +19,9 @@ pub(crate) struct Transport {
     pub(crate) plugin: PluginChoice,
     /// Why this one.
     pub(crate) why: String,
+    /// Whether `auto` came to mean the software plugin, which then chooses for memory of GPUs.
+    #[serde(skip)]
+    pub(crate) is_left_open: bool,
 }
 
 impl Transport {
@@ -30,7 +33,8 @@ impl Transport {
         };
         let plugin = choice.resolve();
         let why = why(&choice, &plugin);
-        Ok(Self { plugin, why })
+        let is_left_open = (&choice, &plugin) == (&PluginChoice::Auto, &PluginChoice::Soft);
+        Ok(Self { plugin, why, is_left_open })
     }
 
     /// The plugin's file; `None` for what is linked in.
@@ -75,7 +79,9 @@ mod tests {
 
     #[test]
     fn only_a_plugin_file_has_a_path() {
-        let path = |plugin| Transport { plugin, why: String::new() }.path().map(Path::to_owned);
+        let path = |plugin| {
+            Transport { plugin, why: String::new(), is_left_open: false }.path().map(Path::to_owned)
+        };
         assert_eq!(path(PluginChoice::Soft), None);
         assert_eq!(path(PluginChoice::Path("/x.so".into())), Some("/x.so".into()));
     }
