@@ -120,6 +120,21 @@ impl HostBuffer {
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         self.memory.write(offset, from)
     }
+
+    /// Gives the memory back to the system, which has it as soon as no binding does. The addresses
+    /// stay: who reads there all the same finds zeros. What [`AsFd`] gives is no dma-buf any more.
+    ///
+    /// # Errors
+    /// The system's; the memory stays then.
+    pub fn discard(&self) -> io::Result<()> {
+        let (memory, dma_buf) = (self.memory.file().as_raw_fd(), self.dma_buf.as_raw_fd());
+        // SAFETY: both descriptors are open, and this buffer's own. The second, which closes the
+        // dma-buf, names the memory's file from now on, so it stays open for its owner.
+        if unsafe { libc::dup3(memory, dma_buf, libc::O_CLOEXEC) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.memory.discard()
+    }
 }
 
 impl AsFd for HostBuffer {
@@ -135,16 +150,19 @@ mod tests {
 
     use super::*;
 
+    /// `None`: the system has no udmabuf.
+    fn buffer() -> Option<HostBuffer> {
+        let made = HostBuffer::with_spare(5000, 1);
+        made.inspect_err(|error| {
+            assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(425), "{error}");
+            let _ = writeln!(std::io::stderr(), "skipped: {error}");
+        })
+        .ok()
+    }
+
     #[test]
     fn bytes_go_in_and_out_within_bounds() {
-        let buffer = match HostBuffer::with_spare(5000, 1) {
-            Ok(buffer) => buffer,
-            Err(error) => {
-                assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(425), "{error}");
-                let _ = writeln!(std::io::stderr(), "skipped: {error}");
-                return;
-            }
-        };
+        let Some(buffer) = buffer() else { return };
         assert_eq!((buffer.len(), buffer.dma_buf_bytes(), buffer.is_empty()), (12288, 8192, false));
         assert!(buffer.write(8190, b"ab"));
         let mut found = [0xff; 3];
@@ -153,6 +171,20 @@ mod tests {
         for offset in [12286, 12288, usize::MAX] {
             assert!(!buffer.read(offset, &mut found) && !buffer.write(offset, b"abc"), "{offset}");
         }
+    }
+
+    #[test]
+    fn what_was_discarded_is_zeros_and_no_dma_buf() {
+        let Some(buffer) = buffer() else { return };
+        let inode = |of: BorrowedFd<'_>| rustix::fs::fstat(of).expect("it is open").st_ino;
+        assert!(buffer.write(0, &[7; 12288]));
+        assert_ne!(inode(buffer.as_fd()), inode(buffer.file()));
+        buffer.discard().expect("nobody has bound it");
+        assert_eq!(inode(buffer.as_fd()), inode(buffer.file()), "the dma-buf is closed");
+        let mut found = [0xff; 12288];
+        assert!(buffer.read(0, &mut found));
+        assert_eq!(found, [0; 12288]);
+        buffer.discard().expect("again");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
 
 /// Zeroed host memory, in whole pages. Others write to it at any time, so there is no slice of it,
 /// only copies. A fork shares it.
@@ -38,6 +40,16 @@ impl HostMemory {
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// Gives the memory back to the system. The addresses stay: who reads there all the same finds
+    /// zeros.
+    ///
+    /// # Errors
+    /// The system's; the memory stays then.
+    pub fn discard(&self) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, flags, 0, self.len() as u64)?)
     }
 
     /// Its size in bytes.
@@ -103,5 +115,18 @@ mod tests {
         for bytes in [0, usize::MAX] {
             assert!(HostMemory::new(bytes).is_err(), "no such size");
         }
+    }
+
+    #[test]
+    fn what_was_discarded_takes_no_memory_and_is_zeros() {
+        let memory = HostMemory::new(8192).expect("memory");
+        assert!(memory.write(0, &[7; 8192]));
+        let blocks = || rustix::fs::fstat(memory.file()).expect("a file").st_blocks;
+        assert_eq!(blocks(), 8192 / 512);
+        memory.discard().expect("nobody else has it");
+        assert_eq!(blocks(), 0);
+        let mut found = [0xff; 8192];
+        assert!(memory.read(0, &mut found));
+        assert_eq!(found, [0; 8192]);
     }
 }

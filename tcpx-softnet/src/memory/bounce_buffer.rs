@@ -10,6 +10,7 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::nic_gpu_memory::NicGpuMemory;
 use super::page_pool::{PagePool, PageRange};
+use super::piece::Piece;
 use super::region::Region;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -119,11 +120,26 @@ impl BounceBuffer {
         let mut pool = self.lock();
         for range in ranges.drain(..) {
             pool.release(range, |page| {
-                if self.poison {
-                    self.region.fill(PageRange { first: page, count: 1 }, POISON);
-                }
+                self.spoil(self.region.pages(PageRange { first: page, count: 1 }));
             });
         }
+    }
+
+    /// Overwrites what nobody may read any more, where that is asked for.
+    fn spoil(&self, piece: Piece) {
+        if self.poison {
+            self.region.fill(piece, POISON);
+        }
+    }
+
+    /// The same for what a NIC has brought, which it may bring something else to soon.
+    pub(crate) fn spoil_all(&self, pieces: &mut Vec<Piece>) {
+        pieces.drain(..).for_each(|piece| self.spoil(piece));
+    }
+
+    /// Whether somebody has asked for it.
+    pub(crate) fn is_spoiled(&self) -> bool {
+        self.poison
     }
 
     pub(crate) fn total_pages(&self) -> u32 {
@@ -144,5 +160,37 @@ impl BounceBuffer {
     /// The pool keeps its invariants at every step, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, PagePool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_a_nic_has_brought_is_overwritten_where_that_is_asked_for() {
+        for poison in [true, false] {
+            let buffer = match HostBuffer::with_spare(8192, 4096) {
+                Ok(buffer) => buffer,
+                Err(error) => {
+                    let _ = writeln!(std::io::stderr(), "skipped: {error}");
+                    return;
+                }
+            };
+            assert!(buffer.write(0, &[7; 12288]));
+            let bounce = BounceBuffer::of_nic(buffer, poison);
+            assert_eq!(bounce.is_spoiled(), poison);
+            let mut pieces = vec![bounce.region().piece(100, 50)];
+            bounce.spoil_all(&mut pieces);
+            assert!(pieces.is_empty());
+            let Region::Nic(buffer) = bounce.region() else { panic!("it is one") };
+            let mut found = [0; 52];
+            assert!(buffer.read(99, &mut found));
+            let expected = if poison { POISON } else { 7 };
+            assert_eq!((found[0], found[51]), (7, 7), "its neighbours are others'");
+            assert!(found[1..51].iter().all(|&byte| byte == expected), "{found:?}");
+        }
     }
 }

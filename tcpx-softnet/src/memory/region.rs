@@ -143,16 +143,29 @@ impl Region {
 
     /// Offset of a piece of this region.
     pub(crate) fn offset(&self, piece: Piece) -> usize {
-        piece.address() - self.base().addr()
+        piece.address().wrapping_sub(self.base().addr())
     }
 
-    /// Overwrites pages that nobody holds any more.
-    pub(crate) fn fill(&self, range: PageRange, value: u8) {
-        let piece = self.piece(
-            range.first as usize * UNPACK_PAGE_BYTES,
-            range.count as usize * UNPACK_PAGE_BYTES,
-        );
+    /// The memory of whole pages.
+    pub(crate) fn pages(&self, range: PageRange) -> Piece {
+        let bytes = |pages: u32| pages as usize * UNPACK_PAGE_BYTES;
+        self.piece(bytes(range.first), bytes(range.count))
+    }
+
+    /// Gives memory of the host that a NIC has had back to the system, and says so; the addresses
+    /// stay. Memory of a GPU stays as it is: its addresses would go with it.
+    pub(crate) fn discard(&self) -> io::Result<bool> {
+        match self {
+            Self::Nic(buffer) => buffer.discard().map(|()| true),
+            Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } | Self::NicOnGpu(_) => Ok(false),
+        }
+    }
+
+    /// Overwrites a piece of the region that nobody holds any more.
+    pub(crate) fn fill(&self, piece: Piece, value: u8) {
         let offset = self.offset(piece);
+        // Cut to the region, wherever it is from.
+        let piece = self.piece(offset, piece.len());
         let (host, device) = match self {
             Self::NicOnGpu(memory) => (memory.beside(offset, piece.len()), Some(memory.device())),
             Self::OnGpu { device, .. } => (Some(piece), Some(device)),

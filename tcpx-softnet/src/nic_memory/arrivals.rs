@@ -108,7 +108,11 @@ fn place(
             Fragment::Device(device) => {
                 held.tokens.push(device.token);
                 // The receiver has seen that it lies in the dma-buf.
-                pieces.push(memory.piece(device.offset as usize, device.bytes as usize));
+                let piece = memory.piece(device.offset as usize, device.bytes as usize);
+                pieces.push(piece);
+                if region.bounce().is_spoiled() {
+                    held.pieces.push(piece);
+                }
             }
             Fragment::Linear { bytes } => {
                 let mut left = bytes as usize;

@@ -6,7 +6,7 @@ use tcpx_devmem::{DevmemError, give_back};
 use tcpx_rx::TokenRanges;
 
 use super::region::NicRegion;
-use crate::memory::PageRange;
+use crate::memory::{PageRange, Piece};
 
 /// Fragments of the NIC's memory, and pages behind it. The pages are free again when this is
 /// dropped. The fragments are when they were given back on their socket, or that is closed.
@@ -14,6 +14,8 @@ use crate::memory::PageRange;
 pub(crate) struct Held {
     pub(super) tokens: TokenRanges,
     pub(super) spare: Vec<PageRange>,
+    /// Where the fragments are, if they are to be overwritten when nobody may read them any more.
+    pub(super) pieces: Vec<Piece>,
     pub(super) region: Option<&'static NicRegion>,
 }
 
@@ -23,8 +25,11 @@ impl Held {
         self.tokens.fragments()
     }
 
-    /// Takes the fragments of another, and frees its pages.
+    /// Takes the fragments of another, which nobody may read any more, and frees its pages.
     pub(crate) fn take_fragments(&mut self, mut other: Self) {
+        if let Some(region) = other.region {
+            region.bounce().spoil_all(&mut other.pieces);
+        }
         other.tokens.as_slice().iter().for_each(|&range| self.tokens.push_range(range));
         other.tokens.clear();
         self.region = self.region.or(other.region);

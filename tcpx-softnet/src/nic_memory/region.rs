@@ -55,7 +55,8 @@ pub(crate) struct NicRegion {
     nic: Nic,
     /// Whose memory it is; `None`: memory that stands in for a GPU's.
     gpu: Option<u32>,
-    binding: RxBinding,
+    /// The number of its binding, which the thread that watches it has.
+    binding: u32,
     queue: u32,
     bounce: BounceBuffer,
     pages: u32,
@@ -67,11 +68,14 @@ pub(crate) struct NicRegion {
     held: AtomicU64,
     is_down: AtomicBool,
     lost: OnceLock<Arc<DevmemError>>,
+    /// Listen and receive comms that use it.
+    uses: AtomicU32,
+    is_freed: AtomicBool,
 }
 
 impl NicRegion {
-    /// Takes memory, and a queue of the NIC that nobody has. Both stay for as long as the process
-    /// lives.
+    /// Takes memory, and a queue of the NIC that nobody has, for as long as the binding lives. The
+    /// region itself is never freed, only its memory, so that nothing dangles.
     ///
     /// # Errors
     /// Each with its diagnosis.
@@ -80,7 +84,7 @@ impl NicRegion {
         gpu: Option<&CudaGpu>,
         pool_bytes: u64,
         poison: bool,
-    ) -> Result<&'static Self, DevmemError> {
+    ) -> Result<(&'static Self, RxBinding), DevmemError> {
         let nic = Nic::named(interface)?;
         let (of_nic, spare) = match gpu {
             None => region_bytes(pool_bytes),
@@ -126,10 +130,10 @@ impl NicRegion {
             allocated.as_secs_f64() * 1e3,
             (start.elapsed() - allocated).as_secs_f64() * 1e3
         );
-        Ok(Box::leak(Box::new(Self {
+        let region = Box::leak(Box::new(Self {
             nic,
             gpu: gpu.map(CudaGpu::ordinal),
-            binding,
+            binding: binding.id(),
             queue,
             bounce,
             pages: (of_nic / PAGE) as u32,
@@ -138,7 +142,10 @@ impl NicRegion {
             held: AtomicU64::new(0),
             is_down: AtomicBool::new(false),
             lost: OnceLock::new(),
-        })))
+            uses: AtomicU32::new(0),
+            is_freed: AtomicBool::new(false),
+        }));
+        Ok((region, binding))
     }
 
     pub(crate) fn nic(&self) -> &Nic {
@@ -148,10 +155,6 @@ impl NicRegion {
     /// Whose memory it is; `None`: memory that stands in for a GPU's.
     pub(crate) fn gpu(&self) -> Option<u32> {
         self.gpu
-    }
-
-    pub(super) fn binding(&self) -> &RxBinding {
-        &self.binding
     }
 
     pub(super) fn queue(&self) -> u32 {
@@ -164,7 +167,7 @@ impl NicRegion {
     }
 
     pub(super) fn receiver(&self) -> Receiver {
-        Receiver::new(self.binding.id(), u64::from(self.pages) * PAGE)
+        Receiver::new(self.binding, u64::from(self.pages) * PAGE)
     }
 
     /// Why nothing comes any more, once that is so.
@@ -175,6 +178,41 @@ impl NicRegion {
     pub(super) fn lose(&self, error: DevmemError) {
         // The first reason is the one.
         let _ = self.lost.set(Arc::new(error));
+        self.free_if_over();
+    }
+
+    /// A comm begins to use it.
+    ///
+    /// # Errors
+    /// It is lost.
+    pub(super) fn enter(&'static self) -> Result<RegionUser, DevmemError> {
+        // Whoever frees it looks at both numbers in the other order.
+        self.uses.fetch_add(1, Ordering::SeqCst);
+        let user = RegionUser { region: self };
+        match self.lost() {
+            None => Ok(user),
+            Some(_) => {
+                let nic = self.nic.name().to_owned();
+                Err(DevmemError::BindingLost { nic, queue: self.queue })
+            }
+        }
+    }
+
+    /// Gives the memory back once it is lost and no comm uses it. Consumers read what lies in it
+    /// only as long as their comm is open.
+    fn free_if_over(&self) {
+        if self.lost().is_none()
+            || self.uses.load(Ordering::SeqCst) > 0
+            || self.is_freed.swap(true, Ordering::SeqCst)
+        {
+            return;
+        }
+        let name = self.nic.name();
+        match self.bounce.region().discard() {
+            Ok(true) => log::info!("{name}: the memory that was lost with it is given back"),
+            Ok(false) => {}
+            Err(error) => log::warn!("{name}: its memory cannot be given back: {error}"),
+        }
     }
 
     pub(super) fn set_down(&self, is_down: bool) -> bool {
@@ -244,6 +282,19 @@ impl NicRegion {
         // The system doubles what it is told.
         let bytes = (each - PACKET_PAGES) as usize * UNPACK_PAGE_BYTES / 2;
         Ok((share, bytes))
+    }
+}
+
+/// A comm that uses a region, until this is dropped.
+#[derive(Debug)]
+pub(super) struct RegionUser {
+    region: &'static NicRegion,
+}
+
+impl Drop for RegionUser {
+    fn drop(&mut self) {
+        self.region.uses.fetch_sub(1, Ordering::SeqCst);
+        self.region.free_if_over();
     }
 }
 

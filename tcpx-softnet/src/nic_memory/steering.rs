@@ -5,15 +5,17 @@ use std::net::TcpStream;
 use socket2::SockRef;
 use tcpx_devmem::{DevmemError, FlowRule, SteeredFlow};
 
-use super::region::{NicRegion, Reserved};
+use super::region::{NicRegion, RegionUser, Reserved};
 
 /// What a listen comm has of a region, until its receive comm has it.
 #[derive(Debug)]
 pub(crate) struct Steering {
     region: &'static NicRegion,
     receive_buffer: usize,
-    _share: Reserved,
     flows: Vec<SteeredFlow>,
+    _share: Reserved,
+    /// Comes last: whoever uses the region is done with it then.
+    _user: RegionUser,
 }
 
 impl Steering {
@@ -22,8 +24,9 @@ impl Steering {
     /// # Errors
     /// The region is lost, or has too little left.
     pub(crate) fn new(region: &'static NicRegion, sockets: u16) -> Result<Self, DevmemError> {
+        let user = region.enter()?;
         let (share, receive_buffer) = region.share(sockets)?;
-        Ok(Self { region, receive_buffer, _share: share, flows: Vec::new() })
+        Ok(Self { region, receive_buffer, flows: Vec::new(), _share: share, _user: user })
     }
 
     /// Bounds what may lie in the sockets that are accepted here.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_devmem::DevmemError;
+use tcpx_devmem::{DevmemError, RxBinding};
 
 use super::region::NicRegion;
 use crate::log;
@@ -12,8 +12,8 @@ use crate::log;
 /// How often it looks.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
-/// Makes a region, and starts the thread. It ends when the memory is lost; before that it lives as
-/// long as the process.
+/// Makes a region, and starts the thread, which has the binding. Both end when the memory is lost;
+/// before that they live as long as the process.
 ///
 /// # Errors
 /// Each with its diagnosis.
@@ -23,22 +23,26 @@ pub(crate) fn watched_region(
     pool_bytes: u64,
     poison: bool,
 ) -> Result<&'static NicRegion, DevmemError> {
-    let region = NicRegion::make(interface, gpu, pool_bytes, poison)?;
-    start(region)?;
+    let (region, binding) = NicRegion::make(interface, gpu, pool_bytes, poison)?;
+    start(region, binding)?;
     Ok(region)
 }
 
-fn start(region: &'static NicRegion) -> Result<(), DevmemError> {
+fn start(region: &'static NicRegion, binding: RxBinding) -> Result<(), DevmemError> {
     let name = "tcpx-soft-nic".to_owned();
-    std::thread::Builder::new().name(name).spawn(move || watch(region)).map(drop).map_err(
-        |source| DevmemError::System { what: "a thread that watches a NIC cannot start", source },
-    )
+    let thread = std::thread::Builder::new().name(name).spawn(move || watch(region, &binding));
+    thread.map(drop).map_err(|source| {
+        // The binding has gone with the thread.
+        let (nic, queue) = (region.nic().name().to_owned(), region.queue());
+        region.lose(DevmemError::BindingLost { nic, queue });
+        DevmemError::System { what: "a thread that watches a NIC cannot start", source }
+    })
 }
 
-fn watch(region: &NicRegion) {
+fn watch(region: &NicRegion, binding: &RxBinding) {
     while region.lost().is_none() {
         std::thread::sleep(LOOK_AFTER);
-        match region.binding().is_up() {
+        match binding.is_up() {
             Ok(is_up) => {
                 if region.set_down(!is_up) {
                     let state = if is_up { "up again" } else { "down; its memory stays" };
