@@ -17,6 +17,8 @@ const ID: u16 = 4;
 const QUEUE_ID: u16 = 1;
 const QUEUE_TYPE: u16 = 3;
 const RX: u32 = 0;
+/// Never a file: the kernel stops at the dma-buf, after it has looked at the device.
+const NO_FILE: RawFd = -1;
 
 /// A dma-buf into which receive queues of a NIC put the payload of what is steered to them.
 #[derive(Debug)]
@@ -147,6 +149,18 @@ impl TxBinding {
         Ok(Self { _netlink: netlink, id })
     }
 
+    /// Asks whether the NIC can send from device memory. Binds nothing.
+    ///
+    /// # Errors
+    /// [`DevmemError::SendUnsupported`], and what keeps the kernel from an answer.
+    pub fn check(nic: &Nic, deadline: Duration) -> Result<(), DevmemError> {
+        let netlink = netdev_family(deadline)?;
+        match bind(&netlink, nic, Direction::Send, &[], NO_FILE) {
+            Err(DevmemError::MemoryRefused { .. }) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Its number, by which each send names it.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -175,8 +189,7 @@ pub fn check_nic(nic: &Nic, deadline: Duration) -> Result<(), DevmemError> {
 /// Why no queue of the NIC can ever be bound, if that is so.
 fn incapable(nic: &Nic, deadline: Duration) -> Option<DevmemError> {
     let netlink = netdev_family(deadline).ok()?;
-    // −1 is never a file, so the kernel stops at the dma-buf after it has looked at the device.
-    let refusal = bind(&netlink, nic, Direction::Receive, &[0], -1).err()?;
+    let refusal = bind(&netlink, nic, Direction::Receive, &[0], NO_FILE).err()?;
     matches!(refusal, DevmemError::ReceiveUnsupported { .. }).then_some(refusal)
 }
 

@@ -34,6 +34,8 @@ pub struct Sender {
     binding: u32,
     under_way: SendsUnderWay,
     control: Vec<u8>,
+    /// Whether the last call found no route.
+    had_no_route: bool,
 }
 
 impl Sender {
@@ -48,7 +50,7 @@ impl Sender {
             source,
         })?;
         let under_way = SendsUnderWay::default();
-        let mut sender = Self { binding, under_way, control: Vec::new() };
+        let mut sender = Self { binding, under_way, control: Vec::new(), had_no_route: false };
         sender.name_binding();
         Ok(sender)
     }
@@ -86,6 +88,7 @@ impl Sender {
         loop {
             match self.call(socket, offset, bytes) {
                 Ok(bytes) => {
+                    self.had_no_route = false;
                     let calls = self.under_way.begin(bytes);
                     return Ok(Sent::Bytes { bytes, calls });
                 }
@@ -96,7 +99,11 @@ impl Sender {
                         return Ok(Sent::NoNoticeMemory);
                     }
                     Some(libc::ENOBUFS) => return Err(DevmemError::NoNoticeMemory),
+                    // The first call after a route is there again looks at what the socket could
+                    // without one, and finds the route.
+                    Some(libc::EINVAL) if self.had_no_route => self.had_no_route = false,
                     Some(libc::ENODEV | libc::EHOSTUNREACH) => {
+                        self.had_no_route = true;
                         return Err(DevmemError::WrongRoute);
                     }
                     _ => {

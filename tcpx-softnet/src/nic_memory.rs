@@ -8,6 +8,7 @@
 //! - `send_memory`: what a NIC sends host memory from; `departures`: what leaves on one data socket
 //! - `gpu_refusal`: why a NIC gets no memory of a GPU
 //! - `fitness`: which NICs can
+//! - `lasting_trouble`: trouble that is an end when it lasts
 //! - `kernel_deadline`: how long the kernel may take to answer
 //! - `blame`: what a failed call of the plugin was about
 
@@ -18,6 +19,7 @@ mod fitness;
 mod gpu_refusal;
 mod held;
 mod kernel_deadline;
+mod lasting_trouble;
 mod region;
 mod send_memory;
 mod steering;
@@ -31,6 +33,7 @@ pub(crate) use fitness::{check_for_gpu, check_receiving};
 pub(crate) use gpu_refusal::gpu_refusal;
 pub(crate) use held::Held;
 pub(crate) use kernel_deadline::KERNEL_DEADLINE;
+pub(crate) use lasting_trouble::LastingTrouble;
 pub(crate) use region::{NicRegion, Reserved, region_bytes};
 pub(crate) use send_memory::{SendMemory, StageError};
 pub(crate) use steering::Steering;

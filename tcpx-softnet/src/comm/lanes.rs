@@ -82,9 +82,10 @@ impl Lanes {
     pub(crate) fn from_nic_memory(
         sockets: Vec<TcpStream>,
         options: &CommOptions<'_>,
+        interface: &str,
     ) -> io::Result<Self> {
         let depart = |socket: TcpStream| {
-            let way = NicDepartures::new(&socket).map_err(io::Error::other)?;
+            let way = NicDepartures::new(&socket, interface).map_err(io::Error::other)?;
             Ok((socket, SocketWay::Depart(way)))
         };
         let sockets = sockets.into_iter().map(depart).collect::<io::Result<_>>()?;

@@ -25,7 +25,7 @@ use crate::failure::Failure;
 use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{NicSource, Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
-use crate::nic_memory::{SendMemory, StageError, blame, log_and_blame};
+use crate::nic_memory::{SendMemory, StageError, blame};
 
 /// One isend.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl SendComm {
         let CommOptions { number, script, .. } = *options;
         let lanes = match &nic {
             None => Lanes::new(sockets.data, Side::Send, options),
-            Some(_) => Lanes::from_nic_memory(sockets.data, options),
+            Some(nic) => Lanes::from_nic_memory(sockets.data, options, nic.interface()),
         }?;
         let watched = lanes.sockets().chain([&sockets.control]);
         Ok(Self {
@@ -201,7 +201,8 @@ impl SendComm {
     /// Looks at the sockets, for a caller that has nothing to test.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         self.look();
-        if !self.liveness.is_dead() {
+        let is_refused = self.nic.as_ref().is_some_and(SendMemory::is_over);
+        if !self.liveness.is_dead() && !is_refused {
             return Ok(());
         }
         self.blame_nic();
@@ -211,6 +212,7 @@ impl SendComm {
     /// Looks at the sockets. A dead one fails every send that is not wholly on the sockets, and
     /// what still waits for this one.
     fn look(&mut self) {
+        self.look_at_nic();
         let lanes = &self.outgoing.lanes;
         let sockets = lanes.sockets().chain([self.control.stream()]);
         let Some((index, death)) = self.liveness.look(sockets, true) else { return };
@@ -224,6 +226,16 @@ impl SendComm {
         self.requests.fail(from, Failure::System);
         self.harvest();
         self.needs_call = NeedsCall::AtOnce;
+    }
+
+    /// Nothing has left for a while; whether the NIC is why.
+    fn look_at_nic(&mut self) {
+        let limit = self.liveness.limit();
+        let Some(error) = self.nic.as_mut().and_then(|nic| nic.look(limit)) else { return };
+        self.requests.fail_once(self.requests.ring.oldest_unreported(), || {
+            log::warn!("{error}");
+            Failure::System
+        });
     }
 
     /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
@@ -438,7 +450,8 @@ fn unstaged(error: StageError) -> Failure {
             Failure::Internal
         }
         StageError::Nic(error) => {
-            log_and_blame("test", error);
+            log::warn!("test: {error}");
+            blame(&error);
             Failure::System
         }
     }

@@ -2,23 +2,32 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
-use tcpx_devmem::{DevmemError, Sender, Sent};
+use tcpx_devmem::{DevmemError, Nic, Sender, Sent};
 
+use super::fitness::is_down;
 use crate::memory::{IoOutcome, NicSource, Piece};
+
+/// How long after a NIC is up its routes are there, at most.
+const ROUTES_RETURN: Duration = Duration::from_secs(1);
 
 /// Sends on one data socket.
 #[derive(Debug)]
 pub(crate) struct NicDepartures {
     sender: Sender,
+    interface: String,
+    /// Since when the NIC is up and no route leads over it.
+    no_route_since: Option<Instant>,
 }
 
 impl NicDepartures {
     /// # Errors
     /// The system does not send in place.
-    pub(crate) fn new(socket: &TcpStream) -> Result<Self, DevmemError> {
+    pub(crate) fn new(socket: &TcpStream, interface: &str) -> Result<Self, DevmemError> {
         // Each call names its own.
-        Ok(Self { sender: Sender::new(socket, 0)? })
+        let sender = Sender::new(socket, 0)?;
+        Ok(Self { sender, interface: interface.to_owned(), no_route_since: None })
     }
 
     /// Sends from a piece of the memory that `source` is, at most `most` bytes. Also how many calls
@@ -36,11 +45,32 @@ impl NicDepartures {
             return (IoOutcome::Refused(DevmemError::System { what, source: error }), 0);
         };
         self.sender.send_from(source.binding);
-        match self.sender.send(socket, source.offset(piece), piece.len().min(most)) {
+        let sent = self.sender.send(socket, source.offset(piece), piece.len().min(most));
+        if !matches!(sent, Err(DevmemError::WrongRoute)) {
+            self.no_route_since = None;
+        }
+        match sent {
             Ok(Sent::Bytes { bytes, calls }) => (IoOutcome::Bytes(bytes), calls),
             Ok(Sent::Blocked) => (IoOutcome::Blocked, 0),
             Ok(Sent::NoNoticeMemory) => (IoOutcome::Again, 0),
+            Err(DevmemError::WrongRoute) => (self.without_route(), 0),
             Err(error) => (IoOutcome::Refused(error), 0),
+        }
+    }
+
+    /// A NIC that is down has no routes, and has them again soon after it is up.
+    fn without_route(&mut self) -> IoOutcome {
+        if let Err(error) = Nic::named(&self.interface) {
+            return IoOutcome::Refused(error);
+        }
+        if is_down(&self.interface) {
+            self.no_route_since = None;
+            return IoOutcome::Again;
+        }
+        let since = *self.no_route_since.get_or_insert_with(Instant::now);
+        match since.elapsed() < ROUTES_RETURN {
+            true => IoOutcome::Again,
+            false => IoOutcome::Refused(DevmemError::WrongRoute),
         }
     }
 
@@ -67,11 +97,19 @@ mod tests {
     fn what_lies_in_no_dma_buf_does_not_leave() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("there");
-        let mut departures = NicDepartures::new(&socket).expect("every kernel sends in place");
+        let mut departures =
+            NicDepartures::new(&socket, "lo").expect("every kernel sends in place");
         let piece = Piece::for_tests(4096, 10);
         let (outcome, calls) = departures.send(&socket, None, piece, 10);
         assert!(matches!(outcome, IoOutcome::Refused(_)) && calls == 0, "{outcome:?}");
         assert!(departures.is_idle());
+        // The loopback is up, so a route that does not come back is an end, but not at once.
+        assert!(matches!(departures.without_route(), IoOutcome::Again));
+        departures.no_route_since = Instant::now().checked_sub(ROUTES_RETURN);
+        assert!(matches!(departures.without_route(), IoOutcome::Refused(DevmemError::WrongRoute)));
+        departures.interface = "no-such-nic".to_owned();
+        let outcome = departures.without_route();
+        assert!(matches!(outcome, IoOutcome::Refused(DevmemError::NoNic { .. })), "{outcome:?}");
         assert_eq!(NicSource { binding: 1, base: 4000 }.offset(piece), 96);
     }
 }

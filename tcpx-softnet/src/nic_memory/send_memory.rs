@@ -5,12 +5,14 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tcpx_devmem::{DevmemError, HostBuffer, Nic, TxBinding};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::fitness::is_down;
 use super::kernel_deadline::KERNEL_DEADLINE;
+use super::lasting_trouble::LastingTrouble;
 use crate::memory::{NicSource, Piece};
 
 /// Bytes that the slots of a comm have together, where a chunk is not larger than half of it.
@@ -24,6 +26,9 @@ pub(crate) struct SendMemory {
     interface: String,
     slot_bytes: usize,
     slots: Option<Slots>,
+    trouble: LastingTrouble,
+    /// Why nothing ever leaves any more.
+    refusal: Option<Arc<DevmemError>>,
 }
 
 #[derive(Debug)]
@@ -46,31 +51,49 @@ pub(crate) enum StageError {
     /// The caller's memory is not there.
     Memory(io::Error),
     /// There are no slots.
-    Nic(DevmemError),
+    Nic(Arc<DevmemError>),
 }
 
 impl SendMemory {
-    /// For chunks of at most `chunk_bytes` that leave by `interface`. It has no slots yet.
+    /// For chunks of at most `chunk_bytes` that leave by `interface`. It has no slots before the
+    /// first chunk that needs one: most comms only receive or only send, one of a GPU copies
+    /// nothing, and the kernel is not safe from a NIC that is removed while there is a binding to
+    /// send.
     pub(crate) fn new(interface: &str, chunk_bytes: u32) -> Self {
         let slot_bytes = (chunk_bytes as usize).next_multiple_of(UNPACK_PAGE_BYTES);
-        Self { interface: interface.to_owned(), slot_bytes, slots: None }
+        let trouble = LastingTrouble::default();
+        Self { interface: interface.to_owned(), slot_bytes, slots: None, trouble, refusal: None }
     }
 
-    /// Makes the slots, if they are not there. A comm of a GPU may never need any.
+    /// Asks whether the NIC can send at all.
     ///
     /// # Errors
     /// Each with its diagnosis.
-    pub(crate) fn make_slots(&mut self) -> Result<(), DevmemError> {
-        if self.slots.is_none() {
-            self.slots = Some(Slots::new(&self.interface, self.slot_bytes)?);
-        }
-        Ok(())
+    pub(crate) fn check(&self) -> Result<(), DevmemError> {
+        TxBinding::check(&Nic::named(&self.interface)?, KERNEL_DEADLINE)
+    }
+
+    pub(crate) fn interface(&self) -> &str {
+        &self.interface
     }
 
     /// Why nothing leaves, if the NIC is why.
     pub(crate) fn trouble(&self) -> Option<Arc<DevmemError>> {
         let down = || DevmemError::NicDown { nic: self.interface.clone() };
-        is_down(&self.interface).then(|| Arc::new(down()))
+        self.refusal.clone().or_else(|| is_down(&self.interface).then(|| Arc::new(down())))
+    }
+
+    /// Nothing has left for a while. Trouble that lasts for `limit` is an end.
+    pub(crate) fn look(&mut self, limit: Option<Duration>) -> Option<Arc<DevmemError>> {
+        if self.refusal.is_none() {
+            self.refusal = self.trouble.look(self.trouble(), limit);
+        }
+        self.refusal.clone()
+    }
+
+    /// Whether nothing ever leaves any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.refusal.is_some()
     }
 
     /// Whether a chunk finds room.
@@ -83,8 +106,16 @@ impl SendMemory {
     /// # Errors
     /// [`StageError`].
     pub(crate) fn stage(&mut self, chunk: Piece) -> Result<Option<StagedChunk>, StageError> {
-        self.make_slots().map_err(StageError::Nic)?;
-        let Some(slots) = &mut self.slots else { return Ok(None) };
+        let slots = match &mut self.slots {
+            Some(slots) => slots,
+            none => match Slots::new(&self.interface, self.slot_bytes) {
+                Ok(slots) => none.insert(slots),
+                Err(error) => {
+                    let error = self.refusal.insert(Arc::new(error));
+                    return Err(StageError::Nic(Arc::clone(error)));
+                }
+            },
+        };
         let Some(slot) = slots.free.pop() else { return Ok(None) };
         let offset = slot * self.slot_bytes;
         let bytes = chunk.len().min(self.slot_bytes);
@@ -127,5 +158,6 @@ mod tests {
         memory.release(Piece::for_tests(4096, 10));
         let refused = memory.stage(Piece::EMPTY).expect_err("there is no such NIC");
         assert!(matches!(refused, StageError::Nic(_)), "{refused:?}");
+        assert!(memory.is_over() && memory.trouble().is_some(), "it is known later, too");
     }
 }

@@ -180,9 +180,9 @@ impl Runtime {
         if !self.uses_device_memory(nic, gpu) {
             return Ok(None);
         }
-        let mut memory = SendMemory::new(&interface.name, chunk_bytes);
+        let memory = SendMemory::new(&interface.name, chunk_bytes);
         match gpu {
-            None => memory.make_slots()?,
+            None => memory.check()?,
             Some(gpu) => {
                 check_exports(gpu).map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
             }

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use socket2::SockRef;
 use tcpx_devmem::DevmemError;
@@ -14,7 +14,7 @@ use crate::comm::lanes::Lanes;
 use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
 use crate::log;
-use crate::nic_memory::{Held, NicRegion, Steering};
+use crate::nic_memory::{Held, LastingTrouble, NicRegion, Steering};
 
 /// Fragments that are given back together, unless nothing else is under way.
 const BATCH: u64 = 64;
@@ -29,8 +29,7 @@ pub(super) struct RegionUse {
     consumed: Vec<Held>,
     /// Payload of a packet, each of which begins on a page of its own.
     packet_bytes: u32,
-    /// Since when there has been trouble.
-    troubled: Option<(Instant, Arc<DevmemError>)>,
+    trouble: LastingTrouble,
     /// Why the comm has ended.
     refusal: Option<Arc<DevmemError>>,
     /// The flow rules end after the sockets.
@@ -44,7 +43,7 @@ impl RegionUse {
             region: steering.region(),
             consumed: (0..lanes.len()).map(|_| Held::default()).collect(),
             packet_bytes: packet.and_then(Result::ok).filter(|&it| it > 0).unwrap_or(PACKET_BYTES),
-            troubled: None,
+            trouble: LastingTrouble::default(),
             refusal: None,
             _steering: steering,
         }
@@ -129,15 +128,8 @@ impl RegionUse {
 
     /// Nothing has come for a while. Trouble that lasts for `limit` is an end.
     pub(super) fn look(&mut self, limit: Option<Duration>) {
-        let trouble = self.region.trouble();
-        self.troubled = trouble.map(|error| match self.troubled.take() {
-            Some((since, _)) => (since, error),
-            None => (Instant::now(), error),
-        });
-        if let (Some((since, error)), Some(limit)) = (&self.troubled, limit)
-            && since.elapsed() >= limit
-        {
-            self.refusal.get_or_insert(Arc::clone(error));
+        if let Some(error) = self.trouble.look(self.region.trouble(), limit) {
+            self.refusal.get_or_insert(error);
         }
     }
 }

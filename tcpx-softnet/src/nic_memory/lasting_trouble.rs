@@ -1,0 +1,45 @@
+//! Trouble that may pass, and is an end when it lasts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tcpx_devmem::DevmemError;
+
+/// Since when there has been trouble.
+#[derive(Debug, Default)]
+pub(crate) struct LastingTrouble {
+    since: Option<Instant>,
+}
+
+impl LastingTrouble {
+    /// What is the matter now, if anything. Says whether that has lasted for `limit`.
+    pub(crate) fn look(
+        &mut self,
+        trouble: Option<Arc<DevmemError>>,
+        limit: Option<Duration>,
+    ) -> Option<Arc<DevmemError>> {
+        let Some(error) = trouble else {
+            self.since = None;
+            return None;
+        };
+        let since = *self.since.get_or_insert_with(Instant::now);
+        limit.is_some_and(|limit| since.elapsed() >= limit).then_some(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_trouble_that_lasts_is_an_end() {
+        let trouble = || Some(Arc::new(DevmemError::NicDown { nic: "eth1".to_owned() }));
+        let mut lasting = LastingTrouble::default();
+        let long = Some(Duration::from_secs(3600));
+        assert!(lasting.look(trouble(), long).is_none());
+        assert!(lasting.look(trouble(), None).is_none(), "nobody wants an end");
+        assert!(lasting.look(trouble(), Some(Duration::ZERO)).is_some());
+        assert!(lasting.look(None, Some(Duration::ZERO)).is_none());
+        assert!(lasting.since.is_none(), "it begins anew");
+    }
+}
