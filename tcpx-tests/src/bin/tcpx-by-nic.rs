@@ -3,18 +3,19 @@
 //!
 //! ```text
 //! tcpx-by-nic receive NIC,ADDRESS,MESSAGES,FILE... [then NIC,ADDRESS,MESSAGES,FILE...]
-//! tcpx-by-nic send MESSAGES FILE
+//! tcpx-by-nic send MESSAGES FILE [GATE]
 //! ```
 //!
 //! The receiver puts the connection info of each session into its file, verifies so many messages,
 //! or as many as come before the session fails where that is 0, and prints a line for each session.
-//! Those before `then` are at once. The sender ends with the first failure.
+//! Those before `then` are at once. The sender waits in the middle until the file GATE is there. It
+//! ends with the first failure.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tcpx_core::{MemoryType, Post, Session, SessionOptions};
 use tcpx_tests::pattern;
@@ -75,7 +76,11 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn send(messages: u64, file: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn send(
+    messages: u64,
+    file: &Path,
+    gate: Option<&Path>,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let session = Session::new(SessionOptions::default().with_env()?)?;
     session.load_remote_conn_info("receiver", &std::fs::read(file)?)?;
     session.connect("receiver")?;
@@ -83,6 +88,13 @@ fn send(messages: u64, file: &Path) -> Result<(), Box<dyn Error + Send + Sync>> 
     let transfer = session.create_transfer("receiver")?;
     let mut bytes = vec![0; BYTES as usize];
     for message in 0..messages {
+        if let Some(gate) = gate.filter(|_| message == messages / 2) {
+            let end = Instant::now() + PATIENCE;
+            while !gate.exists() && Instant::now() < end {
+                session.progress();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
         pattern::fill(message, 0, &mut bytes);
         session.write_memory(memory, 0, &bytes)?;
         transfer.post_send(Post { memory, offset: 0, bytes: BYTES, tag: 1 })?;
@@ -114,7 +126,10 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["receive", ref plans @ ..] if !plans.is_empty() => receive(plans),
-        ["send", messages, file] => send(messages.parse()?, Path::new(file)),
+        ["send", messages, file] => send(messages.parse()?, Path::new(file), None),
+        ["send", messages, file, gate] => {
+            send(messages.parse()?, Path::new(file), Some(Path::new(gate)))
+        }
         _ => Err("see the source for what it takes".into()),
     }
 }
