@@ -29,7 +29,7 @@ def parameters():
         {"listen": "nowhere"},
     ):
         fails(str(wrong), "BACKEND|INVALID_PARAM", Agent, "here", None, wrong)
-    for right in ({"channels": "4"}, {"TCPX_CHANNELS": "4", "spin_us": ""}, {"unpack": "host"}):
+    for right in ({"channels": "4"}, {"channels": "0"}, {"TCPX_CHANNELS": "4", "spin_us": ""}, {"unpack": "host"}):
         here = Agent("here", parameters=right)
         used = here.nixl.get_backend_params(BACKEND)
         assert all(used[name] == value for name, value in right.items()), used

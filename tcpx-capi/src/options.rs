@@ -54,7 +54,10 @@ pub struct tcpx_session_options {
     /// CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE, the default, which the
     /// hardware plugin refuses. TCPX_GPU.
     pub gpu: i32,
-    /// Channels to each peer, 1 to 64. Two ends agree on the smaller number. TCPX_CHANNELS.
+    /// Channels to each peer, 1 to 64, or 0, the default, with which each end chooses: over the
+    /// software plugin by its processors, 2 to 8, and again 2 where the process has many peers; over
+    /// the hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
+    /// TCPX_CHANNELS.
     pub channels: u32,
     /// Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
     /// hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is
@@ -199,7 +202,7 @@ impl tcpx_session_options {
             listen: text,
             advertise: text,
             gpu: core.gpu.and_then(|gpu| i32::try_from(gpu).ok()).unwrap_or(TCPX_GPU_NONE),
-            channels: core.channels.into(),
+            channels: core.channels.unwrap_or(0).into(),
             chunk_bytes: core.chunk_bytes.unwrap_or(0),
             recv_window: u32::try_from(core.recv_window).unwrap_or(u32::MAX),
             send_window: u32::try_from(core.send_window).unwrap_or(u32::MAX),
@@ -226,8 +229,9 @@ impl tcpx_session_options {
             TCPX_GPU_NONE => None,
             gpu => Some(u32::try_from(gpu).map_err(|_| refuse("gpu", gpu, "-1 or an ordinal"))?),
         };
-        core.channels = u16::try_from(self.channels)
-            .map_err(|_| refuse("channels", self.channels, "must be 1 to 64"))?;
+        let channels = u16::try_from(self.channels)
+            .map_err(|_| refuse("channels", self.channels, "must be 0 to 64"))?;
+        core.channels = (channels != 0).then_some(channels);
         core.chunk_bytes = (self.chunk_bytes != 0).then_some(self.chunk_bytes);
         core.recv_window = self.recv_window as usize;
         core.send_window = self.send_window as usize;
@@ -343,7 +347,7 @@ mod tests {
         );
         assert_eq!(core.listen.to_string(), "127.0.0.1:99");
         assert_eq!(core.advertise.len(), 2);
-        assert_eq!((core.gpu, core.channels, core.chunk_bytes), (Some(3), 4, Some(8192)));
+        assert_eq!((core.gpu, core.channels, core.chunk_bytes), (Some(3), Some(4), Some(8192)));
         assert_eq!((core.recv_window, core.send_window, core.progress_thread), (5, 6, true));
         assert_eq!(core.connect_timeout, Duration::from_millis(7));
         assert_eq!(core.close_timeout, Duration::from_millis(8));

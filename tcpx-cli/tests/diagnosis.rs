@@ -191,7 +191,7 @@ fn the_environment_is_shown_and_judged() {
         .run();
     for words in [
         "WRONG    TCPX_CHANNELS=99  [TCPX-133 TCPX-134]  # channels to each peer",
-        "TCPX-133 error: TCPX_CHANNELS=99: legal is 1..64",
+        "TCPX-133 error: TCPX_CHANNELS=99: legal is 0..64",
         "TCPX-134 warning: TCPX_CHANNELS=99 and UCCL_TCPX_NUM_CHANNELS=8",
         "TCPX-110 warning: TCPX_CHANELS is set; did you mean TCPX_CHANNELS?",
         "unset    TCPX_UNPACK (default auto)  # how fragments are copied",

@@ -23,7 +23,6 @@ fn json_has_every_figure_and_both_views() {
         ("unpack", "host".into()),
         ("size_bytes", (1 << 20).into()),
         ("chunk_bytes", (512 << 10).into()),
-        ("channels", 2.into()),
         ("iterations", 3.into()),
         ("verified", true.into()),
     ] {
@@ -57,7 +56,7 @@ fn a_table_without_json() {
     assert_eq!(finished.status, Some(0), "{finished}");
     let (constants, table) = finished.stdout.split_once("\n\n").unwrap();
     let constants = constants.replace('\n', " ");
-    for fact in ["chunk 512 KiB", "2 channels", "software transport", "unpack host", "2 iterations"]
+    for fact in ["chunk 512 KiB", " channels", "software transport", "unpack host", "2 iterations"]
     {
         assert!(constants.contains(fact), "{fact}: {finished}");
     }
@@ -223,6 +222,10 @@ fn variables_are_defaults_and_own_names_win() {
     let own = [("TCPX_PERF_SIZE", "8K"), ("TCPX_PERF_ITERS", "3"), ("TCPX_CHANNELS", "1")];
     assert_eq!(run(&[&uccl[..], &own].concat(), &[]), [8192, 3, 65_536, 1]);
     assert_eq!(run(&uccl, &["--size", "4K", "--channels", "2"]), [4096, 2, 65_536, 2]);
+    // With 0 it is chosen, as where nothing is said.
+    let chosen = run(&uccl, &["--channels", "0"])[3];
+    assert_eq!(chosen, run(&[], &["--size", "4K", "--iters", "2"])[3]);
+    assert!((2..=8).contains(&chosen), "{chosen}");
 }
 
 #[test]

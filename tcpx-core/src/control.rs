@@ -11,7 +11,8 @@
 //! - [`inbound_handshake`]: the listening end of one handshake.
 //! - [`introduction`]: what a session says when it comes in.
 //! - [`hello`]: what both ends say in a handshake, the proof, and what they agree on.
-//! - [`eager_terms`]: which small messages they let travel on the link.
+//! - [`eager_terms`]: which small messages they let travel on the link. [`channel_offer`]: how many
+//!   channels a session offers.
 //!
 //! The bytes of a link:
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
@@ -34,6 +35,7 @@ pub(crate) mod acknowledgement;
 mod admission;
 mod approach;
 mod arrived_frames;
+pub(crate) mod channel_offer;
 pub(crate) mod conn_info;
 pub(crate) mod connector;
 pub(crate) mod delivery;

@@ -88,6 +88,7 @@ use self::prepared::Prepared;
 use self::session_watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
+use crate::control::channel_offer::ChannelOffer;
 use crate::control::conn_info::ConnInfo;
 use crate::control::identity::{Identity, random};
 use crate::control::listener::ControlListener;
@@ -215,9 +216,10 @@ impl Engine {
         };
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
+        let channels = channel_offer(&options, &plugin, processors);
         let identity = match &membership {
-            Some(group) => group.identity(&options, plugin.name(), chunk_bytes),
-            None => Identity::new(&options, plugin.name(), chunk_bytes)?,
+            Some(group) => group.identity(&options, plugin.name(), chunk_bytes, channels),
+            None => Identity::new(&options, plugin.name(), chunk_bytes, channels)?,
         };
         let session =
             SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
@@ -370,6 +372,16 @@ impl Engine {
     /// What a peer is up to; `None`: it is forgotten.
     pub(crate) fn status(&self, key: PeerKey) -> Option<PeerStatus<'_>> {
         self.peers.get(key).map(Peer::status)
+    }
+}
+
+/// The channels that a session offers each peer.
+fn channel_offer(options: &SessionOptions, plugin: &Plugin, processors: usize) -> ChannelOffer {
+    let nics = options.nics.len();
+    match options.channels.filter(|channels| *channels > 0) {
+        Some(channels) => ChannelOffer::Asked(channels),
+        None if plugin.takes_packets() => ChannelOffer::by_nics(nics),
+        None => ChannelOffer::by_processors(processors, nics),
     }
 }
 

@@ -55,6 +55,7 @@ use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
 use self::waiting::Waiting;
 use self::watch::{PeerWatch, WatchInput};
+use crate::control::channel_offer::ChannelClaim;
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::{Connector, Reached};
 use crate::control::frame::Frame;
@@ -144,7 +145,7 @@ impl Peer {
     pub(crate) fn link_up(
         &mut self,
         mut link: LinkSocket,
-        agreement: Agreement,
+        (agreement, channels): (Agreement, ChannelClaim),
         now: Instant,
         cx: &Commons,
     ) -> Result<()> {
@@ -163,7 +164,8 @@ impl Peer {
             link.queue(&Frame::Abort(error.to_string()));
             let _ = link.flush();
         })?;
-        let mut connection = Connection::new(key, name, link, setup, agreement, now, session);
+        let agreed = (agreement, channels);
+        let mut connection = Connection::new(key, name, link, setup, agreed, now, session);
         connection.watch(&session.poller);
         self.waiting.hand_over(&mut connection);
         self.state = State::Linked(Box::new(connection));
@@ -335,12 +337,12 @@ impl Peer {
     pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         if let State::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
-            let Some(Reached { link, agreement, given_up }) = reached else {
+            let Some(Reached { link, agreement, given_up, channels }) = reached else {
                 connector.watch(&cx.session.poller, Target::Link(self.key));
                 return Ok(false);
             };
             self.origin.given_up = given_up;
-            self.link_up(link, agreement, now, cx)?;
+            self.link_up(link, (agreement, channels), now, cx)?;
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }

@@ -104,7 +104,7 @@ impl fmt::Display for PluginChoice {
 /// use tcpx_core::{PluginChoice, SessionOptions};
 ///
 /// let mut options = SessionOptions::default().plugin(PluginChoice::Soft).channels(4);
-/// assert_eq!(options.channels, 4);
+/// assert_eq!(options.channels, Some(4));
 /// options.gather = false;
 /// ```
 ///
@@ -114,7 +114,7 @@ impl fmt::Display for PluginChoice {
 /// | `gpu` | `TCPX_GPU` | none: host memory, emulated device memory |
 /// | `emulated_gpus` | `TCPX_EMULATED_GPUS` | 0 |
 /// | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
-/// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | 2 |
+/// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | none: chosen |
 /// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | none: 524288, or less |
 /// | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
 /// | `copy_threads` | `TCPX_COPY_THREADS` | `auto` |
@@ -153,8 +153,12 @@ pub struct SessionOptions {
     pub nics: Vec<String>,
     /// Name under which peers' `accept` finds this session; empty: any `accept` takes it.
     pub name: String,
-    /// Channels to each peer, 1 to [`MAX_CHANNELS`]. Two ends agree on the smaller number.
-    pub channels: u16,
+    /// Channels to each peer, 1 to [`MAX_CHANNELS`]; two ends agree on the smaller number. With 0
+    /// or `None` it is chosen. Over the software plugin it is 2 on fewer than 8 processors, else one
+    /// for two processors and at most 8, and again 2 where all channels of the process would be
+    /// more than four for each processor. Over the hardware plugin it is 2. Each NIC of `nics` gets
+    /// one at least.
+    pub channels: Option<u16>,
     /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`]. A plugin takes no more than
     /// NCCL_DYNAMIC_CHUNK_SIZE, and the hardware plugin no more than come in 2047 fragments, which
     /// the MTU of the NICs decides. A number above either is an error; `None` is
@@ -259,7 +263,7 @@ impl Default for SessionOptions {
             emulated_gpus: 0,
             nics: Vec::new(),
             name: String::new(),
-            channels: 2,
+            channels: None,
             chunk_bytes: None,
             unpack: Choice::Auto,
             copy_threads: CopyThreads::Auto,
@@ -310,7 +314,10 @@ impl SessionOptions {
         let env = Variables(&lookup);
         let mut options = self;
         env.read(&["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"], &mut options.plugin)?;
-        env.read(&["TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS"], &mut options.channels)?;
+        let mut channels = 0;
+        if env.read(&["TCPX_CHANNELS", "UCCL_TCPX_NUM_CHANNELS"], &mut channels)? {
+            options.channels = Some(channels);
+        }
         let mut chunk_bytes = DEFAULT_CHUNK_BYTES;
         if env.read(&["TCPX_CHUNK_BYTES", "UCCL_TCPX_CHUNK_BYTES"], &mut chunk_bytes)? {
             options.chunk_bytes = Some(chunk_bytes);
@@ -375,7 +382,7 @@ impl SessionOptions {
 
     /// Checks every field that does not depend on the plugin.
     pub(crate) fn check(&self) -> Result<()> {
-        range("channels", u64::from(self.channels), 1, u64::from(MAX_CHANNELS))?;
+        range("channels", self.channels.unwrap_or(0).into(), 0, MAX_CHANNELS.into())?;
         if let Some(bytes) = self.chunk_bytes {
             range("chunk_bytes", bytes.into(), MIN_CHUNK_BYTES.into(), MAX_CHUNK_BYTES.into())?;
         }

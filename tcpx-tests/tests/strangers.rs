@@ -24,7 +24,7 @@ fn options(name: &str) -> SessionOptions {
     options.plugin = PluginChoice::Soft;
     options.name = name.into();
     options.listen = "127.0.0.1:0".parse().expect("an address");
-    options.channels = 1;
+    options.channels = Some(1);
     options.progress_thread = true;
     options.accept_all = true;
     options.connect_timeout = Duration::from_secs(60);

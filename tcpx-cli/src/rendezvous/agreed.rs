@@ -15,6 +15,7 @@ pub(crate) struct Agreement {
     /// Which end this is.
     pub(crate) role: Role,
     pub(crate) memory: Memory,
+    /// Of the two sessions, once they are connected.
     pub(crate) channels: u16,
     /// The server's unpack implementation.
     pub(crate) unpack: String,
@@ -33,11 +34,15 @@ impl<'a> Agreed<'a> {
     pub(super) fn new(
         link: &'a mut Link,
         session: &'a Session,
-        agreement: Agreement,
+        mut agreement: Agreement,
     ) -> Result<Self, Failure> {
         link.send(&Connected)?;
         let Connected = link.receive()?;
         link.end_rendezvous();
+        let mut peers = session.stats().peers.into_iter();
+        let peer = peers.rfind(|peer| peer.name == agreement.role.other().name());
+        // At most 64.
+        agreement.channels = peer.map_or(0, |peer| peer.channels.len() as u16);
         Ok(Self { link, session, agreement })
     }
 

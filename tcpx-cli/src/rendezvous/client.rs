@@ -51,12 +51,12 @@ impl<'a> Reached<'a> {
 
 impl<'a> Asked<'a> {
     pub(super) fn answer(self) -> Result<Accepted<'a>, Failure> {
-        let SessionRequest { memory, channels, .. } = self.session;
+        let SessionRequest { memory, .. } = self.session;
         match self.link.receive()? {
             Answer::Refused { reason } => Err(Failure::Refused(reason)),
             Answer::Busy { with } => Err(Failure::Busy(with)),
             Answer::Accepted { conn_info, unpack } => {
-                let agreement = Agreement { role: Role::Client, memory, channels, unpack };
+                let agreement = Agreement { role: Role::Client, memory, channels: 0, unpack };
                 Ok(Accepted { link: self.link, agreement, conn_info })
             }
         }

@@ -100,10 +100,10 @@ impl<'a> Heard<'a> {
         session: &'a Session,
         conn_info: Vec<u8>,
     ) -> Result<Offered<'a>, Failure> {
-        let SessionRequest { memory, channels, .. } = self.request.session;
+        let SessionRequest { memory, .. } = self.request.session;
         let unpack = session.stats().unpack;
         self.link.send(&Answer::Accepted { conn_info, unpack: unpack.clone() })?;
-        let agreement = Agreement { role: Role::Server, memory, channels, unpack };
+        let agreement = Agreement { role: Role::Server, memory, channels: 0, unpack };
         Ok(Offered { link: self.link, session, agreement })
     }
 }

@@ -52,8 +52,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "BYTES")]
     pub(crate) chunk: Option<ByteSize>,
 
-    /// Channels between the two ends, 1 to 64 [env: TCPX_CHANNELS, UCCL_TCPX_NUM_CHANNELS]
-    /// [default: 2]
+    /// Channels between the two ends, 1 to 64; 0: chosen by plugin and processors
+    /// [env: TCPX_CHANNELS, UCCL_TCPX_NUM_CHANNELS] [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) channels: Option<u16>,
 
@@ -79,6 +79,7 @@ pub(crate) struct Pair {
 pub(crate) struct SessionRequest {
     /// Bytes of a chunk, if the client was given a number.
     pub(crate) chunk_bytes: Option<u32>,
+    /// 0: each end chooses, and the smaller number counts.
     pub(crate) channels: u16,
     pub(crate) memory: Memory,
     /// Name of the unpack implementation, if the client was given one.
@@ -117,7 +118,7 @@ impl SessionArgs {
             options.chunk_bytes = Some(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
         if let Some(channels) = self.channels {
-            options.channels = channels;
+            options.channels = Some(channels);
         }
         limit_waits(&mut options, budget);
         let gpu = self.gpu.or(options.gpu);
@@ -146,7 +147,7 @@ impl SessionArgs {
         let of_variable = (options.unpack != UnpackChoice::Auto).then_some(options.unpack);
         SessionRequest {
             chunk_bytes: options.chunk_bytes,
-            channels: options.channels,
+            channels: options.channels.unwrap_or(0),
             memory,
             unpack: self.unpack.or(of_variable).map(|unpack| unpack.to_string()),
             pair: self.pair.clone(),
@@ -157,7 +158,11 @@ impl SessionArgs {
     pub(crate) fn adopt(&self, request: &SessionRequest, budget: Budget) -> Result<Setup, Failure> {
         let chunk = self.chunk.map(|chunk| chunk.0);
         insist("--chunk", chunk, request.chunk_bytes.unwrap_or(DEFAULT_CHUNK_BYTES).into())?;
-        insist("--channels", self.channels, request.channels)?;
+        let asked = (request.channels != 0).then_some(request.channels);
+        let own = self.channels.filter(|channels| *channels != 0);
+        if let Some(asked) = asked {
+            insist("--channels", own, asked)?;
+        }
         let memory = self.memory.filter(|memory| *memory != MemoryChoice::Auto);
         insist("--memory", memory.map(|memory| memory.decide(false)), request.memory)?;
         let mut setup = self.setup(budget)?;
@@ -174,7 +179,7 @@ impl SessionArgs {
             setup.options.gpu = *gpu;
         }
         setup.options.chunk_bytes = request.chunk_bytes;
-        setup.options.channels = request.channels;
+        setup.options.channels = asked.or(setup.options.channels);
         setup.memory = request.memory;
         self.place(setup)
     }
@@ -271,7 +276,7 @@ mod tests {
     #[test]
     fn a_server_without_flags_adopts_everything() {
         let setup = args().adopt(&request(), Budget::new(None)).unwrap();
-        assert_eq!((setup.options.chunk_bytes, setup.options.channels), (Some(65_536), 3));
+        assert_eq!((setup.options.chunk_bytes, setup.options.channels), (Some(65_536), Some(3)));
         assert_eq!((setup.memory, setup.options.gpu), (Memory::Host, None));
         let asked = SessionRequest { unpack: Some("host".into()), ..request() };
         assert_eq!(

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::control::approach::{Approach, Step, lost, unexpected};
+use crate::control::channel_offer::ChannelClaim;
 use crate::control::conn_info::ConnInfo;
 use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role};
@@ -28,10 +29,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 /// The hello that was said.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct SaidHello {
     nonce: Nonce,
     mac: [u8; 32],
+    channels: ChannelClaim,
 }
 
 /// How far the attempt has come.
@@ -60,6 +62,7 @@ pub(crate) struct Reached {
     pub(crate) agreement: Agreement,
     /// The hello that the peer gives up for this link.
     pub(crate) given_up: Option<Nonce>,
+    pub(crate) channels: ChannelClaim,
 }
 
 /// One attempt to reach a peer, over all its addresses.
@@ -107,7 +110,7 @@ impl Connector {
 
     /// The hello that was said and is not answered yet.
     pub(crate) fn unanswered(&self) -> Option<Nonce> {
-        match self.attempt {
+        match &self.attempt {
             Attempt::AwaitWelcome(_, said) => Some(said.nonce),
             _ => None,
         }
@@ -280,11 +283,12 @@ impl Connector {
         identity: &Identity,
     ) -> Result<()> {
         let theirs = challenge.check().map_err(|error| refused(peer, &error))?;
-        let nonce = random()?;
+        let (nonce, channels) = (random()?, identity.claim_channels());
         let to = Device::of_session(&self.info.session).number().unwrap_or_default();
-        let hello = Hello { to, connection: self.connection, ..identity.hello(nonce) };
+        let hello =
+            Hello { to, connection: self.connection, ..identity.hello(nonce, channels.count()) };
         let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
-        let said = SaidHello { nonce, mac: proven.mac };
+        let said = SaidHello { nonce, mac: proven.mac, channels };
         let introduction = Introduction::new(proven, &identity.secret);
         link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
         self.attempt = Attempt::AwaitWelcome(link, said);
@@ -294,7 +298,7 @@ impl Connector {
     fn await_welcome(
         &mut self,
         mut link: LinkSocket,
-        said: SaidHello,
+        mut said: SaidHello,
         peer: &str,
         now: Instant,
         identity: &Identity,
@@ -309,14 +313,15 @@ impl Connector {
             Ok(Some(HandshakeFrame::Busy)) => self.pause(now),
             Ok(Some(HandshakeFrame::Welcome(proven))) => {
                 let agreement = self
-                    .check_welcome(&proven, &said.nonce, identity)
+                    .check_welcome(&proven, &said, identity)
                     .map_err(|error| refused(peer, &error))?;
                 if agreement.authenticates {
                     let keys = RecordKeys::derive(&self.info.secret, &said.mac, &proven.mac);
                     link.authenticate(keys, Role::Connector);
                 }
                 let given_up = proven.hello.instead_of;
-                return Ok(Some(Reached { link, agreement, given_up }));
+                said.channels.keep(agreement.channels);
+                return Ok(Some(Reached { link, agreement, given_up, channels: said.channels }));
             }
             Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
@@ -339,14 +344,14 @@ impl Connector {
     fn check_welcome(
         &self,
         proven: &Proven,
-        nonce: &Nonce,
+        said: &SaidHello,
         identity: &Identity,
     ) -> std::result::Result<Agreement, HandshakeError> {
-        proven.verify(Role::Listener, nonce, &self.info.secret)?;
+        proven.verify(Role::Listener, &said.nonce, &self.info.secret)?;
         if proven.hello.session != self.info.session {
             return Err(HandshakeError::Proof);
         }
-        identity.hello(*nonce).agree(&proven.hello)
+        identity.hello(said.nonce, said.channels.count()).agree(&proven.hello)
     }
 }
 

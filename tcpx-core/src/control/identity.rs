@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tcpx_sys::UNPACK_VERSION;
 
+use super::channel_offer::{ChannelClaim, ChannelOffer};
 use super::conn_info::{Secret, SessionId};
 use super::eager_terms::EagerOffer;
 use super::hello::{Hello, Nonce};
@@ -23,7 +24,7 @@ pub(crate) struct Identity {
     name: String,
     plugin: String,
     chunk_bytes: u32,
-    channels: u16,
+    channels: ChannelOffer,
     gpu: Option<u32>,
     progress_thread: bool,
     accept_all: bool,
@@ -38,9 +39,14 @@ impl Identity {
     ///
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.
-    pub(crate) fn new(options: &SessionOptions, plugin: &str, chunk_bytes: u32) -> Result<Self> {
+    pub(crate) fn new(
+        options: &SessionOptions,
+        plugin: &str,
+        chunk_bytes: u32,
+        channels: ChannelOffer,
+    ) -> Result<Self> {
         let (session, secret) = new_id()?;
-        Ok(Self::with_id(session, secret, options, plugin, chunk_bytes))
+        Ok(Self::with_id(session, secret, options, plugin, chunk_bytes, channels))
     }
 
     /// The identity of a session with this id and secret.
@@ -50,6 +56,7 @@ impl Identity {
         options: &SessionOptions,
         plugin: &str,
         chunk_bytes: u32,
+        channels: ChannelOffer,
     ) -> Self {
         Self {
             session,
@@ -58,7 +65,7 @@ impl Identity {
             name: options.name.clone(),
             plugin: plugin.to_owned(),
             chunk_bytes,
-            channels: options.channels,
+            channels,
             gpu: options.gpu,
             progress_thread: options.progress_thread,
             accept_all: options.accept_all,
@@ -68,8 +75,13 @@ impl Identity {
         }
     }
 
-    /// What this end says of itself on a new link.
-    pub(crate) fn hello(&self, nonce: Nonce) -> Hello {
+    /// Takes the channels to one more peer, which the hello to it offers.
+    pub(crate) fn claim_channels(&self) -> ChannelClaim {
+        self.channels.claim()
+    }
+
+    /// What this end says of itself on a new link, and so many channels that it offers.
+    pub(crate) fn hello(&self, nonce: Nonce, channels: u16) -> Hello {
         Hello {
             protocol: PROTOCOL_VERSION,
             session: self.session,
@@ -78,7 +90,7 @@ impl Identity {
             plugin: self.plugin.clone(),
             unpack_version: UNPACK_VERSION,
             chunk_bytes: self.chunk_bytes,
-            channels: self.channels,
+            channels,
             gpu: self.gpu,
             progress_thread: self.progress_thread,
             accept_all: self.accept_all,

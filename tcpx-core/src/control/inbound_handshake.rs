@@ -4,6 +4,7 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use crate::control::channel_offer::ChannelClaim;
 use crate::control::epoll_set::Interest;
 use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
@@ -20,7 +21,7 @@ pub(crate) struct InboundHandshake {
     from: IpAddr,
     nonce: Nonce,
     give_up_at: Instant,
-    proven: Option<(Box<Introduction>, Agreement)>,
+    proven: Option<(Box<Introduction>, Agreement, ChannelClaim)>,
     /// It is not answered because this session is connecting to the other one itself.
     is_held: bool,
     /// How often it was driven.
@@ -34,6 +35,7 @@ pub(crate) struct Welcomed {
     pub(crate) link: LinkSocket,
     pub(crate) agreement: Agreement,
     pub(crate) introduction: Box<Introduction>,
+    pub(crate) channels: ChannelClaim,
 }
 
 /// How far a handshake has come.
@@ -88,8 +90,8 @@ impl InboundHandshake {
                 (Ok(None), None) => HandshakeState::AwaitingHello,
                 (Ok(Some(HandshakeFrame::Hello(said))), None) => {
                     match self.check(&said, identity) {
-                        Ok(agreement) => {
-                            self.proven = Some((said, agreement));
+                        Ok((agreement, channels)) => {
+                            self.proven = Some((said, agreement, channels));
                             // More may have come with it, which the socket says nothing of.
                             outcome = self.link.next_frame();
                             continue;
@@ -134,9 +136,9 @@ impl InboundHandshake {
         &self,
         said: &Introduction,
         identity: &Identity,
-    ) -> std::result::Result<Agreement, HandshakeError> {
+    ) -> std::result::Result<(Agreement, ChannelClaim), HandshakeError> {
         said.proven.verify(Role::Connector, &self.nonce, &identity.secret)?;
-        identity.hello([0; 32]).agree(&said.proven.hello)
+        agree(said, identity)
     }
 
     /// It has come for the session with this identity, and not for the one that listens: checks
@@ -145,8 +147,8 @@ impl InboundHandshake {
         &mut self,
         identity: &Identity,
     ) -> std::result::Result<(), HandshakeError> {
-        if let Some((said, agreement)) = &mut self.proven {
-            *agreement = identity.hello([0; 32]).agree(&said.proven.hello)?;
+        if let Some((said, agreement, channels)) = &mut self.proven {
+            (*agreement, *channels) = agree(said, identity)?;
         }
         Ok(())
     }
@@ -172,7 +174,7 @@ impl InboundHandshake {
 
     /// Who came in, once that is proven.
     pub(crate) fn introduction(&self) -> Option<&Introduction> {
-        self.proven.as_ref().map(|(introduction, _)| &**introduction)
+        self.proven.as_ref().map(|(introduction, ..)| &**introduction)
     }
 
     /// It is not answered, because this session is connecting to the other one itself.
@@ -202,8 +204,8 @@ impl InboundHandshake {
         identity: &Identity,
         instead_of: Option<Nonce>,
     ) -> Option<Welcomed> {
-        let (introduction, agreement) = self.proven?;
-        let hello = Hello { instead_of, ..identity.hello(random().ok()?) };
+        let (introduction, agreement, channels) = self.proven?;
+        let hello = Hello { instead_of, ..identity.hello(random().ok()?, channels.count()) };
         let welcome = hello.prove(Role::Listener, introduction.nonce(), &identity.secret);
         let macs = [introduction.mac(), &welcome.mac];
         let keys =
@@ -212,7 +214,7 @@ impl InboundHandshake {
         if let Some(keys) = keys {
             self.link.authenticate(keys, Role::Listener);
         }
-        Some(Welcomed { link: self.link, agreement, introduction })
+        Some(Welcomed { link: self.link, agreement, introduction, channels })
     }
 }
 
@@ -220,4 +222,15 @@ impl AsFd for InboundHandshake {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
+}
+/// What this end and the other will use, and the channels that it takes. Those are all that it says
+/// in its welcome: both ends come to the same number.
+fn agree(
+    said: &Introduction,
+    identity: &Identity,
+) -> std::result::Result<(Agreement, ChannelClaim), HandshakeError> {
+    let mut channels = identity.claim_channels();
+    let agreement = identity.hello([0; 32], channels.count()).agree(&said.proven.hello)?;
+    channels.keep(agreement.channels);
+    Ok((agreement, channels))
 }

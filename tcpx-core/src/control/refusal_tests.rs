@@ -8,6 +8,7 @@ use super::handshake_frame::HandshakeFrame;
 use super::hello::{Challenge, Hello, Role};
 use super::link_frame::PROTOCOL_VERSION;
 use super::socket::LinkSocket;
+use crate::control::channel_offer::ChannelOffer;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::control::identity::Identity;
@@ -31,7 +32,8 @@ const INCOMPATIBILITIES: [Incompatibility; 6] = [
 ];
 
 fn identity() -> Identity {
-    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288).expect("random bytes")
+    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
+        .expect("random bytes")
 }
 
 fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
@@ -68,7 +70,7 @@ fn a_listener_refuses_an_incompatible_peer_and_tells_it_why() {
         let HandshakeFrame::Challenge(challenge) = hear(&mut link, &mut listen) else {
             panic!("a challenge")
         };
-        let mut hello = theirs.hello([7; 32]);
+        let mut hello = theirs.hello([7; 32], 2);
         spoil(&mut hello);
         let proven = hello.prove(Role::Connector, &challenge.nonce, &ours.secret);
         let introduction = Introduction::new(proven, &theirs.secret);
@@ -97,7 +99,7 @@ fn a_connector_refuses_an_incompatible_peer() {
         let HandshakeFrame::Hello(said) = hear(&mut link, &mut dial) else { panic!("a hello") };
         let proven = said.proven;
         proven.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
-        let mut hello = theirs.hello([7; 32]);
+        let mut hello = theirs.hello([7; 32], 2);
         spoil(&mut hello);
         link.queue(&HandshakeFrame::Welcome(Box::new(hello.prove(
             Role::Listener,

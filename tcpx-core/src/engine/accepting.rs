@@ -146,7 +146,7 @@ impl Engine {
         let Some(welcomed) = handshake.welcome(&self.commons.session.identity, None) else {
             return;
         };
-        let Welcomed { link, agreement, introduction } = welcomed;
+        let Welcomed { link, agreement, introduction, channels } = welcomed;
         let given = introduction.proven.hello.name.clone();
         let name = PeerName::unclaimed(&given, &address);
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
@@ -157,7 +157,7 @@ impl Engine {
         }
         self.agenda.mark(key);
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Err(error) = peer.link_up(link, agreement, now, &self.commons) {
+        if let Err(error) = peer.link_up(link, (agreement, channels), now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

@@ -142,10 +142,10 @@ impl Engine {
         let instead_of = peer.connector().and_then(Connector::unanswered);
         let identity = &self.commons.session.identity;
         let Some(welcomed) = handshake.welcome(identity, instead_of) else { return };
-        let Welcomed { link, agreement, .. } = welcomed;
+        let Welcomed { link, agreement, channels, .. } = welcomed;
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
         self.accept_queue.note_taken_by_connect();
-        if let Err(error) = peer.link_up(link, agreement, now, &self.commons) {
+        if let Err(error) = peer.link_up(link, (agreement, channels), now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::group_names::GroupNames;
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
+use crate::control::channel_offer::ChannelOffer;
 use crate::control::conn_info::{Secret, SessionId};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::InboundHandshake;
@@ -43,9 +44,10 @@ impl Membership {
         options: &SessionOptions,
         plugin: &str,
         chunk_bytes: u32,
+        channels: ChannelOffer,
     ) -> Identity {
         let session = self.device.session_of(self.group);
-        Identity::with_id(session, self.secret.clone(), options, plugin, chunk_bytes)
+        Identity::with_id(session, self.secret.clone(), options, plugin, chunk_bytes, channels)
     }
 
     /// What those come to who are handed over, in a session that does not listen itself.

@@ -17,6 +17,7 @@ use super::protocol::withdrawal::Unmatched;
 use super::protocol::{Opening, PeerProtocol, SLICE};
 use super::session_context::SessionContext;
 use super::unread_answers::UnreadAnswers;
+use crate::control::channel_offer::ChannelClaim;
 use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
@@ -83,6 +84,8 @@ pub(crate) struct Connection {
     pub(super) deferred: Option<DeferredFailure>,
     /// When the protocol wants to know the time.
     pub(super) timeout: Option<Instant>,
+    /// Held for as long as the comms are open.
+    _channels: ChannelClaim,
 }
 
 impl Connection {
@@ -92,7 +95,7 @@ impl Connection {
         name: &PeerName,
         link: LinkSocket,
         setup: CommSetup,
-        agreement: Agreement,
+        (agreement, channels): (Agreement, ChannelClaim),
         now: Instant,
         session: &SessionContext,
     ) -> Self {
@@ -124,6 +127,7 @@ impl Connection {
             chunks: [0; 2],
             deferred: None,
             timeout: Some(now),
+            _channels: channels,
         }
     }
 

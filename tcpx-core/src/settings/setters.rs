@@ -130,7 +130,7 @@ mod tests {
             .keep_sigpipe(true)
             .spin(time(12));
         assert_eq!((plugin, gpu, nics), (PluginChoice::Soft, Some(3), vec!["eth1".to_owned()]));
-        assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", 4, Some(8192)));
+        assert_eq!((name.as_str(), channels, chunk_bytes), ("hub", Some(4), Some(8192)));
         assert_eq!((unpack, recv_window, send_window), (Choice::Host, 5, 6));
         assert_eq!(copy_threads, CopyThreads::Count(16));
         assert_eq!((gather, staging_bytes), (false, 13));

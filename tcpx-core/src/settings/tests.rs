@@ -16,15 +16,15 @@ fn from(pairs: &[(&'static str, &str)]) -> Result<SessionOptions> {
 fn own_names_win_over_the_documents_names() {
     let options =
         from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("UCCL_TCPX_CHUNK_BYTES", "65536")]).unwrap();
-    assert_eq!((options.channels, options.chunk_bytes), (8, Some(65_536)));
+    assert_eq!((options.channels, options.chunk_bytes), (Some(8), Some(65_536)));
     let options = from(&[("UCCL_TCPX_NUM_CHANNELS", "8"), ("TCPX_CHANNELS", "3")]).unwrap();
-    assert_eq!(options.channels, 3);
+    assert_eq!(options.channels, Some(3));
 }
 
 #[test]
 fn empty_is_unset_and_nonsense_is_named() {
     let options = from(&[("TCPX_CHANNELS", ""), ("TCPX_CHUNK_BYTES", "")]).unwrap();
-    assert_eq!((options.channels, options.chunk_bytes), (2, None));
+    assert_eq!((options.channels, options.chunk_bytes), (None, None));
     let error = from(&[("UCCL_TCPX_CHUNK_BYTES", "512K")]).unwrap_err().to_string();
     assert!(error.contains("UCCL_TCPX_CHUNK_BYTES") && error.contains("512K"), "{error}");
     let error = from(&[("UCCL_TCPX_UNPACK_IMPL", "gpu")]).unwrap_err().to_string();
@@ -43,8 +43,8 @@ fn a_plugin_that_needs_a_gpu_refuses_a_session_without_one() {
 #[test]
 fn ranges_are_checked_with_their_limits_named() {
     for (options, words) in [
-        (SessionOptions { channels: 0, ..Default::default() }, "must be 1 to 64"),
-        (SessionOptions { channels: 9999, ..Default::default() }, "must be 1 to 64"),
+        (SessionOptions::default().channels(65), "must be 0 to 64"),
+        (SessionOptions::default().channels(9999), "must be 0 to 64"),
         (SessionOptions { chunk_bytes: Some(4095), ..Default::default() }, "4096 to 4194304"),
         (SessionOptions { chunk_bytes: Some(u32::MAX), ..Default::default() }, "4096 to 4194304"),
         (SessionOptions::default().copy_threads(CopyThreads::Count(65)), "must be 0 to 64"),

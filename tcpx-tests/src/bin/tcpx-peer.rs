@@ -169,7 +169,7 @@ fn session_options(options: Options) -> SessionOptions {
     session.plugin =
         options.plugin.map_or(PluginChoice::Soft, |path| PluginChoice::Path(path.into()));
     session.name = options.name.unwrap_or_default();
-    session.channels = options.channels.unwrap_or(session.channels);
+    session.channels = options.channels.or(session.channels);
     session.chunk_bytes = options.chunk_bytes;
     session.recv_window = options.recv_window.unwrap_or(session.recv_window);
     session.send_window = options.send_window.unwrap_or(session.send_window);

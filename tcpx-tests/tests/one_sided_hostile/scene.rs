@@ -28,7 +28,7 @@ fn session() -> Session {
     options.advertise = vec![Ipv4Addr::LOCALHOST.into()];
     options.close_timeout = CLOSE_TIMEOUT;
     options.chunk_bytes = Some(CHUNK_BYTES);
-    options.channels = 1;
+    options.channels = Some(1);
     Session::new(options).expect("the software plugin is always there")
 }
 

@@ -1,11 +1,13 @@
 use super::*;
 use crate::control::admission::MAX_UNPROVEN_PER_ADDRESS;
+use crate::control::channel_offer::ChannelOffer;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::settings::SessionOptions;
 
 fn identity() -> Identity {
-    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288).expect("random bytes")
+    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
+        .expect("random bytes")
 }
 
 /// No connection is refused for being late here: each has an hour.

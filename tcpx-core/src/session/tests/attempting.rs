@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn session(name: &str) -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         name: name.to_owned(),
         listen: "127.0.0.1:0".parse().expect("an address"),
         connect_timeout: 10 * PATIENCE,

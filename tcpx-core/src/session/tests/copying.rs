@@ -21,7 +21,7 @@ const BYTES: u64 = 2 << 20;
 fn session(channels: u16) -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels,
+        channels: Some(channels),
         copy_threads: CopyThreads::Count(3),
         ..SessionOptions::default()
     };

@@ -17,7 +17,7 @@ const BYTES: u64 = 3_000_000;
 fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         close_timeout: Duration::from_millis(1),
         ..SessionOptions::default()
     };

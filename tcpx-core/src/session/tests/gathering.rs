@@ -110,7 +110,7 @@ struct Scene {
 fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         close_timeout: Duration::from_secs(60),
         stall_after: Some(Duration::from_secs(1)),
         ..SessionOptions::default()

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn options() -> SessionOptions {
     SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         accept_all: true,
         connect_timeout: 10 * PATIENCE,
         close_timeout: Duration::from_millis(1),

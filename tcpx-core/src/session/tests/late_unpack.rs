@@ -44,7 +44,7 @@ impl Unpack for Late {
 fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         chunk_bytes: Some(16 << 10),
         stall_after: Some(Duration::from_secs(1)),
         progress_thread: true,

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         listen: "127.0.0.1:0".parse().expect("an address"),
         connect_timeout: 10 * PATIENCE,
         // Nobody answers a goodbye here: the sessions go one after the other.
@@ -352,7 +352,7 @@ fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
     let mut dial = link(TcpStream::connect(info(&small).addresses[0]).unwrap());
     let HandshakeFrame::Challenge(challenge) = hear(&mut dial, &[&small]) else { panic!() };
     let ours = identity(&large);
-    let hello = Hello { connection: 1, ..ours.hello([7; 32]) };
+    let hello = Hello { connection: 1, ..ours.hello([7; 32], 1) };
     let proven = hello.prove(Role::Connector, &challenge.nonce, &identity(&small).secret);
     dial.queue(&HandshakeFrame::Hello(Box::new(Introduction::new(proven, &ours.secret))));
     let HandshakeFrame::Welcome(welcome) = hear(&mut dial, &[&small]) else { panic!("a welcome") };

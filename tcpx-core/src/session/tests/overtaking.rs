@@ -32,7 +32,7 @@ impl Scene {
         let session = || {
             let options = SessionOptions {
                 plugin: PluginChoice::Soft,
-                channels: 2,
+                channels: Some(2),
                 chunk_bytes: Some(64 << 10),
                 ..SessionOptions::default()
             };

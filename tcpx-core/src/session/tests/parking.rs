@@ -81,7 +81,7 @@ struct Scene {
 fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         close_timeout: Duration::from_millis(10),
         ..SessionOptions::default()
     };

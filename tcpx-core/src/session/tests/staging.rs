@@ -17,7 +17,7 @@ const STEP: u64 = 1500;
 fn session(staging_bytes: u64) -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 2,
+        channels: Some(2),
         chunk_bytes: Some(CHUNK_BYTES),
         staging_bytes,
         close_timeout: Duration::from_secs(60),

@@ -71,7 +71,7 @@ impl Unpack for Faulty {
 fn session() -> Session {
     let options = SessionOptions {
         plugin: PluginChoice::Soft,
-        channels: 1,
+        channels: Some(1),
         chunk_bytes: Some(CHUNK_BYTES),
         // What travels on the link is copied, not unpacked.
         link_bytes: LinkBytes::Most(0),
