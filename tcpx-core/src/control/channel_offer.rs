@@ -28,8 +28,8 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 pub(crate) enum ChannelOffer {
     /// As many as were asked for.
     Asked(u16),
-    /// So many, while the process has no more than `room` then.
-    Chosen { count: u16, room: usize },
+    /// `count`, or `fewest` where the process would have more than `room` with it.
+    Chosen { count: u16, fewest: u16, room: usize },
 }
 
 impl ChannelOffer {
@@ -40,13 +40,14 @@ impl ChannelOffer {
             0..PROCESSORS_WITH_THREADS => FEWEST,
             enough => clamp(enough / PROCESSORS_A_CHANNEL, FEWEST, MOST),
         };
-        let count = clamp(nics, count, MAX_CHANNELS);
-        Self::Chosen { count, room: processors.saturating_mul(CHANNELS_A_PROCESSOR) }
+        let [count, fewest] = [count, FEWEST].map(|count| clamp(nics, count, MAX_CHANNELS));
+        Self::Chosen { count, fewest, room: processors.saturating_mul(CHANNELS_A_PROCESSOR) }
     }
 
     /// What is offered over a plugin whose NICs move the bytes by themselves.
     pub(crate) fn by_nics(nics: usize) -> Self {
-        Self::Chosen { count: clamp(nics, FEWEST, MAX_CHANNELS), room: usize::MAX }
+        let count = clamp(nics, FEWEST, MAX_CHANNELS);
+        Self::Chosen { count, fewest: count, room: usize::MAX }
     }
 
     /// Takes the channels to one more peer.
@@ -69,8 +70,8 @@ impl ChannelOffer {
     fn count_beside(self, taken: usize) -> u16 {
         match self {
             Self::Asked(count) => count,
-            Self::Chosen { count, room } if taken + usize::from(count) <= room => count,
-            Self::Chosen { count, .. } => count.min(FEWEST),
+            Self::Chosen { count, room, .. } if taken + usize::from(count) <= room => count,
+            Self::Chosen { fewest, .. } => fewest,
         }
     }
 }
