@@ -2,7 +2,8 @@
 //! `scripts/instructions.sh`.
 //!
 //! `instructions host|device chunks|messages N` moves N chunks of 4 KiB as one message, or N
-//! messages of 4 KiB as one batch, once to let every table grow and once in `measured`.
+//! messages of 4 KiB as one batch, once to let every table grow and once in `measured`. With a
+//! number instead of `chunks`, these travel on so many channels, else on two.
 //! `instructions link|authenticated BYTES N` moves N messages of so many bytes on the control link,
 //! in clear or with a MAC, one by one.
 
@@ -16,7 +17,8 @@ fn measured(work: &dyn Fn()) {
 }
 
 fn main() -> Result<(), &'static str> {
-    let usage = "usage: instructions host|device chunks|messages N, or link|authenticated BYTES N";
+    let usage =
+        "usage: instructions host|device chunks|CHANNELS|messages N, or link|authenticated BYTES N";
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [way, kind, count] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
         return Err(usage);
@@ -29,6 +31,10 @@ fn main() -> Result<(), &'static str> {
         }
         ("host" | "device", "messages") => {
             (NullPair::for_messages(count, memory), &|pair| pair.batch(count))
+        }
+        ("host" | "device", channels) => {
+            let channels = channels.parse::<u16>().map_err(|_| usage)?;
+            (NullPair::over_channels(channels, count, memory), &|pair| pair.transfer(count))
         }
         ("link" | "authenticated", bytes) => {
             let bytes = bytes.parse::<u64>().map_err(|_| usage)?;

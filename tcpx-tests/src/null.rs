@@ -47,6 +47,16 @@ impl NullPair {
         Self::with_chunks_of(CHUNK_BYTES, chunks * CHUNK_BYTES, memory)
     }
 
+    /// The same over so many channels, of which there are two otherwise.
+    ///
+    /// # Panics
+    /// When a step fails.
+    #[must_use]
+    pub fn over_channels(channels: u16, chunks: u64, memory: MemoryType) -> Self {
+        let options = SessionOptions::default().channels(channels);
+        Self::with(options.chunk_bytes(CHUNK_BYTES as u32), chunks * CHUNK_BYTES, memory)
+    }
+
     /// Connects two sessions with memory for `messages` small messages, which chunks of the default
     /// size carry.
     ///
@@ -74,13 +84,14 @@ impl NullPair {
     }
 
     fn with(options: SessionOptions, bytes: u64, memory: MemoryType) -> Self {
+        let channels = options.channels.unwrap_or(2);
         let session = || {
             Session::new(
                 options
                     .clone()
                     .plugin(PluginChoice::Path(plugin()))
                     .preflight(false)
-                    .channels(2)
+                    .channels(channels)
                     // Both ends are dropped on one thread: nobody would answer a goodbye.
                     .close_timeout(Duration::from_millis(1)),
             )

@@ -155,6 +155,11 @@ impl Dealing {
         Some(if is_long { Turn::Section } else { Turn::Medium })
     }
 
+    /// Whether nothing of medium and long messages is on its way.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.under_way == 0
+    }
+
     fn has_messages(&self, turn: Turn) -> bool {
         match turn {
             Turn::Short => !self.short.is_empty(),

@@ -14,6 +14,10 @@ impl PeerProtocol {
     pub(super) fn plan_next(&mut self) -> Option<Action> {
         let turn = loop {
             let turn = self.dealing.turn()?;
+            if turn != Turn::Short && self.dealing.is_quiet() {
+                // Sockets and threads that were used a moment ago are faster than those that rest.
+                self.next_channel = 0;
+            }
             match self.dealing.next_listed(turn) {
                 Some(op) if self.is_dealt(op) => return self.deal_listed(op, turn),
                 // It was given up.

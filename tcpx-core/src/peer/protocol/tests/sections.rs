@@ -326,3 +326,20 @@ fn a_peer_may_cut_a_message_into_shorter_chunks_but_not_into_crumbs() {
     let is_refused = |ending: &Ending| *ending == Ending::Broken(Violation::CannotShare { recv });
     assert!(matches!(&end, Some(Action::End { ending, .. }) if is_refused(ending)), "{end:?}");
 }
+
+#[test]
+fn what_begins_while_nothing_is_on_its_way_begins_with_the_first_channel() {
+    let mut pair = Pair::up([Setting { channels: 4, ..SETTING }; 2]);
+    let sent = |pair: &mut Pair, channel| pair.send_chunk(0, channel).unwrap();
+    for _ in 0..3 {
+        // Of two chunks.
+        let message = send(&mut pair, CHUNK + 1);
+        assert!(sent(&mut pair, 0) && sent(&mut pair, 1) && !sent(&mut pair, 2));
+        assert!(is_done(&pair, message));
+    }
+    let first = send(&mut pair, SECTION - 1);
+    assert!(sent(&mut pair, 1), "one is still on its way");
+    let second = send(&mut pair, SECTION - 1);
+    assert!(sent(&mut pair, 2) && sent(&mut pair, 3) && sent(&mut pair, 0));
+    assert!(is_done(&pair, first) && is_done(&pair, second));
+}

@@ -1,0 +1,300 @@
+#![allow(unsafe_code)]
+//! Half a round trip of messages between two places in memory of GPU 0: two sessions of this
+//! process, beside one plain socket and the copies that a program would make itself.
+//!
+//! `cargo bench -p tcpx-tests --bench gpu_round_trip [-- --json]`
+//!
+//! Both ends are in one process, because two processes that share a GPU take turns on it. The plain
+//! way copies a message down to pinned memory (cuMemcpyDtoH, which returns when the bytes are
+//! there), writes it, reads it at the other end and copies it up; the sockets alone are measured
+//! beside it, and the copies alone. The bar for 4 KiB: at most twice the sockets, and the two
+//! copies. All of it in turns.
+
+#![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use std::{env, slice, thread};
+
+use libloading::Library;
+use serde_json::json;
+use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions, UnpackChoice, gpu_count};
+use tcpx_cuda::{CudaGpu, DeviceBuffer, PinnedBuffer};
+
+/// With how many trips a round has.
+const SIZES: [(usize, usize); 7] = [
+    (64, 400),
+    (4 << 10, 400),
+    (64 << 10, 400),
+    (1 << 20, 100),
+    (4 << 20, 40),
+    (16 << 20, 20),
+    (64 << 20, 8),
+];
+const ROUNDS: usize = 7;
+const WARMUP: usize = 4;
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Result<()> {
+    // As cargo's other benches: `cargo test` only asks whether it runs.
+    if env::args().any(|word| word == "--test") {
+        return Ok(());
+    }
+    if gpu_count() == 0 {
+        println!("skipped: there is no GPU");
+        return Ok(());
+    }
+    let gpu = CudaGpu::open(0)?;
+    let is_json = env::args().any(|word| word == "--json");
+    for (bytes, trips) in SIZES {
+        let unpacks = [UnpackChoice::Kernel, UnpackChoice::D2d, UnpackChoice::Host];
+        let ours =
+            unpacks.iter().map(|unpack| Ours::new(*unpack, bytes)).collect::<Result<Vec<_>>>()?;
+        let mut plain = Plain::new(&gpu, bytes)?;
+        let mut times = vec![Vec::new(); unpacks.len() + 3];
+        for _ in 0..ROUNDS {
+            for (ours, times) in ours.iter().zip(&mut times) {
+                times.push(ours.half_trip(trips)?);
+            }
+            let rest = &mut times[unpacks.len()..];
+            rest[0].push(plain.half_trip(trips, true)?);
+            rest[1].push(plain.half_trip(trips, false)?);
+            rest[2].push(plain.copies(trips)?);
+        }
+        let medians: Vec<_> = times.into_iter().map(median).collect();
+        let [kernel, d2d, host, plain, sockets, copies] = medians[..] else { continue };
+        let bar = 2.0 * sockets + copies;
+        if is_json {
+            println!(
+                "{}",
+                json!({
+                    "bytes": bytes, "kernel_us": kernel, "d2d_us": d2d, "host_us": host,
+                    "plain_us": plain, "sockets_us": sockets, "copies_us": copies, "bar_us": bar,
+                })
+            );
+        } else {
+            println!(
+                "{bytes:>8} B: kernel {kernel:.1} us, d2d {d2d:.1}, host {host:.1}; plain \
+                 {plain:.1}, of that sockets {sockets:.1} and copies {copies:.1}; bar {bar:.1}",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_unstable_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Microseconds of half a trip, of so many.
+fn half(since: Instant, trips: usize) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6 / (2 * trips) as f64
+}
+
+/// Two sessions over GPU 0, and a message at each.
+struct Ours {
+    sessions: [Session; 2],
+    posts: [Post; 2],
+}
+
+impl Ours {
+    fn new(unpack: UnpackChoice, bytes: usize) -> Result<Self> {
+        let options = SessionOptions::from_env()?.plugin(PluginChoice::Soft);
+        let options = options.gpu(Some(0)).unpack(unpack).progress_thread(false);
+        let session = || Session::new(options.clone());
+        let sessions = [session()?, session()?];
+        let info = sessions[1].listen()?;
+        sessions[0].load_remote_conn_info("right", &info)?;
+        thread::scope(|scope| {
+            let accepted = scope.spawn(|| sessions[1].accept("left"));
+            sessions[0].connect("right")?;
+            accepted.join().map_err(|_| "the accepting end panicked")??;
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        })?;
+        let post = |session: &Session| -> Result<Post> {
+            let memory = session.allocate(bytes as u64, MemoryType::Device)?;
+            Ok(Post { memory, offset: 0, bytes: bytes as u64, tag: 0 })
+        };
+        let posts = [post(&sessions[0])?, post(&sessions[1])?];
+        sessions[0].write_memory(posts[0].memory, 0, &vec![7; bytes])?;
+        Ok(Self { sessions, posts })
+    }
+
+    fn half_trip(&self, trips: usize) -> Result<f64> {
+        thread::scope(|scope| {
+            let echo = scope.spawn(|| self.trips(1, trips));
+            let time = self.trips(0, trips)?;
+            echo.join().map_err(|_| "the other end panicked")??;
+            Ok(time)
+        })
+    }
+
+    /// The trips of one end.
+    fn trips(&self, end: usize, trips: usize) -> Result<f64> {
+        let (session, post) = (&self.sessions[end], self.posts[end]);
+        let peer = ["right", "left"][end];
+        let transfer = |is_send: bool| -> Result<_> {
+            let transfer = session.create_transfer(peer)?;
+            if is_send {
+                transfer.post_send(post)?
+            } else {
+                transfer.post_recv(post)?
+            }
+            Ok(transfer)
+        };
+        let mut since = Instant::now();
+        for trip in 0..WARMUP + trips {
+            if trip == WARMUP {
+                since = Instant::now();
+            }
+            if end == 1 {
+                transfer(false)?.wait(PATIENCE)?;
+                transfer(true)?.wait(PATIENCE)?;
+            } else {
+                let receive = transfer(false)?;
+                transfer(true)?.wait(PATIENCE)?;
+                receive.wait(PATIENCE)?;
+            }
+        }
+        Ok(half(since, trips))
+    }
+}
+
+/// Copies that return when the bytes are there, as a program would call them.
+struct Driver(Library);
+
+impl Driver {
+    /// # Safety
+    /// A context is current, and both ranges are memory of the driver's that nobody else uses.
+    unsafe fn copy(&self, name: &str, to: u64, from: u64, bytes: usize) -> Result<()> {
+        type Copy = unsafe extern "C" fn(u64, u64, usize) -> i32;
+        // SAFETY: a function of the driver's that has two addresses, each as wide as a pointer, and
+        // a length, and gives a status.
+        let copy = unsafe { self.0.get::<Copy>(name) }?;
+        // SAFETY: the caller's promise.
+        match unsafe { copy(to, from, bytes) } {
+            0 => Ok(()),
+            status => Err(format!("{name}: {status}").into()),
+        }
+    }
+}
+
+/// One end of the plain way.
+struct PlainEnd {
+    bytes: usize,
+    socket: TcpStream,
+    pinned: PinnedBuffer,
+    device: DeviceBuffer,
+}
+
+struct Plain {
+    driver: Driver,
+    gpu: CudaGpu,
+    ends: [PlainEnd; 2],
+}
+
+impl PlainEnd {
+    fn message(&mut self) -> &mut [u8] {
+        let bytes = self.bytes;
+        // SAFETY: the buffer has as many bytes, pinned and made with zeroes by the driver, and the
+        // borrow of this end keeps everybody else from them. No copy is under way between two
+        // calls.
+        unsafe { slice::from_raw_parts_mut(self.pinned.as_ptr(), bytes) }
+    }
+
+    fn send(&mut self, driver: Option<&Driver>) -> Result<()> {
+        if let Some(driver) = driver {
+            self.copy_down(driver)?;
+        }
+        let mut socket = self.socket.try_clone()?;
+        socket.write_all(self.message())?;
+        Ok(())
+    }
+
+    fn receive(&mut self, driver: Option<&Driver>) -> Result<()> {
+        let mut socket = self.socket.try_clone()?;
+        socket.read_exact(self.message())?;
+        if let Some(driver) = driver {
+            self.copy_up(driver)?;
+        }
+        Ok(())
+    }
+
+    fn copy_down(&mut self, driver: &Driver) -> Result<()> {
+        let (to, from) = (self.pinned.address(), self.device.address());
+        // SAFETY: both buffers are this end's, have that many bytes, and their context is current.
+        unsafe { driver.copy("cuMemcpyDtoH_v2", to, from, self.bytes) }
+    }
+
+    fn copy_up(&mut self, driver: &Driver) -> Result<()> {
+        let (to, from) = (self.device.address(), self.pinned.address());
+        // SAFETY: as above.
+        unsafe { driver.copy("cuMemcpyHtoD_v2", to, from, self.bytes) }
+    }
+}
+
+impl Plain {
+    fn new(gpu: &CudaGpu, bytes: usize) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let dialled = TcpStream::connect(listener.local_addr()?)?;
+        let end = |socket: TcpStream| -> Result<PlainEnd> {
+            socket.set_nodelay(true)?;
+            let pinned = PinnedBuffer::new(gpu, bytes as u64)?;
+            Ok(PlainEnd { bytes, socket, pinned, device: DeviceBuffer::new(gpu, bytes as u64)? })
+        };
+        let ends = [end(dialled)?, end(listener.accept()?.0)?];
+        // SAFETY: it is loaded already, so nothing is run by loading it.
+        let driver = Driver(unsafe { Library::new("libcuda.so.1") }?);
+        Ok(Self { driver, gpu: gpu.clone(), ends })
+    }
+
+    /// With the copies, or of what is in pinned memory already.
+    fn half_trip(&mut self, trips: usize, is_copied: bool) -> Result<f64> {
+        let (gpu, [left, right]) = (&self.gpu, &mut self.ends);
+        let driver = is_copied.then_some(&self.driver);
+        thread::scope(|scope| {
+            let echo = scope.spawn(move || -> Result<()> {
+                let _entered = gpu.enter()?;
+                for _ in 0..WARMUP + trips {
+                    right.receive(driver)?;
+                    right.send(driver)?;
+                }
+                Ok(())
+            });
+            let _entered = gpu.enter()?;
+            let mut since = Instant::now();
+            let made = (0..WARMUP + trips).try_for_each(|trip| {
+                if trip == WARMUP {
+                    since = Instant::now();
+                }
+                left.send(driver)?;
+                left.receive(driver)
+            });
+            let time = half(since, trips);
+            if made.is_err() {
+                // The other end would wait for more.
+                left.socket.shutdown(Shutdown::Both)?;
+            }
+            made?;
+            echo.join().map_err(|_| "the other end panicked")??;
+            Ok(time)
+        })
+    }
+
+    /// One copy down and one up.
+    fn copies(&mut self, trips: usize) -> Result<f64> {
+        let _entered = self.gpu.enter()?;
+        let end = &mut self.ends[0];
+        let since = Instant::now();
+        for _ in 0..trips {
+            end.copy_down(&self.driver)?;
+            end.copy_up(&self.driver)?;
+        }
+        Ok(2.0 * half(since, trips))
+    }
+}
