@@ -780,8 +780,8 @@ typedef struct tcpx_session_options {
   int32_t gpu;
   /**
    * Channels to each peer, 1 to 64, or 0, the default, with which each end chooses: over the
-   * software plugin by its processors, 2 to 8, and again 2 where the process has many peers; over
-   * the hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
+   * software plugin 2 to 8 by its processors, and 2 where the process has many peers; over the
+   * hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
    * TCPX_CHANNELS.
    */
   uint32_t channels;

@@ -55,8 +55,8 @@ pub struct tcpx_session_options {
     /// hardware plugin refuses. TCPX_GPU.
     pub gpu: i32,
     /// Channels to each peer, 1 to 64, or 0, the default, with which each end chooses: over the
-    /// software plugin by its processors, 2 to 8, and again 2 where the process has many peers; over
-    /// the hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
+    /// software plugin 2 to 8 by its processors, and 2 where the process has many peers; over the
+    /// hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
     /// TCPX_CHANNELS.
     pub channels: u32,
     /// Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the

@@ -154,10 +154,10 @@ pub struct SessionOptions {
     /// Name under which peers' `accept` finds this session; empty: any `accept` takes it.
     pub name: String,
     /// Channels to each peer, 1 to [`MAX_CHANNELS`]; two ends agree on the smaller number. With 0
-    /// or `None` it is chosen. Over the software plugin it is 2 on fewer than 8 processors, else one
-    /// for two processors and at most 8, and again 2 where all channels of the process would be
-    /// more than four for each processor. Over the hardware plugin it is 2. Each NIC of `nics` gets
-    /// one at least.
+    /// or `None` it is chosen. Over the software plugin it is 2 on fewer than 8 processors, else
+    /// one for two processors and at most 8, and again 2 where all channels of the process would
+    /// be more than four for each processor. Over the hardware plugin it is 2. Each NIC of `nics`
+    /// gets one at least.
     pub channels: Option<u16>,
     /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`]. A plugin takes no more than
     /// NCCL_DYNAMIC_CHUNK_SIZE, and the hardware plugin no more than come in 2047 fragments, which
