@@ -4,6 +4,12 @@
 // longer than one page would leave a small chunk to a handful of warps, a shorter one doubles the
 // entries; with 8 x 16 bytes in flight per lane a warp has a whole tile on its way at once.
 //
+// An entry is one tile, or a span: whole tiles that follow each other at both ends. A launch gives
+// each entry as many warps, a power of two that the host chooses by the lengths of the fragments:
+// one where they are pages, and many where they are long, so that the host writes few entries. A
+// warp finds its entry by a shift. (A search in prefix sums would let every entry have any length,
+// but each of its steps is a read over PCIe.)
+//
 // Measured on an H200, driver 580, 128 submissions of 512 KiB back to back, 4 KiB pages in random
 // order, where one contiguous copy takes 3.4 us (microseconds per submission):
 // - all launches on one stream: 4.9 to 6.2, because each waits for the one before to drain;
@@ -35,20 +41,23 @@ typedef unsigned long long u64;
 #define WORDS_PER_LANE (TILE_BYTES / 16 / WARP)
 #define TILES_BY_VALUE 254
 #define ADDRESS_BITS 57
+// In the word of an entry: the other bits count tiles.
+#define IS_SPAN (1u << 13)
 
 // Where the launch reports that all its bytes are in place.
 struct Completion {
     u32* arrived;       // device memory: blocks that are done; 0 between launches of a stream
     u64* finished;      // mapped host memory: sequence number of the stream's last finished launch
     u64 sequence;       // what this launch writes there
-    u32 tiles;          // number of tiles
-    u32 reserved;
+    u32 entries;        // number of entries
+    u32 reach;          // log2 of the warps of each entry, and so of the tiles that it may have
 };
 
-// The upper 7 bits of either address hold half of the 13-bit length: 16 bytes, one load.
+// The upper 7 bits of either address hold half of a 14-bit word: 16 bytes, one load. Its highest
+// bit says what the others are: the length of one tile in bytes, or the number of whole tiles.
 struct __align__(16) Tile {
-    u64 src_and_len;    // address | low 7 bits of the length
-    u64 dst_and_len;    // address | high 6 bits of the length
+    u64 src_and_len;    // address | low 7 bits of the word
+    u64 dst_and_len;    // address | high 7 bits of the word
 };
 
 struct __align__(16) ByValue {
@@ -160,15 +169,20 @@ __device__ __forceinline__ void copy_tile(u64 src, u64 dst, u32 len, u32 lane)
     if (has_byte) *(unsigned char*)(dst + byte_at) = byte;
 }
 
-__device__ __forceinline__ void copy_own_tile(const Completion& completion, const Tile* tiles)
+__device__ __forceinline__ void copy_own_tile(const Completion& completion, const Tile* entries)
 {
-    const u32 index = blockIdx.x * WARPS_PER_BLOCK + threadIdx.x / WARP;
-    if (index < completion.tiles) {
-        const u64 src = tiles[index].src_and_len, dst = tiles[index].dst_and_len;
-        const u64 address = (1ull << ADDRESS_BITS) - 1;
-        const u32 len = (u32)(src >> ADDRESS_BITS) | (u32)(dst >> ADDRESS_BITS) << 7;
-        copy_tile(src & address, dst & address, len, threadIdx.x % WARP);
-    }
+    const u32 warp = blockIdx.x * WARPS_PER_BLOCK + threadIdx.x / WARP;
+    const u32 index = warp >> completion.reach;
+    if (index >= completion.entries) return;
+    const u64 src = entries[index].src_and_len, dst = entries[index].dst_and_len;
+    const u64 address = (1ull << ADDRESS_BITS) - 1;
+    const u32 word = (u32)(src >> ADDRESS_BITS) | (u32)(dst >> ADDRESS_BITS) << 7;
+    const u32 part = warp & ((1u << completion.reach) - 1);
+    const u32 tiles = word & IS_SPAN ? word - IS_SPAN : 1;
+    if (part >= tiles) return;
+    const u32 len = word & IS_SPAN ? TILE_BYTES : word;
+    const u64 offset = (u64)part * TILE_BYTES;
+    copy_tile((src & address) + offset, (dst & address) + offset, len, threadIdx.x % WARP);
 }
 
 // The last block to get here writes the sequence number to the host. Each block makes its bytes
@@ -186,7 +200,7 @@ __device__ __forceinline__ void report(const Completion& completion)
     *(volatile u64*)completion.finished = completion.sequence;
 }
 
-// At most TILES_BY_VALUE tiles, in the parameters.
+// At most TILES_BY_VALUE entries, in the parameters.
 extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP)
     tcpx_unpack_by_value(const __grid_constant__ ByValue work)
 {
@@ -194,10 +208,10 @@ extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP)
     report(work.completion);
 }
 
-// Any number of tiles, in mapped host memory.
+// Any number of entries, in mapped host memory.
 extern "C" __global__ void __launch_bounds__(WARPS_PER_BLOCK* WARP)
-    tcpx_unpack_from_memory(const __grid_constant__ Completion completion, const Tile* tiles)
+    tcpx_unpack_from_memory(const __grid_constant__ Completion completion, const Tile* entries)
 {
-    copy_own_tile(completion, tiles);
+    copy_own_tile(completion, entries);
     report(completion);
 }

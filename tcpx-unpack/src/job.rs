@@ -30,6 +30,8 @@ pub(crate) struct Checked {
     pub(crate) fragments: usize,
     /// The longest of them, in bytes.
     pub(crate) longest: u32,
+    /// Of all of them, overlaps counted twice.
+    pub(crate) bytes: u64,
 }
 
 impl UnpackJob<'_> {
@@ -45,16 +47,18 @@ impl UnpackJob<'_> {
         }
         // Every chunk goes through this loop. Only the furthest ends count, so it has no branch.
         let (mut furthest_src, mut furthest_dst) = (0, 0);
-        let (mut longest, mut empty) = (0, 0);
+        let (mut longest, mut empty, mut bytes) = (0, 0, 0);
         for descriptor in self.descriptors {
             let len = u64::from(descriptor.len);
             furthest_src = furthest_src.max(u64::from(descriptor.src_off) + len);
             furthest_dst = furthest_dst.max(descriptor.dst_off.saturating_add(len));
             longest = longest.max(descriptor.len);
             empty += usize::from(len == 0);
+            bytes += len;
         }
         checked.fragments += self.descriptors.len() - empty;
         checked.longest = checked.longest.max(longest);
+        checked.bytes = checked.bytes.saturating_add(bytes);
         if furthest_src > self.bounce_bytes || furthest_dst > self.dst_bytes {
             return Err(self.out_of_bounds(index));
         }
@@ -123,7 +127,7 @@ mod tests {
     fn fragments_may_touch_both_ends() {
         let descriptors =
             [descriptor(0, 1000, 0), descriptor(4096, 0, 1000), descriptor(3096, 1000, 0)];
-        let checked = Checked { fragments: 2, longest: 1000 };
+        let checked = Checked { fragments: 2, longest: 1000, bytes: 2000 };
         assert_eq!(check_all(&[job(&descriptors)]), Ok(checked));
     }
 

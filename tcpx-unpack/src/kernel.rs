@@ -4,7 +4,7 @@
 //! `kernels/unpack.cu` says how the kernel copies, and what was measured for the choices made.
 //!
 //! - `image`: the compiled kernel
-//! - `tile`: the pieces of fragments that the kernel copies, cut from jobs
+//! - `tile`: the pieces of fragments that the kernel copies, cut from jobs, and entries for them
 //! - `regular`: the same faster, where each fragment is one
 //! - `ring`: which places of the ring of tiles are in use
 //! - `launch`: what one launch hands to the kernel, and how it reports its end
@@ -109,7 +109,7 @@ impl Unpack for KernelUnpack {
         }
         let readable = |job: &UnpackJob<'_>| is_readable(&gpu, job.bounce, job.bounce_bytes);
         // SAFETY: as above, and the queue asks before the kernel reads.
-        unsafe { self.queue.submit_staged(jobs, readable) }
+        unsafe { self.queue.submit_staged(jobs, checked, readable) }
     }
 
     fn poll(&mut self) -> Result<Ticket, UnpackError> {

@@ -14,9 +14,9 @@ pub(super) const IMAGES: [&str; 2] =
 #[cfg(not(nvcc_ptx))]
 pub(super) const IMAGES: [&str; 1] = [COMMITTED];
 
-/// Takes up to [`TILES_BY_VALUE`](super::launch::TILES_BY_VALUE) tiles in its parameters.
+/// Takes up to [`TILES_BY_VALUE`](super::launch::TILES_BY_VALUE) entries in its parameters.
 pub(super) const BY_VALUE: &CStr = c"tcpx_unpack_by_value";
-/// Takes a pointer to any number of tiles.
+/// Takes a pointer to any number of entries.
 pub(super) const FROM_MEMORY: &CStr = c"tcpx_unpack_from_memory";
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Function, PAGE_BYTES, PinnedBuffer, Stream};
 
-use super::tile::Tile;
+use super::tile::{Reach, Tile};
 
 /// Tiles that fit into the kernel's parameters, of which every driver takes 4 KiB.
 pub(super) const TILES_BY_VALUE: usize = 254;
@@ -15,8 +15,7 @@ pub(super) const TILES_BY_VALUE: usize = 254;
 pub(super) const STREAMS: usize = 4;
 
 const THREADS_PER_BLOCK: u32 = 128;
-/// One warp for each tile.
-const TILES_PER_BLOCK: u32 = THREADS_PER_BLOCK / 32;
+const WARPS_PER_BLOCK: u32 = THREADS_PER_BLOCK / 32;
 
 /// A cache line each, so that streams don't disturb one another.
 const WORD_STRIDE: u64 = 128;
@@ -28,8 +27,8 @@ struct Completion {
     arrived: u64,
     finished: u64,
     sequence: u64,
-    tiles: u32,
-    reserved: u32,
+    entries: u32,
+    reach: u32,
 }
 
 /// `ByValue` of the kernel.
@@ -41,7 +40,7 @@ struct ByValue {
 
 const _: () = {
     assert!(size_of::<Completion>() == 32);
-    assert!(std::mem::offset_of!(Completion, tiles) == 24);
+    assert!(std::mem::offset_of!(Completion, entries) == 24);
     assert!(std::mem::offset_of!(ByValue, tiles) == 32);
     assert!(size_of::<ByValue>() == 4096);
     assert!(STREAMS as u64 * WORD_STRIDE <= PAGE_BYTES);
@@ -80,15 +79,29 @@ impl Reports {
         word.load(Ordering::Acquire)
     }
 
-    fn completion(&self, stream: usize, sequence: u64, tiles: u32) -> Completion {
+    fn completion(&self, stream: usize, sequence: u64, work: Work) -> Completion {
         let offset = stream as u64 * WORD_STRIDE;
         Completion {
             arrived: self.arrived.address() + offset,
             finished: self.finished.address() + offset,
             sequence,
-            tiles,
-            reserved: 0,
+            entries: work.entries,
+            reach: work.reach.log2(),
         }
+    }
+}
+
+/// How much a launch has to do: at most 2^16 entries.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    pub(super) entries: u32,
+    pub(super) reach: Reach,
+}
+
+impl Work {
+    /// A launch without entries still reports, which takes one block.
+    fn blocks(self) -> u32 {
+        (self.entries << self.reach.log2()).div_ceil(WARPS_PER_BLOCK).max(1)
     }
 }
 
@@ -101,54 +114,50 @@ impl Parameters {
         Self(Box::new(ByValue { completion: Completion::default(), tiles }))
     }
 
-    /// Room for the tiles of the next [`launch_by_value`].
+    /// Room for the entries of the next [`launch_by_value`].
     pub(super) fn tiles(&mut self) -> &mut [Tile; TILES_BY_VALUE] {
         &mut self.0.tiles
     }
 }
 
-/// Launches the kernel over the first `tiles` tiles of `parameters`.
+/// Launches the kernel over the first entries of `parameters`.
 ///
 /// # Safety
 /// - `kernels` are those of the image, and live until the launch has ended, as do `reports`;
-/// - no more than [`TILES_BY_VALUE`] tiles, and each copies between memories that stay valid, and
-///   unused by others, until then.
+/// - no more than [`TILES_BY_VALUE`] entries, of this reach, and each copies between memories that
+///   stay valid, and unused by others, until then.
 pub(super) unsafe fn launch_by_value(
     kernels: Kernels,
     stream: &Stream,
     reports: &Reports,
     (number, sequence): (usize, u64),
     parameters: &mut Parameters,
-    tiles: u32,
+    work: Work,
 ) -> Result<(), CudaError> {
-    parameters.0.completion = reports.completion(number, sequence, tiles);
+    parameters.0.completion = reports.completion(number, sequence, work);
     let block: *mut c_void = (&raw mut *parameters.0).cast();
     // SAFETY: the kernel takes one ByValue, whose layout is asserted on both sides; the caller
     // vouches for the tiles; the report words belong to this stream, whose launches run in order.
-    unsafe { kernels.by_value.launch(stream, blocks(tiles), THREADS_PER_BLOCK, &mut [block]) }
+    unsafe { kernels.by_value.launch(stream, work.blocks(), THREADS_PER_BLOCK, &mut [block]) }
 }
 
-/// Launches the kernel over `tiles` tiles at `address`, which the GPU can read.
+/// Launches the kernel over entries at `address`, which the GPU can read.
 ///
 /// # Safety
-/// As for [`launch_by_value`]; the tiles stay as they are until the launch has ended.
+/// As for [`launch_by_value`], for any number of entries, which stay as they are until the launch
+/// has ended.
 pub(super) unsafe fn launch_from_memory(
     kernels: Kernels,
     stream: &Stream,
     reports: &Reports,
     (number, sequence): (usize, u64),
     mut address: u64,
-    tiles: u32,
+    work: Work,
 ) -> Result<(), CudaError> {
-    let mut completion = reports.completion(number, sequence, tiles);
+    let mut completion = reports.completion(number, sequence, work);
     let parameters: &mut [*mut c_void] =
         &mut [(&raw mut completion).cast(), (&raw mut address).cast()];
     // SAFETY: the kernel takes a Completion and a pointer, 8 bytes on both sides; the caller
     // vouches for the tiles; the report words belong to this stream, whose launches run in order.
-    unsafe { kernels.from_memory.launch(stream, blocks(tiles), THREADS_PER_BLOCK, parameters) }
-}
-
-/// A launch without tiles still reports, which takes one block.
-fn blocks(tiles: u32) -> u32 {
-    tiles.div_ceil(TILES_PER_BLOCK).max(1)
+    unsafe { kernels.from_memory.launch(stream, work.blocks(), THREADS_PER_BLOCK, parameters) }
 }

@@ -14,12 +14,13 @@ use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
 
 use super::image::{BY_VALUE, FROM_MEMORY, IMAGES};
 use super::launch::{
-    Kernels, Parameters, Reports, STREAMS, TILES_BY_VALUE, launch_by_value, launch_from_memory,
+    Kernels, Parameters, Reports, STREAMS, TILES_BY_VALUE, Work, launch_by_value,
+    launch_from_memory,
 };
 use super::regular;
 use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
-use super::tile::{self, Tile, Tiles};
+use super::tile::{self, Reach, Tile, Tiles};
 use crate::completion::is_over;
 use crate::error::UnpackError;
 use crate::extent::extents;
@@ -114,7 +115,9 @@ impl LaunchQueue {
         }
         let stream = self.submitted as usize % STREAMS;
         // SAFETY: the tiles are those of the jobs, which are right where the launch goes ahead.
-        let launched = unsafe { self.launch(stream, count, |places| regular::fill(jobs, places)) }?;
+        let launched = unsafe {
+            self.launch(stream, (count, Reach::ONE), |places| regular::fill(jobs, places))
+        }?;
         Ok(launched.then(|| Ticket::new(self.submitted)))
     }
 
@@ -130,14 +133,15 @@ impl LaunchQueue {
         checked: Checked,
     ) -> Result<Ticket, UnpackError> {
         self.health()?;
+        let reach = Reach::of(checked);
         let mut left = tile::count(jobs, checked);
         self.check_room(left)?;
-        let mut tiles = Tiles::new(jobs);
+        let mut tiles = Tiles::new(jobs, reach);
         while left > 0 {
             let stream = self.submitted as usize % STREAMS;
             let piece = left.min(TILES_PER_LAUNCH);
             // SAFETY: the tiles are those of the jobs, for which the caller vouches.
-            unsafe { self.launch(stream, piece, |places| tiles.fill(places) == piece) }?;
+            unsafe { self.launch(stream, (piece, reach), |places| tiles.fill(places) == piece) }?;
             left -= piece;
         }
         Ok(Ticket::new(self.submitted))
@@ -151,23 +155,25 @@ impl LaunchQueue {
     pub(super) unsafe fn submit_staged(
         &mut self,
         jobs: &[UnpackJob<'_>],
+        checked: Checked,
         readable: impl Fn(&UnpackJob<'_>) -> Result<bool, CudaError>,
     ) -> Result<Ticket, UnpackError> {
         self.health()?;
-        self.check_room(tile::count_each(jobs))?;
+        let reach = Reach::of(checked);
+        self.check_room(tile::count_each(jobs, reach))?;
         // SAFETY: passed on from the caller.
         let moved = match unsafe { self.stage(jobs, readable) } {
             Ok(moved) => moved,
             Err(error) => return Err(self.fail(error.into())),
         };
-        let mut left = tile::count_each(&moved);
-        let mut tiles = Tiles::new(&moved);
+        let mut left = tile::count_each(&moved, reach);
+        let mut tiles = Tiles::new(&moved, reach);
         loop {
-            // Even without a tile, for the report behind the copies.
+            // Even without an entry, for the report behind the copies.
             let piece = left.min(TILES_PER_LAUNCH);
             // SAFETY: the tiles are those of the jobs, for which the caller vouches, reading from
             // the staging buffer where the kernel cannot read the bounce buffer.
-            unsafe { self.launch(0, piece, |places| tiles.fill(places) == piece) }?;
+            unsafe { self.launch(0, (piece, reach), |places| tiles.fill(places) == piece) }?;
             left -= piece;
             if left == 0 {
                 return Ok(Ticket::new(self.submitted));
@@ -218,20 +224,21 @@ impl LaunchQueue {
         Ok(moved)
     }
 
-    /// Launches the kernel over `count` tiles, which `fill` puts into their places, unless it says
-    /// that something is wrong with them. Says whether it did.
+    /// Launches the kernel over `count` entries, which `fill` puts into their places, unless it
+    /// says that something is wrong with them. Says whether it did.
     ///
     /// # Safety
-    /// `count` is at most [`TILES_PER_LAUNCH`], and the tiles are valid until the launch has
-    /// reported.
+    /// `count` is at most [`TILES_PER_LAUNCH`], and the entries are valid, with this reach, until
+    /// the launch has reported.
     unsafe fn launch(
         &mut self,
         stream: usize,
-        count: usize,
+        (count, reach): (usize, Reach),
         fill: impl FnOnce(&mut [Tile]) -> bool,
     ) -> Result<bool, UnpackError> {
         let number = self.submitted + 1;
         let at = (stream, number);
+        let work = Work { entries: count as u32, reach };
         let ring_taken;
         // A launch by value starts 0.4 µs sooner, which counts while the GPU has nothing else to
         // do. It costs the CPU 0.3 µs more, which counts while the GPU is busy.
@@ -243,7 +250,7 @@ impl LaunchQueue {
             let (kernels, on) = (self.kernels, &self.streams[stream]);
             let (reports, parameters) = (&self.held.reports, &mut self.parameters);
             // SAFETY: the caller vouches for the tiles; module and reports are held.
-            unsafe { launch_by_value(kernels, on, reports, at, parameters, count as u32) }
+            unsafe { launch_by_value(kernels, on, reports, at, parameters, work) }
         } else {
             let reserved = self.find_room(count)?;
             ring_taken = reserved.taken;
@@ -261,7 +268,7 @@ impl LaunchQueue {
             let (kernels, reports) = (self.kernels, &self.held.reports);
             let on = &self.streams[stream];
             // SAFETY: as above; the places are given back only after the launch has reported.
-            unsafe { launch_from_memory(kernels, on, reports, at, address, count as u32) }
+            unsafe { launch_from_memory(kernels, on, reports, at, address, work) }
         };
         launched.map_err(|error| self.fail(error.into()))?;
         self.submitted = number;

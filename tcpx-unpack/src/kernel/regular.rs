@@ -127,7 +127,7 @@ unsafe fn fill_avx2(job: &UnpackJob<'_>, places: &mut [Tile]) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tile::Tiles;
+    use super::super::tile::{Reach, Tiles};
     use super::*;
     use crate::job::check_all;
 
@@ -177,7 +177,7 @@ mod tests {
             let expected = check_all(&[job]).is_ok() && list.iter().all(is_tile);
             let mut cut = vec![Tile::default(); list.len()];
             if expected {
-                prop_assert_eq!(Tiles::new(&[job]).fill(&mut cut), list.len());
+                prop_assert_eq!(Tiles::new(&[job], Reach::ONE).fill(&mut cut), list.len());
             }
             for fill in [fill_job as Fill, fill_each] {
                 let mut places = vec![Tile::default(); list.len()];
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(count(&jobs), Some(7));
         let (mut places, mut cut) = (vec![Tile::default(); 7], vec![Tile::default(); 7]);
         assert!(fill(&jobs, &mut places));
-        assert_eq!(Tiles::new(&jobs).fill(&mut cut), 7);
+        assert_eq!(Tiles::new(&jobs, Reach::ONE).fill(&mut cut), 7);
         assert_eq!(places, cut);
         assert!(!fill(&jobs, &mut places[..6]), "too few places");
     }

@@ -1,4 +1,7 @@
-//! Tiles: the pieces of fragments that one warp of the kernel copies.
+//! Tiles: the pieces of fragments that one warp of the kernel copies, and entries that name them.
+//!
+//! An entry names one tile, or a *span* of whole tiles that follow each other at both ends. How
+//! many tiles a span may have is the launch's *reach*: as many warps look at each entry.
 
 use tcpx_rx::UnpackDescriptor;
 
@@ -12,7 +15,12 @@ pub(super) const TILE_BYTES: u64 = 4096;
 const ADDRESS_BITS: u32 = Tile::ADDRESS_BITS;
 const LEN_BITS_AT_SRC: u32 = Tile::LEN_BITS_AT_SRC;
 
-/// Source, destination and length, packed as the kernel reads them.
+/// Longest reach: the tiles of the longest span, 16 MiB, fit beside the addresses.
+const MOST_REACH: u32 = 12;
+/// `IS_SPAN` of the kernel: the length counts tiles.
+const IS_SPAN: u64 = 1 << 13;
+
+/// Source, destination and length of a tile or a span, packed as the kernel reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(16))]
 pub(super) struct Tile {
@@ -22,7 +30,8 @@ pub(super) struct Tile {
 
 const _: () = {
     assert!(size_of::<Tile>() == 16);
-    assert!(TILE_BYTES < 1 << (2 * LEN_BITS_AT_SRC));
+    assert!(TILE_BYTES < IS_SPAN && 1 << MOST_REACH < IS_SPAN);
+    assert!(IS_SPAN == 1 << (2 * LEN_BITS_AT_SRC - 1));
 };
 
 impl Tile {
@@ -38,6 +47,36 @@ impl Tile {
             src_and_len: src | bytes << ADDRESS_BITS,
             dst_and_len: dst | bytes >> LEN_BITS_AT_SRC << ADDRESS_BITS,
         }
+    }
+
+    fn span(src: u64, dst: u64, tiles: u64) -> Self {
+        Self::new(src, dst, tiles | IS_SPAN)
+    }
+}
+
+/// How many warps look at each entry of a launch, and so how many tiles a span may have: a power of
+/// two, of which this is the logarithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reach(u32);
+
+impl Reach {
+    /// One warp for each entry, so there are no spans.
+    pub(super) const ONE: Self = Self(0);
+
+    /// A quarter of the tiles of an average fragment. A fragment leaves at most three entries with
+    /// warps that find nothing to do: so these are fewer than the others, and entries are few.
+    pub(super) fn of(checked: Checked) -> Self {
+        let average = checked.bytes / TILE_BYTES / checked.fragments.max(1) as u64;
+        Self((average / 4).max(1).ilog2().min(MOST_REACH))
+    }
+
+    /// As the kernel is told.
+    pub(super) fn log2(self) -> u32 {
+        self.0
+    }
+
+    fn tiles(self) -> u64 {
+        1 << self.0
     }
 }
 
@@ -62,37 +101,43 @@ pub(super) fn check_addresses(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError>
     Ok(())
 }
 
-/// How many tiles [`Tiles`] makes of `jobs`, of which `checked` is known.
+/// How many entries [`Tiles`] makes of `jobs`, of which `checked` is known.
 pub(super) fn count(jobs: &[UnpackJob<'_>], checked: Checked) -> usize {
     if u64::from(checked.longest) <= TILE_BYTES {
         return checked.fragments;
     }
-    count_each(jobs)
+    count_each(jobs, Reach::of(checked))
 }
 
-/// Counts the same without any knowledge of the jobs.
-pub(super) fn count_each(jobs: &[UnpackJob<'_>]) -> usize {
-    jobs.iter().map(|job| job.descriptors.iter().map(|d| count_of(job.dst, d)).sum::<usize>()).sum()
+/// Counts the same with no knowledge of the jobs but their reach.
+pub(super) fn count_each(jobs: &[UnpackJob<'_>], reach: Reach) -> usize {
+    let count = |job: &UnpackJob<'_>| -> usize {
+        job.descriptors.iter().map(|descriptor| count_of(job.dst, descriptor, reach)).sum()
+    };
+    jobs.iter().map(count).sum()
 }
 
 #[inline]
-fn count_of(dst: u64, descriptor: &UnpackDescriptor) -> usize {
+fn count_of(dst: u64, descriptor: &UnpackDescriptor, reach: Reach) -> usize {
     let bytes = u64::from(descriptor.len);
     if bytes <= TILE_BYTES {
         return usize::from(bytes > 0);
     }
-    1 + (bytes - first_bytes(dst + descriptor.dst_off)).div_ceil(TILE_BYTES) as usize
+    let head = head_bytes(dst + descriptor.dst_off);
+    let (whole, tail) = ((bytes - head) / TILE_BYTES, (bytes - head) % TILE_BYTES);
+    usize::from(head > 0) + whole.div_ceil(reach.tiles()) as usize + usize::from(tail > 0)
 }
 
-/// Length of the first tile of a fragment that is longer than one: its end is where the
-/// destination is aligned, so that the following tiles have neither head nor tail.
+/// Length of what comes before the whole tiles of a fragment that is longer than one: its end is
+/// where the destination is aligned, so that the whole tiles have neither head nor tail.
 #[inline]
-fn first_bytes(dst: u64) -> u64 {
-    TILE_BYTES - dst % 16
+fn head_bytes(dst: u64) -> u64 {
+    (TILE_BYTES - dst % 16) % TILE_BYTES
 }
 
-/// Cuts the fragments of jobs into tiles, in order.
+/// Cuts the fragments of jobs into tiles and spans, in order.
 pub(super) struct Tiles<'jobs> {
+    reach: Reach,
     jobs: std::slice::Iter<'jobs, UnpackJob<'jobs>>,
     bounce: u64,
     dst: u64,
@@ -103,13 +148,13 @@ pub(super) struct Tiles<'jobs> {
 
 impl<'jobs> Tiles<'jobs> {
     /// Begins at the first job. The jobs are checked, and passed [`check_addresses`].
-    pub(super) fn new(jobs: &'jobs [UnpackJob<'jobs>]) -> Self {
+    pub(super) fn new(jobs: &'jobs [UnpackJob<'jobs>], reach: Reach) -> Self {
         let long = Extent { src: 0, dst: 0, bytes: 0 };
-        Self { jobs: jobs.iter(), bounce: 0, dst: 0, descriptors: &[], long }
+        Self { reach, jobs: jobs.iter(), bounce: 0, dst: 0, descriptors: &[], long }
     }
 
-    /// Puts the next tiles into `places`, and returns how many; fewer than there are places only
-    /// when no tile is left.
+    /// Puts the next entries into `places`, and returns how many; fewer than there are places only
+    /// when none is left.
     pub(super) fn fill(&mut self, places: &mut [Tile]) -> usize {
         let mut filled = 0;
         loop {
@@ -163,20 +208,25 @@ impl<'jobs> Tiles<'jobs> {
         let mut filled = 0;
         while filled < places.len() && self.long.bytes > 0 {
             let Extent { src, dst, bytes: left } = self.long;
-            let whole = if dst % 16 == 0 { left / TILE_BYTES } else { 0 };
-            let (tiles, bytes) = match whole.min((places.len() - filled) as u64) {
-                0 if left <= TILE_BYTES => (1, left),
-                0 => (1, first_bytes(dst)),
-                whole => (whole, TILE_BYTES),
+            let (whole, head) = (left / TILE_BYTES, head_bytes(dst));
+            let moved = if whole == 0 || head > 0 {
+                let bytes = if left <= TILE_BYTES { left } else { head };
+                places[filled] = Tile::new(src, dst, bytes);
+                filled += 1;
+                bytes
+            } else {
+                // Nearly all of them are in one loop that does the same each time.
+                let full = (whole / self.reach.tiles()).min((places.len() - filled) as u64);
+                let (spans, tiles) = if full > 0 { (full, self.reach.tiles()) } else { (1, whole) };
+                let places = &mut places[filled..filled + spans as usize];
+                let bytes = tiles * TILE_BYTES;
+                for (place, offset) in places.iter_mut().zip((0..).step_by(bytes as usize)) {
+                    *place = Tile::span(src + offset, dst + offset, tiles);
+                }
+                filled += spans as usize;
+                spans * bytes
             };
-            // Nearly all of them are in one loop that does the same each time.
-            let places = &mut places[filled..filled + tiles as usize];
-            for (place, offset) in places.iter_mut().zip((0..).step_by(TILE_BYTES as usize)) {
-                *place = Tile::new(src + offset, dst + offset, bytes);
-            }
-            let moved = tiles * bytes;
             self.long = Extent { src: src + moved, dst: dst + moved, bytes: left - moved };
-            filled += tiles as usize;
         }
         filled
     }
@@ -225,9 +275,9 @@ mod tests {
         UnpackJob { bounce, bounce_bytes: 1 << 32, dst, dst_bytes: 1 << 33, descriptors }
     }
 
-    /// All tiles, asked for a few at a time.
-    fn tiles_of(jobs: &[UnpackJob<'_>], at_a_time: usize) -> Vec<(u64, u64, u64)> {
-        let mut tiles = Tiles::new(jobs);
+    /// All entries, asked for a few at a time.
+    fn entries_of(jobs: &[UnpackJob<'_>], reach: Reach, at_a_time: usize) -> Vec<(u64, u64, u64)> {
+        let mut tiles = Tiles::new(jobs, reach);
         let mut places = vec![Tile::default(); at_a_time];
         let mut all = Vec::new();
         loop {
@@ -239,26 +289,57 @@ mod tests {
         }
     }
 
+    /// The tiles that the warps of this entry copy.
+    fn tiles_of((src, dst, word): (u64, u64, u64)) -> Vec<(u64, u64, u64)> {
+        if word & IS_SPAN == 0 {
+            return vec![(src, dst, word)];
+        }
+        let offsets = (0..word - IS_SPAN).map(|part| part * TILE_BYTES);
+        offsets.map(|offset| (src + offset, dst + offset, TILE_BYTES)).collect()
+    }
+
+    fn len() -> impl Strategy<Value = u32> {
+        prop_oneof![0_u32..20_000, 0_u32..2_000_000, (0_u32..500).prop_map(|pages| pages * 4096)]
+    }
+
+    fn reaches() -> impl Strategy<Value = Reach> {
+        (0..=MOST_REACH).prop_map(Reach)
+    }
+
     #[test]
     fn a_page_is_one_tile_wherever_it_goes() {
         let descriptors = [UnpackDescriptor { src_off: 8192, len: 4096, dst_off: 9 }];
         assert_eq!(
-            tiles_of(&[job(1 << 40, 1 << 41, &descriptors)], 8),
+            entries_of(&[job(1 << 40, 1 << 41, &descriptors)], Reach::ONE, 8),
             [((1 << 40) + 8192, (1 << 41) + 9, 4096)]
         );
     }
 
     #[test]
     fn long_fragments_are_cut_where_the_destination_is_aligned() {
-        let descriptors = [UnpackDescriptor { src_off: 1, len: 9000, dst_off: 5 }];
+        let descriptors = [UnpackDescriptor { src_off: 1, len: 25_000, dst_off: 5 }];
+        let job = job(0x10000, 0x20000, &descriptors);
+        let head = (0x10001, 0x20005, 4091);
+        let at = |tiles: u64| (0x10001 + 4091 + tiles * 4096, 0x21000 + tiles * 4096);
+        let span = |from: u64, tiles: u64| (at(from).0, at(from).1, IS_SPAN | tiles);
+        let tail = (at(5).0, at(5).1, 429);
+        let one_each = [head, span(0, 1), span(1, 1), span(2, 1), span(3, 1), span(4, 1), tail];
+        assert_eq!(entries_of(&[job], Reach::ONE, 2), one_each);
         assert_eq!(
-            tiles_of(&[job(0x10000, 0x20000, &descriptors)], 2),
-            [
-                (0x10001, 0x20005, 4091),
-                (0x10001 + 4091, 0x21000, 4096),
-                (0x10001 + 8187, 0x22000, 813)
-            ]
+            entries_of(&[job], Reach(1), 2),
+            [head, span(0, 2), span(2, 2), span(4, 1), tail]
         );
+        assert_eq!(entries_of(&[job], Reach(3), 2), [head, span(0, 5), tail]);
+    }
+
+    #[test]
+    fn few_warps_find_nothing_to_do() {
+        let checked = |fragments, bytes| Checked { fragments, longest: u32::MAX, bytes };
+        assert_eq!(Reach::of(Checked::default()), Reach::ONE);
+        assert_eq!(Reach::of(checked(1024, 4 << 20)), Reach::ONE);
+        assert_eq!(Reach::of(checked(64, 32 << 20)), Reach(5));
+        assert_eq!(Reach::of(checked(1, 4 << 20)), Reach(8));
+        assert_eq!(Reach::of(checked(3, u64::MAX)), Reach(MOST_REACH));
     }
 
     #[test]
@@ -283,8 +364,9 @@ mod tests {
         #[test]
         fn tiles_cover_every_fragment_once(
             lists in prop::collection::vec(
-                (0_u64..32, prop::collection::vec((0_u32..1 << 20, 0_u32..20_000), 0..20)), 0..4),
+                (0_u64..32, prop::collection::vec((0_u32..1 << 20, len()), 0..20)), 0..4),
             at_a_time in 1_usize..12,
+            reach in reaches(),
         ) {
             let mut dst_off = 0;
             let lists: Vec<(u64, Vec<UnpackDescriptor>)> = lists.into_iter().map(|(dst, list)| {
@@ -297,11 +379,19 @@ mod tests {
             let jobs: Vec<_> =
                 lists.iter().map(|(dst, list)| job(1 << 20, (1 << 40) + dst, list)).collect();
 
-            let tiles = tiles_of(&jobs, at_a_time);
             let checked = check_all(&jobs).unwrap();
-            prop_assert_eq!(tiles.len(), count(&jobs, checked));
+            let chosen = entries_of(&jobs, Reach::of(checked), at_a_time);
+            prop_assert_eq!(chosen.len(), count(&jobs, checked));
+            let tiles: usize = chosen.iter().map(|entry| tiles_of(*entry).len()).sum();
+            let warps = chosen.len() << Reach::of(checked).log2();
+            prop_assert!(warps <= tiles * 2, "{} warps for {} tiles", warps, tiles);
 
-            let mut tiles = tiles.into_iter();
+            let entries = entries_of(&jobs, reach, at_a_time);
+            prop_assert_eq!(entries.len(), count_each(&jobs, reach));
+            let fits = |entry: &(u64, u64, u64)| tiles_of(*entry).len() as u64 <= reach.tiles();
+            prop_assert!(entries.iter().all(fits));
+
+            let mut tiles = entries.into_iter().flat_map(tiles_of);
             for job in &jobs {
                 for descriptor in job.descriptors {
                     let mut src = job.bounce + u64::from(descriptor.src_off);

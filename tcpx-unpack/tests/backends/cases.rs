@@ -176,6 +176,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ("as many fragments as there can be", vec![job(0, pages(random, 2047, 9))]),
         ("single bytes backwards", vec![job(11, backwards)]),
         ("longer than a staging buffer", vec![job(13, placed(&[(77, (5 << 20) + 5), (0, 50)]))]),
+        ("long fragments", vec![job(3, anywhere(random, 60, 130_000))]),
         ("as many tiles as parameters take", vec![job(0, pages(random, 254, 0))]),
         ("one tile more than parameters take", vec![job(0, pages(random, 255, 0))]),
         ("many chunks", many_chunks(random)),

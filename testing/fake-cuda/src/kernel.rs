@@ -15,8 +15,7 @@ use crate::status::Result;
 
 /// Threads of a block, which the kernels ask for.
 const THREADS_PER_BLOCK: u32 = 128;
-/// One warp for each tile.
-const TILES_PER_BLOCK: u64 = 4;
+const WARPS_PER_BLOCK: u64 = 4;
 const COMPLETION_BYTES: usize = 32;
 const TILE_BYTES: usize = 16;
 const TILES_BY_VALUE: usize = 254;
@@ -24,8 +23,10 @@ const TILES_BY_VALUE: usize = 254;
 const ADDRESS_BITS: u32 = 57;
 /// Length bits beside the source address.
 const LEN_BITS_AT_SRC: u32 = 64 - ADDRESS_BITS;
-/// Longest tile that the kernel has registers for.
+/// Longest tile that the kernel has registers for, and each tile of a span.
 const LONGEST_TILE: u64 = 4096;
+/// In the word of an entry: the other bits count the tiles of a span.
+const IS_SPAN: u64 = 1 << 13;
 
 /// One launch, with its parameters as they were when it was queued.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Launch {
     gpu: &'static Gpu,
     blocks: u32,
     completion: Completion,
-    tiles: Tiles,
+    entries: Entries,
 }
 
 /// `Completion` of the kernel.
@@ -42,12 +43,14 @@ struct Completion {
     arrived: u64,
     finished: u64,
     sequence: u64,
-    tiles: u32,
+    entries: u32,
+    /// As many warps look at each entry; the logarithm of a power of two.
+    reach: u32,
 }
 
-/// Where the tiles are.
+/// Where the entries are.
 #[derive(Debug)]
-enum Tiles {
+enum Entries {
     ByValue(Vec<[u8; TILE_BYTES]>),
     /// At an address that the GPU reads.
     FromMemory(u64),
@@ -73,30 +76,35 @@ impl Launch {
         // SAFETY: as above; both structs are larger than these bytes, and of any alignment.
         let completion = unsafe { first.cast::<[u8; COMPLETION_BYTES]>().read() };
         let completion = Completion::of(&completion);
-        let tiles = match kernel {
+        let entries = match kernel {
             Kernel::ByValue => {
-                // SAFETY: a ByValue is a Completion and 254 tiles.
-                let tiles = unsafe {
+                // SAFETY: a ByValue is a Completion and 254 entries.
+                let entries = unsafe {
                     first.add(COMPLETION_BYTES).cast::<[[u8; TILE_BYTES]; TILES_BY_VALUE]>().read()
                 };
-                Tiles::ByValue(tiles.to_vec())
+                Entries::ByValue(entries.to_vec())
             }
             Kernel::FromMemory => {
                 // SAFETY: this kernel has a second parameter, a pointer.
                 let second = unsafe { parameters.add(1).read().cast::<[u8; 8]>().read() };
-                Tiles::FromMemory(u64::from_ne_bytes(second))
+                Entries::FromMemory(u64::from_ne_bytes(second))
             }
         };
-        Ok(Self { gpu, blocks, completion, tiles })
+        Ok(Self { gpu, blocks, completion, entries })
     }
 
     /// Does what the kernel does. An error breaks the context.
     pub(crate) fn run(&self) -> Result<()> {
-        // A warp for which there is no tile does nothing, and a tile for which there is no warp is
+        // A warp for which there is no entry does nothing, and a tile for which there is no warp is
         // not copied.
-        let warps = u64::from(self.blocks) * TILES_PER_BLOCK;
-        for index in 0..u64::from(self.completion.tiles).min(warps) {
-            self.copy_tile(self.tile(index)?)?;
+        let warps = u64::from(self.blocks) * WARPS_PER_BLOCK;
+        let Completion { entries, reach, .. } = self.completion;
+        for index in 0..u64::from(entries) {
+            let first = index << reach;
+            let own = warps.saturating_sub(first).min(1 << reach);
+            if own > 0 {
+                self.copy_entry(self.entry(index)?, own)?;
+            }
         }
         self.report()
     }
@@ -105,37 +113,50 @@ impl Launch {
         space().for_kernel(self.gpu.ordinal, address, bytes, rights)
     }
 
-    fn tile(&self, index: u64) -> Result<[u8; TILE_BYTES]> {
-        match &self.tiles {
-            Tiles::ByValue(tiles) => {
-                tiles.get(index as usize).copied().ok_or(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
+    fn entry(&self, index: u64) -> Result<[u8; TILE_BYTES]> {
+        match &self.entries {
+            Entries::ByValue(entries) => {
+                entries.get(index as usize).copied().ok_or(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
             }
-            Tiles::FromMemory(start) => {
+            Entries::FromMemory(start) => {
                 let place = self.reach(start + index * TILE_BYTES as u64, TILE_BYTES, READ)?;
                 let words = [0, 8].map(|at| place.pages.long_word(place.offset + at));
                 let [Some(src), Some(dst)] = words else {
                     return Err(CUresult::CUDA_ERROR_MISALIGNED_ADDRESS);
                 };
-                let mut tile = [0; TILE_BYTES];
-                tile[..8].copy_from_slice(&src.load(Ordering::Acquire).to_ne_bytes());
-                tile[8..].copy_from_slice(&dst.load(Ordering::Acquire).to_ne_bytes());
-                Ok(tile)
+                let mut entry = [0; TILE_BYTES];
+                entry[..8].copy_from_slice(&src.load(Ordering::Acquire).to_ne_bytes());
+                entry[8..].copy_from_slice(&dst.load(Ordering::Acquire).to_ne_bytes());
+                Ok(entry)
             }
         }
     }
 
-    fn copy_tile(&self, tile: [u8; TILE_BYTES]) -> Result<()> {
-        let (src, dst) = (number(&tile[..8]), number(&tile[8..]));
+    /// What the `warps` warps of one entry copy.
+    fn copy_entry(&self, entry: [u8; TILE_BYTES], warps: u64) -> Result<()> {
+        let (src, dst) = (number(&entry[..8]), number(&entry[8..]));
         let address = (1 << ADDRESS_BITS) - 1;
-        let bytes = src >> ADDRESS_BITS | dst >> ADDRESS_BITS << LEN_BITS_AT_SRC;
+        let (from, to) = (src & address, dst & address);
+        let word = src >> ADDRESS_BITS | dst >> ADDRESS_BITS << LEN_BITS_AT_SRC;
+        if word & IS_SPAN == 0 {
+            return self.copy_tile(from, to, word);
+        }
+        for part in 0..(word - IS_SPAN).min(warps) {
+            let offset = part * LONGEST_TILE;
+            self.copy_tile(from + offset, to + offset, LONGEST_TILE)?;
+        }
+        Ok(())
+    }
+
+    fn copy_tile(&self, src: u64, dst: u64, bytes: u64) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
         if bytes > LONGEST_TILE {
             return Err(CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION);
         }
-        let from = self.reach(src & address, bytes as usize, READ)?;
-        let to = self.reach(dst & address, bytes as usize, WRITE)?;
+        let from = self.reach(src, bytes as usize, READ)?;
+        let to = self.reach(dst, bytes as usize, WRITE)?;
         Pages::copy((&from.pages, from.offset), (&to.pages, to.offset), bytes as usize);
         Ok(())
     }
@@ -164,7 +185,8 @@ impl Completion {
             arrived: number(&bytes[..8]),
             finished: number(&bytes[8..16]),
             sequence: number(&bytes[16..24]),
-            tiles: number(&bytes[24..28]) as u32,
+            entries: number(&bytes[24..28]) as u32,
+            reach: number(&bytes[28..32]) as u32,
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Function {
 pub(crate) enum Kernel {
     /// `tcpx_unpack_by_value`: a `ByValue`.
     ByValue,
-    /// `tcpx_unpack_from_memory`: a `Completion`, and a pointer to tiles.
+    /// `tcpx_unpack_from_memory`: a `Completion`, and a pointer to entries.
     FromMemory,
 }
 
