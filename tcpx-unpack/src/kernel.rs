@@ -7,11 +7,13 @@
 //! - `tile`: the pieces of fragments that the kernel copies, cut from jobs, and entries for them
 //! - `regular`: the same faster, where each fragment is one
 //! - `ring`: which places of the ring of tiles are in use
+//! - `cutting`: all that for the bench, without a launch
 //! - `launch`: what one launch hands to the kernel, and how it reports its end
 //! - `staging`: what to do about bounce buffers that the kernel cannot read
 //! - `launch_queue`: the launches in flight, on several streams
 //! - `self_check`: whether a new backend copies and reports
 
+mod cutting;
 mod image;
 mod launch;
 mod launch_queue;
@@ -23,6 +25,7 @@ mod tile;
 
 use tcpx_cuda::{CudaError, CudaGpu, is_readable};
 
+pub use self::cutting::Cutting;
 use self::launch_queue::LaunchQueue;
 use crate::choice::Backend;
 use crate::error::UnpackError;

@@ -61,6 +61,8 @@ mod unpack;
 pub use choice::{Backend, Choice, MemoryKind, UnknownChoice};
 pub use error::{Side, UnpackError};
 pub use job::UnpackJob;
+#[doc(hidden)]
+pub use kernel::Cutting;
 pub use open::{Opened, open, open_with_threads};
 pub use ticket::Ticket;
 pub use unpack::{OnFinished, Unpack};

@@ -3,8 +3,10 @@
 //!
 //! Prints markdown tables; the figures are medians, all of one run, the compared ones taken in
 //! turn. Runs from a single carried file: the kernel is inside, the CUDA driver is loaded when
-//! there is one. `--test` runs each measurement once and says nothing about speed.
+//! there is one. `cutting` measures only what the CPU does for the kernel. `--test` runs each
+//! measurement once and says nothing about speed.
 
+mod cutting;
 mod layout;
 mod measure;
 mod memory;
@@ -22,6 +24,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let effort =
         if env::args().any(|word| word == "--test") { measure::ONCE } else { measure::FULL };
     let out = &mut io::stdout().lock();
+    if env::args().any(|word| word == "cutting") {
+        return cutting::run(effort, out);
+    }
     match CudaGpu::open(0) {
         Ok(gpu) => on_gpu::run(&gpu, effort, out)?,
         Err(error) if env::var("TCPX_TEST_REQUIRE").is_ok_and(|words| words.contains("gpu")) => {
@@ -29,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Err(error) => writeln!(out, "GPU memory was not measured: {error}\n")?,
     }
+    cutting::run(effort, out)?;
     ordinary::run(effort, out)?;
     Ok(())
 }

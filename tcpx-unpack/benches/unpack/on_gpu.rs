@@ -163,7 +163,7 @@ pub(crate) fn run(
 }
 
 /// What the system calls the processor, which bounds the smaller submissions.
-fn processor() -> String {
+pub(crate) fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     name.map_or("unknown", |(_, name)| name.trim()).to_owned()

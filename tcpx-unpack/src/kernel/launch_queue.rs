@@ -28,7 +28,7 @@ use crate::job::{Checked, UnpackJob};
 use crate::ticket::Ticket;
 
 /// How many tiles launches in flight can have in pinned memory: 1 MiB of tiles, 256 MiB of pages.
-const RING_TILES: usize = 1 << 16;
+pub(super) const RING_TILES: usize = 1 << 16;
 /// Tiles of one launch; longer submits take several.
 const TILES_PER_LAUNCH: usize = RING_TILES / 2;
 /// Longest wait for the GPU in the middle of a submit that takes several launches.

@@ -1,0 +1,58 @@
+//! The CPU's part of a submit, without a GPU: what the bench times alone.
+
+use super::regular;
+use super::ring::Ring;
+use super::tile::{self, Reach, Tile, Tiles};
+use crate::error::UnpackError;
+use crate::job::{UnpackJob, check_all};
+
+/// Checks jobs and cuts them into entries as a submit to the kernel backend does, and launches
+/// nothing. For the bench of this crate.
+#[derive(Debug)]
+pub struct Cutting {
+    ring: Ring,
+    places: Vec<Tile>,
+}
+
+impl Cutting {
+    /// A ring of its own in ordinary memory, as large as that of the backend.
+    #[must_use]
+    pub fn new() -> Self {
+        let places = super::launch_queue::RING_TILES;
+        Self { ring: Ring::new(places), places: vec![Tile::default(); places] }
+    }
+
+    /// Cuts jobs, and returns how many entries they are.
+    ///
+    /// # Errors
+    /// Those of a submit, and [`UnpackError::Busy`] where the jobs have more entries than the ring.
+    pub fn cut(&mut self, jobs: &[UnpackJob<'_>]) -> Result<usize, UnpackError> {
+        if let Some(count) = regular::count(jobs)
+            && self.fill(count, |places| regular::fill(jobs, places))?
+        {
+            return Ok(count);
+        }
+        let checked = check_all(jobs)?;
+        tile::check_addresses(jobs)?;
+        let count = tile::count(jobs, checked);
+        let mut tiles = Tiles::new(jobs, Reach::of(checked));
+        self.fill(count, |places| tiles.fill(places) == count)?;
+        Ok(count)
+    }
+
+    fn fill(
+        &mut self,
+        count: usize,
+        fill: impl FnOnce(&mut [Tile]) -> bool,
+    ) -> Result<bool, UnpackError> {
+        let reserved = self.ring.take(count).ok_or(UnpackError::Busy)?;
+        self.ring.give_back(reserved.taken);
+        Ok(fill(&mut self.places[reserved.start..][..count]))
+    }
+}
+
+impl Default for Cutting {
+    fn default() -> Self {
+        Self::new()
+    }
+}
