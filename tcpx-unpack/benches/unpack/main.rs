@@ -3,8 +3,11 @@
 //!
 //! Prints markdown tables; the figures are medians, all of one run, the compared ones taken in
 //! turn. Runs from a single carried file: the kernel is inside, the CUDA driver is loaded when
-//! there is one. `cutting` measures only what the CPU does for the kernel. `--test` runs each
-//! measurement once and says nothing about speed.
+//! there is one.
+//!
+//! - `--cutting`: only what the CPU does for the kernel, without a GPU
+//! - `--gpu TEXT`: only GPU memory, and the rows whose submission and layout contain the text
+//! - `--test`: each measurement once, which says nothing about speed
 
 mod cutting;
 mod layout;
@@ -21,20 +24,24 @@ use tcpx_unpack::cuda::CudaGpu;
 
 fn main() -> Result<(), Box<dyn Error>> {
     // cargo passes --bench; `cargo test --benches` passes nothing that tells, hence its own word.
-    let effort =
-        if env::args().any(|word| word == "--test") { measure::ONCE } else { measure::FULL };
+    let words: Vec<String> = env::args().collect();
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    let effort = if has("--test") { measure::ONCE } else { measure::FULL };
     let out = &mut io::stdout().lock();
-    if env::args().any(|word| word == "cutting") {
+    if has("--cutting") {
         return cutting::run(effort, out);
     }
+    let only = words.iter().skip_while(|word| *word != "--gpu").nth(1);
     match CudaGpu::open(0) {
-        Ok(gpu) => on_gpu::run(&gpu, effort, out)?,
+        Ok(gpu) => on_gpu::run(&gpu, effort, only.map_or("", String::as_str), out)?,
         Err(error) if env::var("TCPX_TEST_REQUIRE").is_ok_and(|words| words.contains("gpu")) => {
             return Err(format!("a GPU is required, but {error}").into());
         }
         Err(error) => writeln!(out, "GPU memory was not measured: {error}\n")?,
     }
-    cutting::run(effort, out)?;
-    ordinary::run(effort, out)?;
+    if only.is_none() {
+        cutting::run(effort, out)?;
+        ordinary::run(effort, out)?;
+    }
     Ok(())
 }

@@ -128,6 +128,7 @@ impl Drop for ContiguousCopy {
 pub(crate) fn run(
     gpu: &CudaGpu,
     effort: Effort,
+    only: &str,
     out: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
     let device = result::device::get(gpu.ordinal() as i32)?;
@@ -151,13 +152,13 @@ pub(crate) fn run(
     scramble(&source)?;
     let ends = Ends { bounce: source.address(), dst: dst.address(), bytes: BYTES };
     writeln!(out, "### From device memory\n")?;
-    table(gpu, ends, effort, out)?;
+    table(gpu, ends, effort, only, out)?;
 
     let mut pinned = PinnedBuffer::new(gpu, PINNED_BYTES)?;
     pinned.write(0, &noise(PINNED_BYTES as usize))?;
     let ends = Ends { bounce: pinned.address(), dst: dst.address(), bytes: PINNED_BYTES };
     writeln!(out, "\n### From pinned host memory (the bars are for device memory)\n")?;
-    table(gpu, ends, effort, out)?;
+    table(gpu, ends, effort, only, out)?;
     writeln!(out)?;
     Ok(())
 }
@@ -173,6 +174,7 @@ fn table(
     gpu: &CudaGpu,
     ends: Ends,
     effort: Effort,
+    only: &str,
     out: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
     writeln!(
@@ -182,6 +184,10 @@ fn table(
     writeln!(out, "|---|---|---|---|---|---|---|---|")?;
     for size in SIZES {
         for shape in Shape::ALL {
+            let row = format!("{} | {}", size_name(size.chunk_bytes, size.chunks), shape.name());
+            if !row.contains(only) {
+                continue;
+            }
             let chunks = Chunks::new(shape, size.chunk_bytes, ends.bytes);
             let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
             for streams in [STREAMS, 1] {
@@ -196,7 +202,6 @@ fn table(
                 candidates.push(Box::new(unpacking));
             }
             let figures = measure(&mut candidates, effort);
-            let row = format!("{} | {}", size_name(size.chunk_bytes, size.chunks), shape.name());
             let copy = figures[0];
             write_row(out, &row, "contiguous copy, 4 streams", copy, copy, None)?;
             write_row(out, &row, "contiguous copy, 1 stream", figures[1], copy, None)?;
