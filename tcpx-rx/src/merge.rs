@@ -18,6 +18,9 @@ pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
     merged
 }
 
+/// Entries of a long run that are looked at together. Runs that are no longer are none the slower.
+const BLOCK: usize = 4;
+
 /// Moves the merged entries to the front of `list` and returns their number.
 fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
     // Up to the first pair that joins nothing has to move; scattered pages never get further.
@@ -25,19 +28,63 @@ fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
     else {
         return list.len();
     };
+    merge_from(list, first_pair)
+}
+
+/// The same for a list whose entries before this one stay as they are. Not inlined: it would slow
+/// down the search above.
+#[inline(never)]
+fn merge_from(list: &mut [UnpackDescriptor], first_pair: usize) -> usize {
     let mut kept = first_pair;
     let mut index = first_pair;
     while let Some(&first) = list.get(index) {
         let mut joined = first;
         index += 1;
+        let long = index + BLOCK;
         while let Some(len) = list.get(index).and_then(|entry| joint_len(&joined, entry)) {
             joined.len = len;
             index += 1;
+            if index == long {
+                (index, joined.len) = join_blocks(list, index, joined.len);
+            }
         }
         list[kept] = joined;
         kept += 1;
     }
     kept
+}
+
+/// Goes on with a run of `len` bytes that ends before `index`, for as long as whole blocks belong
+/// to it. Returns where it ends then, and its length. Not inlined, for the sake of short runs.
+#[inline(never)]
+fn join_blocks(list: &[UnpackDescriptor], mut index: usize, mut len: u32) -> (usize, u32) {
+    let blocks = list[index - 1..].windows(BLOCK + 1).step_by(BLOCK);
+    for bytes in blocks.map_while(block_len) {
+        let Some(joint) = u32::try_from(bytes).ok().and_then(|bytes| len.checked_add(bytes)) else {
+            break;
+        };
+        len = joint;
+        index += BLOCK;
+    }
+    (index, len)
+}
+
+/// What the entries after the first of a window add to a run that the first belongs to, if each
+/// continues the one before it. One branch for all of them.
+#[inline]
+fn block_len(window: &[UnpackDescriptor]) -> Option<u64> {
+    let mut continue_all = true;
+    let mut len = 0;
+    for pair in window.windows(2) {
+        let (first, second) = (&pair[0], &pair[1]);
+        let first_len = u64::from(first.len);
+        continue_all &= first.src_end() == u64::from(second.src_off);
+        continue_all &= second.dst_off.wrapping_sub(first.dst_off) == first_len;
+        // Nor does the end of the first wrap.
+        continue_all &= second.dst_off >= first.dst_off;
+        len += u64::from(second.len);
+    }
+    continue_all.then_some(len)
 }
 
 /// Length of the one entry that does the work of both, if there is one.
@@ -69,6 +116,37 @@ mod tests {
         ];
         assert_eq!(merge_neighbours(&mut list), 3);
         assert_eq!(list, [entry(0, 8202, 0), entry(16_384, 16, 8202)]);
+    }
+
+    #[test]
+    fn long_runs_end_where_they_do_at_any_place_of_a_block() {
+        for run in 1..20_u32 {
+            for following in [entry(run * 8 + 1, 8, 0), entry(run * 8, 8, 1), entry(0, 1, 0)] {
+                let following = UnpackDescriptor {
+                    dst_off: u64::from(run) * 8 + following.dst_off,
+                    ..following
+                };
+                let mut list: Vec<_> =
+                    (0..run).map(|index| entry(index * 8, 8, u64::from(index) * 8)).collect();
+                list.extend([following; 6]);
+                assert_eq!(merge_neighbours(&mut list), run as usize - 1);
+                assert_eq!(list[0], entry(0, run * 8, 0));
+                assert_eq!(list[1..], [following; 6]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_run_is_cut_where_its_length_ends() {
+        let quarter = 1 << 30;
+        // All together they have one byte more than a length can say.
+        let mut list: Vec<_> = (0..4).map(|n| entry(n, 1, u64::from(n))).collect();
+        list.extend((0..3).map(|n| entry(4 + n * quarter, quarter, 4 + u64::from(n * quarter))));
+        list.push(entry(4 + 3 * quarter, quarter - 4, 4 + 3 * u64::from(quarter)));
+        assert_eq!(merge_neighbours(&mut list.clone()), 6);
+        list[7].len = quarter - 5;
+        assert_eq!(merge_neighbours(&mut list), 7);
+        assert_eq!(list, [entry(0, u32::MAX, 0)]);
     }
 
     #[test]
