@@ -241,8 +241,10 @@ impl LaunchQueue {
         let work = Work { entries: count as u32, reach };
         let ring_taken;
         // A launch by value starts 0.4 µs sooner, which counts while the GPU has nothing else to
-        // do. It costs the CPU 0.3 µs more, which counts while the GPU is busy.
-        let launched = if count <= TILES_BY_VALUE && self.in_flight.is_empty() {
+        // do. It costs the CPU 0.3 µs more, which counts while the GPU is busy; but spans are read
+        // by many warps, and most quickly there.
+        let is_idle = self.in_flight.is_empty();
+        let launched = if count <= TILES_BY_VALUE && (is_idle || reach != Reach::ONE) {
             ring_taken = 0;
             if !fill(&mut self.parameters.tiles()[..count]) {
                 return Ok(false);
