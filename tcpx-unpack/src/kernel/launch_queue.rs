@@ -98,8 +98,8 @@ impl LaunchQueue {
     }
 
     /// Launches the kernel over jobs that may not be checked, on the next stream, if all of their
-    /// fragments, `count` of them, are right and a tile each, and fit one launch now. Otherwise it
-    /// does nothing, and gives `None`.
+    /// fragments, `count` of them, are right and a tile each, and fit one launch. Otherwise it does
+    /// nothing, and gives `None`. While there is no room it says so before it looks at them.
     ///
     /// # Safety
     /// The kernel can read the jobs' bounce buffers and write their destinations. Nobody else
@@ -110,9 +110,10 @@ impl LaunchQueue {
         count: usize,
     ) -> Result<Option<Ticket>, UnpackError> {
         self.health()?;
-        if count == 0 || count > TILES_PER_LAUNCH || !self.ring.has_room(count) {
+        if count == 0 || count > TILES_PER_LAUNCH {
             return Ok(None);
         }
+        self.check_room(count)?;
         let stream = self.submitted as usize % STREAMS;
         // SAFETY: the tiles are those of the jobs, which are right where the launch goes ahead.
         let launched = unsafe {
