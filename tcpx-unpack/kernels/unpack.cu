@@ -8,7 +8,8 @@
 // each entry as many warps, a power of two that the host chooses by the lengths of the fragments:
 // one where they are pages, and many where they are long, so that the host writes few entries. A
 // warp finds its entry by a shift. (A search in prefix sums would let every entry have any length,
-// but each of its steps is a read over PCIe.)
+// but each of its steps is a read over PCIe.) It is at most 32: reads of one line of host memory
+// come one after the other. 4 MiB in four entries of 256 warps took an H100 9.8 us, in tiles 5.3.
 //
 // Measured on an H200, driver 580, 128 submissions of 512 KiB back to back, 4 KiB pages in random
 // order, where one contiguous copy takes 3.4 us (microseconds per submission):
@@ -25,8 +26,8 @@
 // - completion by an event: +0.1 for recording it, but 1.2 for every look at it, where the word
 //   below costs a load; a word written by the stream (cuStreamWriteValue): +2.3.
 // - a system-wide fence in every block: +0.9 at 4 MiB; the last block's alone is enough.
-// Hence: four streams; small submits by value while the GPU is idle, else from pinned memory; the
-// last block reports completion.
+// Hence: four streams; small submits by value while the GPU is idle or entries are spans, else from
+// pinned memory; the last block reports completion.
 //
 // The file includes nothing, so that nvcc and NVRTC compile it alike. The layouts of Completion,
 // Tile and ByValue are repeated in src/kernel/ and checked there.
