@@ -5,6 +5,7 @@
 //!
 //! - `image`: the compiled kernel
 //! - `tile`: the pieces of fragments that the kernel copies, cut from jobs, and entries for them
+//! - `reach`: how many warps look at each entry
 //! - `regular`: the same faster, where each fragment is one
 //! - `ring`: which places of the ring of tiles are in use
 //! - `cutting`: all that for the bench, without a launch
@@ -17,6 +18,7 @@ mod cutting;
 mod image;
 mod launch;
 mod launch_queue;
+mod reach;
 mod regular;
 mod ring;
 mod self_check;

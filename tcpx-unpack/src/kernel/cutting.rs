@@ -1,8 +1,9 @@
 //! The CPU's part of a submit, without a GPU: what the bench times alone.
 
+use super::reach::Reach;
 use super::regular;
 use super::ring::Ring;
-use super::tile::{self, Reach, Tile, Tiles};
+use super::tile::{self, Tile, Tiles};
 use crate::error::UnpackError;
 use crate::job::{UnpackJob, check_all};
 

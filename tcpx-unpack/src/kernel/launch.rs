@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Function, PAGE_BYTES, PinnedBuffer, Stream};
 
-use super::tile::{Reach, Tile};
+use super::reach::Reach;
+use super::tile::Tile;
 
 /// Tiles that fit into the kernel's parameters, of which every driver takes 4 KiB.
 pub(super) const TILES_BY_VALUE: usize = 254;

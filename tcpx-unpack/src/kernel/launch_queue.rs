@@ -17,10 +17,11 @@ use super::launch::{
     Kernels, Parameters, Reports, STREAMS, TILES_BY_VALUE, Work, launch_by_value,
     launch_from_memory,
 };
+use super::reach::Reach;
 use super::regular;
 use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
-use super::tile::{self, Reach, Tile, Tiles};
+use super::tile::{self, Tile, Tiles};
 use crate::completion::is_over;
 use crate::error::UnpackError;
 use crate::extent::extents;

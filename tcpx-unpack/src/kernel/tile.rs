@@ -5,19 +5,15 @@
 
 use tcpx_rx::UnpackDescriptor;
 
+pub(super) use super::reach::TILE_BYTES;
+use super::reach::{MOST_REACH, Reach};
 use crate::error::{Side, UnpackError};
 use crate::extent::Extent;
 use crate::job::{Checked, UnpackJob};
 
-/// Longest tile in bytes; `TILE_BYTES` of the kernel.
-pub(super) const TILE_BYTES: u64 = 4096;
-
 const ADDRESS_BITS: u32 = Tile::ADDRESS_BITS;
 const LEN_BITS_AT_SRC: u32 = Tile::LEN_BITS_AT_SRC;
 
-/// Longest reach, 32 tiles: the warps of an entry read the same line of the host's memory one after
-/// the other, which took the GPU twice as long for 256 of them as to copy 4 MiB (H100).
-const MOST_REACH: u32 = 5;
 /// `IS_SPAN` of the kernel: the length counts tiles.
 const IS_SPAN: u64 = 1 << 13;
 
@@ -52,32 +48,6 @@ impl Tile {
 
     fn span(src: u64, dst: u64, tiles: u64) -> Self {
         Self::new(src, dst, tiles | IS_SPAN)
-    }
-}
-
-/// How many warps look at each entry of a launch, and so how many tiles a span may have: a power of
-/// two, of which this is the logarithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reach(u32);
-
-impl Reach {
-    /// One warp for each entry, so there are no spans.
-    pub(super) const ONE: Self = Self(0);
-
-    /// A quarter of the tiles of an average fragment. A fragment leaves at most three entries with
-    /// warps that find nothing to do: so these are fewer than the others, and entries are few.
-    pub(super) fn of(checked: Checked) -> Self {
-        let average = checked.bytes / TILE_BYTES / checked.fragments.max(1) as u64;
-        Self((average / 4).max(1).ilog2().min(MOST_REACH))
-    }
-
-    /// As the kernel is told.
-    pub(super) fn log2(self) -> u32 {
-        self.0
-    }
-
-    fn tiles(self) -> u64 {
-        1 << self.0
     }
 }
 
@@ -331,16 +301,6 @@ mod tests {
             [head, span(0, 2), span(2, 2), span(4, 1), tail]
         );
         assert_eq!(entries_of(&[job], Reach(3), 2), [head, span(0, 5), tail]);
-    }
-
-    #[test]
-    fn few_warps_find_nothing_to_do() {
-        let checked = |fragments, bytes| Checked { fragments, longest: u32::MAX, bytes };
-        assert_eq!(Reach::of(Checked::default()), Reach::ONE);
-        assert_eq!(Reach::of(checked(1024, 4 << 20)), Reach::ONE);
-        assert_eq!(Reach::of(checked(1, 4 << 20)), Reach(MOST_REACH));
-        assert_eq!(Reach::of(checked(16, 1 << 20)), Reach(2));
-        assert_eq!(Reach::of(checked(3, u64::MAX)), Reach(MOST_REACH));
     }
 
     #[test]
