@@ -39,7 +39,8 @@ pub(super) fn fill(job: &UnpackJob<'_>, places: &mut [Tile]) -> Option<usize> {
         let first = line.as_ptr();
         // A hint, which may name any address.
         _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(LINES_AHEAD * PER_LINE).cast());
-        // SAFETY: a line has two pairs of descriptors, whose size is loaded; no alignment is needed.
+        // SAFETY: a line has two pairs of descriptors, of the size that is loaded; any alignment
+        // will do.
         let pairs =
             unsafe { [_mm256_loadu_si256(first.cast()), _mm256_loadu_si256(first.add(2).cast())] };
         let others = pairs.map(|pair| _mm256_xor_si256(pair, length_of_tile));
