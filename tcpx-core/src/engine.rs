@@ -216,7 +216,7 @@ impl Engine {
         };
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
-        let channels = channel_offer(&options, &plugin, processors);
+        let channels = channel_offer(&options, &plugin, &memory, processors);
         let identity = match &membership {
             Some(group) => group.identity(&options, plugin.name(), chunk_bytes, channels),
             None => Identity::new(&options, plugin.name(), chunk_bytes, channels)?,
@@ -376,11 +376,16 @@ impl Engine {
 }
 
 /// The channels that a session offers each peer.
-fn channel_offer(options: &SessionOptions, plugin: &Plugin, processors: usize) -> ChannelOffer {
+fn channel_offer(
+    options: &SessionOptions,
+    plugin: &Plugin,
+    memory: &DeviceMemory,
+    processors: usize,
+) -> ChannelOffer {
     let nics = options.nics.len();
     match options.channels.filter(|channels| *channels > 0) {
         Some(channels) => ChannelOffer::Asked(channels),
-        None if plugin.takes_packets() => ChannelOffer::by_nics(nics),
+        None if plugin.takes_packets(memory) => ChannelOffer::by_nics(nics),
         None => ChannelOffer::by_processors(processors, nics),
     }
 }

@@ -259,7 +259,7 @@ impl Plugin {
 
     /// Whether fragments are what packets were, and not pages of our own.
     pub(crate) fn takes_packets(&self, memory: &DeviceMemory) -> bool {
-        self.is_hardware() || self.uses_nic_memory(memory)
+        self.is_hardware() || self.carrier == Carrier::IoUring || self.uses_nic_memory(memory)
     }
 
     /// Says how memory of the session's GPU travels, where that was left open.
@@ -275,7 +275,8 @@ impl Plugin {
     /// Whether payload of sessions with this device memory goes by the kernel's device-memory TCP.
     fn uses_nic_memory(&self, memory: &DeviceMemory) -> bool {
         match (self.carrier, memory) {
-            (Carrier::Sockets, _) | (Carrier::DeviceMemoryOfGpus, DeviceMemory::Emulated) => false,
+            (Carrier::Sockets | Carrier::IoUring, _)
+            | (Carrier::DeviceMemoryOfGpus, DeviceMemory::Emulated) => false,
             (Carrier::DeviceMemory, _) => true,
             (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) => reaches(gpu.ordinal()),
         }
@@ -283,10 +284,11 @@ impl Plugin {
 
     /// What reports call it.
     pub(crate) fn transport_name(&self, memory: &DeviceMemory) -> &'static str {
-        match self.is_hardware() {
-            true => "hardware",
-            false if self.uses_nic_memory(memory) => "devmem",
-            false => "software",
+        match self.carrier {
+            _ if self.is_hardware() => "hardware",
+            _ if self.uses_nic_memory(memory) => "devmem",
+            Carrier::IoUring => "io_uring",
+            _ => "software",
         }
     }
 

@@ -246,6 +246,18 @@ pub enum DevmemError {
         /// Bytes that the user may lock, in all processes together.
         limit: u64,
     },
+    /// The ring is of no use any more.
+    #[error("io_uring tells of nothing any more: {source}")]
+    RingFailed {
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Memory that io_uring receives into is not pinned for GPUs yet.
+    #[error("what io_uring receives into is no memory of GPU {gpu}")]
+    RingForGpu {
+        /// The GPU's ordinal.
+        gpu: u32,
+    },
     /// Anything else that the system says.
     #[error("{what}: {source}")]
     System {
@@ -263,7 +275,9 @@ impl DevmemError {
     pub fn diagnosis(&self) -> Option<&'static Diagnosis> {
         Some(match self {
             Self::NoKernelSupport { .. } => &table::DEVMEM_KERNEL_TOO_OLD,
-            Self::NoNic { .. } | Self::BindingLost { .. } => &table::DEVMEM_BINDING_LOST,
+            Self::NoNic { .. } | Self::BindingLost { .. } | Self::RingFailed { .. } => {
+                &table::DEVMEM_BINDING_LOST
+            }
             Self::ReceiveUnsupported { .. } => &table::RX_DEVMEM_UNSUPPORTED,
             Self::SendUnsupported { .. } => &table::TX_DEVMEM_UNSUPPORTED,
             Self::HeaderSplitOff { .. } => &table::HEADER_SPLIT_OFF,
@@ -283,7 +297,7 @@ impl DevmemError {
             Self::NoNoticeMemory => &limits::OPTMEM_SMALL,
             Self::PoolHeld { .. } | Self::PoolTooSmall { .. } => &table::DEVMEM_POOL_HELD,
             Self::NicDown { .. } => &table::DEVMEM_NIC_DOWN,
-            Self::GpuMemory { .. } => &table::DEVMEM_GPU_MEMORY,
+            Self::GpuMemory { .. } | Self::RingForGpu { .. } => &table::DEVMEM_GPU_MEMORY,
             Self::TooManyFragments { .. } => &requests::TOO_MANY_FRAGMENTS,
             Self::NoRingReceive { .. } => &table::ZERO_COPY_NOT_IN_KERNEL,
             Self::RingDenied { .. } => &table::IO_URING_DENIED,

@@ -21,6 +21,8 @@
 //! - [`Receiver`] receives. [`SparePages`] makes unpack descriptors of what it has received, and
 //!   finds a place for what came in host memory. [`give_back()`] returns fragments, within the
 //!   kernel's limits.
+//! - [`RingQueue`] receives into host memory by io_uring, from the same queues, steered by the same
+//!   rules; [`Refill`] takes pages back, and [`RingBinding`] says whether the NIC still has them.
 //! - [`Sender`] sends in place, and hears when its memory was read for the last time.
 //! - [`HostBuffer`] is host memory that can be bound in place of a GPU's; [`HostMemory`] is what it
 //!   is made of.
@@ -58,7 +60,7 @@ pub use nic::{
     FlowRule, Nic, NicFacts, PlacedRule, SteeredFlow, choose_queues, delete_stale_rules,
     stale_rules,
 };
-pub use receive::{Arrival, Received, Receiver};
+pub use receive::{Arrival, Received, Receiver, blame_pool};
 pub use ring::{ReceiveEnd, Refill, RingBinding, RingEvent, RingQueue};
 pub use send::{Sender, Sent};
 

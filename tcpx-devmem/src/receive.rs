@@ -111,10 +111,7 @@ impl Receiver {
     /// while is nothing bad.
     #[must_use]
     pub fn blame_pool(&self, held_fragments: u64) -> Option<DevmemError> {
-        let pages = self.region_bytes / PAGE_BYTES;
-        // A NIC keeps some pages in its rings, and a packet may need more than one.
-        (held_fragments >= pages - pages / 4)
-            .then_some(DevmemError::PoolHeld { held: held_fragments, pages })
+        blame_pool(held_fragments, self.region_bytes / PAGE_BYTES)
     }
 
     /// How many bytes have come, how many of control messages, and whether some of those were cut.
@@ -154,6 +151,15 @@ impl Receiver {
             read_fragments(&control, bytes, self.binding, self.region_bytes, &mut self.fragments)?;
         Ok(Arrival { fragments: &self.fragments, linear: &self.linear[..linear] })
     }
+}
+
+/// Why nothing comes to a region of so many pages, if the cause may be that so many fragments were
+/// not given back; see [`Receiver::blame_pool`].
+#[must_use]
+pub fn blame_pool(held_fragments: u64, pages: u64) -> Option<DevmemError> {
+    // A NIC keeps some pages in its rings, and a packet may need more than one.
+    (held_fragments >= pages - pages / 4)
+        .then_some(DevmemError::PoolHeld { held: held_fragments, pages })
 }
 
 fn bad(bytes: usize, described: u64, what: impl ToString) -> DevmemError {

@@ -22,9 +22,7 @@
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
 //! - `helper_threads`: threads that run lanes
-//! - `bell`: how they tell that chunks have finished
 
-mod bell;
 mod chunk;
 mod control_socket;
 mod credit;

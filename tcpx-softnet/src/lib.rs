@@ -46,6 +46,7 @@
 //! | `faults` | what goes wrong on request, for testing consumers |
 //! | `nic_memory` | what NICs put payload into, and send it from |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
+//! | `bell` | how threads of ours tell a comm that something has come |
 //! | `entry`, `failure`, `log`, `parse_error`, `quirk`, `sync`, `transport` | what all use |
 //! | [`tcpx_comm`] | what travels on the sockets, and what else another plugin shares |
 //!
@@ -198,7 +199,7 @@
 //! | `NCCL_GPUDIRECTTCPX_RECV_SYNC` | 0 | 0, 1 | a send waits for the peer's receive |
 //! | `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` | best kind | names | NICs, see [`Settings::interfaces`] |
 //! | `TCPX_SOFT_IFNAME` | the above | names | the same for this plugin only |
-//! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem, auto | what carries payload, see [`Transport`] |
+//! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem, auto, io_uring | what carries payload: [`Transport`] |
 //! | `TCPX_SOFT_HELPERS` | auto | 0, 1, auto | helper threads, see [`Helpers`] |
 //! | `TCPX_SOFT_CPUS` | off | auto, off, a list such as 0-3,8 | where they run: [`HelperCpus`] |
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | see [`Settings::inline_bytes`] |
@@ -221,6 +222,7 @@
 //! `cut:send.data0@65536;kill:recv@37;lose:send@1;leak:recv@4`, or
 //! `rc:isend@5=2;freeze:irecv@3;delay:closeSend/closeRecv@1=500;block:regMr@2;die:accept@1`.
 
+mod bell;
 mod comm;
 mod connect;
 mod cpu_set;
@@ -247,11 +249,12 @@ pub use faults::FaultScript;
 #[cfg(feature = "faults")]
 pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
-pub use nic_memory::nic_failure;
+pub use nic_memory::{ArrivalStats, nic_failure};
 pub use parse_error::ParseError;
 pub use plugin::{
-    HelperCpus, Helpers, NcclMode, Settings, SettingsError, bounce_bytes, comm_health, comm_poll,
-    configure, gpu_reach, pool_stats, table, table_v8, table_v9, table_v10, uses_device_memory,
+    HelperCpus, Helpers, NcclMode, Settings, SettingsError, arrival_stats, bounce_bytes,
+    comm_health, comm_poll, configure, gpu_reach, pool_stats, table, table_v8, table_v9, table_v10,
+    uses_device_memory,
 };
 pub use quirk::Quirk;
 pub use tcpx_comm::wire::{Side, SocketRole};

@@ -1,9 +1,13 @@
-//! Memory that NICs put payload into, and send it from, by the kernel's device-memory TCP. It takes
-//! the place of plain sockets below the comms, which are the same over both.
+//! Memory that NICs put payload into, and send it from, by the kernel's device-memory TCP; or host
+//! memory that they put it into, by io_uring. It takes the place of plain sockets below the comms,
+//! which are the same over all of them.
 //!
 //! - `region`: what a NIC receives into, its queue, and who may take how much of it
 //! - `watch`: regions with the thread that sees whether the NIC still has them
+//! - `floor`: how the NIC brings what it receives: the one, or the other
 //! - `arrivals`: what comes on one data socket; `held`: what that takes of the region
+//! - `ring_thread`: a region's ring, and the thread that reads it; `inbox`: what it has told of one
+//!   data socket; `ring_arrivals`: what its lane takes of that
 //! - `steering`: which connections go to the queue
 //! - `send_memory`: what a NIC sends host memory from; `departures`: what leaves on one data socket
 //! - `gpu_refusal`: why a NIC gets no memory of a GPU
@@ -16,11 +20,15 @@ mod arrivals;
 mod blame;
 mod departures;
 mod fitness;
+mod floor;
 mod gpu_refusal;
 mod held;
+mod inbox;
 mod kernel_deadline;
 mod lasting_trouble;
 mod region;
+mod ring_arrivals;
+mod ring_thread;
 mod send_memory;
 mod steering;
 mod watch;
@@ -34,6 +42,7 @@ pub(crate) use gpu_refusal::gpu_refusal;
 pub(crate) use held::Held;
 pub(crate) use kernel_deadline::KERNEL_DEADLINE;
 pub(crate) use lasting_trouble::LastingTrouble;
+pub use region::ArrivalStats;
 pub(crate) use region::{NicRegion, Reserved, region_bytes};
 pub(crate) use send_memory::{SendMemory, StageError};
 pub(crate) use steering::Steering;

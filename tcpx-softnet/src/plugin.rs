@@ -46,7 +46,9 @@ pub use helper_cpus::HelperCpus;
 pub use later_tables::{table_v8, table_v9, table_v10};
 pub use nccl_mode::NcclMode;
 pub use readiness::comm_poll;
-pub use runtime::{bounce_bytes, configure, gpu_reach, pool_stats, uses_device_memory};
+pub use runtime::{
+    arrival_stats, bounce_bytes, configure, gpu_reach, pool_stats, uses_device_memory,
+};
 pub use settings::{Helpers, Settings};
 pub use table::table;
 pub use variables::SettingsError;

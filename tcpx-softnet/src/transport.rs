@@ -17,6 +17,9 @@ pub enum Transport {
     /// Device memory for a GPU's, over NICs that can, if the GPU's driver hands it out; plain
     /// sockets for all else. Why is said in the log, once for each NIC and GPU.
     Auto,
+    /// Plain TCP sockets, of which a NIC puts what comes into host memory of the process, by
+    /// io_uring's zero-copy receive. What is sent is copied. See docs/devmem.md for what it needs.
+    IoUring,
 }
 
 /// Whether a NIC reaches memory of a GPU, with [`Transport::Auto`].
@@ -37,7 +40,8 @@ impl FromStr for Transport {
             "tcp" => Ok(Self::Tcp),
             "devmem" => Ok(Self::Devmem),
             "auto" => Ok(Self::Auto),
-            _ => Err(ParseError::new("tcp, devmem or auto")),
+            "io_uring" => Ok(Self::IoUring),
+            _ => Err(ParseError::new("tcp, devmem, auto or io_uring")),
         }
     }
 }

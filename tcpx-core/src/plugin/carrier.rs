@@ -9,4 +9,6 @@ pub(crate) enum Carrier {
     DeviceMemory,
     /// That for memory of GPUs, over NICs that reach it; plain sockets for all else.
     DeviceMemoryOfGpus,
+    /// Plain sockets, of which io_uring puts what comes into host memory.
+    IoUring,
 }

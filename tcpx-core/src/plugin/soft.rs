@@ -41,11 +41,12 @@ pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
         Carrier::DeviceMemoryOfGpus if value(&process_env(), TRANSPORT).is_none() => {
             settings.transport = Transport::Auto;
         }
-        Carrier::DeviceMemoryOfGpus | Carrier::Sockets => {}
+        Carrier::DeviceMemoryOfGpus | Carrier::Sockets | Carrier::IoUring => {}
     }
     let carrier = match settings.transport {
         Transport::Devmem => Carrier::DeviceMemory,
         Transport::Auto => Carrier::DeviceMemoryOfGpus,
+        Transport::IoUring => Carrier::IoUring,
         _ => Carrier::Sockets,
     };
     tcpx_softnet::configure(settings).map_err(refuse)?;

@@ -176,7 +176,7 @@ static TABLE: &[LibrarySetting] = &[
     also(command("TCPX_PERF_SIZE", Kind::Bytes, "64MiB, with --latency, --messages or --descriptors 4KiB", "bytes of a message of `tcpx perf`, as --size"), "UCCL_TCPX_PERF_SIZE"),
     also(command("TCPX_PERF_ITERS", from(1, u32::MAX as i64), "20, with --latency 1000, with --messages 5, with --op write or read 10", "measured iterations of `tcpx perf`, as --iters"), "UCCL_TCPX_PERF_ITERS"),
     soft("TCPX_SOFT_IFNAME", Kind::Interfaces, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "interfaces that the software plugin offers"),
-    soft("TCPX_SOFT_TRANSPORT", choice(&["tcp", "devmem", "auto"]), "tcp", "what carries payload: plain sockets, the kernel's device-memory TCP, or that for memory of GPUs where it can be had, which plugin = auto asks for"),
+    soft("TCPX_SOFT_TRANSPORT", choice(&["tcp", "devmem", "auto", "io_uring"]), "tcp", "what carries payload: plain sockets, the kernel's device-memory TCP, that for memory of GPUs where it can be had, which plugin = auto asks for, or plain sockets that io_uring receives from without copies"),
     soft("TCPX_SOFT_HELPERS", choice(&["auto", "0", "1"]), "auto", "threads of the plugin's own move payload"),
     soft("TCPX_SOFT_CPUS", Kind::Text, "off", "where these threads run: off (anywhere), auto (near the NIC), or processors such as 0-3,8"),
     soft("TCPX_SOFT_INLINE_BYTES", upto(32_768), "8192", "longest message on the plugin's control socket"),

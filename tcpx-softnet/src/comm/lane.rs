@@ -17,7 +17,7 @@ use tcpx_comm::poll::Interest;
 use tcpx_comm::reset;
 use tcpx_comm::wire::Side;
 
-use super::bell::Bell;
+use crate::bell::Bell;
 use tcpx_devmem::DevmemError;
 
 use super::chunk::Chunk;
@@ -276,6 +276,11 @@ impl Lane {
     /// Whether the system may still read the memory of any chunk that was here.
     pub(crate) fn still_reads(&self) -> bool {
         self.is_read(&mut lock(&self.working))
+    }
+
+    /// Whether bytes may come, or be here, without the socket's showing it.
+    pub(crate) fn expects(&self) -> bool {
+        lock(&self.working).way.expects()
     }
 
     fn is_read(&self, working: &mut Working) -> bool {

@@ -12,7 +12,6 @@ use tcpx_comm::wire::{Side, SocketRole};
 use tcpx_devmem::DevmemError;
 use tcpx_sys::CommDescriptor;
 
-use super::bell::Bell;
 use super::chunk::Chunk;
 use super::helper_threads::HelperThreads;
 use super::lane::{Lane, Progress};
@@ -20,6 +19,7 @@ use super::lane_order::harvest_order;
 use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use super::socket_way::SocketWay;
+use crate::bell::Bell;
 use crate::faults::SocketFaults;
 use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion};
 
@@ -46,7 +46,7 @@ pub(crate) struct Lanes {
     helpers: Option<HelperThreads>,
     lanes: Vec<Arc<Lane>>,
     side: Side,
-    /// What the helper threads ring, if there are any.
+    /// What helper threads ring, or the thread that reads a ring, if there are any.
     bell: Option<Arc<Bell>>,
     /// The lane that the next step begins with.
     first: usize,
@@ -65,17 +65,24 @@ impl Lanes {
             let way = SocketWay::plain(&socket, index, side, options.zerocopy);
             (socket, way)
         };
-        Self::start(sockets.into_iter().enumerate().map(plain).collect(), side, options)
+        Self::start(sockets.into_iter().enumerate().map(plain).collect(), side, options, None)
     }
 
-    /// The same for sockets whose bytes come to a NIC's region.
+    /// The same for sockets whose bytes come to a NIC's region. Where a ring tells of them, there
+    /// is nothing for helper threads to do.
     pub(crate) fn into_region(
         sockets: Vec<TcpStream>,
         options: &CommOptions<'_>,
         region: &'static NicRegion,
     ) -> io::Result<Self> {
-        let arrive = |socket| (socket, SocketWay::Arrive(NicArrivals::new(region)));
-        Self::start(sockets.into_iter().map(arrive).collect(), Side::Recv, options)
+        let bell = Arc::new(Bell::new());
+        let arrive = |socket: TcpStream| {
+            let way = NicArrivals::new(region, &socket, &bell)?;
+            Ok((socket, SocketWay::Arrive(way)))
+        };
+        let sockets = sockets.into_iter().map(arrive).collect::<io::Result<_>>()?;
+        let bell = region.has_ring().then_some(bell);
+        Self::start(sockets, Side::Recv, options, bell)
     }
 
     /// The same for sockets whose bytes a NIC reads where they are.
@@ -89,15 +96,17 @@ impl Lanes {
             Ok((socket, SocketWay::Depart(way)))
         };
         let sockets = sockets.into_iter().map(depart).collect::<io::Result<_>>()?;
-        Self::start(sockets, Side::Send, options)
+        Self::start(sockets, Side::Send, options, None)
     }
 
     fn start(
         sockets: Vec<(TcpStream, SocketWay)>,
         side: Side,
         options: &CommOptions<'_>,
+        bell_of_ring: Option<Arc<Bell>>,
     ) -> io::Result<Self> {
         let CommOptions { number, threads, cpus, script, .. } = *options;
+        let threads = if bell_of_ring.is_some() { 0 } else { threads };
         let bell = (threads > 0).then(|| Arc::new(Bell::new()));
         let lane = |(index, (socket, way))| {
             // At most eight.
@@ -109,7 +118,7 @@ impl Lanes {
         let helpers =
             if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads, cpus)?) };
         let told = vec![false; lanes.len()];
-        Ok(Self { helpers, lanes, side, bell, first: 0, told })
+        Ok(Self { helpers, lanes, side, bell: bell.or(bell_of_ring), first: 0, told })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -138,10 +147,16 @@ impl Lanes {
     /// ready.
     pub(crate) fn run(&mut self) -> NeedsCall {
         match &self.bell {
-            Some(bell) => {
+            Some(bell) if self.helpers.is_some() => {
                 let is_watched = bell.is_watched();
                 self.run_or_tell(is_watched);
                 NeedsCall::Soon.when(!is_watched)
+            }
+            Some(bell) => {
+                // Before the lanes look: what comes from now on is rung for once more.
+                bell.silence();
+                let is_watched = bell.is_watched();
+                self.run_all().max(NeedsCall::Soon.when(!is_watched))
             }
             None => self.run_all(),
         }
@@ -195,7 +210,10 @@ impl Lanes {
             Side::Send => libc::EPOLLOUT,
             Side::Recv => libc::EPOLLIN,
         };
-        let mut all: Vec<_> = self.sockets().map(|socket| descriptor(socket, events)).collect();
+        // Where a ring tells of what comes, no socket does.
+        let has_ring = self.bell.is_some() && self.helpers.is_none();
+        let sockets = self.sockets().filter(|_| !has_ring);
+        let mut all: Vec<_> = sockets.map(|socket| descriptor(socket, events)).collect();
         if let Some(bell) = &self.bell {
             all.push(descriptor(&bell.watch()?, libc::EPOLLIN));
         }
@@ -222,6 +240,11 @@ impl Lanes {
     /// Why sockets have ended, where device memory or its NIC are why.
     pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
         self.lanes.iter().find_map(|lane| lane.refusal())
+    }
+
+    /// Whether bytes may come, or be here, without a socket's showing it.
+    pub(crate) fn expect(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.expects())
     }
 
     pub(crate) fn socket(&self, index: usize) -> &TcpStream {

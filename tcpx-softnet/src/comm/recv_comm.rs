@@ -274,7 +274,8 @@ impl RecvComm {
     fn look(&mut self) {
         self.look_at_nic();
         // What came before the end may be all that the receives need.
-        let is_read = self.input.bytes().is_empty() && self.chunks.is_empty();
+        let is_read =
+            self.input.bytes().is_empty() && self.chunks.is_empty() && !self.lanes.expect();
         let sockets = self.lanes.sockets().chain([self.control.stream()]);
         let Some((index, death)) = self.liveness.look(sockets, is_read) else { return };
         if index < self.lanes.len() {

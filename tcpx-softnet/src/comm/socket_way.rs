@@ -52,7 +52,7 @@ impl SocketWay {
             // One chunk a call: no fragment belongs to two of them.
             Self::Arrive(arrivals) => {
                 let (left, pieces, held) = chunks.front_mut()?.growing();
-                Some((arrivals.receive(socket.as_fd(), left.min(most), pieces, held), 0))
+                Some((arrivals.receive(socket, left, most, pieces, held), 0))
             }
             Self::Depart(departures) => {
                 let chunk = chunks.front()?;
@@ -93,6 +93,11 @@ impl SocketWay {
             Self::Depart(departures) => departures.are_over(calls),
             Self::Receive | Self::Send | Self::Arrive(_) => true,
         }
+    }
+
+    /// Whether bytes may come, or be here, without the socket's showing it.
+    pub(super) fn expects(&self) -> bool {
+        matches!(self, Self::Arrive(arrivals) if arrivals.expects())
     }
 
     /// Whether the system reads no memory of chunks any more.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::PoisonError;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_devmem::HostBuffer;
+use tcpx_devmem::{HostBuffer, HostMemory};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::nic_gpu_memory::NicGpuMemory;
@@ -81,11 +81,17 @@ impl BounceBuffer {
         Self::behind(Region::NicOnGpu(memory), bytes, dma_buf_bytes, poison)
     }
 
-    fn behind(region: Region, bytes: usize, dma_buf_bytes: usize, poison: bool) -> Self {
+    /// The same in host memory, of which the NIC has the first `area_bytes`.
+    pub(crate) fn of_ring(memory: HostMemory, area_bytes: usize, poison: bool) -> Self {
+        let bytes = memory.len();
+        Self::behind(Region::Ring(memory), bytes, area_bytes, poison)
+    }
+
+    fn behind(region: Region, bytes: usize, bytes_of_nic: usize, poison: bool) -> Self {
         let pages = |bytes: usize| (bytes / UNPACK_PAGE_BYTES) as u32;
         let mut pool = PagePool::new(pages(bytes));
-        // The lowest ones, and so those of the dma-buf.
-        let _ = pool.take(pages(dma_buf_bytes), &mut Vec::new());
+        // The lowest ones, and so those of the NIC.
+        let _ = pool.take(pages(bytes_of_nic), &mut Vec::new());
         Self { region, pool: Mutex::new(pool), poison }
     }
 

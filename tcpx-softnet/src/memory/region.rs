@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
-use tcpx_devmem::HostBuffer;
+use tcpx_devmem::{HostBuffer, HostMemory};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::nic_gpu_memory::NicGpuMemory;
@@ -30,6 +30,8 @@ pub(crate) enum Region {
     /// A GPU's memory, into which a NIC puts what it receives. Pieces of it count at the GPU's
     /// addresses.
     NicOnGpu(NicGpuMemory),
+    /// Host memory into which a NIC puts what it receives, and pages behind that.
+    Ring(HostMemory),
 }
 
 impl Region {
@@ -58,6 +60,7 @@ impl Region {
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.as_ptr(),
             Self::Nic(buffer) => buffer.as_mut_ptr(),
             Self::NicOnGpu(memory) => memory.as_mut_ptr(),
+            Self::Ring(memory) => memory.as_mut_ptr(),
         }
     }
 
@@ -70,7 +73,7 @@ impl Region {
             Self::Pinned(buffer) => {
                 core::ptr::with_exposed_provenance_mut(buffer.device_address() as usize)
             }
-            Self::Mapped(_) | Self::Nic(_) | Self::NicOnGpu(_) => self.base(),
+            Self::Mapped(_) | Self::Nic(_) | Self::NicOnGpu(_) | Self::Ring(_) => self.base(),
         }
     }
 
@@ -87,6 +90,7 @@ impl Region {
             Self::OnGpu { .. } => "GPU memory and as much pinned memory",
             Self::Nic(_) => "memory that a NIC receives into",
             Self::NicOnGpu(_) => "GPU memory that a NIC receives into",
+            Self::Ring(_) => "host memory that a NIC receives into",
         }
     }
 
@@ -98,7 +102,7 @@ impl Region {
     /// What must be copied up to the consumer for this piece; `None`: it is there already.
     pub(crate) fn upload_source(&self, piece: Piece) -> Option<Piece> {
         match self {
-            Self::Mapped(_) | Self::Pinned(_) | Self::Nic(_) => None,
+            Self::Mapped(_) | Self::Pinned(_) | Self::Nic(_) | Self::Ring(_) => None,
             Self::OnGpu { .. } => Some(piece),
             Self::NicOnGpu(memory) => memory.beside(self.offset(piece), piece.len()),
         }
@@ -122,6 +126,7 @@ impl Region {
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.bytes() as usize,
             Self::Nic(buffer) => buffer.len(),
             Self::NicOnGpu(memory) => memory.len(),
+            Self::Ring(memory) => memory.len(),
         }
     }
 
@@ -138,6 +143,7 @@ impl Region {
         match self {
             Self::Nic(buffer) => Some(buffer.file()),
             Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } | Self::NicOnGpu(_) => None,
+            Self::Ring(memory) => Some(memory.file()),
         }
     }
 
@@ -157,6 +163,7 @@ impl Region {
     pub(crate) fn discard(&self) -> io::Result<bool> {
         match self {
             Self::Nic(buffer) => buffer.discard().map(|()| true),
+            Self::Ring(memory) => memory.discard().map(|()| true),
             Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } | Self::NicOnGpu(_) => Ok(false),
         }
     }
@@ -169,7 +176,7 @@ impl Region {
         let (host, device) = match self {
             Self::NicOnGpu(memory) => (memory.beside(offset, piece.len()), Some(memory.device())),
             Self::OnGpu { device, .. } => (Some(piece), Some(device)),
-            Self::Mapped(_) | Self::Pinned(_) | Self::Nic(_) => (Some(piece), None),
+            Self::Mapped(_) | Self::Pinned(_) | Self::Nic(_) | Self::Ring(_) => (Some(piece), None),
         };
         let host = host.unwrap_or(Piece::EMPTY);
         let target = core::ptr::with_exposed_provenance_mut::<u8>(host.address());

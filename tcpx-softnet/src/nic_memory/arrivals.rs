@@ -1,6 +1,9 @@
 //! What comes on one data socket whose packets go to a NIC's region.
 
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use tcpx_devmem::{Arrival, Received, Receiver};
 use tcpx_rx::Fragment;
@@ -8,28 +11,73 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::held::Held;
 use super::region::NicRegion;
-use crate::memory::{IoOutcome, PageRange, Piece};
+use super::ring_arrivals::RingArrivals;
+use crate::bell::Bell;
+use crate::memory::{BounceBuffer, IoOutcome, PageRange, Piece};
 
 /// Most bytes of one call.
 const CALL_BYTES: usize = 256 << 10;
 
 /// Receives from one data socket.
 #[derive(Debug)]
-pub(crate) struct NicArrivals {
+pub(crate) enum NicArrivals {
+    /// Each call says what has come.
+    Calls(CallArrivals),
+    /// A ring does.
+    Ring(RingArrivals),
+}
+
+impl NicArrivals {
+    /// `bell` is rung when something has come, where no socket shows it.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub(crate) fn new(
+        region: &'static NicRegion,
+        socket: &TcpStream,
+        bell: &Arc<Bell>,
+    ) -> io::Result<Self> {
+        match (region.ring(), region.receiver()) {
+            (None, Some(receiver)) => Ok(Self::Calls(CallArrivals { region, receiver })),
+            (Some(thread), _) => RingArrivals::new(region, thread, socket, bell).map(Self::Ring),
+            (None, None) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Takes at most `most` of the next `left` bytes off the stream. Where they are is added to
+    /// `pieces`, and what they take to `held`.
+    pub(crate) fn receive(
+        &mut self,
+        socket: &TcpStream,
+        left: usize,
+        most: usize,
+        pieces: &mut Vec<Piece>,
+        held: &mut Held,
+    ) -> IoOutcome {
+        let socket = socket.as_fd();
+        match self {
+            Self::Calls(calls) => calls.receive(socket, left.min(most), pieces, held),
+            Self::Ring(ring) => ring.receive(socket, left, most, pieces, held),
+        }
+    }
+
+    /// Whether bytes may come, or be here, without the socket's showing it.
+    pub(crate) fn expects(&self) -> bool {
+        matches!(self, Self::Ring(ring) if ring.expects())
+    }
+}
+
+/// Receives device memory from one data socket.
+#[derive(Debug)]
+pub(crate) struct CallArrivals {
     region: &'static NicRegion,
     receiver: Receiver,
 }
 
-impl NicArrivals {
-    pub(crate) fn new(region: &'static NicRegion) -> Self {
-        Self { region, receiver: region.receiver() }
-    }
-
-    /// Takes at most `most` bytes off the stream. Where they are is added to `pieces`, and what
-    /// they take to `held`.
-    ///
-    /// Any of them may come in host memory and must have a place, so pages for all are taken first.
-    pub(crate) fn receive(
+impl CallArrivals {
+    /// Any of the bytes may come in host memory and must have a place, so pages for all are taken
+    /// first.
+    fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
         most: usize,
@@ -37,16 +85,7 @@ impl NicArrivals {
         held: &mut Held,
     ) -> IoOutcome {
         let bounce = self.region.bounce();
-        let mut spare = Vec::new();
-        // At most 64.
-        let mut pages = most.min(CALL_BYTES).div_ceil(UNPACK_PAGE_BYTES) as u32;
-        while !bounce.take(pages, &mut spare) {
-            if pages == 1 {
-                return IoOutcome::Again;
-            }
-            pages /= 2;
-        }
-        let most = most.min(pages as usize * UNPACK_PAGE_BYTES);
+        let Some((mut spare, most)) = take_spare(bounce, most) else { return IoOutcome::Again };
         let outcome = match self.receiver.receive(socket, most) {
             Ok(Received::Bytes(arrival)) => {
                 held.region = Some(self.region);
@@ -55,6 +94,7 @@ impl NicArrivals {
                 place(self.region, arrival, &kept, pieces, held);
                 held.spare.extend(kept);
                 self.region.hold(held.fragments() - before);
+                self.region.count(arrival.bytes() as usize, arrival.linear.len());
                 // A call takes no more than `most`.
                 IoOutcome::Bytes(arrival.bytes() as usize)
             }
@@ -67,8 +107,22 @@ impl NicArrivals {
     }
 }
 
+/// Pages for at most `most` bytes, and how many bytes find room in them; `None` when all are taken.
+pub(super) fn take_spare(bounce: &BounceBuffer, most: usize) -> Option<(Vec<PageRange>, usize)> {
+    let mut spare = Vec::new();
+    // At most 64.
+    let mut pages = most.min(CALL_BYTES).div_ceil(UNPACK_PAGE_BYTES) as u32;
+    while !bounce.take(pages, &mut spare) {
+        if pages <= 1 {
+            return None;
+        }
+        pages /= 2;
+    }
+    Some((spare, most.min(pages as usize * UNPACK_PAGE_BYTES)))
+}
+
 /// The first `pages` pages of `ranges`, which it loses.
-fn split_off(ranges: &mut Vec<PageRange>, pages: usize) -> Vec<PageRange> {
+pub(super) fn split_off(ranges: &mut Vec<PageRange>, pages: usize) -> Vec<PageRange> {
     let (mut first, mut left) = (Vec::new(), pages as u32);
     while left > 0
         && let Some(range) = ranges.first_mut()

@@ -1,16 +1,20 @@
-//! Which NICs can receive into device memory, as they are set up.
+//! Which NICs can receive into memory of ours, as they are set up.
 
 use tcpx_cuda::{CudaGpu, check_exports};
-use tcpx_devmem::{DevmemError, Nic, NicFacts, check_nic, choose_queues};
+use tcpx_devmem::{DevmemError, Nic, NicFacts, RingQueue, check_nic, choose_queues};
 
 use super::gpu_refusal::gpu_refusal;
 use super::kernel_deadline::KERNEL_DEADLINE;
+use crate::transport::Transport;
 
 /// Whether the NIC has a queue for it. Takes no privilege, and binds nothing.
 ///
 /// # Errors
 /// What is missing.
-pub(crate) fn check_receiving(interface: &str) -> Result<(), DevmemError> {
+pub(crate) fn check_receiving(interface: &str, transport: Transport) -> Result<(), DevmemError> {
+    if transport == Transport::IoUring {
+        RingQueue::check_kernel()?;
+    }
     let nic = Nic::named(interface)?;
     choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1).map(drop)
 }
@@ -46,8 +50,10 @@ mod tests {
 
     #[test]
     fn the_loopback_cannot() {
-        let error = check_receiving("lo").expect_err("it has no queues");
-        let id = error.diagnosis().map(|diagnosis| diagnosis.code.number());
-        assert!(matches!(id, Some(407 | 420)), "{error}");
+        for transport in [Transport::Devmem, Transport::IoUring] {
+            let error = check_receiving("lo", transport).expect_err("it has no queues");
+            let id = error.diagnosis().map(|diagnosis| diagnosis.code.number());
+            assert!(matches!(id, Some(407 | 420 | 442 | 444)), "{error}");
+        }
     }
 }

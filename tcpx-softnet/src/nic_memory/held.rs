@@ -2,14 +2,15 @@
 
 use std::os::fd::BorrowedFd;
 
-use tcpx_devmem::{DevmemError, give_back};
+use tcpx_devmem::DevmemError;
 use tcpx_rx::TokenRanges;
 
 use super::region::NicRegion;
 use crate::memory::{PageRange, Piece};
 
 /// Fragments of the NIC's memory, and pages behind it. The pages are free again when this is
-/// dropped. The fragments are when they were given back on their socket, or that is closed.
+/// dropped. The fragments are when they were given back on their socket, or that is closed; where a
+/// ring tells of them, when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(super) tokens: TokenRanges,
@@ -38,14 +39,16 @@ impl Held {
     /// Nothing of it is ever free again: something may still read it.
     pub(crate) fn keep(mut self) {
         self.spare.clear();
+        if self.region.is_some_and(NicRegion::has_ring) {
+            self.tokens.clear();
+        }
     }
 
     /// Gives the fragments back on the socket that they came from.
     pub(crate) fn give_back(&mut self, socket: BorrowedFd<'_>) -> Result<(), DevmemError> {
-        if let Some(region) = self.region {
-            region.let_go(self.fragments());
-        }
-        give_back(socket, &mut self.tokens).map(drop)
+        let Some(region) = self.region else { return Ok(()) };
+        region.let_go(self.fragments());
+        region.floor().give_back(socket, &mut self.tokens)
     }
 }
 
@@ -53,6 +56,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         if let Some(region) = self.region {
             region.let_go(self.fragments());
+            region.floor().drop_held(&mut self.tokens);
             region.bounce().release(&mut self.spare);
         }
     }

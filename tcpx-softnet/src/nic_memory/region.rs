@@ -11,14 +11,19 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, RxBinding, delete_stale_rules};
+use tcpx_devmem::{
+    DevmemError, HostBuffer, HostMemory, Nic, Receiver, RingBinding, RxBinding, delete_stale_rules,
+};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use super::floor::{Binding, Floor};
 use super::gpu_refusal::gpu_refusal;
 use super::kernel_deadline::KERNEL_DEADLINE;
+use super::ring_thread::RingThread;
 use crate::log;
 use crate::memory::{BounceBuffer, NicGpuMemory};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
+use crate::transport::Transport;
 
 const PAGE: u64 = UNPACK_PAGE_BYTES as u64;
 /// Fewest pages that are of any use: some packets of 64 KiB, and their like in sockets.
@@ -35,10 +40,13 @@ const LEAST_SHARE: u32 = 24;
 const MOST_SHARE: u32 = 512;
 
 /// Bytes of a region of `pool_bytes` in host memory: what the NIC hands out, at most what the
-/// system makes one dma-buf of, and pages behind that.
-pub(crate) fn region_bytes(pool_bytes: u64) -> (u64, u64) {
-    let most = HostBuffer::largest().unwrap_or(u64::MAX);
-    split(pool_bytes, most)
+/// system makes one dma-buf of where it is one, and pages behind that.
+pub(crate) fn region_bytes(transport: Transport, pool_bytes: u64) -> (u64, u64) {
+    let most = match transport {
+        Transport::Devmem => HostBuffer::largest(),
+        Transport::IoUring | Transport::Tcp | Transport::Auto => None,
+    };
+    split(pool_bytes, most.unwrap_or(u64::MAX))
 }
 
 fn split(pool_bytes: u64, most: u64) -> (u64, u64) {
@@ -53,10 +61,9 @@ fn split(pool_bytes: u64, most: u64) -> (u64, u64) {
 #[derive(Debug)]
 pub(crate) struct NicRegion {
     nic: Nic,
-    /// Whose memory it is; `None`: memory that stands in for a GPU's.
+    /// Whose memory it is; `None`: memory that stands in for a GPU's, or host memory.
     gpu: Option<u32>,
-    /// The number of its binding, which the thread that watches it has.
-    binding: u32,
+    floor: Floor,
     queue: u32,
     bounce: BounceBuffer,
     pages: u32,
@@ -66,11 +73,40 @@ pub(crate) struct NicRegion {
     of_messages: AtomicU32,
     /// Fragments that are not given back.
     held: AtomicU64,
+    /// Bytes that have come.
+    arrived: AtomicU64,
+    /// Bytes of them that were copied here.
+    copied: AtomicU64,
     is_down: AtomicBool,
     lost: OnceLock<Arc<DevmemError>>,
     /// Listen and receive comms that use it.
     uses: AtomicU32,
     is_freed: AtomicBool,
+}
+
+/// What has come to memory that NICs receive into, and how much of it was copied there because it
+/// had come elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArrivalStats {
+    /// Bytes that have come.
+    pub bytes: u64,
+    /// Bytes of them that the plugin has copied.
+    pub copied: u64,
+    /// Bytes of them that the kernel has copied, as far as it counts: from Linux 7.3 on, and only
+    /// those of packets in its own pages, not those that lie beside headers. 0 where it does not.
+    pub copied_by_kernel: u64,
+}
+
+impl ArrivalStats {
+    /// Adds up two regions.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            copied: self.copied + other.copied,
+            copied_by_kernel: self.copied_by_kernel + other.copied_by_kernel,
+        }
+    }
 }
 
 impl NicRegion {
@@ -81,13 +117,14 @@ impl NicRegion {
     /// Each with its diagnosis.
     pub(super) fn make(
         interface: &str,
+        transport: Transport,
         gpu: Option<&CudaGpu>,
         pool_bytes: u64,
         poison: bool,
-    ) -> Result<(&'static Self, RxBinding), DevmemError> {
+    ) -> Result<(&'static Self, Binding), DevmemError> {
         let nic = Nic::named(interface)?;
         let (of_nic, spare) = match gpu {
-            None => region_bytes(pool_bytes),
+            None => region_bytes(transport, pool_bytes),
             Some(_) => split(pool_bytes, u64::MAX),
         };
         if of_nic / PAGE < LEAST_PAGES {
@@ -96,25 +133,12 @@ impl NicRegion {
             return Err(DevmemError::PoolTooSmall { nic: interface.to_owned(), what, pages, free });
         }
         let start = Instant::now();
-        let bind = |dma_buf| {
-            let allocated = start.elapsed();
-            let binding = RxBinding::on_free_queues(&nic, 1, dma_buf, KERNEL_DEADLINE)?;
-            Ok::<_, DevmemError>((binding, allocated))
-        };
-        let (bounce, (binding, allocated)) = match gpu {
-            None => {
-                let buffer = HostBuffer::with_spare(of_nic as usize, spare as usize)?;
-                let bound = bind(buffer.as_fd())?;
-                (BounceBuffer::of_nic(buffer, poison), bound)
-            }
-            Some(gpu) => {
-                let memory = NicGpuMemory::new(gpu, of_nic, spare);
-                let memory = memory.map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
-                let bound = bind(memory.as_fd())?;
-                (BounceBuffer::of_nic_on_gpu(memory, poison), bound)
+        let (floor, binding, queue, bounce) = match transport {
+            Transport::IoUring => ring_floor(&nic, of_nic, spare, poison)?,
+            Transport::Devmem | Transport::Tcp | Transport::Auto => {
+                devmem_floor(&nic, gpu, (of_nic, spare), poison)?
             }
         };
-        let queue = binding.queues().first().copied().unwrap_or_default();
         // Of a process that was killed. They take room for ours, and lead others astray.
         match delete_stale_rules(&nic, queue) {
             Ok(0) => {}
@@ -123,23 +147,24 @@ impl NicRegion {
         }
         log::info!(
             "{interface}: receive queue {queue} has {} MiB of {}, and {} MiB lie behind them; \
-             allocated in {:.1} ms, bound in {:.1} ms",
+             allocated and bound in {:.1} ms",
             of_nic >> 20,
             gpu.map_or("memory".to_owned(), |gpu| format!("memory of GPU {}", gpu.ordinal())),
             spare >> 20,
-            allocated.as_secs_f64() * 1e3,
-            (start.elapsed() - allocated).as_secs_f64() * 1e3
+            start.elapsed().as_secs_f64() * 1e3
         );
         let region = Box::leak(Box::new(Self {
             nic,
             gpu: gpu.map(CudaGpu::ordinal),
-            binding: binding.id(),
+            floor,
             queue,
             bounce,
             pages: (of_nic / PAGE) as u32,
             of_sockets: AtomicU32::new(0),
             of_messages: AtomicU32::new(0),
             held: AtomicU64::new(0),
+            arrived: AtomicU64::new(0),
+            copied: AtomicU64::new(0),
             is_down: AtomicBool::new(false),
             lost: OnceLock::new(),
             uses: AtomicU32::new(0),
@@ -152,9 +177,13 @@ impl NicRegion {
         &self.nic
     }
 
-    /// Whose memory it is; `None`: memory that stands in for a GPU's.
+    /// Whose memory it is; `None`: memory that stands in for a GPU's, or host memory.
     pub(crate) fn gpu(&self) -> Option<u32> {
         self.gpu
+    }
+
+    pub(super) fn floor(&self) -> &Floor {
+        &self.floor
     }
 
     pub(super) fn queue(&self) -> u32 {
@@ -166,8 +195,33 @@ impl NicRegion {
         &self.bounce
     }
 
-    pub(super) fn receiver(&self) -> Receiver {
-        Receiver::new(self.binding, u64::from(self.pages) * PAGE)
+    pub(super) fn receiver(&self) -> Option<Receiver> {
+        self.floor.receiver()
+    }
+
+    pub(super) fn ring(&self) -> Option<&RingThread> {
+        self.floor.ring()
+    }
+
+    /// Whether a ring tells of what comes, and no socket shows it.
+    pub(crate) fn has_ring(&self) -> bool {
+        self.ring().is_some()
+    }
+
+    /// So many bytes have come, some of which were copied.
+    pub(super) fn count(&self, bytes: usize, copied: usize) {
+        self.arrived.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.copied.fetch_add(copied as u64, Ordering::Relaxed);
+    }
+
+    /// What has come so far.
+    pub(crate) fn stats(&self) -> ArrivalStats {
+        let by_kernel = self.ring().and_then(|thread| thread.refill().copied_bytes());
+        ArrivalStats {
+            bytes: self.arrived.load(Ordering::Relaxed),
+            copied: self.copied.load(Ordering::Relaxed),
+            copied_by_kernel: by_kernel.unwrap_or_default(),
+        }
     }
 
     /// Why nothing comes any more, once that is so.
@@ -178,6 +232,7 @@ impl NicRegion {
     pub(super) fn lose(&self, error: DevmemError) {
         // The first reason is the one.
         let _ = self.lost.set(Arc::new(error));
+        self.floor.end();
         self.free_if_over();
     }
 
@@ -228,7 +283,8 @@ impl NicRegion {
         if self.is_down.load(Ordering::Relaxed) {
             return Some(Arc::new(DevmemError::NicDown { nic: self.nic.name().to_owned() }));
         }
-        self.receiver().blame_pool(self.held.load(Ordering::Relaxed)).map(Arc::new)
+        let (held, pages) = (self.held.load(Ordering::Relaxed), u64::from(self.pages));
+        tcpx_devmem::blame_pool(held, pages).map(Arc::new)
     }
 
     /// So many fragments were received.
@@ -298,6 +354,47 @@ impl Drop for RegionUser {
     }
 }
 
+/// A floor, what its NIC is asked, the queue, and the memory.
+type Made = (Floor, Binding, u32, BounceBuffer);
+
+/// A dma-buf of a GPU's memory, or of host memory that stands in for it, bound to a queue. `bytes`:
+/// of the dma-buf, and behind it.
+fn devmem_floor(
+    nic: &Nic,
+    gpu: Option<&CudaGpu>,
+    bytes: (u64, u64),
+    poison: bool,
+) -> Result<Made, DevmemError> {
+    let (of_nic, spare) = bytes;
+    let bind = |dma_buf| RxBinding::on_free_queues(nic, 1, dma_buf, KERNEL_DEADLINE);
+    let (bounce, binding) = match gpu {
+        None => {
+            let buffer = HostBuffer::with_spare(of_nic as usize, spare as usize)?;
+            let binding = bind(buffer.as_fd())?;
+            (BounceBuffer::of_nic(buffer, poison), binding)
+        }
+        Some(gpu) => {
+            let memory = NicGpuMemory::new(gpu, of_nic, spare);
+            let memory = memory.map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
+            let binding = bind(memory.as_fd())?;
+            (BounceBuffer::of_nic_on_gpu(memory, poison), binding)
+        }
+    };
+    let queue = binding.queues().first().copied().unwrap_or_default();
+    let floor = Floor::Devmem { binding: binding.id(), bytes: of_nic };
+    Ok((floor, Binding::Devmem(binding), queue, bounce))
+}
+
+/// Host memory, and a ring with a queue.
+fn ring_floor(nic: &Nic, of_nic: u64, spare: u64, poison: bool) -> Result<Made, DevmemError> {
+    let failed = |source| DevmemError::System { what: "a region cannot be made", source };
+    let memory = HostMemory::new((of_nic + spare) as usize).map_err(failed)?;
+    let (thread, memory) = RingThread::start(nic, memory, of_nic as usize)?;
+    let queue = thread.queue();
+    let binding = RingBinding::new(nic, queue, KERNEL_DEADLINE)?;
+    let bounce = BounceBuffer::of_ring(memory, of_nic as usize, poison);
+    Ok((Floor::Ring(thread), Binding::Ring(binding), queue, bounce))
+}
 /// Pages that are spoken for, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {

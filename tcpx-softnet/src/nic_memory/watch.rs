@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_devmem::{DevmemError, RxBinding};
+use tcpx_devmem::DevmemError;
 
+use super::floor::Binding;
 use super::region::NicRegion;
 use crate::log;
+use crate::transport::Transport;
 
 /// How often it looks.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
@@ -19,16 +21,17 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// Each with its diagnosis.
 pub(crate) fn watched_region(
     interface: &str,
+    transport: Transport,
     gpu: Option<&CudaGpu>,
     pool_bytes: u64,
     poison: bool,
 ) -> Result<&'static NicRegion, DevmemError> {
-    let (region, binding) = NicRegion::make(interface, gpu, pool_bytes, poison)?;
+    let (region, binding) = NicRegion::make(interface, transport, gpu, pool_bytes, poison)?;
     start(region, binding)?;
     Ok(region)
 }
 
-fn start(region: &'static NicRegion, binding: RxBinding) -> Result<(), DevmemError> {
+fn start(region: &'static NicRegion, binding: Binding) -> Result<(), DevmemError> {
     let name = "tcpx-soft-nic".to_owned();
     let thread = std::thread::Builder::new().name(name).spawn(move || watch(region, &binding));
     thread.map(drop).map_err(|source| {
@@ -39,17 +42,21 @@ fn start(region: &'static NicRegion, binding: RxBinding) -> Result<(), DevmemErr
     })
 }
 
-fn watch(region: &NicRegion, binding: &RxBinding) {
+fn watch(region: &NicRegion, binding: &Binding) {
     while region.lost().is_none() {
         std::thread::sleep(LOOK_AFTER);
-        match binding.is_up() {
+        match region.floor().check().and_then(|()| binding.is_up()) {
             Ok(is_up) => {
                 if region.set_down(!is_up) {
                     let state = if is_up { "up again" } else { "down; its memory stays" };
                     log::warn!("{}: the NIC is {state}", region.nic().name());
                 }
             }
-            Err(error @ (DevmemError::BindingLost { .. } | DevmemError::NoNic { .. })) => {
+            Err(
+                error @ (DevmemError::BindingLost { .. }
+                | DevmemError::NoNic { .. }
+                | DevmemError::RingFailed { .. }),
+            ) => {
                 log::warn!("{error}: its connections end");
                 region.lose(error);
             }

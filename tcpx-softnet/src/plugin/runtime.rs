@@ -24,10 +24,11 @@ use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
 use crate::memory::{
     BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure, gpu_of_thread,
+    ordinal_of_thread,
 };
 use crate::nic_memory::{
-    NicRegion, SendMemory, check_for_gpu, check_receiving, gpu_refusal, log_and_blame,
-    region_bytes, watched_region,
+    ArrivalStats, NicRegion, SendMemory, check_for_gpu, check_receiving, gpu_refusal,
+    log_and_blame, region_bytes, watched_region,
 };
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
@@ -154,7 +155,8 @@ impl Runtime {
         gpu: Option<&CudaGpu>,
     ) -> Result<Option<&'static NicRegion>, DevmemError> {
         let Some(Nic { interface, .. }) = self.nics.get(nic) else { return Ok(None) };
-        if !self.uses_device_memory(nic, gpu) {
+        let is_by_ring = self.settings.transport == Transport::IoUring;
+        if !is_by_ring && !self.uses_device_memory(nic, gpu) {
             return Ok(None);
         }
         let key = (nic, gpu.map(CudaGpu::ordinal));
@@ -162,8 +164,8 @@ impl Runtime {
         if let Some(region) = regions.get(&key).filter(|region| region.lost().is_none()) {
             return Ok(Some(region));
         }
-        let Settings { pool_bytes, poison, .. } = self.settings;
-        let region = watched_region(&interface.name, gpu, pool_bytes, poison)?;
+        let Settings { transport, pool_bytes, poison, .. } = self.settings;
+        let region = watched_region(&interface.name, transport, gpu, pool_bytes, poison)?;
         regions.insert(key, region);
         Ok(Some(region))
     }
@@ -195,13 +197,20 @@ impl Runtime {
         match self.settings.transport {
             Transport::Tcp => Ok(None),
             Transport::Devmem | Transport::Auto => gpu_of_thread(entry, self.settings.memory),
+            Transport::IoUring => match ordinal_of_thread(entry, self.settings.memory)? {
+                None => Ok(None),
+                Some(gpu) => {
+                    log_and_blame(entry, DevmemError::RingForGpu { gpu });
+                    Err(Failure::Cuda)
+                }
+            },
         }
     }
 
     /// Whether the comms of this GPU, or of none, move payload by device memory over this NIC.
     fn uses_device_memory(&self, nic: usize, gpu: Option<&CudaGpu>) -> bool {
         match (self.settings.transport, gpu) {
-            (Transport::Tcp, _) | (Transport::Auto, None) => false,
+            (Transport::Tcp | Transport::IoUring, _) | (Transport::Auto, None) => false,
             (Transport::Devmem, _) => true,
             (Transport::Auto, Some(gpu)) => {
                 self.reach_of(nic, gpu).is_some_and(|reach| reach.refusal.is_none())
@@ -258,6 +267,12 @@ impl Runtime {
             }
         };
         regions.get(gpu.ordinal() as usize).ok_or(Failure::Internal)
+    }
+
+    fn arrivals(&self) -> ArrivalStats {
+        let regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = regions.values().map(|region| region.stats());
+        stats.fold(ArrivalStats::default(), ArrivalStats::plus)
     }
 
     fn bounces(&self) -> impl Iterator<Item = &BounceBuffer> {
@@ -325,7 +340,7 @@ pub fn pool_stats() -> PoolStats {
 pub fn uses_device_memory(gpu: u32) -> bool {
     let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return false };
     match runtime.settings.transport {
-        Transport::Tcp => false,
+        Transport::Tcp | Transport::IoUring => false,
         Transport::Devmem => true,
         Transport::Auto => runtime.reach(gpu).iter().any(|reach| reach.refusal.is_none()),
     }
@@ -337,20 +352,28 @@ pub fn uses_device_memory(gpu: u32) -> bool {
 pub fn gpu_reach(gpu: u32) -> Vec<GpuReach> {
     let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return Vec::new() };
     match runtime.settings.transport {
-        Transport::Tcp | Transport::Devmem => Vec::new(),
+        Transport::Tcp | Transport::Devmem | Transport::IoUring => Vec::new(),
         Transport::Auto => runtime.reach(gpu),
     }
+}
+
+/// What has come to the memory that NICs of this process receive into. All zero without such a NIC,
+/// and in a forked child.
+#[must_use]
+pub fn arrival_stats() -> ArrivalStats {
+    let Ok(_stay) = Stay::begin() else { return ArrivalStats::default() };
+    RUNTIME.get().map(Runtime::arrivals).unwrap_or_default()
 }
 
 /// Bytes of a bounce region, or 0 before `init`. Every unpack entry lies within them.
 #[must_use]
 pub fn bounce_bytes() -> u64 {
     RUNTIME.get().map_or(0, |runtime| match runtime.settings {
-        Settings { transport: Transport::Devmem, pool_bytes, .. } => {
-            let (of_nic, spare) = region_bytes(pool_bytes);
+        Settings { transport: Transport::Tcp | Transport::Auto, pool_bytes, .. } => pool_bytes,
+        Settings { transport, pool_bytes, .. } => {
+            let (of_nic, spare) = region_bytes(transport, pool_bytes);
             of_nic + spare
         }
-        Settings { pool_bytes, .. } => pool_bytes,
     })
 }
 
@@ -454,16 +477,16 @@ fn make(configured: Option<&Settings>, caller: Caller) -> Result<Runtime, Refusa
 
 /// The NICs that can carry payload in this way.
 fn fit(nics: Vec<Nic>, transport: Transport) -> Result<Vec<Nic>, Refusal> {
-    if transport != Transport::Devmem {
+    if matches!(transport, Transport::Tcp | Transport::Auto) {
         return Ok(nics);
     }
     let mut first = None;
     let mut fit = Vec::new();
     for nic in nics {
-        match check_receiving(&nic.interface.name) {
+        match check_receiving(&nic.interface.name, transport) {
             Ok(()) => fit.push(nic),
             Err(error) => {
-                log::info!("{}: no device memory: {error}", nic.interface.name);
+                log::info!("{}: it cannot receive: {error}", nic.interface.name);
                 // The loopback never can, so what it lacks is the last thing to be told.
                 if first.is_none() || !nic.interface.loopback {
                     first = Some(error);

@@ -14,7 +14,7 @@ use crate::comm::lanes::Lanes;
 use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
 use crate::log;
-use crate::nic_memory::{Held, LastingTrouble, NicRegion, Steering};
+use crate::nic_memory::{ArrivalStats, Held, LastingTrouble, NicRegion, Steering};
 
 /// Fragments that are given back together, unless nothing else is under way.
 const BATCH: u64 = 64;
@@ -131,6 +131,17 @@ impl RegionUse {
         if let Some(error) = self.trouble.look(self.region.trouble(), limit) {
             self.refusal.get_or_insert(error);
         }
+    }
+}
+
+impl Drop for RegionUse {
+    fn drop(&mut self) {
+        let ArrivalStats { bytes, copied, copied_by_kernel } = self.region.stats();
+        log::info!(
+            "{}: of {bytes} bytes that came to its memory so far, {copied} were copied there, and \
+             {copied_by_kernel} by the kernel",
+            self.region.nic().name()
+        );
     }
 }
 

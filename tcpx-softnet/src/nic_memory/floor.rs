@@ -1,0 +1,102 @@
+//! How a NIC brings what it receives to a region. All else of a region is the same for both.
+
+use std::os::fd::BorrowedFd;
+
+use tcpx_devmem::{DevmemError, Receiver, RingBinding, RxBinding, give_back};
+use tcpx_rx::TokenRanges;
+
+use super::ring_thread::RingThread;
+
+/// How a NIC brings what it receives.
+#[derive(Debug)]
+pub(super) enum Floor {
+    /// By the kernel's device-memory TCP: each call says where bytes are.
+    Devmem {
+        /// The number of the binding.
+        binding: u32,
+        /// Of the memory that the NIC has.
+        bytes: u64,
+    },
+    /// By io_uring: a ring says where bytes are, and a thread of the region's own reads it.
+    Ring(RingThread),
+}
+
+/// What a NIC is asked whether it still has the memory. The thread that watches a region has it.
+#[derive(Debug)]
+pub(super) enum Binding {
+    Devmem(RxBinding),
+    Ring(RingBinding),
+}
+
+impl Binding {
+    /// Whether the NIC is up.
+    ///
+    /// # Errors
+    /// It does not have the memory any more.
+    pub(super) fn is_up(&self) -> Result<bool, DevmemError> {
+        match self {
+            Self::Devmem(binding) => binding.is_up(),
+            Self::Ring(binding) => binding.is_up(),
+        }
+    }
+}
+
+impl Floor {
+    /// Whether what reads for it still does.
+    ///
+    /// # Errors
+    /// [`DevmemError::RingFailed`].
+    pub(super) fn check(&self) -> Result<(), DevmemError> {
+        self.ring().map_or(Ok(()), RingThread::check)
+    }
+
+    /// The region is lost: nothing comes any more.
+    pub(super) fn end(&self) {
+        if let Self::Ring(thread) = self {
+            thread.stop();
+        }
+    }
+
+    /// What receives by calls.
+    pub(super) fn receiver(&self) -> Option<Receiver> {
+        match self {
+            Self::Devmem { binding, bytes } => Some(Receiver::new(*binding, *bytes)),
+            Self::Ring(_) => None,
+        }
+    }
+
+    /// The thread that reads the ring.
+    pub(super) fn ring(&self) -> Option<&RingThread> {
+        match self {
+            Self::Devmem { .. } => None,
+            Self::Ring(thread) => Some(thread),
+        }
+    }
+
+    /// Gives fragments back that came on this socket.
+    pub(super) fn give_back(
+        &self,
+        socket: BorrowedFd<'_>,
+        tokens: &mut TokenRanges,
+    ) -> Result<(), DevmemError> {
+        match self {
+            Self::Devmem { .. } => give_back(socket, tokens).map(drop),
+            Self::Ring(_) => {
+                self.drop_held(tokens);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets go of fragments whose socket is closed, or will be. That gives device memory back, and
+    /// not what a ring has told of.
+    pub(super) fn drop_held(&self, tokens: &mut TokenRanges) {
+        if let Self::Ring(thread) = self {
+            let pages = tokens.as_slice().iter().flat_map(|range| {
+                (0..range.count()).map(|offset| range.start().wrapping_add(offset))
+            });
+            thread.refill().give_back(pages);
+        }
+        tokens.clear();
+    }
+}

@@ -1,0 +1,301 @@
+//! The thread that reads the ring of a region: the kernel lets only the thread that has made it.
+//! Lanes tell it what to ask for, and it puts what comes into their inboxes.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tcpx_comm::poll::Waker;
+use tcpx_devmem::{DevmemError, HostMemory, Nic, ReceiveEnd, Refill, RingEvent, RingQueue};
+
+use super::inbox::{Inbox, RingPiece};
+use super::kernel_deadline::KERNEL_DEADLINE;
+use crate::log;
+use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard};
+
+/// How long the thread sleeps at most: pages that found no room in the ring go back then.
+const SLEEP: Duration = Duration::from_millis(500);
+/// How long a NIC may take to start a queue anew.
+const START: Duration = Duration::from_secs(30);
+
+/// What lanes want.
+#[derive(Debug)]
+enum Command {
+    /// A data socket is there.
+    Attach { id: u64, socket: TcpStream, inbox: Arc<Inbox> },
+    /// The next bytes of it are wanted.
+    Ask { id: u64, bytes: u32 },
+    /// Nobody wants any more of it.
+    Detach { id: u64 },
+}
+
+#[derive(Debug)]
+struct Shared {
+    commands: Mutex<Vec<Command>>,
+    waker: Waker,
+    stop: AtomicBool,
+    /// Why the thread has ended, if not because it was to.
+    failure: Mutex<Option<io::Error>>,
+    next: AtomicU64,
+}
+
+impl Shared {
+    fn commands(&self) -> MutexGuard<'_, Vec<Command>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread with a ring.
+#[derive(Debug)]
+pub(super) struct RingThread {
+    shared: Arc<Shared>,
+    refill: Arc<Refill>,
+    queue: u32,
+}
+
+/// What the thread has made before it begins.
+type Made = Result<(HostMemory, u32, Arc<Refill>), DevmemError>;
+
+impl RingThread {
+    /// Takes a queue of the NIC that nobody has, and gives it the first `bytes` of `memory`, which
+    /// comes back.
+    ///
+    /// # Errors
+    /// Each with its diagnosis.
+    pub(super) fn start(
+        nic: &Nic,
+        memory: HostMemory,
+        bytes: usize,
+    ) -> Result<(Self, HostMemory), DevmemError> {
+        let failed = |source| DevmemError::System { what: "a ring's thread cannot start", source };
+        let shared = Arc::new(Shared {
+            commands: Mutex::default(),
+            waker: Waker::new().map_err(failed)?,
+            stop: AtomicBool::new(false),
+            failure: Mutex::default(),
+            next: AtomicU64::new(0),
+        });
+        let (tell, told) = sync_channel(1);
+        let (theirs, nic) = (Arc::clone(&shared), nic.clone());
+        let run = move || begin(&nic, memory, bytes, &theirs, &tell);
+        std::thread::Builder::new().name("tcpx-soft-ring".to_owned()).spawn(run).map_err(failed)?;
+        let (memory, queue, refill) = match told.recv_timeout(START) {
+            Ok(made) => made?,
+            Err(RecvTimeoutError::Timeout) => return Err(failed(io::ErrorKind::TimedOut.into())),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(failed(io::Error::other("it has panicked")));
+            }
+        };
+        Ok((Self { shared, refill, queue }, memory))
+    }
+
+    pub(super) fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    pub(super) fn refill(&self) -> &Refill {
+        &self.refill
+    }
+
+    /// An error if the thread has failed.
+    pub(super) fn check(&self) -> Result<(), DevmemError> {
+        let mut failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure.take() {
+            None => Ok(()),
+            Some(source) => Err(DevmemError::RingFailed { source }),
+        }
+    }
+
+    /// The thread ends soon, and with it the ring. Whoever waits for bytes is told.
+    pub(super) fn stop(&self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.waker.notify();
+    }
+
+    /// From now on bytes of this socket may be asked for.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub(super) fn attach(&self, socket: &TcpStream, inbox: &Arc<Inbox>) -> io::Result<u64> {
+        let socket = socket.try_clone()?;
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        self.command(Command::Attach { id, socket, inbox: Arc::clone(inbox) });
+        Ok(id)
+    }
+
+    /// Asks for the next bytes of a socket, which has asked for none.
+    pub(super) fn ask(&self, id: u64, bytes: u32) {
+        self.command(Command::Ask { id, bytes });
+    }
+
+    /// Nobody asks for bytes of this socket any more. Those that are on their way are given back.
+    pub(super) fn detach(&self, id: u64) {
+        self.command(Command::Detach { id });
+    }
+
+    fn command(&self, command: Command) {
+        self.shared.commands().push(command);
+        self.shared.waker.notify();
+    }
+}
+
+/// One data socket.
+struct Attached {
+    socket: TcpStream,
+    inbox: Arc<Inbox>,
+    is_asked: bool,
+    /// Nobody wants what comes.
+    is_leaving: bool,
+}
+
+/// What the thread works on.
+struct Reading<'a> {
+    ring: RingQueue,
+    refill: Arc<Refill>,
+    shared: &'a Shared,
+    sockets: HashMap<u64, Attached>,
+}
+
+fn begin(nic: &Nic, memory: HostMemory, bytes: usize, shared: &Shared, tell: &SyncSender<Made>) {
+    let ring = match RingQueue::on_free_queue(nic, &memory, bytes, KERNEL_DEADLINE) {
+        Ok(ring) => ring,
+        Err(error) => {
+            // Whoever has asked may have given up.
+            let _ = tell.send(Err(error));
+            return;
+        }
+    };
+    let (queue, refill) = (ring.queue(), ring.refill());
+    if tell.send(Ok((memory, queue, Arc::clone(&refill)))).is_err() {
+        return;
+    }
+    let mut reading = Reading { ring, refill, shared, sockets: HashMap::new() };
+    if let Err(error) = reading.run() {
+        log::warn!("{}: the ring of queue {queue} has failed: {error}", nic.name());
+        *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+    reading.end();
+}
+
+impl Reading<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        self.ring.wake_by(&self.shared.waker)?;
+        let mut events = Vec::new();
+        while !self.shared.stop.load(Ordering::SeqCst) {
+            self.obey()?;
+            self.ring.wait(SLEEP, |event| events.push(event))?;
+            let mut rung: Vec<Arc<Inbox>> = Vec::new();
+            for event in events.drain(..) {
+                if let Some(inbox) = self.told(event)?
+                    && !rung.iter().any(|other| Arc::ptr_eq(other, &inbox))
+                {
+                    rung.push(inbox);
+                }
+            }
+            rung.iter().for_each(|inbox| inbox.ring());
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self) -> io::Result<()> {
+        let commands = std::mem::take(&mut *self.shared.commands());
+        for command in commands {
+            match command {
+                Command::Attach { id, socket, inbox } => {
+                    let attached = Attached { socket, inbox, is_asked: false, is_leaving: false };
+                    self.sockets.insert(id, attached);
+                }
+                Command::Ask { id, bytes } => self.ask(id, bytes)?,
+                Command::Detach { id } => self.detach(id)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, id: u64, bytes: u32) -> io::Result<()> {
+        let Some(attached) = self.sockets.get_mut(&id) else { return Ok(()) };
+        attached.is_asked = true;
+        self.ring.receive(id, attached.socket.as_fd(), bytes)
+    }
+
+    fn detach(&mut self, id: u64) -> io::Result<()> {
+        match self.sockets.get_mut(&id) {
+            // Its receive must end first: the kernel has the socket until then.
+            Some(attached) if attached.is_asked => {
+                attached.is_leaving = true;
+                self.ring.cancel(id)
+            }
+            _ => {
+                self.leave(id);
+                Ok(())
+            }
+        }
+    }
+
+    /// A socket is nobody's any more.
+    fn leave(&mut self, id: u64) {
+        if let Some(attached) = self.sockets.remove(&id) {
+            self.refill.give_back(attached.inbox.empty());
+        }
+    }
+
+    /// Does what an event asks for. Says whose bell is to be rung.
+    fn told(&mut self, event: RingEvent) -> io::Result<Option<Arc<Inbox>>> {
+        match event {
+            RingEvent::Woken => {
+                self.shared.waker.clear();
+                self.ring.wake_by(&self.shared.waker)?;
+                Ok(None)
+            }
+            RingEvent::Bytes { id, offset, bytes } => {
+                let piece = RingPiece { offset, bytes };
+                match self.sockets.get(&id).filter(|attached| !attached.is_leaving) {
+                    Some(attached) => {
+                        attached.inbox.put(piece);
+                        Ok(Some(Arc::clone(&attached.inbox)))
+                    }
+                    None => {
+                        self.refill.give_back([piece.page()]);
+                        Ok(None)
+                    }
+                }
+            }
+            RingEvent::Over { id, left, end } => self.over(id, left, end),
+            _ => Ok(None),
+        }
+    }
+
+    fn over(&mut self, id: u64, left: u64, end: ReceiveEnd) -> io::Result<Option<Arc<Inbox>>> {
+        let Some(attached) = self.sockets.get_mut(&id) else { return Ok(None) };
+        attached.is_asked = false;
+        if attached.is_leaving {
+            self.leave(id);
+            return Ok(None);
+        }
+        let inbox = Arc::clone(&attached.inbox);
+        match (end, u32::try_from(left)) {
+            (ReceiveEnd::Again, Ok(left @ 1..)) => {
+                self.ask(id, left)?;
+                Ok(None)
+            }
+            (end, _) => {
+                inbox.end(end);
+                Ok(Some(inbox))
+            }
+        }
+    }
+
+    /// Tells everybody that nothing comes any more.
+    fn end(&mut self) {
+        let _ = self.obey();
+        for (_, attached) in self.sockets.drain() {
+            attached.inbox.end(ReceiveEnd::Failed(io::ErrorKind::NotConnected.into()));
+            attached.inbox.ring();
+        }
+    }
+}
