@@ -6,6 +6,7 @@
 //! - `watch`: regions with the thread that sees whether the NIC still has them
 //! - `floor`: how the NIC brings what it receives: the one, or the other
 //! - `arrivals`: what comes on one data socket; `held`: what that takes of the region
+//! - `spare_pages`: pages of the region for bytes that come elsewhere
 //! - `ring_thread`: a region's ring, and the thread that reads it; `inbox`: what it has told of one
 //!   data socket; `ring_arrivals`: what its lane takes of that
 //! - `steering`: which connections go to the queue
@@ -30,6 +31,7 @@ mod region;
 mod ring_arrivals;
 mod ring_thread;
 mod send_memory;
+mod spare_pages;
 mod steering;
 mod watch;
 

@@ -163,8 +163,8 @@ impl RingQueue {
         self.enter(0, None)
     }
 
-    /// From now on a wait ends when this descriptor is readable. It is the caller's to clear, and to
-    /// keep open as long as the ring is.
+    /// From now on a wait ends when this descriptor is readable. It is the caller's to clear, and
+    /// to keep open as long as the ring is.
     ///
     /// # Errors
     /// The system's.
@@ -176,7 +176,8 @@ impl RingQueue {
     }
 
     /// Waits for an event, at most for this time. Calls `told` with each that is there, in the
-    /// order of each stream. [`RingEvent::Woken`] comes once for each [`wake_by`](Self::wake_by).
+    /// order of each stream. [`RingEvent::Woken`] comes once for each
+    /// [`wake_by`](Self::wake_by).
     ///
     /// # Errors
     /// The system's: the ring is of no use any more.

@@ -83,8 +83,8 @@ fn call(
     // SAFETY:
     // - `registration` and what it points to have the kernel's layouts and live until after the
     //   call; the kernel keeps none of those pointers;
-    // - the area is the first `bytes ≤ memory.len()` bytes of a mapping, and the refill ring's memory
-    //   is another. The kernel pins the pages of both, so they stay even if the mappings go.
+    // - the area is the first `bytes ≤ memory.len()` bytes of a mapping, and the refill ring's
+    //   memory is another. The kernel pins the pages of both, so they stay even if the mappings go.
     let result = unsafe {
         libc::syscall(
             libc::SYS_io_uring_register,

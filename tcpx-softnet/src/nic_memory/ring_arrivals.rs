@@ -8,11 +8,11 @@ use std::sync::Arc;
 use tcpx_devmem::{DevmemError, ReceiveEnd};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::arrivals::{split_off, take_spare};
 use super::held::Held;
 use super::inbox::{Found, Inbox};
 use super::region::NicRegion;
 use super::ring_thread::RingThread;
+use super::spare_pages::{split_off, take_spare};
 use crate::bell::Bell;
 use crate::memory::{IoList, IoOutcome, Piece};
 

@@ -299,3 +299,17 @@ impl Reading<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nic_without_queues_is_an_error_of_whoever_starts_the_thread() {
+        let nic = Nic::named("lo").expect("every namespace has one");
+        let memory = HostMemory::new(1 << 20).expect("memory");
+        let error = RingThread::start(&nic, memory, 1 << 20).map(drop).expect_err("it has none");
+        let id = error.diagnosis().map(|diagnosis| diagnosis.code.number());
+        assert!(matches!(id, Some(407 | 420 | 442 | 444)), "{error}");
+    }
+}
