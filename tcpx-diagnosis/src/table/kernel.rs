@@ -179,8 +179,8 @@ DEVMEM_NIC_DOWN = 432 Error "a NIC with device memory is down"
     source "seen in a guest"
 DEVMEM_GPU_MEMORY = 433 Error "memory of a GPU cannot be handed to a NIC"
     symptom "a session with a GPU is refused with plugin = devmem, or a registration of its memory"
-    lines ["memory of GPU n cannot be handed to a NIC: ..."]
-    cause "a NIC reaches a GPU's memory by a dma-buf, which the CUDA driver does not make: the driver is older than CUDA 11.7 or has no open kernel modules, what NICs write would have to be flushed, or the memory is the host's or managed, or no whole pages of one allocation"
+    lines ["memory of GPU n cannot be handed to a NIC: ...", "what io_uring receives into is no memory of GPU n"]
+    cause "a NIC reaches a GPU's memory by a dma-buf, which the CUDA driver does not make: the driver is older than CUDA 11.7 or has no open kernel modules, what NICs write would have to be flushed, or the memory is the host's or managed, or no whole pages of one allocation; and TCPX_SOFT_TRANSPORT=io_uring takes no GPU yet"
     cure ["nvidia-smi --query-gpu=driver_version,pci.bus_id --format=csv", "# memory of cuMemAlloc or cudaMalloc, from a page boundary on; or plugin = soft, which copies"]
     source "CUDA driver API, cuMemGetHandleForAddressRange; docs/devmem.md"
 DEVMEM_NO_NIC = 434 Error "no NIC can receive into device memory as it is set up"
