@@ -20,7 +20,7 @@ const ATTRIBUTES: &[(CUdevice_attribute, c_int)] = &[
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0),
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
     // What a device has written is there for the GPU that owns the memory, in the order in which it
-    // was written: nothing has to be flushed.
+    // was written: nothing has to be flushed. So says an H100.
     (CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, 100),
 ];
 
