@@ -144,6 +144,12 @@ impl RingThread {
     }
 }
 
+impl Drop for RingThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// One data socket.
 struct Attached {
     socket: TcpStream,
