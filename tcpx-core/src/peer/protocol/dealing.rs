@@ -89,8 +89,6 @@ pub(super) struct Dealing {
     is_turn_of_listed: [bool; 3],
     /// Bytes of medium and long messages that were dealt and are not sent.
     under_way: u64,
-    /// The same of short ones.
-    short_under_way: u64,
     is_turn_of_long: bool,
     /// What may be spent on short messages before others have their turn.
     short_left: u64,
@@ -106,7 +104,6 @@ impl Dealing {
             listed: [const { VecDeque::new() }; 3],
             is_turn_of_listed: [false; 3],
             under_way: 0,
-            short_under_way: 0,
             is_turn_of_long: false,
             short_left: limits.section_bytes,
         }
@@ -158,9 +155,9 @@ impl Dealing {
         Some(if is_long { Turn::Section } else { Turn::Medium })
     }
 
-    /// Whether all that was dealt is sent.
+    /// Whether nothing of medium and long messages is on its way.
     pub(super) fn is_quiet(&self) -> bool {
-        self.under_way == 0 && self.short_under_way == 0
+        self.under_way == 0
     }
 
     fn has_messages(&self, turn: Turn) -> bool {
@@ -230,7 +227,6 @@ impl Dealing {
     pub(super) fn dealt(&mut self, turn: Turn, bytes: u64) {
         self.is_turn_of_listed[turn as usize] = true;
         if turn == Turn::Short {
-            self.short_under_way += bytes;
             let cost = bytes.saturating_add(self.limits.plan_bytes);
             self.short_left = self.short_left.saturating_sub(cost);
             return;
@@ -256,11 +252,9 @@ impl Dealing {
 
     /// So many bytes of a message of `message_bytes` were sent.
     pub(super) fn sent(&mut self, message_bytes: u64, bytes: u64) {
-        let under_way = match message_bytes > self.limits.short_bytes {
-            true => &mut self.under_way,
-            false => &mut self.short_under_way,
-        };
-        *under_way = under_way.saturating_sub(bytes);
+        if message_bytes > self.limits.short_bytes {
+            self.under_way = self.under_way.saturating_sub(bytes);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ impl PeerProtocol {
     pub(super) fn plan_next(&mut self) -> Option<Action> {
         let turn = loop {
             let turn = self.dealing.turn()?;
-            if self.dealing.is_quiet() {
+            if turn != Turn::Short && self.dealing.is_quiet() {
                 // Sockets and threads that were used a moment ago are faster than those that rest.
                 self.next_channel = 0;
             }
