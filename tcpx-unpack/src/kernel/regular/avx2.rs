@@ -37,8 +37,12 @@ pub(super) fn fill(job: &UnpackJob<'_>, places: &mut [Tile]) -> Option<usize> {
     let (places, _) = places.as_chunks_mut::<PER_LINE>();
     for (line, places) in descriptors.iter().zip(&mut *places) {
         let first = line.as_ptr();
-        // A hint, which may name any address.
-        _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(LINES_AHEAD * PER_LINE).cast());
+        let ahead = first.wrapping_add(LINES_AHEAD * PER_LINE);
+        // SAFETY: it is a hint, which may name any address.
+        #[allow(unused_unsafe, reason = "it is unsafe in the oldest Rust that is promised")]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+        }
         // SAFETY: a line has two pairs of descriptors, of the size that is loaded; any alignment
         // will do.
         let pairs =
