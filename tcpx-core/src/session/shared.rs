@@ -8,7 +8,8 @@
 //! - *Work for the one that leads.* It takes the mark of work away, and then locks the engine for
 //!   its round. Whoever gives work sets the mark with the engine locked. So a mark that is gone
 //!   when the leader is about to wait was set for work that its round has seen; one that is set
-//!   ends the wait (`Poller::wake`). A thread that copies (`tcpx_unpack`) counts before it sets the
+//!   ends the wait (`Poller::wake`): it is told until the leader has read it, so no other thread
+//!   that looks can take it. A thread that copies (`tcpx_unpack`) counts before it sets the
 //!   mark what the round reads after it has taken the mark away.
 //! - *Posts that were handed in* without the engine. They lie there before the mark is set, and
 //!   whoever locks the engine after that posts them.
