@@ -199,7 +199,7 @@
 //! | `NCCL_GPUDIRECTTCPX_RECV_SYNC` | 0 | 0, 1 | a send waits for the peer's receive |
 //! | `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` | best kind | names | NICs, see [`Settings::interfaces`] |
 //! | `TCPX_SOFT_IFNAME` | the above | names | the same for this plugin only |
-//! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem, auto, io_uring | what carries payload: [`Transport`] |
+//! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem, auto, io_uring | what carries it: [`Transport`] |
 //! | `TCPX_SOFT_HELPERS` | auto | 0, 1, auto | helper threads, see [`Helpers`] |
 //! | `TCPX_SOFT_CPUS` | off | auto, off, a list such as 0-3,8 | where they run: [`HelperCpus`] |
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | see [`Settings::inline_bytes`] |

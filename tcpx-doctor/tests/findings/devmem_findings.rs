@@ -90,8 +90,9 @@ fn receiving_into_the_memory_of_processes() {
             machine.kernel.zero_copy = answer;
         })
     };
+    let how = "# nothing to do; TCPX_SOFT_TRANSPORT=io_uring uses it, see docs/devmem.md";
     for (answer, code, said, cure) in [
-        (ZeroCopyAnswer::Supported, "TCPX-440", "capable", "# nothing to do"),
+        (ZeroCopyAnswer::Supported, "TCPX-440", "capable", how),
         (
             ZeroCopyAnswer::NotByDriver,
             "TCPX-441",

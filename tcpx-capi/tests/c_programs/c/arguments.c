@@ -273,6 +273,11 @@ static void options(void) {
   wide.more[1] = 1; /* an option that this library does not know must not be passed over */
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_create(&wide.known, &session));
 
+  OK(tcpx_session_options_init(&options, sizeof options));
+  options.channels = 0; /* as many as suit this machine */
+  OK(tcpx_session_create(&options, &session));
+  OK(tcpx_session_destroy(session));
+
 #define REFUSED(status, member, value)                   \
   OK(tcpx_session_options_init(&options, sizeof options)); \
   options.member = (value);                              \
@@ -282,7 +287,7 @@ static void options(void) {
   REFUSED(TCPX_ERR_SETTING, gpu, -2);
   /* No driver shows this many GPUs, and many machines have none. */
   REFUSED(TCPX_ERR_UNAVAILABLE, gpu, 4096);
-  REFUSED(TCPX_ERR_SETTING, channels, 0);
+  REFUSED(TCPX_ERR_SETTING, channels, 65);
   REFUSED(TCPX_ERR_SETTING, channels, UINT32_MAX);
   REFUSED(TCPX_ERR_SETTING, chunk_bytes, 4095);
   REFUSED(TCPX_ERR_SETTING, recv_window, 17);
