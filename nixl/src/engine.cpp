@@ -231,8 +231,8 @@ nixl_status_t Engine::checkXfer(nixlBackendReqH* handle) const {
   return guarded([&]() -> nixl_status_t {
     auto* request = static_cast<Request*>(handle);
     if (!request) return NIXL_ERR_INVALID_PARAM;
-    /* Also where a thread of tcpx was faster: it stands back only for a program that it knows to
-     * make progress, and would have a processor of that program's for each transfer otherwise. */
+    const nixl_status_t status = request->check();
+    if (status != NIXL_IN_PROG) return status;
     progress();
     return request->check();
   });
