@@ -31,6 +31,7 @@ mod misuse;
 mod mode;
 mod nccl_mode;
 mod nic;
+mod reached;
 mod readiness;
 mod registered;
 mod registry;
@@ -38,6 +39,7 @@ mod runtime;
 mod script_variables;
 mod settings;
 mod stager_slots;
+mod start;
 mod table;
 mod variables;
 
@@ -46,9 +48,8 @@ pub use helper_cpus::HelperCpus;
 pub use later_tables::{table_v8, table_v9, table_v10};
 pub use nccl_mode::NcclMode;
 pub use readiness::comm_poll;
-pub use runtime::{
-    arrival_stats, bounce_bytes, configure, gpu_reach, pool_stats, uses_device_memory,
-};
+pub use runtime::{arrival_stats, bounce_bytes, gpu_reach, pool_stats, uses_device_memory};
 pub use settings::{Helpers, Settings};
+pub use start::configure;
 pub use table::table;
 pub use variables::SettingsError;

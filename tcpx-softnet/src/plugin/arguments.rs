@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tcpx_sys::{NcclResult, Stay};
 
 use super::misuse::misuse;
-use super::runtime;
+use super::start;
 use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::faults::ScriptedCall;
@@ -28,7 +28,7 @@ pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) ->
         };
     };
     forget_blame();
-    if let Some(code) = runtime::scripted_call(entry).and_then(ScriptedCall::play) {
+    if let Some(code) = start::scripted_call(entry).and_then(ScriptedCall::play) {
         log::warn!("{}: returns {code} as scripted", entry.name());
         return NcclResult(code);
     }

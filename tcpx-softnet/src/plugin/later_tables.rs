@@ -14,6 +14,7 @@ use super::caller::Table;
 use super::misuse::misuse;
 use super::nic::{properties_v8, properties_v9};
 use super::runtime;
+use super::start;
 use super::table::{
     NAME, accept, close_listen, close_transfer, connect, dereg_mr, devices, get_device_mr, iflush,
     irecv_consumed, listen, receive, register, send, test,
@@ -89,15 +90,15 @@ pub const fn table_v10() -> NcclNetV10 {
 }
 
 unsafe extern "C" fn init_v8(logger: Option<Logger>) -> NcclResult {
-    guard(Entry::Init, || runtime::init(logger, Table::V8))
+    guard(Entry::Init, || start::init(logger, Table::V8))
 }
 
 unsafe extern "C" fn init_v9(logger: Option<Logger>) -> NcclResult {
-    guard(Entry::Init, || runtime::init(logger, Table::V9))
+    guard(Entry::Init, || start::init(logger, Table::V9))
 }
 
 unsafe extern "C" fn init_v10(logger: Option<Logger>, _profiler: Option<ProfilerFn>) -> NcclResult {
-    guard(Entry::Init, || runtime::init(logger, Table::V10))
+    guard(Entry::Init, || start::init(logger, Table::V10))
 }
 
 unsafe extern "C" fn get_properties_v8(dev: c_int, props: *mut NetPropertiesV8) -> NcclResult {

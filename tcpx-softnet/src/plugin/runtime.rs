@@ -8,27 +8,22 @@ use std::time::Instant;
 
 use tcpx_cuda::{CudaGpu, check_exports};
 use tcpx_devmem::DevmemError;
-use tcpx_sys::{Logger, NetProperties, Stay};
+use tcpx_sys::{NetProperties, Stay};
 
-use super::caller::{Caller, Table};
-use super::mode::{self, Mode};
-use super::nic::{self, Nic};
+use super::mode::Mode;
+use super::nic::Nic;
+use super::reached::Reached;
 use super::registry::RequestForm;
-use super::settings::{Settings, environment};
-use super::variables::SettingsError;
+use super::settings::Settings;
 use crate::comm::CommOptions;
 use crate::cpu_set::CpuSet;
-use crate::entry::Entry;
 use crate::failure::Failure;
-use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
 use crate::memory::{
-    BounceBuffer, BounceMemory, DeviceMemory, PoolStats, cuda_failure, gpu_of_thread,
-    ordinal_of_thread,
+    BounceBuffer, BounceMemory, PoolStats, cuda_failure, gpu_of_thread, ordinal_of_thread,
 };
 use crate::nic_memory::{
-    ArrivalStats, NicRegion, SendMemory, check_for_gpu, check_receiving, gpu_refusal,
-    log_and_blame, region_bytes, watched_region,
+    ArrivalStats, NicRegion, SendMemory, gpu_refusal, log_and_blame, region_bytes, watched_region,
 };
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
@@ -56,15 +51,13 @@ pub(crate) struct Runtime {
     /// By NIC, and the GPU whose memory it is: what a NIC receives into, where it does; made by the
     /// first listen. One that was lost is followed by another.
     regions: Mutex<BTreeMap<(usize, Option<u32>), &'static NicRegion>>,
-    /// By NIC and GPU: whether the NIC reaches the GPU's memory, where the settings leave that
-    /// open.
-    reached: Mutex<BTreeMap<(usize, u32), GpuReach>>,
+    reached: Reached,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
 
 impl Runtime {
-    fn new(settings: Settings, mode: Mode, nics: Vec<Nic>) -> Self {
+    pub(super) fn new(settings: Settings, mode: Mode, nics: Vec<Nic>) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
@@ -80,9 +73,14 @@ impl Runtime {
             pinned_bounce: OnceLock::new(),
             gpu_bounces: OnceLock::new(),
             regions: Mutex::default(),
-            reached: Mutex::default(),
+            reached: Reached::default(),
             comms: AtomicU64::new(0),
         }
+    }
+
+    /// With devices on which nothing can be connected.
+    pub(super) fn refusing(why: String, settings: Settings, nics: Vec<Nic>) -> Self {
+        Self { refusal: Some(why), ..Self::new(settings, Mode::NcclHost, nics) }
     }
 
     /// What a new send or receive comm over this NIC is told.
@@ -213,47 +211,10 @@ impl Runtime {
             (Transport::Tcp | Transport::IoUring, _) | (Transport::Auto, None) => false,
             (Transport::Devmem, _) => true,
             (Transport::Auto, Some(gpu)) => {
-                self.reach_of(nic, gpu).is_some_and(|reach| reach.refusal.is_none())
+                let reach = self.nics.get(nic).map(|found| self.reached.of_nic(nic, found, gpu));
+                reach.is_some_and(|reach| reach.refusal.is_none())
             }
         }
-    }
-
-    /// Which NICs reach the memory of this GPU. The driver is asked with the first call.
-    fn reach(&self, gpu: u32) -> Vec<GpuReach> {
-        let known = |nic: usize| {
-            let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-            reached.get(&(nic, gpu)).cloned()
-        };
-        // Nobody asks that of the loopback.
-        let is_wire = |nic: &usize| !self.nics[*nic].interface.loopback;
-        let nics: Vec<usize> = (0..self.nics.len()).filter(is_wire).collect();
-        let known: Option<Vec<GpuReach>> = nics.iter().copied().map(known).collect();
-        let answers = known.or_else(|| {
-            let gpu = CudaGpu::open(gpu).ok()?;
-            nics.iter().map(|&nic| self.reach_of(nic, &gpu)).collect()
-        });
-        answers.unwrap_or_default()
-    }
-
-    /// Whether this NIC reaches it. Asked once, and what came of it is said once.
-    fn reach_of(&self, nic: usize, gpu: &CudaGpu) -> Option<GpuReach> {
-        let name = &self.nics.get(nic)?.interface.name;
-        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = reached.entry((nic, gpu.ordinal())).or_insert_with(|| {
-            let error = check_for_gpu(name, gpu).err();
-            let refusal = error.map(|error| match error.diagnosis() {
-                Some(diagnosis) => format!("{error} [{}]", diagnosis.code),
-                None => error.to_string(),
-            });
-            match &refusal {
-                None => log::info!("{name} and GPU {}: device memory is used", gpu.ordinal()),
-                Some(why) => {
-                    log::info!("{name} and GPU {}: no device memory: {why}", gpu.ordinal())
-                }
-            }
-            GpuReach { nic: name.clone(), refusal }
-        });
-        Some(entry.clone())
     }
 
     /// Where the bounce region in a GPU's own memory is kept.
@@ -304,27 +265,8 @@ fn made(
     Ok(place.get_or_init(|| bounce))
 }
 
-static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-/// The chunk size of NCCL's callers who have set none: what a slot of its buffers holds.
-const NCCL_CHUNK_BYTES: u32 = 512 << 10;
-/// Settings of [`configure`], until `init` takes them. Its lock also keeps two `init`s apart.
-static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);
-/// Sets what `init` would otherwise read from the environment. The last call before `init` counts.
-///
-/// # Errors
-/// A value out of its range, or a call after `init`, also after that of a process from which this
-/// one was forked.
-pub fn configure(settings: Settings) -> Result<(), SettingsError> {
-    settings.check()?;
-    let Ok(_stay) = Stay::begin() else { return Err(SettingsError::TooLate) };
-    let mut configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-    if RUNTIME.get().is_some() {
-        return Err(SettingsError::TooLate);
-    }
-    *configured = Some(settings);
-    Ok(())
-}
-
+/// Set by `init`, for good.
+pub(super) static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// How full the bounce regions of this process are, all of them together. All zero before the first
 /// receive comm, and in a forked child.
 #[must_use]
@@ -342,7 +284,9 @@ pub fn uses_device_memory(gpu: u32) -> bool {
     match runtime.settings.transport {
         Transport::Tcp | Transport::IoUring => false,
         Transport::Devmem => true,
-        Transport::Auto => runtime.reach(gpu).iter().any(|reach| reach.refusal.is_none()),
+        Transport::Auto => {
+            runtime.reached.of_nics(&runtime.nics, gpu).iter().any(|reach| reach.refusal.is_none())
+        }
     }
 }
 
@@ -353,7 +297,7 @@ pub fn gpu_reach(gpu: u32) -> Vec<GpuReach> {
     let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return Vec::new() };
     match runtime.settings.transport {
         Transport::Tcp | Transport::Devmem | Transport::IoUring => Vec::new(),
-        Transport::Auto => runtime.reach(gpu),
+        Transport::Auto => runtime.reached.of_nics(&runtime.nics, gpu),
     }
 }
 
@@ -377,17 +321,6 @@ pub fn bounce_bytes() -> u64 {
     })
 }
 
-/// What the fault script wants of this call of `entry`. A call of `init` counts only when
-/// [`configure`] was called: before `init` nobody has read the environment.
-pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
-    static CALLS: CallCounter = CallCounter::new();
-    let Some(runtime) = RUNTIME.get() else {
-        let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-        return CALLS.count(entry, &configured.as_ref()?.script);
-    };
-    CALLS.count(entry, &runtime.settings.script)
-}
-
 /// What `init` made, or an error before it.
 pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
     // Nobody would see a line here: the logger comes with `init`.
@@ -397,111 +330,6 @@ pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
 /// What the plugin is to its caller; before `init`, what the original is.
 pub(crate) fn mode() -> Mode {
     RUNTIME.get().map_or(Mode::Program, |runtime| runtime.mode)
-}
-
-/// Takes the settings and looks for interfaces; once per process, but for NCCL, which comes again
-/// when all its communicators have ended and new ones begin.
-pub(super) fn init(logger: Option<Logger>, table: Table) -> Result<(), Failure> {
-    let logger = logger.ok_or(Failure::Internal)?;
-    // Without the handler a forked child would not be recognised.
-    let stay = Stay::begin().map_err(|_| Failure::Internal)?;
-    stay.claim().map_err(|_| Failure::System)?;
-    let caller = Caller::of(logger, table);
-    let is_nccl = caller != Caller::Program;
-    let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(runtime) = RUNTIME.get() {
-        if is_nccl && runtime.mode.is_nccls() {
-            return Ok(());
-        }
-        log::warn!("gpu lib init twice");
-        return Err(Failure::Internal);
-    }
-    log::install(logger);
-    let runtime = make(configured.as_ref(), caller).or_else(|failure| match is_nccl {
-        true => refused(failure.text),
-        false => Err(failure.code),
-    })?;
-    let _ = RUNTIME.set(runtime);
-    Ok(())
-}
-
-/// Why the settings are no good, and what `init` answers to a program. It was logged.
-struct Refusal {
-    text: String,
-    code: Failure,
-}
-
-impl Refusal {
-    fn new(text: impl ToString, code: Failure) -> Self {
-        let text = text.to_string();
-        log::warn!("{text}");
-        Self { text, code }
-    }
-}
-
-/// What NCCL gets in place of what it was refused: devices on which nothing can be connected.
-///
-/// NCCL 2.28 calls a function that is not there when `init` fails, and may free memory twice when
-/// `devices` or `getProperties` does. It would go on with a slower network, too, and say nothing.
-fn refused(text: String) -> Result<Runtime, Failure> {
-    let settings = Settings { memory: DeviceMemory::Emulated, ..Settings::default() };
-    let nics = nic::discover(None).map_err(|_| Failure::System)?;
-    Ok(Runtime { refusal: Some(text), ..Runtime::new(settings, Mode::NcclHost, nics) })
-}
-
-fn make(configured: Option<&Settings>, caller: Caller) -> Result<Runtime, Refusal> {
-    let read = || match caller {
-        Caller::Program => Settings::from_env(),
-        Caller::Nccl { .. } => Settings::from_env_or(NCCL_CHUNK_BYTES),
-    };
-    let invalid = |error: SettingsError| Refusal::new(error, Failure::Internal);
-    let mut settings = configured.cloned().map_or_else(read, Ok).map_err(invalid)?;
-    let mode = mode::choose(caller, &mut settings, &environment).map_err(invalid)?;
-    let nics = nic::discover(settings.interfaces.as_deref()).map_err(|error| {
-        Refusal::new(format_args!("cannot list network interfaces: {error}"), Failure::System)
-    })?;
-    if nics.is_empty() {
-        let wanted = settings.interfaces.as_deref().unwrap_or("what is chosen by default");
-        let text = format!("no network interface with an IPv4 address matches {wanted}");
-        return Err(Refusal::new(text, Failure::Internal));
-    }
-    let nics = fit(nics, settings.transport)?;
-    for nic in &nics {
-        log::info!("software plugin: using {}: {}", nic.interface.name, nic.interface.address);
-    }
-    if let Caller::Nccl { version } = caller {
-        log::info!("software plugin: {mode} for NCCL {version}");
-    }
-    Ok(Runtime::new(settings, mode, nics))
-}
-
-/// The NICs that can carry payload in this way.
-fn fit(nics: Vec<Nic>, transport: Transport) -> Result<Vec<Nic>, Refusal> {
-    if matches!(transport, Transport::Tcp | Transport::Auto) {
-        return Ok(nics);
-    }
-    let mut first = None;
-    let mut fit = Vec::new();
-    for nic in nics {
-        match check_receiving(&nic.interface.name, transport) {
-            Ok(()) => fit.push(nic),
-            Err(error) => {
-                log::info!("{}: it cannot receive: {error}", nic.interface.name);
-                // The loopback never can, so what it lacks is the last thing to be told.
-                if first.is_none() || !nic.interface.loopback {
-                    first = Some(error);
-                }
-            }
-        }
-    }
-    match first {
-        Some(error) if fit.is_empty() => {
-            let text = error.to_string();
-            log_and_blame("init", error);
-            Err(Refusal { text, code: Failure::System })
-        }
-        _ => Ok(fit),
-    }
 }
 
 /// Number of NICs, or −1 before `init`.

@@ -16,6 +16,7 @@ use super::entries::{self, Close, registering};
 use super::misuse::misuse;
 use super::registered;
 use super::runtime;
+use super::start;
 use crate::connect::{ListenHandle, STATE_OFFSET};
 use crate::entry::Entry;
 use crate::failure::Failure;
@@ -57,7 +58,7 @@ pub const fn table() -> NcclNetV7 {
 }
 
 unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
-    guard(Entry::Init, || runtime::init(logger, Table::V7))
+    guard(Entry::Init, || start::init(logger, Table::V7))
 }
 
 pub(super) unsafe extern "C" fn devices(ndev: *mut c_int) -> NcclResult {
