@@ -11,7 +11,7 @@
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
 //! - [`handle_table`]: the plugin's handles, by comm and segment.
 //! - [`region`]: one range of registered memory, in segments that the plugin can take.
-//! - [`nics`]: which NICs a peer's channels run over.
+//! - `nic`: a NIC as the plugin reports it. [`nics`]: which of them a peer's channels run over.
 //! - `sigpipe`: what SIGPIPE does to the process.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 //! - [`log_level`]: how much of what plugins say becomes log lines.
@@ -26,6 +26,7 @@ pub(crate) mod comm_label;
 mod failure_cause;
 mod handle_table;
 pub(crate) mod log_level;
+mod nic;
 pub(crate) mod nics;
 pub(crate) mod region;
 pub(crate) mod registrations;
@@ -34,8 +35,7 @@ mod sigpipe;
 mod soft;
 pub(crate) mod unpack_queue;
 
-use std::ffi::CStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,15 +43,14 @@ use smallvec::SmallVec;
 use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
 use tcpx_diagnosis::variables::{Env, lint, process_env, value};
 use tcpx_diagnosis::{Finding, Host};
-use tcpx_sys::{
-    Entries, HealthEntries, NET_DEVICE_UNPACK, NcclResult, NetProperties, ReadinessEntries,
-    UNPACK_VERSION,
-};
+use tcpx_sys::{Entries, HealthEntries, NcclResult, ReadinessEntries};
 
 use self::blocking_call::BlockingCall;
 use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
 use self::comm_label::CommLabel;
+pub use self::nic::Nic;
+use self::nic::{NicError, read_nic};
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
@@ -66,20 +65,6 @@ const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
 /// Set to 1, the hardware plugin asks `/proc/driver/nvp2p_dma_buf` instead of the CUDA driver.
 const OWN_EXPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
-
-/// A network interface as the plugin reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Nic {
-    /// The plugin's number for it.
-    pub index: i32,
-    /// Interface name.
-    pub name: String,
-    /// Real path under `/sys`, where it has one.
-    pub pci_path: Option<PathBuf>,
-    /// Port speed in Mbit/s.
-    pub speed_mbps: i32,
-}
 
 /// An opened and initialised plugin.
 #[derive(Debug)]
@@ -200,7 +185,7 @@ impl Plugin {
         let mut nics = Vec::new();
         for index in 0..count {
             nics.push(read_nic(entries, index).map_err(|error| match error {
-                NicError::Call(error) => error,
+                NicError::Call(code) => failed("getProperties", code, Phase::Load, None),
                 NicError::Unfit(reason) => unusable(reason),
             })?);
         }
@@ -387,52 +372,12 @@ fn check(
     if code.is_success() {
         return Ok(());
     }
-    let (peer, channel, nic, cause) = (None, None, None, cause().map(Box::new));
-    Err(Error::Plugin(PluginFailure { call, code, phase, peer, channel, nic, cause }))
+    Err(failed(call, code, phase, cause()))
 }
 
-enum NicError {
-    Call(Error),
-    Unfit(String),
-}
-
-fn read_nic(entries: &Entries, index: i32) -> std::result::Result<Nic, NicError> {
-    let mut properties = NetProperties {
-        name: std::ptr::null(),
-        pci_path: std::ptr::null(),
-        guid: 0,
-        ptr_support: 0,
-        speed: 0,
-        port: 0,
-        latency: 0.0,
-        max_comms: 0,
-        max_recvs: 0,
-        net_device_type: 0,
-        net_device_version: 0,
-    };
-    // SAFETY: `properties` is a valid struct of the v7 layout. `devices` reported the index.
-    let code = unsafe { (entries.get_properties)(index, &raw mut properties) };
-    check("getProperties", code, Phase::Load, || None).map_err(NicError::Call)?;
-    let text = |pointer: *const std::ffi::c_char| {
-        // SAFETY: the pointer is not NULL. It is to a NUL-terminated string of the plugin, which
-        // never frees it.
-        (!pointer.is_null())
-            .then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
-    };
-    let name = text(properties.name).unwrap_or_else(|| format!("nic{index}"));
-    let (kind, version) = (properties.net_device_type, properties.net_device_version);
-    if kind != NET_DEVICE_UNPACK || version != UNPACK_VERSION {
-        return Err(NicError::Unfit(format!(
-            "NIC {name} has device type {kind} version {version:#x}, this library reads type {NET_DEVICE_UNPACK} \
-             version {UNPACK_VERSION:#x}"
-        )));
-    }
-    Ok(Nic {
-        index,
-        name,
-        pci_path: text(properties.pci_path).map(PathBuf::from),
-        speed_mbps: properties.speed,
-    })
+fn failed(call: &'static str, code: NcclResult, phase: Phase, cause: Option<Finding>) -> Error {
+    let (peer, channel, nic, cause) = (None, None, None, cause.map(Box::new));
+    Error::Plugin(PluginFailure { call, code, phase, peer, channel, nic, cause })
 }
 
 /// The variable as a number of bytes. The plugin would read "512K" as 512, and take another default

@@ -3,12 +3,12 @@
 mod bounce_credit;
 mod copy_threads;
 mod link_bytes;
+mod plugin_choice;
 mod setters;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,14 +18,13 @@ use tcpx_unpack::Choice;
 pub use self::bounce_credit::BounceCreditChoice;
 pub use self::copy_threads::CopyThreads;
 pub use self::link_bytes::LinkBytes;
+pub use self::plugin_choice::{HARDWARE_PLUGIN_PATH, PluginChoice};
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{
     DEFAULT_CHUNK_BYTES, LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS,
     MAX_EAGER_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
 };
 
-/// Where the hardware plugin is installed on A3 hosts.
-pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
 /// The full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
 /// Longer messages cost less on a channel, where they are received straight into place.
@@ -38,64 +37,6 @@ const MAX_NOTIFICATION_BUFFER_BYTES: u32 = 1 << 30;
 const MAX_EMULATED_GPUS: u64 = 64;
 /// A day. Longer silence is what `None` is for.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
-
-/// Which plugin moves the bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PluginChoice {
-    /// The hardware plugin where it is installed, else the software plugin. That moves memory of
-    /// GPUs by the kernel's device-memory TCP, over NICs that can (docs/devmem.md).
-    #[default]
-    Auto,
-    /// The software plugin that is linked in.
-    Soft,
-    /// The same over the kernel's device-memory TCP (docs/devmem.md).
-    Devmem,
-    /// A plugin file.
-    Path(PathBuf),
-}
-
-impl PluginChoice {
-    /// What the choice means on this machine: the software plugin or a file. [`PluginChoice::Auto`]
-    /// takes the hardware plugin where [`HARDWARE_PLUGIN_PATH`] exists, and never falls back from
-    /// one that fails.
-    #[must_use]
-    pub fn resolve(&self) -> Self {
-        self.resolve_with(|| Path::new(HARDWARE_PLUGIN_PATH).exists())
-    }
-
-    fn resolve_with(&self, is_installed: impl FnOnce() -> bool) -> Self {
-        match self {
-            Self::Auto if is_installed() => Self::Path(HARDWARE_PLUGIN_PATH.into()),
-            Self::Auto => Self::Soft,
-            named => named.clone(),
-        }
-    }
-}
-
-impl FromStr for PluginChoice {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
-        Ok(match text {
-            "auto" => Self::Auto,
-            "soft" => Self::Soft,
-            "devmem" => Self::Devmem,
-            path => Self::Path(path.into()),
-        })
-    }
-}
-
-impl fmt::Display for PluginChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Soft => f.write_str("soft"),
-            Self::Devmem => f.write_str("devmem"),
-            Self::Path(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
 
 /// How one session is set up. Start from [`SessionOptions::default`] or
 /// [`SessionOptions::from_env`], and change fields, or call the setters that have their names:

@@ -129,16 +129,6 @@ fn threads_that_copy_are_a_number_or_auto() {
 }
 
 #[test]
-fn auto_takes_the_hardware_plugin_where_it_is_installed_and_a_name_is_taken_as_it_is() {
-    let hardware = PluginChoice::Path(HARDWARE_PLUGIN_PATH.into());
-    assert_eq!(PluginChoice::Auto.resolve_with(|| true), hardware);
-    assert_eq!(PluginChoice::Auto.resolve_with(|| false), PluginChoice::Soft);
-    for named in [PluginChoice::Soft, PluginChoice::Path("/x.so".into())] {
-        assert_eq!(named.resolve_with(|| true), named);
-    }
-}
-
-#[test]
 fn gathering_can_be_switched_off() {
     let gather = |text| from(&[("TCPX_GATHER", text)]).unwrap().gather;
     assert_eq!([gather(""), gather("1"), gather("0")], [true, true, false]);
