@@ -41,7 +41,9 @@ pub(crate) enum Side {
     Device,
     /// Pinned memory, as the host sees it: the GPUs' alias begins at `alias`.
     Host { alias: u64 },
-    /// Pinned memory, as GPUs see it: it begins at `host` for the CPU.
+    /// The program's own memory, registered, as the host sees it: the same.
+    Registered { alias: u64 },
+    /// Pinned or registered memory, as GPUs see it: it begins at `host` for the CPU.
     Alias { host: u64 },
 }
 

@@ -10,4 +10,5 @@ mod mapping;
 mod memory;
 mod modules;
 mod pointer;
+mod registering;
 mod streams;

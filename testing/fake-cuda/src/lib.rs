@@ -11,12 +11,14 @@
 //!
 //! Where the real driver lets pass what a careful program does not do, this one refuses; what it
 //! does not know is `CUDA_ERROR_NOT_SUPPORTED`, or not exported at all. `TCPX_FAKE_CUDA_GPUS` says
-//! how many GPUs there are, 2 by default; with `TCPX_FAKE_CUDA_DMA_BUF=0` they export no memory.
+//! how many GPUs there are, 2 by default; with `TCPX_FAKE_CUDA_DMA_BUF=0` they export no memory,
+//! and with `TCPX_FAKE_CUDA_REGISTER=0` no memory of the program's is registered.
 //! What it answers to `cuMemGetHandleForAddressRange` was compared with driver 580 on an H100;
 //! where it is stricter, `export` says so.
 //!
 //! - `ordinary`: memory that the driver does not know
 //! - `pages`, `reservation`: bytes that the driver reaches, and addresses that nobody may touch
+//! - `program_memory`: memory of the program's own that it registers
 //! - `video_memory`: the file in which the GPUs' own bytes are
 //! - `address_space`: what lies at which address
 //! - `export`: ranges as dma-bufs, by udmabuf where the system has it
@@ -40,6 +42,7 @@ mod kernel;
 mod module;
 mod ordinary;
 mod pages;
+mod program_memory;
 mod reservation;
 mod status;
 mod stream;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use cudarc::driver::sys::CUresult;
 
+use crate::program_memory::Backing;
 use crate::status::Result;
 use crate::video_memory::Slice;
 
@@ -27,6 +28,8 @@ pub(crate) struct Pages {
     bytes: usize,
     /// Of a GPU's memory: where it is for other devices.
     slice: Option<Slice>,
+    /// Of memory that the program has registered: what lies behind it.
+    backing: Option<Backing>,
 }
 
 // SAFETY: the mapping belongs to this value alone, and no thread is tied to it.
@@ -50,6 +53,21 @@ impl Pages {
         Ok(pages)
     }
 
+    /// The program's own pages at `address`, which it shares with this second mapping of them: they
+    /// are still there when the program has taken away its own.
+    pub(crate) fn of_program(address: u64, bytes: u64) -> Result<Arc<Self>> {
+        let refused = CUresult::CUDA_ERROR_INVALID_VALUE;
+        let backing = Backing::of(address, bytes)?;
+        let bytes = usize::try_from(bytes).map_err(|_| refused)?;
+        let old = ptr::with_exposed_provenance_mut(address as usize);
+        // SAFETY: an old size of 0 leaves the old mapping as it is, and makes another of the same
+        // pages, wherever the system likes.
+        let first = unsafe { libc::mremap(old, 0, bytes, libc::MREMAP_MAYMOVE) };
+        let first = if first == libc::MAP_FAILED { ptr::null_mut() } else { first.cast() };
+        let first = NonNull::new(first).ok_or(refused)?;
+        Ok(Arc::new(Self { first, bytes, slice: None, backing: Some(backing) }))
+    }
+
     fn map(bytes: usize, flags: c_int, slice: Option<Slice>) -> Result<Arc<Self>> {
         let full = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         let rights = libc::PROT_READ | libc::PROT_WRITE;
@@ -61,12 +79,17 @@ impl Pages {
             return Err(full);
         }
         let first = NonNull::new(first.cast()).ok_or(full)?;
-        Ok(Arc::new(Self { first, bytes, slice }))
+        Ok(Arc::new(Self { first, bytes, slice, backing: None }))
     }
 
     /// Where it is for other devices, if it is a GPU's.
     pub(crate) fn slice(&self) -> Option<&Slice> {
         self.slice.as_ref()
+    }
+
+    /// What lay behind it when the program registered it.
+    pub(crate) fn backing(&self) -> Option<&Backing> {
+        self.backing.as_ref()
     }
 
     /// Where the host finds the first byte.

@@ -29,6 +29,21 @@ const WORDS: &[(CUresult, &CStr, &CStr)] = &[
         c"a kernel touched what it may not",
     ),
     (
+        CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+        c"the memory, or a part of it, is registered",
+    ),
+    (
+        CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+        c"no registered memory begins there",
+    ),
+    (
+        CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+        c"CUDA_ERROR_OPERATING_SYSTEM",
+        c"the system does not say what memory there is",
+    ),
+    (
         CUresult::CUDA_ERROR_NOT_SUPPORTED,
         c"CUDA_ERROR_NOT_SUPPORTED",
         c"this driver without a GPU does not do that",

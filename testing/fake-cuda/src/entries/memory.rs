@@ -103,7 +103,7 @@ extern "C" fn cuMemFreeHost(host: *mut c_void) -> CUresult {
         let range = space.remove(host.addr() as u64, is_pinned)?;
         match range.side {
             Side::Host { alias } => space.remove(alias, |_| true).map(drop),
-            Side::Device | Side::Alias { .. } => Ok(()),
+            Side::Device | Side::Registered { .. } | Side::Alias { .. } => Ok(()),
         }
     })
 }
@@ -120,7 +120,9 @@ unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
         let address = host.addr() as u64;
         let space = space();
         let (start, range) = space.range_of(address).filter(|_| flags == 0).ok_or(invalid)?;
-        let Side::Host { alias } = range.side else { return Err(invalid) };
+        let (Side::Host { alias } | Side::Registered { alias }) = range.side else {
+            return Err(invalid);
+        };
         // SAFETY: the caller keeps the driver's contract.
         unsafe { put(device, alias + (address - start)) }
     })

@@ -43,9 +43,9 @@ unsafe extern "C" fn cuPointerGetAttribute(
             return unsafe { put(value.cast::<u32>(), short) };
         }
         let long = match (attribute, range.side) {
-            (DEVICE_POINTER, Side::Host { alias }) => alias + within,
+            (DEVICE_POINTER, Side::Host { alias } | Side::Registered { alias }) => alias + within,
             (DEVICE_POINTER, Side::Device | Side::Alias { .. }) => address,
-            (HOST_POINTER, Side::Host { .. }) => address,
+            (HOST_POINTER, Side::Host { .. } | Side::Registered { .. }) => address,
             (HOST_POINTER, Side::Alias { host }) => host + within,
             (HOST_POINTER, Side::Device) => return Err(invalid),
             (RANGE_START_ADDR, _) => start,
