@@ -60,6 +60,16 @@ pub enum CudaError {
         /// What the driver said, or what is wrong.
         why: String,
     },
+    /// GPUs cannot be given this memory of the host.
+    #[error("the driver registers no {bytes} bytes at {address:#x}: {why}")]
+    NotRegistered {
+        /// First byte.
+        address: u64,
+        /// Number of bytes.
+        bytes: u64,
+        /// What the driver said, or what is wrong.
+        why: String,
+    },
     /// The GPU did not finish in time; what it still uses is never freed.
     #[error("the GPU has not finished after {waited_ms} ms")]
     Stalled {

@@ -50,6 +50,7 @@ mod module;
 mod pinned_buffer;
 #[cfg(any(test, feature = "test-gpu"))]
 mod read_only_mapping;
+mod registered_memory;
 mod stream;
 #[cfg(any(test, feature = "test-gpu"))]
 mod test_gpu;
@@ -70,6 +71,7 @@ pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
 #[cfg(any(test, feature = "test-gpu"))]
 pub use read_only_mapping::ReadOnlyMapping;
+pub use registered_memory::RegisteredMemory;
 pub use stream::Stream;
 #[cfg(any(test, feature = "test-gpu"))]
 pub use test_gpu::test_gpu;

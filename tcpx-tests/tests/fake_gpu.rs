@@ -5,11 +5,15 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::ptr;
-use std::sync::{Mutex, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use serial_test::serial;
-use tcpx_cuda::{CudaGpu, DeviceBuffer, Event, HeldStream, PinnedBuffer, Stream, allocation_end};
+use tcpx_cuda::{
+    CudaGpu, DeviceBuffer, Event, HeldStream, PinnedBuffer, RegisteredMemory, Stream,
+    allocation_end,
+};
 use tcpx_tests::{has_gpu, report_skip};
 
 /// Names what the process that loses its life touches.
@@ -118,4 +122,115 @@ fn copies_that_leave_their_memory_are_refused() {
     assert!(refused.is_err(), "a copy went to an address that is nobody's");
     // SAFETY: the range lies in the buffer.
     unsafe { gpu.read(at, &mut bytes) }.expect("the GPU is as well as before");
+}
+
+/// Shared memory of the program's own, two pages of it, and whether its owner has ended.
+struct Shared {
+    first: usize,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Shared {
+    const BYTES: usize = 8192;
+
+    fn new() -> Self {
+        let first = map(ptr::null_mut(), libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        Self { first, has_ended: Arc::default() }
+    }
+
+    fn registered(self, gpu: &CudaGpu) -> Result<RegisteredMemory<Self>, String> {
+        let first = ptr::with_exposed_provenance_mut(self.first);
+        // SAFETY: the memory is there until its owner ends, but where a test says otherwise.
+        let memory = unsafe { RegisteredMemory::new(gpu, self, first, Self::BYTES) };
+        memory.map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        unmap(self.first);
+    }
+}
+
+fn map(wanted: *mut libc::c_void, flags: libc::c_int) -> usize {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping, or one in the place of this test's own.
+    let first = unsafe { libc::mmap(wanted, Shared::BYTES, rights, flags, -1, 0) };
+    assert_ne!(first, libc::MAP_FAILED);
+    first.expose_provenance()
+}
+
+fn unmap(first: usize) {
+    // SAFETY: the memory is a mapping of this test's own, which nobody uses.
+    unsafe { libc::munmap(ptr::with_exposed_provenance_mut(first), Shared::BYTES) };
+}
+
+#[test]
+#[serial]
+fn registered_memory_is_let_go_when_the_work_is_done() {
+    let Some(gpu) = fake_gpu() else { return };
+    let shared = Shared::new();
+    let owner_has_ended = Arc::clone(&shared.has_ended);
+    let memory = shared.registered(&gpu).expect("it is taken");
+    let held = Mutex::new(HeldStream::new(&gpu).expect("a stream"));
+    let has_ended = || held.lock().expect("no panic").has_ended().expect("the GPU is well");
+    thread::scope(|scope| {
+        let (about_to_end, ends) = mpsc::channel();
+        scope.spawn(move || {
+            about_to_end.send(()).expect("somebody listens");
+            drop(memory);
+            assert!(has_ended(), "memory was let go under work");
+        });
+        ends.recv().expect("it begins");
+        held.lock().expect("no panic").release().expect("it goes on");
+    });
+    assert!(owner_has_ended.load(Ordering::SeqCst));
+}
+
+#[test]
+#[serial]
+fn memory_that_is_freed_or_replaced_while_it_is_registered_is_not_let_go() {
+    let Some(gpu) = fake_gpu() else { return };
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let put_another = |first| map(ptr::with_exposed_provenance_mut(first), flags);
+    for is_replaced in [false, true] {
+        let shared = Shared::new();
+        let (first, has_ended) = (shared.first, Arc::clone(&shared.has_ended));
+        let memory = shared.registered(&gpu).expect("it is taken");
+        unmap(first);
+        if is_replaced {
+            put_another(first);
+        }
+        // What the GPU has is there all the same.
+        let mut bytes = [1; 16];
+        // SAFETY: inside the registered memory.
+        unsafe { gpu.read(memory.device_address() + 4096, &mut bytes) }.expect("it is locked");
+        assert_eq!(bytes, [0; 16]);
+        drop(memory);
+        assert!(!has_ended.load(Ordering::SeqCst), "the driver has let go, {is_replaced}");
+        assert!(allocation_end(&gpu, first as u64).expect("the GPU is well").is_some());
+        // Nobody else gets addresses that are registered.
+        put_another(first);
+    }
+}
+
+#[test]
+#[serial]
+fn memory_that_is_not_there_or_not_shared_is_not_registered() {
+    let Some(gpu) = fake_gpu() else { return };
+    let refused = |shared: Shared, why: &str| {
+        let words = shared.registered(&gpu).map(drop).expect_err("it is refused");
+        assert!(words.contains(why), "{words}");
+    };
+    let shared = Shared::new();
+    unmap(shared.first + 4096);
+    refused(shared, "CUDA_ERROR_INVALID_VALUE");
+    let own = map(ptr::null_mut(), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    refused(Shared { first: own, has_ended: Arc::default() }, "CUDA_ERROR_NOT_SUPPORTED");
+    let pinned = PinnedBuffer::new(&gpu, Shared::BYTES as u64).expect("there is room");
+    // SAFETY: the driver looks at the range, and refuses it.
+    let known = unsafe { RegisteredMemory::new(&gpu, (), pinned.as_ptr(), Shared::BYTES) };
+    let words = known.map(drop).expect_err("it is refused").to_string();
+    assert!(words.contains("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"), "{words}");
 }
