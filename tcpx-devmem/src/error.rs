@@ -252,11 +252,15 @@ pub enum DevmemError {
         /// The system's error.
         source: io::Error,
     },
-    /// Memory that io_uring receives into is not pinned for GPUs yet.
-    #[error("what io_uring receives into is no memory of GPU {gpu}")]
-    RingForGpu {
+    /// The CUDA driver does not let a GPU read memory of the host that a NIC receives into.
+    #[error("what {nic} receives into cannot be pinned for GPU {gpu}: {words}")]
+    NotPinned {
+        /// Which NIC.
+        nic: String,
         /// The GPU's ordinal.
         gpu: u32,
+        /// What the driver says.
+        words: String,
     },
     /// Anything else that the system says.
     #[error("{what}: {source}")]
@@ -297,7 +301,8 @@ impl DevmemError {
             Self::NoNoticeMemory => &limits::OPTMEM_SMALL,
             Self::PoolHeld { .. } | Self::PoolTooSmall { .. } => &table::DEVMEM_POOL_HELD,
             Self::NicDown { .. } => &table::DEVMEM_NIC_DOWN,
-            Self::GpuMemory { .. } | Self::RingForGpu { .. } => &table::DEVMEM_GPU_MEMORY,
+            Self::GpuMemory { .. } => &table::DEVMEM_GPU_MEMORY,
+            Self::NotPinned { .. } => &table::ZERO_COPY_MEMORY_NOT_PINNED,
             Self::TooManyFragments { .. } => &requests::TOO_MANY_FRAGMENTS,
             Self::NoRingReceive { .. } => &table::ZERO_COPY_NOT_IN_KERNEL,
             Self::RingDenied { .. } => &table::IO_URING_DENIED,

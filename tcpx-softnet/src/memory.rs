@@ -4,7 +4,8 @@
 //! - `io_list`: socket calls on pieces
 //! - `registration`: memory that a caller has registered
 //! - `nic_source`: where a NIC finds what it sends
-//! - `region`: the memory of a bounce region; `nic_gpu_memory`: where a NIC writes to a GPU's
+//! - `region`: the memory of a bounce region; `nic_gpu_memory`: where a NIC writes to a GPU's;
+//!   `ring_memory`: where it writes to the host's
 //! - `page_pool`: which of its pages are free. Pure
 //! - `bounce_buffer`: a region with its page pool
 //! - `receive_pages`: the pages of one device receive, and its unpack entries
@@ -28,6 +29,7 @@ mod pooled;
 mod receive_pages;
 mod region;
 mod registration;
+mod ring_memory;
 mod stager;
 mod stager_slot;
 mod unpack_queue;

@@ -18,7 +18,8 @@ pub enum Transport {
     /// sockets for all else. Why is said in the log, once for each NIC and GPU.
     Auto,
     /// Plain TCP sockets, of which a NIC puts what comes into host memory of the process, by
-    /// io_uring's zero-copy receive. What is sent is copied. See docs/devmem.md for what it needs.
+    /// io_uring's zero-copy receive. GPUs read it there. What is sent is copied. See
+    /// docs/devmem.md for what it needs.
     IoUring,
 }
 

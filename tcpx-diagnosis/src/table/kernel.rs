@@ -179,8 +179,8 @@ DEVMEM_NIC_DOWN = 432 Error "a NIC with device memory is down"
     source "seen in a guest"
 DEVMEM_GPU_MEMORY = 433 Error "memory of a GPU cannot be handed to a NIC"
     symptom "a session with a GPU is refused with plugin = devmem, or a registration of its memory"
-    lines ["memory of GPU n cannot be handed to a NIC: ...", "what io_uring receives into is no memory of GPU n"]
-    cause "a NIC reaches a GPU's memory by a dma-buf, which the CUDA driver does not make: the driver is older than CUDA 11.7 or has no open kernel modules, what NICs write would have to be flushed, or the memory is the host's or managed, or no whole pages of one allocation; and TCPX_SOFT_TRANSPORT=io_uring takes no GPU yet"
+    lines ["memory of GPU n cannot be handed to a NIC: ..."]
+    cause "a NIC reaches a GPU's memory by a dma-buf, which the CUDA driver does not make: the driver is older than CUDA 11.7 or has no open kernel modules, what NICs write would have to be flushed, or the memory is the host's or managed, or no whole pages of one allocation"
     cure ["nvidia-smi --query-gpu=driver_version,pci.bus_id --format=csv", "# memory of cuMemAlloc or cudaMalloc, from a page boundary on; or plugin = soft, which copies"]
     source "CUDA driver API, cuMemGetHandleForAddressRange; docs/devmem.md"
 DEVMEM_NO_NIC = 434 Error "no NIC can receive into device memory as it is set up"
@@ -226,4 +226,10 @@ ZERO_COPY_MEMORY_NOT_LOCKED = 445 Error "a NIC's memory is more than the process
     cause "memory that a NIC writes to is locked, and counts against RLIMIT_MEMLOCK of the user unless the process has CAP_IPC_LOCK; the limit is often 8 MiB"
     cure ["ulimit -l", "ulimit -l unlimited", "# in a container: --ulimit memlock=-1; of a service: LimitMEMLOCK=infinity; or a smaller TCPX_SOFT_POOL_BYTES"]
     source "kernel 7.3, io_uring/zcrx.c"
+ZERO_COPY_MEMORY_NOT_PINNED = 446 Error "the CUDA driver does not pin a NIC's memory for a GPU"
+    symptom "a session with a GPU is refused with TCPX_SOFT_TRANSPORT=io_uring: cuMemHostRegister fails"
+    lines ["what <NIC> receives into cannot be pinned for GPU n: ..."]
+    cause "the GPU reads what came from memory of the host, which the driver must register: it may refuse where confidential computing is switched on, and refuses what the system cannot lock"
+    cure ["nvidia-smi conf-compute -f", "# a smaller TCPX_SOFT_POOL_BYTES, where memory is short; or no TCPX_SOFT_TRANSPORT, so that plain sockets copy"]
+    source "CUDA driver API, cuMemHostRegister; docs/devmem.md"
 }

@@ -101,7 +101,7 @@ impl RecvComm {
         delivers: Delivery,
     ) -> Result<Self, Failure> {
         let CommOptions { number, script, .. } = *options;
-        let base = bounce.region().consumer_base();
+        let base = bounce.region().consumer_base(gpu.is_some());
         let queue = match gpu {
             None => UnpackQueue::new(base),
             Some(gpu) => {

@@ -12,6 +12,7 @@ use super::nic_gpu_memory::NicGpuMemory;
 use super::page_pool::{PagePool, PageRange};
 use super::piece::Piece;
 use super::region::Region;
+use super::ring_memory::RingMemory;
 use crate::sync::{Mutex, MutexGuard};
 
 /// What recycled pages are overwritten with.
@@ -84,7 +85,7 @@ impl BounceBuffer {
     /// The same in host memory, of which the NIC has the first `area_bytes`.
     pub(crate) fn of_ring(memory: HostMemory, area_bytes: usize, poison: bool) -> Self {
         let bytes = memory.len();
-        Self::behind(Region::Ring(memory), bytes, area_bytes, poison)
+        Self::behind(Region::Ring(RingMemory::new(memory)), bytes, area_bytes, poison)
     }
 
     fn behind(region: Region, bytes: usize, bytes_of_nic: usize, poison: bool) -> Self {

@@ -37,7 +37,8 @@ impl FromStr for DeviceMemory {
     }
 }
 
-/// Where the bounce region for a GPU is. Emulated device memory has an ordinary one.
+/// Where the bounce region for a GPU is. Emulated device memory has an ordinary one; where a NIC
+/// receives into the region, its transport says where that is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BounceMemory {

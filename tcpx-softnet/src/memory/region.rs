@@ -6,12 +6,13 @@ use std::os::fd::BorrowedFd;
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
-use tcpx_devmem::{HostBuffer, HostMemory};
+use tcpx_devmem::HostBuffer;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::nic_gpu_memory::NicGpuMemory;
 use super::page_pool::PageRange;
 use super::piece::Piece;
+use super::ring_memory::RingMemory;
 use crate::log;
 
 /// The memory that device receives go to. There is one of each kind in a process, for good.
@@ -30,8 +31,9 @@ pub(crate) enum Region {
     /// A GPU's memory, into which a NIC puts what it receives. Pieces of it count at the GPU's
     /// addresses.
     NicOnGpu(NicGpuMemory),
-    /// Host memory into which a NIC puts what it receives, and pages behind that.
-    Ring(HostMemory),
+    /// Host memory into which a NIC puts what it receives, and pages behind that. GPUs read it once
+    /// it is registered.
+    Ring(RingMemory),
 }
 
 impl Region {
@@ -60,12 +62,27 @@ impl Region {
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.as_ptr(),
             Self::Nic(buffer) => buffer.as_mut_ptr(),
             Self::NicOnGpu(memory) => memory.as_mut_ptr(),
-            Self::Ring(memory) => memory.as_mut_ptr(),
+            Self::Ring(memory) => memory.memory().as_mut_ptr(),
         }
     }
 
-    /// Where the consumer reads.
-    pub(crate) fn consumer_base(&self) -> *mut u8 {
+    /// Lets GPUs read it where they could not yet; says whether that is so from now on.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn register(&self, gpu: &CudaGpu) -> Result<bool, CudaError> {
+        match self {
+            Self::Ring(memory) => memory.register(gpu),
+            Self::Mapped(_)
+            | Self::Pinned(_)
+            | Self::OnGpu { .. }
+            | Self::Nic(_)
+            | Self::NicOnGpu(_) => Ok(false),
+        }
+    }
+
+    /// Where the consumer reads, on a GPU or on the host.
+    pub(crate) fn consumer_base(&self, on_gpu: bool) -> *mut u8 {
         match self {
             Self::OnGpu { device, .. } => {
                 core::ptr::with_exposed_provenance_mut(device.address() as usize)
@@ -73,13 +90,17 @@ impl Region {
             Self::Pinned(buffer) => {
                 core::ptr::with_exposed_provenance_mut(buffer.device_address() as usize)
             }
-            Self::Mapped(_) | Self::Nic(_) | Self::NicOnGpu(_) | Self::Ring(_) => self.base(),
+            Self::Ring(memory) => match memory.device_address().filter(|_| on_gpu) {
+                Some(address) => core::ptr::with_exposed_provenance_mut(address as usize),
+                None => self.base(),
+            },
+            Self::Mapped(_) | Self::Nic(_) | Self::NicOnGpu(_) => self.base(),
         }
     }
 
-    /// The same as a number.
+    /// The same of one on a GPU, as a number.
     pub(crate) fn consumer_address(&self) -> u64 {
-        self.consumer_base().addr() as u64
+        self.consumer_base(true).addr() as u64
     }
 
     /// What it is, for the log.
@@ -126,7 +147,7 @@ impl Region {
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.bytes() as usize,
             Self::Nic(buffer) => buffer.len(),
             Self::NicOnGpu(memory) => memory.len(),
-            Self::Ring(memory) => memory.len(),
+            Self::Ring(memory) => memory.memory().len(),
         }
     }
 
@@ -143,7 +164,7 @@ impl Region {
         match self {
             Self::Nic(buffer) => Some(buffer.file()),
             Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } | Self::NicOnGpu(_) => None,
-            Self::Ring(memory) => Some(memory.file()),
+            Self::Ring(memory) => Some(memory.memory().file()),
         }
     }
 
@@ -159,11 +180,15 @@ impl Region {
     }
 
     /// Gives memory of the host that a NIC has had back to the system, and says so; the addresses
-    /// stay. Memory of a GPU stays as it is: its addresses would go with it.
+    /// stay. Memory of a GPU stays as it is, and what GPUs see of the host's: their addresses would
+    /// go with it.
     pub(crate) fn discard(&self) -> io::Result<bool> {
         match self {
             Self::Nic(buffer) => buffer.discard().map(|()| true),
-            Self::Ring(memory) => memory.discard().map(|()| true),
+            Self::Ring(memory) if memory.device_address().is_none() => {
+                memory.memory().discard().map(|()| true)
+            }
+            Self::Ring(_) => Ok(false),
             Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } | Self::NicOnGpu(_) => Ok(false),
         }
     }

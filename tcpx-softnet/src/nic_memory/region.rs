@@ -195,6 +195,24 @@ impl NicRegion {
         &self.bounce
     }
 
+    /// Lets this GPU, and all others, read what comes, where it comes to memory of the host.
+    ///
+    /// # Errors
+    /// [`DevmemError::NotPinned`].
+    pub(crate) fn register(&self, gpu: &CudaGpu) -> Result<(), DevmemError> {
+        let start = Instant::now();
+        let (nic, gpu_number) = (self.nic.name(), gpu.ordinal());
+        let is_new = self.bounce.region().register(gpu).map_err(|error| {
+            let (nic, words) = (nic.to_owned(), error.to_string());
+            DevmemError::NotPinned { nic, gpu: gpu_number, words }
+        })?;
+        if is_new {
+            let took_ms = start.elapsed().as_secs_f64() * 1e3;
+            log::info!("{nic}: its memory is registered for GPU {gpu_number}, in {took_ms:.1} ms");
+        }
+        Ok(())
+    }
+
     pub(super) fn receiver(&self) -> Option<Receiver> {
         self.floor.receiver()
     }

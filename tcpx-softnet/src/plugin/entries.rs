@@ -81,7 +81,10 @@ fn steering(runtime: &Runtime, nic: usize) -> Result<Option<Steering>, Failure> 
     let gpu = runtime.gpu_for_nic("listen")?;
     let region = runtime.region(nic, gpu.as_ref());
     let steering = region.and_then(|region| {
-        region.map(|region| Steering::new(region, runtime.settings.sockets)).transpose()
+        let Some(region) = region else { return Ok(None) };
+        // What accept would be refused is known before any peer comes.
+        gpu.as_ref().map_or(Ok(()), |gpu| region.register(gpu))?;
+        Steering::new(region, runtime.settings.sockets).map(Some)
     });
     steering.map_err(|error| {
         log_and_blame("listen", error);
@@ -201,14 +204,21 @@ pub(crate) fn accept(
     Ok(Some((insert(0, Comm::Recv(Box::new(comm)))?.pointer(IdKind::Comm), device)))
 }
 
-/// The memory of a NIC's region, if the consumer is on the GPU for which listen has made it.
+/// The memory of a NIC's region, if the consumer is on the GPU for which listen has made it. That
+/// of the host is for all of them.
 fn bounce_of(
     region: &'static NicRegion,
     gpu: Option<&CudaGpu>,
 ) -> Result<&'static BounceBuffer, Failure> {
     let name = |gpu: Option<u32>| gpu.map_or("no GPU".to_owned(), |gpu| format!("GPU {gpu}"));
+    if let Some(gpu) = gpu {
+        region.register(gpu).map_err(|error| {
+            log_and_blame("accept", error);
+            Failure::Cuda
+        })?;
+    }
     let accepted = gpu.map(CudaGpu::ordinal);
-    if accepted != region.gpu() {
+    if accepted != region.gpu() && !region.has_ring() {
         let (accepted, listened) = (name(accepted), name(region.gpu()));
         log::warn!("accept: {accepted} is current, and listen was called with {listened}");
         return Err(Failure::Internal);

@@ -19,11 +19,9 @@ use crate::comm::CommOptions;
 use crate::cpu_set::CpuSet;
 use crate::failure::Failure;
 use crate::log;
-use crate::memory::{
-    BounceBuffer, BounceMemory, PoolStats, cuda_failure, gpu_of_thread, ordinal_of_thread,
-};
+use crate::memory::{BounceBuffer, BounceMemory, PoolStats, cuda_failure, gpu_of_thread};
 use crate::nic_memory::{
-    ArrivalStats, NicRegion, SendMemory, gpu_refusal, log_and_blame, region_bytes, watched_region,
+    ArrivalStats, NicRegion, SendMemory, gpu_refusal, region_bytes, watched_region,
 };
 use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
@@ -49,7 +47,7 @@ pub(crate) struct Runtime {
     /// ask for it.
     gpu_bounces: OnceLock<Box<[OnceLock<BounceBuffer>]>>,
     /// By NIC, and the GPU whose memory it is: what a NIC receives into, where it does; made by the
-    /// first listen. One that was lost is followed by another.
+    /// first listen. One that was lost is followed by another. Host memory is one region for all.
     regions: Mutex<BTreeMap<(usize, Option<u32>), &'static NicRegion>>,
     reached: Reached,
     /// Send and receive comms so far.
@@ -146,7 +144,7 @@ impl Runtime {
     }
 
     /// What this NIC receives into for this GPU, or into memory that stands in for a GPU's, where
-    /// payload is to come there; made by the first who asks.
+    /// payload is to come there; made by the first who asks. Host memory is read by all GPUs.
     pub(crate) fn region(
         &self,
         nic: usize,
@@ -157,13 +155,14 @@ impl Runtime {
         if !is_by_ring && !self.uses_device_memory(nic, gpu) {
             return Ok(None);
         }
-        let key = (nic, gpu.map(CudaGpu::ordinal));
+        let owner = gpu.filter(|_| !is_by_ring);
+        let key = (nic, owner.map(CudaGpu::ordinal));
         let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(region) = regions.get(&key).filter(|region| region.lost().is_none()) {
             return Ok(Some(region));
         }
         let Settings { transport, pool_bytes, poison, .. } = self.settings;
-        let region = watched_region(&interface.name, transport, gpu, pool_bytes, poison)?;
+        let region = watched_region(&interface.name, transport, owner, pool_bytes, poison)?;
         regions.insert(key, region);
         Ok(Some(region))
     }
@@ -190,18 +189,13 @@ impl Runtime {
         Ok(Some(memory))
     }
 
-    /// The GPU of the calling thread, where a NIC is to reach its memory.
+    /// The GPU of the calling thread, where it and a NIC are to reach the same memory.
     pub(crate) fn gpu_for_nic(&self, entry: &str) -> Result<Option<CudaGpu>, Failure> {
         match self.settings.transport {
             Transport::Tcp => Ok(None),
-            Transport::Devmem | Transport::Auto => gpu_of_thread(entry, self.settings.memory),
-            Transport::IoUring => match ordinal_of_thread(entry, self.settings.memory)? {
-                None => Ok(None),
-                Some(gpu) => {
-                    log_and_blame(entry, DevmemError::RingForGpu { gpu });
-                    Err(Failure::Cuda)
-                }
-            },
+            Transport::Devmem | Transport::Auto | Transport::IoUring => {
+                gpu_of_thread(entry, self.settings.memory)
+            }
         }
     }
 

@@ -1,0 +1,74 @@
+#![allow(unsafe_code)]
+//! Host memory that a NIC receives into, which GPUs read once the first of them has asked.
+
+use std::sync::{Arc, PoisonError};
+
+use tcpx_cuda::{CudaError, CudaGpu, RegisteredMemory};
+use tcpx_devmem::HostMemory;
+
+use crate::sync::{Mutex, OnceLock};
+
+/// Host memory, and its registration with the CUDA driver, which is for all GPUs.
+#[derive(Debug)]
+pub(crate) struct RingMemory {
+    memory: Arc<HostMemory>,
+    registered: OnceLock<RegisteredMemory<Arc<HostMemory>>>,
+    /// Held by whoever registers it: a second time would be refused.
+    registering: Mutex<()>,
+}
+
+impl RingMemory {
+    pub(crate) fn new(memory: HostMemory) -> Self {
+        let registering = Mutex::new(());
+        Self { memory: Arc::new(memory), registered: OnceLock::new(), registering }
+    }
+
+    pub(super) fn memory(&self) -> &HostMemory {
+        &self.memory
+    }
+
+    /// Lets every GPU read all of it, the pages behind the NIC's too. Says whether that is new.
+    pub(super) fn register(&self, gpu: &CudaGpu) -> Result<bool, CudaError> {
+        let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.registered.get().is_some() {
+            return Ok(false);
+        }
+        let (owner, first) = (Arc::clone(&self.memory), self.memory.as_mut_ptr());
+        // SAFETY: the mapping lives as long as the owner that is handed over, wherever that goes.
+        let made = unsafe { RegisteredMemory::new(gpu, owner, first, self.memory.len()) }?;
+        // Nobody else sets it while the lock is held.
+        let _ = self.registered.set(made);
+        Ok(true)
+    }
+
+    /// Where GPUs see the first byte; `None`: none has asked.
+    pub(super) fn device_address(&self) -> Option<u64> {
+        self.registered.get().map(RegisteredMemory::device_address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::region::Region;
+
+    #[test]
+    fn hosts_read_it_at_its_address_and_gpus_at_theirs() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let region = Region::Ring(RingMemory::new(HostMemory::new(3 << 20).expect("memory")));
+        let host = region.consumer_base(false).addr() as u64;
+        assert_eq!(region.consumer_base(true).addr() as u64, host, "no GPU has asked");
+        assert!(region.register(&gpu).expect("the driver takes it"));
+        assert!(!region.register(&gpu).expect("it is there already"));
+        assert_eq!(region.consumer_base(false).addr() as u64, host);
+        let on_gpu = region.consumer_base(true).addr() as u64;
+        let piece = region.piece((2 << 20) + 5, 100);
+        region.write(piece, &[7; 100]);
+        assert_eq!(region.upload_source(piece), None, "it is there for the GPU");
+        let mut seen = [0; 101];
+        // SAFETY: inside the registered memory.
+        unsafe { gpu.read(on_gpu + (2 << 20) + 5, &mut seen) }.expect("it is registered");
+        assert_eq!((&seen[..100], seen[100]), (&[7; 100][..], 0));
+        assert!(!region.discard().expect("nothing fails"), "what GPUs see stays");
+    }
+}
