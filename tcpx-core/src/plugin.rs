@@ -235,11 +235,10 @@ impl Plugin {
         self.raw.name() == HARDWARE_NAME
     }
 
-    /// Whether receives into host memory work beside this device memory. What a NIC has put into a
-    /// GPU's memory is not copied down.
-    pub(crate) fn receives_host(&self, memory: &DeviceMemory) -> bool {
-        let is_gpu = matches!(memory, DeviceMemory::Cuda(_));
-        !(self.is_hardware() || is_gpu && self.uses_nic_memory(memory))
+    /// Whether receives into host memory work. The software plugin copies down what a NIC has put
+    /// into a GPU's memory.
+    pub(crate) fn receives_host(&self) -> bool {
+        !self.is_hardware()
     }
 
     /// Whether fragments are what packets were, and not pages of our own.

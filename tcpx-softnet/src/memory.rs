@@ -12,7 +12,8 @@
 //! - `unpack_queue`: the queue that tells the consumer where the bytes are
 //! - `device_memory`: what device memory is: a GPU's, or ordinary memory that stands in for it
 //! - `pooled`, `idle_buffers`: GPU and pinned memory that comms use one after the other
-//! - `stager`: copies from a GPU before sending; `stager_slot`: made ahead of the first
+//! - `stager`: copies from a GPU before sending, or for receives into host memory; `stager_slot`:
+//!   made ahead of the first send
 //! - `uploader`: copies to a GPU after receiving
 //! - `copies`: what both have in common
 
@@ -46,6 +47,7 @@ pub(crate) use nic_source::NicSource;
 pub(crate) use page_pool::PageRange;
 pub(crate) use piece::Piece;
 pub(crate) use receive_pages::{ReceivePages, entries, pages_of};
+pub(crate) use region::Region;
 pub(crate) use registration::{BindError, MemoryKind, Registration};
 pub(crate) use stager::{Staged, Stager};
 pub(crate) use stager_slot::StagerSlot;

@@ -83,8 +83,7 @@ impl Engine {
             registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
         });
         let pairs = pairs.map_err(|error| error.of_peer(name))?;
-        let session = &self.commons.session;
-        let receives_host = session.plugin.receives_host(&session.memory);
+        let receives_host = self.commons.session.plugin.receives_host();
         if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && !receives_host
         {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;

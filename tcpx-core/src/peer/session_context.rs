@@ -138,7 +138,7 @@ impl SessionContext {
             note_bytes,
             asked: MAX_ASKED,
             planned: MOST_PLANNED,
-            receives_host: self.plugin.receives_host(&self.memory),
+            receives_host: self.plugin.receives_host(),
             scatters_host: matches!(self.memory, DeviceMemory::Emulated)
                 && !self.plugin.is_hardware(),
         }

@@ -103,7 +103,7 @@ impl Session {
             (session.memory.clone(), Arc::clone(&session.plugin))
         };
         let receives = access == Access::ReadWrite;
-        if receives && memory == MemoryType::Host && !plugin.receives_host(&device) {
+        if receives && memory == MemoryType::Host && !plugin.receives_host() {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
             return Err(Error::Registration { id: None, problem });
         }

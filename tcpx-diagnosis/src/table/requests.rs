@@ -105,8 +105,8 @@ COMM_USED_BY_TWO_THREADS = 819 FatalForPlugin "one comm is used by two threads"
     source "plugin 3.1.9, source"
 RECEIVE_INTO_HOST_MEMORY = 820 Error "a receive into host memory never finishes"
     symptom "test says rc 0 and not done for ever; \"requested receive on host mem buffer\""
-    cause "data sockets are steered to the GPU, so a plain recv on them fails and the helper thread ends; with plugin = devmem and a GPU such a receive is refused"
-    cure ["# receive into GPU memory, or use plugin = soft for host memory"]
+    cause "data sockets are steered to the GPU, so a plain recv on them fails and the helper thread ends"
+    cure ["# receive into GPU memory, or use plugin = soft, or devmem, for host memory"]
     source "plugin 3.1.9, run under emulation"
 REGISTERED_ODD_SIZE = 821 Error "standard input was closed by a registration"
     symptom "regMr returns 3 and file descriptor 0 is gone"

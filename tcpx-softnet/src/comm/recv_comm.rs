@@ -2,6 +2,7 @@
 //! or to the host memory that was posted.
 
 mod arrivals;
+mod downloads;
 mod nic_trouble;
 mod readiness;
 mod records;
@@ -14,6 +15,7 @@ use tcpx_comm::wire::{RecordOrder, Side};
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
+use self::downloads::Downloads;
 use self::region_use::RegionUse;
 use super::chunk::Chunk;
 use super::control_socket::{ControlIn, ControlSocket};
@@ -80,6 +82,8 @@ pub(crate) struct RecvComm {
     clears_counts: bool,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
+    /// Present when a NIC puts what comes into a GPU's memory. Ends before the comm's use of that.
+    downloads: Option<Downloads>,
     /// Present when a NIC puts what comes into the bounce region.
     nic: Option<RegionUse>,
     /// Empty between harvests.
@@ -113,6 +117,11 @@ impl RecvComm {
             .map(Uploader::new)
             .transpose()
             .map_err(|error| cuda_failure("accept", &error))?;
+        let downloads = uploads
+            .filter(|_| sockets.steering.is_some())
+            .map(|gpu| Downloads::new(gpu, sockets.chunk_bytes))
+            .transpose()
+            .map_err(|error| cuda_failure("accept", &error))?;
         let lanes = match &sockets.steering {
             None => Lanes::new(sockets.data, Side::Recv, options),
             Some(steering) => Lanes::into_region(sockets.data, options, steering.region()),
@@ -143,6 +152,7 @@ impl RecvComm {
             delivers,
             clears_counts: options.clears_counts,
             uploader,
+            downloads,
             harvested: Vec::new(),
             spare_pieces: Vec::new(),
             spare_pages: Vec::new(),
@@ -161,11 +171,6 @@ impl RecvComm {
         self.needs_call = NeedsCall::AtOnce;
         let pages = self.spare_pages.pop().unwrap_or_default();
         self.requests.post(RecvRequest::new(destination, posted, pages))
-    }
-
-    /// Whether receives may go to host memory: what a NIC has put into a GPU's is not copied down.
-    pub(crate) fn takes_host_memory(&self) -> bool {
-        self.nic.is_none() || self.uploader.is_none()
     }
 
     /// Whether no further receive can be posted now.
@@ -302,6 +307,7 @@ impl RecvComm {
         let lanes = self.lanes.run();
         self.harvest();
         self.take_uploads();
+        self.take_downloads();
         lanes.max(self.more_to_do(records))
     }
 

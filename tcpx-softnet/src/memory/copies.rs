@@ -14,7 +14,8 @@ use crate::sync::AtomicU64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StagingStats {
-    /// Bytes copied down from GPU memory before they were sent.
+    /// Bytes copied down from GPU memory: before they were sent, or after a NIC had received them
+    /// for memory of the host.
     pub down_bytes: u64,
     /// Nanoseconds in which a comm had such a copy under way, summed over comms. A copy ends when
     /// `test` sees it.

@@ -27,6 +27,12 @@ impl NicGpuMemory {
         Ok(Self { device, dma_buf, dma_buf_bytes: of_nic as usize, beside })
     }
 
+    /// What a NIC would have brought.
+    #[cfg(test)]
+    pub(crate) fn fill_for_tests(&self, bytes: &[u8]) {
+        self.device.copy_from_host(0, bytes).expect("inside");
+    }
+
     /// Bytes of the dma-buf. It begins where the memory does.
     pub(crate) fn dma_buf_bytes(&self) -> usize {
         self.dma_buf_bytes

@@ -4,9 +4,10 @@
 //!
 //! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time.
 //! Socket calls get addresses and the kernel checks them; the only copies made in user space are
-//! [`Piece::write`] and `Region::fill`, which GPU memory never comes to: it is received into
-//! through pinned pages, from which it is read or copied up (see `uploader`), and sent from pinned
-//! pages (see `stager`). Where a NIC writes to it or reads it, pieces of it are numbers.
+//! [`Piece::write`], [`Piece::copy_from`] and `Region::fill`, which GPU memory never comes to: it
+//! is received into through pinned pages, from which it is read or copied up (see `uploader`), and
+//! sent from pinned pages (see `stager`). Where a NIC writes to it or reads it, pieces of it are
+//! numbers.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -51,6 +52,13 @@ impl Piece {
         Self { address, len }
     }
 
+    /// The bytes of a piece that the processor can read.
+    #[cfg(test)]
+    pub(crate) fn read_for_tests(self, bytes: &mut [u8]) {
+        let to = Self { address: bytes.as_mut_ptr().expose_provenance(), len: bytes.len() };
+        to.copy_from(self);
+    }
+
     pub(crate) fn address(self) -> usize {
         self.address
     }
@@ -63,6 +71,26 @@ impl Piece {
     pub(crate) fn part(self, offset: usize, len: usize) -> Self {
         let offset = offset.min(self.len);
         Self { address: self.address + offset, len: len.min(self.len - offset) }
+    }
+
+    /// Both, if `next` begins where this one ends.
+    pub(crate) fn joined(self, next: Self) -> Option<Self> {
+        let is_next = self.len > 0 && self.address + self.len == next.address;
+        is_next.then_some(Self { address: self.address, len: self.len + next.len })
+    }
+
+    /// Copies the start of `from`, which the processor can read, to that of this piece, as far as
+    /// both go.
+    pub(crate) fn copy_from(self, from: Self) {
+        let len = from.len.min(self.len);
+        let source = core::ptr::with_exposed_provenance::<u8>(from.address);
+        let target = core::ptr::with_exposed_provenance_mut::<u8>(self.address);
+        // SAFETY:
+        // - each piece is lent memory (see `lent`), or pinned memory of the plugin's own, and has
+        //   `len` bytes;
+        // - nobody else writes to either meanwhile: the one is a request's, the other is held by
+        //   whoever copies. Should a caller lend what overlaps, `copy` allows that.
+        unsafe { core::ptr::copy(source, target, len) };
     }
 
     /// Copies `bytes` to the start of the piece, as far as it goes.
@@ -125,5 +153,27 @@ mod tests {
         assert_eq!(piece.part(4, 3), Piece { address: 1004, len: 3 });
         assert_eq!(piece.part(4, 100).len(), 6);
         assert_eq!(piece.part(11, 1).len(), 0);
+    }
+
+    #[test]
+    fn neighbours_are_joined_in_their_order() {
+        let piece = |address, len| Piece::for_tests(address, len);
+        assert_eq!(piece(1000, 10).joined(piece(1010, 5)), Some(piece(1000, 15)));
+        assert_eq!(piece(1000, 10).joined(piece(1011, 5)), None);
+        assert_eq!(piece(1010, 5).joined(piece(1000, 10)), None);
+        assert_eq!(Piece::EMPTY.joined(piece(0, 5)), None);
+    }
+
+    #[test]
+    fn a_copy_goes_as_far_as_both() {
+        let (mut from, mut to) = ([1_u8, 2, 3], [9_u8; 4]);
+        let lent = |bytes: &mut [u8]| {
+            // SAFETY: the arrays live until the end of the test, and nobody else uses them.
+            unsafe { Piece::lent(bytes.as_mut_ptr().expose_provenance(), bytes.len()) }
+        };
+        lent(&mut to).copy_from(lent(&mut from));
+        assert_eq!(to, [1, 2, 3, 9]);
+        lent(&mut to).part(0, 1).copy_from(lent(&mut from).part(2, 1));
+        assert_eq!(to, [3, 2, 3, 9]);
     }
 }

@@ -1,9 +1,11 @@
 #![allow(unsafe_code)]
-//! Sends from GPU memory: chunks are copied down to pinned pages, in order, and sent from there.
+//! From GPU memory to the host: chunks are copied down to pinned pages, in order. Sends go on from
+//! there to a socket; receives into host memory, of what a NIC has put into a GPU's, to the caller.
 //!
 //! Copies run on a stream of the comm's own; `test` looks whether they have ended and never waits
-//! for them. All that they need is made by connect or regMr (`stager_slot`). A chunk takes a slot,
-//! which is free again when the kernel has the bytes, and reads the slot no more.
+//! for them. They go to pinned pages alone: with other memory of the host the driver waits for the
+//! copy. All that they need is made by connect or regMr (`stager_slot`), and by accept. A chunk
+//! takes a slot, which is free again when nobody reads it any more.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -15,8 +17,10 @@ use super::piece::Piece;
 use super::pooled::Pooled;
 use crate::log;
 
-/// Bytes that the slots of a comm have together, where a chunk is not larger than half of it.
-const TOTAL_BYTES: usize = 8 << 20;
+/// Bytes that the slots of a send comm have together, where a chunk is not larger than half of it.
+const SEND_BYTES: usize = 8 << 20;
+/// The same of a receive comm, most of which never receive into host memory.
+const RECV_BYTES: usize = 2 << 20;
 /// Fewest slots: one is copied to while the other is sent.
 const MIN_SLOTS: usize = 2;
 /// Most slots: four for each message that may be in flight.
@@ -33,7 +37,7 @@ pub(crate) struct Staged {
     slot: usize,
 }
 
-/// The copies of one send comm.
+/// The copies of one comm.
 #[derive(Debug)]
 pub(crate) struct Stager {
     gpu: CudaGpu,
@@ -51,10 +55,19 @@ pub(crate) struct Stager {
 }
 
 impl Stager {
-    /// For chunks of at most `chunk_bytes`.
-    pub(crate) fn new(gpu: &CudaGpu, chunk_bytes: u32) -> Result<Self, CudaError> {
+    /// For sends in chunks of at most `chunk_bytes`.
+    pub(crate) fn for_sends(gpu: &CudaGpu, chunk_bytes: u32) -> Result<Self, CudaError> {
+        Self::new(gpu, chunk_bytes, SEND_BYTES)
+    }
+
+    /// For receives in such chunks.
+    pub(crate) fn for_receives(gpu: &CudaGpu, chunk_bytes: u32) -> Result<Self, CudaError> {
+        Self::new(gpu, chunk_bytes, RECV_BYTES)
+    }
+
+    fn new(gpu: &CudaGpu, chunk_bytes: u32, all_bytes: usize) -> Result<Self, CudaError> {
         let slot_bytes = (chunk_bytes as usize).next_multiple_of(64);
-        let slots = (TOTAL_BYTES / slot_bytes).clamp(MIN_SLOTS, MAX_SLOTS);
+        let slots = (all_bytes / slot_bytes).clamp(MIN_SLOTS, MAX_SLOTS);
         let stream = Stream::new(gpu)?;
         let copied = (0..slots).map(|_| Event::new(gpu)).collect::<Result<_, _>>()?;
         let buffer = Pooled::new(gpu, (slots * slot_bytes) as u64)?;
@@ -89,25 +102,70 @@ impl Stager {
         offset: u32,
         source: Piece,
     ) -> Result<bool, CudaError> {
-        debug_assert!(source.len() <= self.slot_bytes);
+        self.start_all(number, offset, &[source], |_| None)
+    }
+
+    /// The same for a chunk that lies in several pieces, one behind the other in the message. What
+    /// the processor can read of them, where `beside` says, it copies itself, at once.
+    pub(crate) fn start_all(
+        &mut self,
+        number: u64,
+        offset: u32,
+        sources: &[Piece],
+        beside: impl Fn(Piece) -> Option<Piece>,
+    ) -> Result<bool, CudaError> {
+        let bytes = sources.iter().map(|source| source.len()).sum::<usize>();
+        debug_assert!(bytes <= self.slot_bytes);
         let Some(slot) = self.free.pop() else { return Ok(false) };
-        let bytes = source.len().min(self.slot_bytes);
         let start = self.buffer.as_ptr().expose_provenance() + slot * self.slot_bytes;
         // SAFETY: the slot lies in the buffer and belongs to this chunk until `release`.
-        let memory = unsafe { Piece::lent(start, bytes) };
-        let queued = self.gpu.enter().and_then(|_entered| {
-            // SAFETY:
-            // - the source is lent until its request is done, which counts these bytes, or its comm
-            //   closed, which waits;
-            // - the slot is free, and nobody reads it before the event says so.
-            unsafe { self.stream.copy(start as u64, source.address() as u64, bytes as u64) }?;
-            self.stream.record(&self.copied[slot])
-        });
+        let memory = unsafe { Piece::lent(start, bytes.min(self.slot_bytes)) };
         // After an error part of it may be under way, so the slot is not used again.
-        queued?;
-        self.clock.started(bytes);
+        self.queue(memory, sources, beside)?;
+        self.stream.record(&self.copied[slot])?;
         self.under_way.push_back(Staged { number, offset, memory, slot });
         Ok(true)
+    }
+
+    /// Copies what can be read, and queues copies of the rest: one for neighbours.
+    fn queue(
+        &mut self,
+        memory: Piece,
+        sources: &[Piece],
+        beside: impl Fn(Piece) -> Option<Piece>,
+    ) -> Result<(), CudaError> {
+        let gpu = self.gpu.clone();
+        let _entered = gpu.enter()?;
+        let (mut at, mut run) = (0, (Piece::EMPTY, Piece::EMPTY));
+        for &source in sources {
+            let to = memory.part(at, source.len());
+            at += source.len();
+            if let Some(from) = beside(source) {
+                to.copy_from(from);
+            } else if let (Some(to), Some(from)) = (run.0.joined(to), run.1.joined(source)) {
+                run = (to, from);
+            } else {
+                self.queue_run(run)?;
+                run = (to, source);
+            }
+        }
+        self.queue_run(run)
+    }
+
+    /// Queues a copy to a part of a slot.
+    fn queue_run(&mut self, (to, from): (Piece, Piece)) -> Result<(), CudaError> {
+        let bytes = to.len().min(from.len());
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY:
+        // - the source is lent until its request is done, which counts these bytes, or its comm
+        //   closed, which waits; or it lies in a region of the process, which is never freed, and
+        //   whose fragments the comm holds until the copy has ended, or it is closed;
+        // - the slot is free, and nobody reads it before the event says so.
+        unsafe { self.stream.copy(to.address() as u64, from.address() as u64, bytes as u64) }?;
+        self.clock.started(bytes);
+        Ok(())
     }
 
     /// The oldest chunk, if its bytes are there. Looks at one copy, of those that it does not know
@@ -129,7 +187,7 @@ impl Stager {
         self.under_way.front().map(|chunk| chunk.number)
     }
 
-    /// The oldest chunk is on its way to the peer.
+    /// The oldest chunk is on its way to where it goes.
     pub(crate) fn take(&mut self) {
         self.under_way.pop_front();
         self.arrived = self.arrived.saturating_sub(1);
@@ -153,5 +211,83 @@ impl Drop for Stager {
         // SAFETY: dropped only here, and not used afterwards. Nothing is queued that writes to it,
         // or the context is broken, and with it whatever was queued.
         unsafe { ManuallyDrop::drop(&mut self.buffer) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tcpx_cuda::DeviceBuffer;
+
+    use super::*;
+    use crate::memory::copies::DRAIN_LIMIT;
+
+    /// Its bytes, once they are there.
+    fn finished(stager: &mut Stager) -> (Staged, Vec<u8>) {
+        let start = Instant::now();
+        let staged = loop {
+            if let Some(staged) = stager.ready().expect("no error") {
+                break staged;
+            }
+            assert!(start.elapsed() < DRAIN_LIMIT, "copies do not end");
+        };
+        let at = staged.memory.address() - stager.buffer.as_ptr().addr();
+        let mut bytes = vec![0; staged.memory.len()];
+        stager.buffer.read(at as u64, &mut bytes).expect("inside");
+        (staged, bytes)
+    }
+
+    #[test]
+    fn a_chunk_in_pieces_comes_whole_wherever_they_lie() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let device = DeviceBuffer::new(&gpu, 8192).expect("there is room");
+        let whole: Vec<u8> = (0..8192).map(|at| (at % 251) as u8).collect();
+        device.copy_from_host(0, &whole).expect("inside");
+        let beside = PinnedBuffer::new(&gpu, 4096).expect("there is room");
+        Piece::of_pinned(&beside, 0, 4096).write(&[0xee; 4096]);
+        let base = device.address() as usize;
+        let piece = |at: usize, len| Piece::for_tests(base + at, len);
+        // Neighbours; what the processor has; what lies before it; nothing.
+        let pieces = [
+            piece(100, 50),
+            piece(150, 7),
+            piece(7000, 9),
+            piece(40, 60),
+            piece(3, 0),
+            piece(0, 1),
+        ];
+        let found_beside = |piece: Piece| {
+            (piece.address() == base + 7000).then(|| Piece::of_pinned(&beside, 5, piece.len()))
+        };
+        let mut stager = Stager::for_receives(&gpu, 4096).expect("it opens");
+        for number in 0..200 {
+            assert!(stager.start_all(number, 17, &pieces, found_beside).expect("it starts"));
+            let (staged, bytes) = finished(&mut stager);
+            assert_eq!((staged.number, staged.offset), (number, 17));
+            let expected = [&whole[100..157], &[0xee; 9], &whole[40..100], &whole[..1]].concat();
+            assert_eq!(bytes, expected);
+            stager.take();
+            stager.release(staged.memory);
+        }
+        assert!(stager.is_idle() && stager.has_room());
+    }
+
+    #[test]
+    fn a_chunk_waits_until_a_slot_is_free() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let device = DeviceBuffer::new(&gpu, 4096).expect("there is room");
+        let source = Piece::for_tests(device.address() as usize, 4096);
+        let mut stager = Stager::for_receives(&gpu, 1 << 20).expect("it opens");
+        let started =
+            |stager: &mut Stager, number| stager.start(number, 0, source).expect("it starts");
+        assert!((0..MIN_SLOTS as u64).all(|number| started(&mut stager, number)));
+        assert!(!started(&mut stager, 9));
+        let (staged, _) = finished(&mut stager);
+        stager.take();
+        assert!(!started(&mut stager, 9), "somebody may still read it");
+        stager.release(staged.memory);
+        assert!(started(&mut stager, 9));
+        assert_eq!(stager.oldest(), Some(1));
     }
 }

@@ -34,7 +34,7 @@ impl StagerSlot {
     pub(crate) fn fill(&self, gpu: &CudaGpu) -> Result<(), CudaError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Unmade) {
-            *state = State::Made(Box::new(Stager::new(gpu, self.chunk_bytes)?));
+            *state = State::Made(Box::new(Stager::for_sends(gpu, self.chunk_bytes)?));
         }
         Ok(())
     }

@@ -323,13 +323,8 @@ pub(crate) fn irecv(
         }
     };
     let waits = runtime()?.mode.is_nccls();
-    let is_host = matches!(destination, Destination::Host { .. });
     let number = with_comm("irecv", comm, |comm| match comm {
         Comm::Recv(recv) if waits && recv.is_full() => Ok(None),
-        Comm::Recv(recv) if is_host && !recv.takes_host_memory() => {
-            log::warn!("irecv: a NIC that receives into a GPU's memory reaches no host memory");
-            Err(Failure::Internal)
-        }
         Comm::Recv(recv) => recv.post(destination, posted).map(Some),
         Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecv", "receive"),
     })?;

@@ -1,5 +1,6 @@
 //! What a receive comm does with bytes that have come: it counts them, and writes their entries.
-//! Where the bounce region is in GPU memory, the bytes are copied there first.
+//! Where the bounce region is in GPU memory, the bytes are copied there first, or, where a NIC has
+//! put them there for memory of the host, down from there.
 
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
@@ -28,7 +29,10 @@ impl RecvComm {
             let mut payload = &self.input.bytes()[..size as usize];
             for piece in &pieces {
                 let (now, later) = payload.split_at(piece.len().min(payload.len()));
-                self.bounce.region().write(*piece, now);
+                match receive.destination {
+                    Destination::Host { .. } => piece.write(now),
+                    Destination::Device { .. } => self.bounce.region().write(*piece, now),
+                }
                 payload = later;
             }
         }
@@ -46,6 +50,13 @@ impl RecvComm {
                 continue;
             }
             self.keep_pages(lane, &mut chunk);
+            if let (Some(downloads), Some(receive)) =
+                (&mut self.downloads, self.requests.ring.get(chunk.number))
+                && matches!(receive.destination, Destination::Host { .. })
+            {
+                downloads.push(lane, chunk);
+                continue;
+            }
             if let (Some(nic), Some(receive)) =
                 (&mut self.nic, self.requests.ring.get_mut(chunk.number))
                 && let Err(failure) = nic.settle(lane, &mut chunk, receive)
@@ -100,6 +111,28 @@ impl RecvComm {
                     return self.requests.fail_once(oldest, || cuda_failure("test", &error));
                 }
             }
+        }
+    }
+
+    /// Copies chunks for memory of the host down from the GPU, as far as a call goes, and counts
+    /// those that are there.
+    pub(super) fn take_downloads(&mut self) {
+        let (Some(downloads), Some(nic)) = (&mut self.downloads, &mut self.nic) else { return };
+        let (requests, region) = (&mut self.requests, self.bounce.region());
+        let spare = &mut self.spare_pieces;
+        let outcome = downloads.run(region, |mut chunk, bytes| {
+            if let Some(receive) = requests.ring.get_mut(chunk.number)
+                && let Destination::Host { memory, .. } = receive.destination
+            {
+                memory.part(chunk.offset as usize, bytes.len()).copy_from(bytes);
+                receive.arrived += bytes.len() as u32;
+            }
+            nic.let_go(chunk.lane, chunk.held);
+            chunk.pieces.clear();
+            spare.push(chunk.pieces);
+        });
+        if let Err((number, error)) = outcome {
+            self.requests.fail_once(Some(number), || cuda_failure("test", &error));
         }
     }
 

@@ -38,7 +38,8 @@ impl RecvComm {
         // With room on its lane, a chunk waits for pages, which other comms give back too.
         let chunk_goes_on = self.chunks.front().is_some_and(|it| self.lanes.has_room(it.lane));
         let is_uploading = self.uploader.as_ref().and_then(Uploader::oldest).is_some();
+        let is_copying = is_uploading || self.downloads.as_ref().is_some_and(|it| !it.is_idle());
         let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
-        records_go_on.max(NeedsCall::Soon.when(chunk_goes_on || is_uploading || counts_calls))
+        records_go_on.max(NeedsCall::Soon.when(chunk_goes_on || is_copying || counts_calls))
     }
 }

@@ -88,8 +88,13 @@ impl RegionUse {
             }
             at += piece.len();
         }
-        self.consumed[lane].take_fragments(held);
+        self.let_go(lane, held);
         Ok(())
+    }
+
+    /// What a chunk has held was copied, and is to be given back.
+    pub(super) fn let_go(&mut self, lane: usize, held: Held) {
+        self.consumed[lane].take_fragments(held);
     }
 
     /// Gives back what a request has held. `is_last`: no other is under way.
