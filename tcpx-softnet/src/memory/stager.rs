@@ -26,6 +26,10 @@ const MIN_SLOTS: usize = 2;
 /// Most slots: four for each message that may be in flight.
 const MAX_SLOTS: usize = 64;
 
+/// Most copies under way, but for those of one chunk. The driver takes some hundred more; then it
+/// would wait for the oldest.
+const MOST_COPIES: usize = 512;
+
 /// A chunk whose bytes are in its slot, or on their way there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Staged {
@@ -35,6 +39,8 @@ pub(crate) struct Staged {
     /// Its bytes, in pinned memory.
     pub(crate) memory: Piece,
     slot: usize,
+    /// Copies that it takes, at most.
+    copies: usize,
 }
 
 /// The copies of one comm.
@@ -49,6 +55,8 @@ pub(crate) struct Stager {
     copied: Vec<Event>,
     free: Vec<usize>,
     under_way: VecDeque<Staged>,
+    /// Copies of those.
+    copies: usize,
     /// How many of those, from the front, are known to be copied.
     arrived: usize,
     clock: BusyClock,
@@ -79,6 +87,7 @@ impl Stager {
             copied,
             free: (0..slots).rev().collect(),
             under_way: VecDeque::with_capacity(slots),
+            copies: 0,
             arrived: 0,
             clock: BusyClock::new(&DOWN),
         })
@@ -106,7 +115,8 @@ impl Stager {
     }
 
     /// The same for a chunk that lies in several pieces, one behind the other in the message. What
-    /// the processor can read of them, where `beside` says, it copies itself, at once.
+    /// the processor can read of them, where `beside` says, it copies itself, at once. False also
+    /// when too many pieces are under way.
     pub(crate) fn start_all(
         &mut self,
         number: u64,
@@ -116,6 +126,10 @@ impl Stager {
     ) -> Result<bool, CudaError> {
         let bytes = sources.iter().map(|source| source.len()).sum::<usize>();
         debug_assert!(bytes <= self.slot_bytes);
+        let copies = sources.len();
+        if !self.under_way.is_empty() && self.copies + copies > MOST_COPIES {
+            return Ok(false);
+        }
         let Some(slot) = self.free.pop() else { return Ok(false) };
         let start = self.buffer.as_ptr().expose_provenance() + slot * self.slot_bytes;
         // SAFETY: the slot lies in the buffer and belongs to this chunk until `release`.
@@ -123,7 +137,8 @@ impl Stager {
         // After an error part of it may be under way, so the slot is not used again.
         self.queue(memory, sources, beside)?;
         self.stream.record(&self.copied[slot])?;
-        self.under_way.push_back(Staged { number, offset, memory, slot });
+        self.copies += copies;
+        self.under_way.push_back(Staged { number, offset, memory, slot, copies });
         Ok(true)
     }
 
@@ -189,7 +204,9 @@ impl Stager {
 
     /// The oldest chunk is on its way to where it goes.
     pub(crate) fn take(&mut self) {
-        self.under_way.pop_front();
+        if let Some(chunk) = self.under_way.pop_front() {
+            self.copies -= chunk.copies;
+        }
         self.arrived = self.arrived.saturating_sub(1);
     }
 
@@ -289,5 +306,27 @@ mod tests {
         stager.release(staged.memory);
         assert!(started(&mut stager, 9));
         assert_eq!(stager.oldest(), Some(1));
+    }
+
+    #[test]
+    fn a_chunk_waits_while_the_driver_has_many_copies() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let device = DeviceBuffer::new(&gpu, 8192).expect("there is room");
+        // No neighbours.
+        let pieces: Vec<_> = (0..MOST_COPIES)
+            .map(|at| Piece::for_tests(device.address() as usize + 2 * at, 1))
+            .collect();
+        let mut stager = Stager::for_receives(&gpu, 4096).expect("it opens");
+        let more = |stager: &mut Stager, number, count: usize| {
+            stager.start_all(number, 0, &pieces[..count], |_| None).expect("it starts")
+        };
+        assert!(more(&mut stager, 0, MOST_COPIES - 1) && more(&mut stager, 1, 1));
+        assert!(!more(&mut stager, 2, 1), "there is a slot");
+        for _ in 0..2 {
+            let (staged, _) = finished(&mut stager);
+            stager.take();
+            stager.release(staged.memory);
+        }
+        assert!(more(&mut stager, 2, MOST_COPIES) && stager.has_room());
     }
 }

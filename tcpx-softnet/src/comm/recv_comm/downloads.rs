@@ -83,14 +83,20 @@ impl Downloads {
     }
 
     fn start(&mut self, region: &Region) -> Result<(), (u64, CudaError)> {
-        while self.stager.has_room()
-            && let Some((lane, Chunk { number, offset, pieces, held, .. })) =
-                self.waiting.pop_front()
-        {
-            self.stager
-                .start_all(number, offset, &pieces, |piece| region.upload_source(piece))
-                .map_err(|error| (number, error))?;
-            self.under_way.push_back(Download { number, offset, lane, held, pieces });
+        let beside = |piece| region.upload_source(piece);
+        while let Some((lane, chunk)) = self.waiting.pop_front() {
+            let (number, offset) = (chunk.number, chunk.offset);
+            match self.stager.start_all(number, offset, &chunk.pieces, beside) {
+                Ok(true) => {
+                    let Chunk { held, pieces, .. } = chunk;
+                    self.under_way.push_back(Download { number, offset, lane, held, pieces });
+                }
+                Ok(false) => {
+                    self.waiting.push_front((lane, chunk));
+                    break;
+                }
+                Err(error) => return Err((number, error)),
+            }
         }
         Ok(())
     }
