@@ -71,4 +71,29 @@ mod tests {
         assert_eq!((&seen[..100], seen[100]), (&[7; 100][..], 0));
         assert!(!region.discard().expect("nothing fails"), "what GPUs see stays");
     }
+
+    #[test]
+    fn it_is_registered_once_whoever_asks_and_all_gpus_read_it() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        let memory = RingMemory::new(HostMemory::new(1 << 20).expect("memory"));
+        assert!(memory.memory().write(5000, b"for all"));
+        let last = CudaGpu::count().expect("there is one") - 1;
+        let other = CudaGpu::open(last).expect("the driver shows it");
+        let is_new = std::thread::scope(|scope| {
+            let ask = |gpu| {
+                let memory = &memory;
+                scope.spawn(move || memory.register(gpu).expect("the driver takes it"))
+            };
+            let threads = [ask(&gpu), ask(&other), ask(&gpu)];
+            threads.map(|thread| thread.join().expect("no panic"))
+        });
+        assert_eq!(is_new.into_iter().filter(|&is_new| is_new).count(), 1);
+        let at = memory.device_address().expect("it is registered") + 5000;
+        for reader in [&gpu, &other] {
+            let mut seen = [0; 7];
+            // SAFETY: inside the registered memory.
+            unsafe { reader.read(at, &mut seen) }.expect("it is registered for all");
+            assert_eq!(&seen, b"for all", "GPU {}", reader.ordinal());
+        }
+    }
 }
