@@ -2,7 +2,7 @@
 //! Half a round trip of messages between two places in memory of GPU 0: two sessions of this
 //! process, beside one plain socket and the copies that a program would make itself.
 //!
-//! `cargo bench -p tcpx-tests --bench gpu_round_trip [-- --json]`
+//! `cargo bench -p tcpx-tests --bench gpu_round_trip [-- [--json] [BYTES]…]`
 //!
 //! Both ends are in one process, because two processes that share a GPU take turns on it. The plain
 //! way copies a message down to pinned memory (cuMemcpyDtoH, which returns when the bytes are
@@ -12,16 +12,19 @@
 
 #![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
 
-use std::error::Error;
+mod gpu;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
-use std::{env, slice, thread};
+use std::time::Instant;
+use std::{slice, thread};
 
 use libloading::Library;
 use serde_json::json;
-use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions, UnpackChoice, gpu_count};
+use tcpx_core::{MemoryType, Post, Session, UnpackChoice};
 use tcpx_cuda::{CudaGpu, DeviceBuffer, PinnedBuffer};
+
+use gpu::{PATIENCE, Pair, Result, UNPACKS, begin, is_wanted, median};
 
 /// With how many trips a round has.
 const SIZES: [(usize, usize); 7] = [
@@ -35,32 +38,19 @@ const SIZES: [(usize, usize); 7] = [
 ];
 const ROUNDS: usize = 7;
 const WARMUP: usize = 4;
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
-
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Result<()> {
-    // As cargo's other benches: `cargo test` only asks whether it runs.
-    if env::args().any(|word| word == "--test") {
-        return Ok(());
-    }
-    if gpu_count() == 0 {
-        println!("skipped: there is no GPU");
-        return Ok(());
-    }
-    let gpu = CudaGpu::open(0)?;
-    let is_json = env::args().any(|word| word == "--json");
-    for (bytes, trips) in SIZES {
-        let unpacks = [UnpackChoice::Kernel, UnpackChoice::D2d, UnpackChoice::Host];
-        let ours =
-            unpacks.iter().map(|unpack| Ours::new(*unpack, bytes)).collect::<Result<Vec<_>>>()?;
+    let Some((gpu, is_json)) = begin()? else { return Ok(()) };
+    for (bytes, trips) in SIZES.into_iter().filter(|(bytes, _)| is_wanted(*bytes)) {
+        let ours = UNPACKS.map(|unpack| Ours::new(unpack, bytes));
+        let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
         let mut plain = Plain::new(&gpu, bytes)?;
-        let mut times = vec![Vec::new(); unpacks.len() + 3];
+        let mut times = vec![Vec::new(); UNPACKS.len() + 3];
         for _ in 0..ROUNDS {
             for (ours, times) in ours.iter().zip(&mut times) {
                 times.push(ours.half_trip(trips)?);
             }
-            let rest = &mut times[unpacks.len()..];
+            let rest = &mut times[UNPACKS.len()..];
             rest[0].push(plain.half_trip(trips, true)?);
             rest[1].push(plain.half_trip(trips, false)?);
             rest[2].push(plain.copies(trips)?);
@@ -86,11 +76,6 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_unstable_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
 /// Microseconds of half a trip, of so many.
 fn half(since: Instant, trips: usize) -> f64 {
     since.elapsed().as_secs_f64() * 1e6 / (2 * trips) as f64
@@ -98,31 +83,21 @@ fn half(since: Instant, trips: usize) -> f64 {
 
 /// Two sessions over GPU 0, and a message at each.
 struct Ours {
-    sessions: [Session; 2],
+    pair: Pair,
     posts: [Post; 2],
 }
 
 impl Ours {
     fn new(unpack: UnpackChoice, bytes: usize) -> Result<Self> {
-        let options = SessionOptions::from_env()?.plugin(PluginChoice::Soft);
-        let options = options.gpu(Some(0)).unpack(unpack).progress_thread(false);
-        let session = || Session::new(options.clone());
-        let sessions = [session()?, session()?];
-        let info = sessions[1].listen()?;
-        sessions[0].load_remote_conn_info("right", &info)?;
-        thread::scope(|scope| {
-            let accepted = scope.spawn(|| sessions[1].accept("left"));
-            sessions[0].connect("right")?;
-            accepted.join().map_err(|_| "the accepting end panicked")??;
-            Ok::<_, Box<dyn Error + Send + Sync>>(())
-        })?;
+        let pair = Pair::new(unpack)?;
+        let sessions = &pair.sessions;
         let post = |session: &Session| -> Result<Post> {
             let memory = session.allocate(bytes as u64, MemoryType::Device)?;
             Ok(Post { memory, offset: 0, bytes: bytes as u64, tag: 0 })
         };
         let posts = [post(&sessions[0])?, post(&sessions[1])?];
         sessions[0].write_memory(posts[0].memory, 0, &vec![7; bytes])?;
-        Ok(Self { sessions, posts })
+        Ok(Self { pair, posts })
     }
 
     fn half_trip(&self, trips: usize) -> Result<f64> {
@@ -136,10 +111,9 @@ impl Ours {
 
     /// The trips of one end.
     fn trips(&self, end: usize, trips: usize) -> Result<f64> {
-        let (session, post) = (&self.sessions[end], self.posts[end]);
-        let peer = ["right", "left"][end];
+        let post = self.posts[end];
         let transfer = |is_send: bool| -> Result<_> {
-            let transfer = session.create_transfer(peer)?;
+            let transfer = self.pair.transfer(end)?;
             if is_send {
                 transfer.post_send(post)?
             } else {

@@ -1,0 +1,72 @@
+//! What the benches over memory of GPU 0 share: two sessions of this process, for two processes
+//! that share a GPU take turns on it.
+
+use std::error::Error;
+use std::time::Duration;
+use std::{env, thread};
+
+use tcpx_core::{PluginChoice, Session, SessionOptions, Transfer, UnpackChoice, gpu_count};
+use tcpx_cuda::CudaGpu;
+
+pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+/// The ways to unpack, in the order of the columns.
+pub(crate) const UNPACKS: [UnpackChoice; 3] =
+    [UnpackChoice::Kernel, UnpackChoice::D2d, UnpackChoice::Host];
+
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// GPU 0, and whether figures are wanted as JSON; nothing when there is nothing to measure.
+pub(crate) fn begin() -> Result<Option<(CudaGpu, bool)>> {
+    // As cargo's other benches: `cargo test` only asks whether it runs.
+    if has_word("--test") {
+        return Ok(None);
+    }
+    if gpu_count() == 0 {
+        println!("skipped: there is no GPU");
+        return Ok(None);
+    }
+    Ok(Some((CudaGpu::open(0)?, has_word("--json"))))
+}
+
+/// Whether messages of so many bytes are to be measured: numbers on the command line name them.
+pub(crate) fn is_wanted(bytes: usize) -> bool {
+    let mut wanted = env::args().filter_map(|word| word.parse::<usize>().ok()).peekable();
+    wanted.peek().is_none() || wanted.any(|wanted| wanted == bytes)
+}
+
+fn has_word(wanted: &str) -> bool {
+    env::args().any(|word| word == wanted)
+}
+
+pub(crate) fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_unstable_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Two sessions over GPU 0 that are connected.
+pub(crate) struct Pair {
+    pub(crate) sessions: [Session; 2],
+}
+
+impl Pair {
+    pub(crate) fn new(unpack: UnpackChoice) -> Result<Self> {
+        let options = SessionOptions::from_env()?.plugin(PluginChoice::Soft);
+        let options = options.gpu(Some(0)).unpack(unpack).progress_thread(false);
+        let session = || Session::new(options.clone());
+        let sessions = [session()?, session()?];
+        let info = sessions[1].listen()?;
+        sessions[0].load_remote_conn_info("right", &info)?;
+        thread::scope(|scope| {
+            let accepted = scope.spawn(|| sessions[1].accept("left"));
+            sessions[0].connect("right")?;
+            accepted.join().map_err(|_| "the accepting end panicked")??;
+            Ok::<_, Box<dyn Error + Send + Sync>>(())
+        })?;
+        Ok(Self { sessions })
+    }
+
+    /// A transfer of one end with the other.
+    pub(crate) fn transfer(&self, end: usize) -> Result<Transfer> {
+        Ok(self.sessions[end].create_transfer(["right", "left"][end])?)
+    }
+}

@@ -1,0 +1,349 @@
+#![allow(unsafe_code)]
+//! A stream of messages between two places in memory of GPU 0, one way: two sessions of this
+//! process, beside plain sockets with the copies that a program would make itself.
+//!
+//! `cargo bench -p tcpx-tests --bench gpu_stream [-- [--json] [BYTES]…]`
+//!
+//! Both ends are in one process, because two processes that share a GPU take turns on it. Each size
+//! is measured twice: one message at a time, as `tcpx perf` does, and several under way, which are
+//! posted at once. Receives are posted before "go", a flag at which the sender looks. The time runs
+//! from there until the last byte is in the receiver's memory, so the wake of whoever waits for the
+//! bytes counts.
+//!
+//! The plain way cuts messages into pieces of 128 KiB to 512 KiB, which go round over the sockets.
+//! Each socket has a thread at each end. It copies a piece down to pinned memory while the one
+//! before is sent, and copies one up while the next is received. All of it in turns.
+
+#![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
+
+mod gpu;
+
+use std::hint::spin_loop;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+use std::{slice, thread};
+
+use serde_json::json;
+use tcpx_core::{MemoryType, Post, UnpackChoice};
+use tcpx_cuda::{CudaGpu, DeviceBuffer, Event, PinnedBuffer, Stream};
+
+use gpu::{PATIENCE, Pair, Result, UNPACKS, begin, is_wanted, median};
+
+/// Bytes of a message, and how many samples a round has of one message and of several.
+const SIZES: [(usize, usize, usize); 6] = [
+    (64 << 10, 100, 40),
+    (256 << 10, 60, 30),
+    (1 << 20, 40, 20),
+    (4 << 20, 20, 10),
+    (16 << 20, 10, 4),
+    (64 << 20, 4, 2),
+];
+/// Messages under way where there are several.
+const SEVERAL: usize = 8;
+const ROUNDS: usize = 5;
+const WARMUP: usize = 3;
+/// Sockets of the plain way, each of which is worth a thread for so many bytes.
+const SOCKETS: usize = 8;
+const WORTH_BYTES: usize = 1 << 20;
+/// Pieces of one socket that are in pinned memory at once.
+const SLOTS: usize = 4;
+
+fn main() -> Result<()> {
+    let Some((gpu, is_json)) = begin()? else { return Ok(()) };
+    for (bytes, one, several) in SIZES.into_iter().filter(|(bytes, ..)| is_wanted(*bytes)) {
+        let ours = UNPACKS.map(|unpack| Ours::new(unpack, bytes));
+        let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut plain = Plain::new(&gpu, bytes)?;
+        for (messages, samples) in [(1, one), (SEVERAL, several)] {
+            let mut times = vec![Vec::new(); UNPACKS.len() + 1];
+            for _ in 0..ROUNDS {
+                for (ours, times) in ours.iter().zip(&mut times) {
+                    times.push(median(ours.samples(messages, samples)?));
+                }
+                times[UNPACKS.len()].push(median(plain.samples(messages, samples)?));
+            }
+            let total = (messages * bytes) as f64;
+            let rates = times.into_iter().map(|times| total / median(times) / 1e3);
+            show(is_json, bytes, messages, &rates.collect::<Vec<_>>());
+        }
+    }
+    Ok(())
+}
+
+/// `rates`: GB/s of each way.
+fn show(is_json: bool, bytes: usize, messages: usize, rates: &[f64]) {
+    let [kernel, d2d, host, plain] = rates[..] else { return };
+    if is_json {
+        let row = json!({
+            "bytes": bytes, "under_way": messages, "kernel_gb_per_s": kernel,
+            "d2d_gb_per_s": d2d, "host_gb_per_s": host, "plain_gb_per_s": plain,
+        });
+        println!("{row}");
+    } else {
+        println!(
+            "{messages} x {bytes:>8} B: kernel {kernel:.2} GB/s, d2d {d2d:.2}, host {host:.2}; \
+             plain {plain:.2}",
+        );
+    }
+}
+
+/// Where two threads meet: the receiver says "go" with the number of the sample.
+#[derive(Default)]
+struct Gate {
+    go: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Gate {
+    /// False: there will be no such sample.
+    fn wait(&self, sample: usize) -> bool {
+        while self.go.load(Ordering::Acquire) < sample {
+            if self.is_over() {
+                return false;
+            }
+            spin_loop();
+        }
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn open(&self, sample: usize) -> Instant {
+        let now = Instant::now();
+        self.go.store(sample, Ordering::Release);
+        now
+    }
+}
+
+/// Microseconds since then.
+fn micros(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}
+
+/// Two sessions, and several messages at each.
+struct Ours {
+    pair: Pair,
+    posts: [Vec<Post>; 2],
+}
+
+impl Ours {
+    fn new(unpack: UnpackChoice, bytes: usize) -> Result<Self> {
+        let pair = Pair::new(unpack)?;
+        let posts = |end: usize| -> Result<Vec<Post>> {
+            let all = (SEVERAL * bytes) as u64;
+            let memory = pair.sessions[end].allocate(all, MemoryType::Device)?;
+            let bytes = bytes as u64;
+            let post = |tag: i64| Post { memory, offset: tag.unsigned_abs() * bytes, bytes, tag };
+            Ok((0..SEVERAL as i64).map(post).collect())
+        };
+        let posts = [posts(0)?, posts(1)?];
+        Ok(Self { pair, posts })
+    }
+
+    /// Times of samples of so many messages.
+    fn samples(&self, messages: usize, samples: usize) -> Result<Vec<f64>> {
+        let gate = Gate::default();
+        thread::scope(|scope| {
+            let sender = scope.spawn(|| -> Result<()> {
+                for sample in 1..=WARMUP + samples {
+                    let transfer = self.pair.transfer(0)?;
+                    if !gate.wait(sample) {
+                        break;
+                    }
+                    transfer.post_send_batch(&self.posts[0][..messages])?;
+                    transfer.wait(PATIENCE)?;
+                }
+                Ok(())
+            });
+            let times = self.receive(messages, samples, &gate);
+            gate.end();
+            sender.join().map_err(|_| "the sender panicked")??;
+            times
+        })
+    }
+
+    fn receive(&self, messages: usize, samples: usize, gate: &Gate) -> Result<Vec<f64>> {
+        let mut times = Vec::with_capacity(samples);
+        for sample in 1..=WARMUP + samples {
+            let transfer = self.pair.transfer(1)?;
+            transfer.post_recv_batch(&self.posts[1][..messages])?;
+            self.pair.sessions[1].progress();
+            let since = gate.open(sample);
+            transfer.wait(PATIENCE)?;
+            if sample > WARMUP {
+                times.push(micros(since));
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// One end of a socket of the plain way.
+struct PlainSocket {
+    socket: TcpStream,
+    stream: Stream,
+    copied: Vec<Event>,
+    pinned: PinnedBuffer,
+    piece_bytes: usize,
+}
+
+/// Pieces of messages: where they are, and how long.
+type Pieces<'a> = &'a [(usize, usize)];
+
+impl PlainSocket {
+    fn new(gpu: &CudaGpu, socket: TcpStream, piece_bytes: usize) -> Result<Self> {
+        socket.set_nodelay(true)?;
+        Ok(Self {
+            socket,
+            stream: Stream::new(gpu)?,
+            copied: (0..SLOTS).map(|_| Event::new(gpu)).collect::<std::result::Result<_, _>>()?,
+            pinned: PinnedBuffer::new(gpu, (SLOTS * piece_bytes) as u64)?,
+            piece_bytes,
+        })
+    }
+
+    fn wait_for_slot(&self, slot: usize) -> Result<()> {
+        while !self.copied[slot].is_done()? {
+            spin_loop();
+        }
+        Ok(())
+    }
+
+    /// The bytes of a slot whose copy has ended.
+    fn slot(&mut self, slot: usize, bytes: usize) -> &mut [u8] {
+        // SAFETY: the slot has that many bytes, which the driver has made; the thread of this
+        // socket is alone with them, and no copy to or from them is under way.
+        unsafe {
+            slice::from_raw_parts_mut(self.pinned.as_ptr().add(slot * self.piece_bytes), bytes)
+        }
+    }
+
+    /// Queues the copy of a slot, between it and GPU memory.
+    fn copy(&self, slot: usize, device: u64, bytes: usize, is_up: bool) -> Result<()> {
+        let pinned = self.pinned.address() + (slot * self.piece_bytes) as u64;
+        let (to, from) = if is_up { (device, pinned) } else { (pinned, device) };
+        // SAFETY: both ranges are this end's, and nobody uses them until the event is done.
+        unsafe { self.stream.copy(to, from, bytes as u64) }?;
+        Ok(self.stream.record(&self.copied[slot])?)
+    }
+
+    fn copy_down(&self, index: usize, memory: u64, pieces: Pieces<'_>) -> Result<()> {
+        let Some(&(offset, bytes)) = pieces.get(index) else { return Ok(()) };
+        self.copy(index % SLOTS, memory + offset as u64, bytes, false)
+    }
+
+    fn send(&mut self, memory: u64, pieces: Pieces<'_>) -> Result<()> {
+        (0..SLOTS - 1).try_for_each(|index| self.copy_down(index, memory, pieces))?;
+        let mut socket = self.socket.try_clone()?;
+        for (index, &(_, bytes)) in pieces.iter().enumerate() {
+            // Its slot was written to the socket in the turn before.
+            self.copy_down(index + SLOTS - 1, memory, pieces)?;
+            self.wait_for_slot(index % SLOTS)?;
+            socket.write_all(self.slot(index % SLOTS, bytes))?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, memory: u64, pieces: Pieces<'_>) -> Result<()> {
+        let mut socket = self.socket.try_clone()?;
+        for (index, &(offset, bytes)) in pieces.iter().enumerate() {
+            let slot = index % SLOTS;
+            self.wait_for_slot(slot)?;
+            socket.read_exact(self.slot(slot, bytes))?;
+            self.copy(slot, memory + offset as u64, bytes, true)?;
+        }
+        (0..SLOTS).try_for_each(|slot| self.wait_for_slot(slot))
+    }
+}
+
+struct Plain {
+    gpu: CudaGpu,
+    bytes: usize,
+    piece_bytes: usize,
+    memory: [DeviceBuffer; 2],
+    sockets: Vec<[PlainSocket; 2]>,
+}
+
+impl Plain {
+    fn new(gpu: &CudaGpu, bytes: usize) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let piece_bytes = (bytes / SOCKETS).clamp(128 << 10, 512 << 10).min(bytes);
+        let sockets = (0..SOCKETS).map(|_| {
+            let dialled = TcpStream::connect(listener.local_addr()?)?;
+            let end = |socket| PlainSocket::new(gpu, socket, piece_bytes);
+            Ok([end(dialled)?, end(listener.accept()?.0)?])
+        });
+        let sockets = sockets.collect::<Result<_>>()?;
+        let memory = || DeviceBuffer::new(gpu, (SEVERAL * bytes) as u64);
+        Ok(Self { gpu: gpu.clone(), bytes, piece_bytes, memory: [memory()?, memory()?], sockets })
+    }
+
+    /// The pieces of each socket that is used for so many messages.
+    fn pieces(&self, messages: usize) -> Vec<Vec<(usize, usize)>> {
+        let total = messages * self.bytes;
+        let mut pieces = vec![Vec::new(); (total / WORTH_BYTES).clamp(1, SOCKETS)];
+        let sockets = pieces.len();
+        for (index, offset) in (0..total).step_by(self.piece_bytes).enumerate() {
+            pieces[index % sockets].push((offset, self.piece_bytes.min(total - offset)));
+        }
+        pieces
+    }
+
+    fn samples(&mut self, messages: usize, samples: usize) -> Result<Vec<f64>> {
+        let (gate, received) = (Gate::default(), AtomicUsize::new(0));
+        let pieces = self.pieces(messages);
+        let last = WARMUP + samples;
+        let [from, to] = [0, 1].map(|end| self.memory[end].address());
+        let sockets = self.sockets.iter().map(|[end, _]| end.socket.try_clone());
+        let sockets = sockets.collect::<std::io::Result<Vec<_>>>()?;
+        let (gpu, pairs) = (&self.gpu, &mut self.sockets);
+        thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (pieces, [sender, receiver]) in pieces.iter().zip(pairs) {
+                let (gate, received) = (&gate, &received);
+                let mut send = move || -> Result<()> {
+                    let _entered = gpu.enter()?;
+                    let mut samples = (1..=last).filter(|sample| gate.wait(*sample));
+                    samples.try_for_each(|_| sender.send(from, pieces))
+                };
+                let mut receive = move || -> Result<()> {
+                    let _entered = gpu.enter()?;
+                    (1..=last).try_for_each(|_| {
+                        receiver.receive(to, pieces)?;
+                        received.fetch_add(1, Ordering::Release);
+                        Ok(())
+                    })
+                };
+                threads.push(scope.spawn(move || send().inspect_err(|_| gate.end())));
+                threads.push(scope.spawn(move || receive().inspect_err(|_| gate.end())));
+            }
+            let mut times = Vec::with_capacity(samples);
+            for sample in 1..=last {
+                let since = gate.open(sample);
+                let all = sample * pieces.len();
+                while received.load(Ordering::Acquire) < all && !gate.is_over() {
+                    spin_loop();
+                }
+                if sample > WARMUP {
+                    times.push(micros(since));
+                }
+            }
+            if gate.is_over() {
+                // One end has failed; nobody is to wait in a read or a write for it.
+                sockets.iter().try_for_each(|socket| socket.shutdown(Shutdown::Both))?;
+            }
+            for thread in threads {
+                thread.join().map_err(|_| "a thread panicked")??;
+            }
+            Ok(times)
+        })
+    }
+}
