@@ -13,8 +13,9 @@ use crate::gpu::CudaGpu;
 /// the driver lets go of it, then the owner is dropped. An owner whose memory the driver does not
 /// let go of is never dropped.
 ///
-/// Registering takes all of the memory at once, and locks it. Both it and the end of it may wait
-/// for the GPU's work, so they are for setting up.
+/// Registering takes all of the memory at once, and locks it: 95 ms for 256 MiB that nobody had
+/// touched, with an H100. The end of it waits for all of the GPU's work. So both are for setting
+/// up. Copies to the GPU are as fast as from a [`PinnedBuffer`](crate::PinnedBuffer).
 #[derive(Debug)]
 pub struct RegisteredMemory<M> {
     gpu: CudaGpu,

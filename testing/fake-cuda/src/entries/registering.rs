@@ -22,7 +22,7 @@ fn is_supported() -> bool {
 }
 
 /// Whole pages of shared memory that GPUs are to see, whichever context is current; all else is
-/// refused. Nobody asks for any other kind.
+/// refused. The real driver takes parts of pages and private memory, too; nobody asks for that.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemHostRegister_v2(host: *mut c_void, bytes: usize, flags: c_uint) -> CUresult {
     answer(|| {
@@ -60,7 +60,7 @@ extern "C" fn cuMemHostRegister_v2(host: *mut c_void, bytes: usize, flags: c_uin
 }
 
 /// Waits for all work of all GPUs: each may use the memory. What the program has freed meanwhile,
-/// or put something else in the place of, stays registered.
+/// or put something else in the place of, stays registered; the real driver lets that pass.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemHostUnregister(host: *mut c_void) -> CUresult {
     answer(|| {
@@ -73,6 +73,9 @@ extern "C" fn cuMemHostUnregister(host: *mut c_void) -> CUresult {
                 Side::Registered { alias } => (alias, range.bytes, range.pages.backing().cloned()),
                 _ => return Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
             },
+            Some((_, Range { side: Side::Registered { .. }, .. })) => {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
             _ => return Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
         };
         if Backing::of(start, bytes).ok() != backing {
