@@ -19,7 +19,7 @@ trap 'rm -f "$built"' EXIT
 
 # Lines of "crate target program". An integration test of tcpx-cli brings the command with it.
 tests=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_group --test gpu_fault --test driver_calls --test hardware_plugin
-    --test gpu_for_hardware --test fake_gpu --test softnet --test c_programs --test other_end --test as_the_original)
+    --test gpu_for_hardware --test one_transport --test fake_gpu --test softnet --test c_programs --test other_end --test as_the_original)
 cargo test --workspace --no-run --message-format=json-render-diagnostics "${tests[@]}" |
     sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
 cargo build -p tcpx-fake-cuda -p tcpx-original-plugin
@@ -69,6 +69,7 @@ tests() {
     part 300 "$(program tcpx-tests gpu_fault)"
     part 120 "$(program tcpx-tests hardware_plugin)"
     part 120 "$(program tcpx-tests gpu_for_hardware)"
+    part 60 "$(program tcpx-tests one_transport)"
     part 120 "$(program tcpx-conformance tcpx_conformance)"
     part 300 "$(program tcpx-conformance softnet)" cuda
     # A C program that calls ordinary memory a GPU's, and programs to which the driver shows no GPU.

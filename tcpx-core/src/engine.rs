@@ -189,6 +189,7 @@ impl Engine {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options)?;
+        plugin.check_carrier(&options, &memory)?;
         plugin.tell_reach(&memory);
         nics::by_name(plugin.nics(), &options.nics)?;
         let limits = nics::chunk_limits(&plugin, &options.nics, &memory)?;

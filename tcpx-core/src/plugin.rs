@@ -41,6 +41,8 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
+#[cfg(feature = "soft")]
+use tcpx_diagnosis::table::plugin::OTHER_TRANSPORT;
 use tcpx_diagnosis::variables::{Env, lint, process_env, value};
 use tcpx_diagnosis::{Finding, Host};
 use tcpx_sys::{Entries, HealthEntries, NcclResult, ReadinessEntries};
@@ -48,6 +50,8 @@ use tcpx_sys::{Entries, HealthEntries, NcclResult, ReadinessEntries};
 use self::blocking_call::BlockingCall;
 use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
+#[cfg(feature = "soft")]
+use self::carrier::Fit;
 use self::comm_label::CommLabel;
 pub use self::nic::Nic;
 use self::nic::{NicError, read_nic};
@@ -84,7 +88,9 @@ pub(crate) struct Plugin {
 static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
 
 impl Plugin {
-    /// Opens the plugin that a session asks for. The same choice gives the same plugin each time.
+    /// Opens the plugin that a session asks for. The same choice gives the same plugin each time,
+    /// and all that ask for the software plugin get the same; see
+    /// [`check_carrier`](Self::check_carrier).
     pub(crate) fn open(options: &SessionOptions) -> Result<Arc<Self>> {
         let choice = options.plugin.resolve();
         if (&options.plugin, &choice) == (&PluginChoice::Auto, &PluginChoice::Soft) {
@@ -94,7 +100,10 @@ impl Plugin {
             );
         }
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, outcome)) = opened.iter().find(|(known, _)| *known == choice) {
+        let is_it = |known: &PluginChoice, outcome: &Result<_>| {
+            *known == choice || known.is_built_in() && choice.is_built_in() && outcome.is_ok()
+        };
+        if let Some((_, outcome)) = opened.iter().find(|(known, outcome)| is_it(known, outcome)) {
             if let Ok(plugin) = outcome {
                 mind_sigpipe(plugin.name(), options);
             }
@@ -102,12 +111,9 @@ impl Plugin {
         }
         let outcome = match &choice {
             PluginChoice::Path(path) => Self::open_path(path, options),
-            PluginChoice::Auto | PluginChoice::Soft => {
-                let is_open = options.plugin == PluginChoice::Auto;
-                let carrier = if is_open { Carrier::DeviceMemoryOfGpus } else { Carrier::Sockets };
-                Self::open_soft(options, carrier)
+            PluginChoice::Auto | PluginChoice::Soft | PluginChoice::Devmem => {
+                Self::open_soft(options)
             }
-            PluginChoice::Devmem => Self::open_soft(options, Carrier::DeviceMemory),
         };
         let is_final =
             !matches!(outcome, Err(Error::Setting { .. } | Error::Load(_) | Error::Preflight(_)));
@@ -146,9 +152,10 @@ impl Plugin {
     }
 
     #[cfg(feature = "soft")]
-    fn open_soft(options: &SessionOptions, carrier: Carrier) -> Result<Arc<Self>> {
+    fn open_soft(options: &SessionOptions) -> Result<Arc<Self>> {
         let chunk_bytes = chunk_from_env()?.unwrap_or_else(|| largest_chunk(options));
-        let carrier = crate::plugin::soft::configure(chunk_bytes, carrier)?;
+        let carrier = self::soft::wanted(&options.plugin);
+        let carrier = self::soft::configure(chunk_bytes, carrier)?;
         // SAFETY: the software plugin's table is a constant of this program, and its functions have
         // the v7 types.
         let raw = unsafe {
@@ -161,7 +168,7 @@ impl Plugin {
     }
 
     #[cfg(not(feature = "soft"))]
-    fn open_soft(_: &SessionOptions, _: Carrier) -> Result<Arc<Self>> {
+    fn open_soft(_: &SessionOptions) -> Result<Arc<Self>> {
         Err(Error::NoSoftPlugin)
     }
 
@@ -244,6 +251,50 @@ impl Plugin {
     /// Whether fragments are what packets were, and not pages of our own.
     pub(crate) fn takes_packets(&self, memory: &DeviceMemory) -> bool {
         self.is_hardware() || self.carrier == Carrier::IoUring || self.uses_nic_memory(memory)
+    }
+
+    /// Whether a session with this device memory has the transport that it asks for. A process has
+    /// one software plugin, whose transport is that of the first session. With `auto` a session
+    /// takes what there is, and says so.
+    ///
+    /// # Errors
+    /// It would have another one.
+    #[cfg(feature = "soft")]
+    pub(crate) fn check_carrier(
+        &self,
+        options: &SessionOptions,
+        memory: &DeviceMemory,
+    ) -> Result<()> {
+        if !options.plugin.resolve().is_built_in() {
+            return Ok(());
+        }
+        let (wanted, opened) = (self::soft::wanted_here(&options.plugin)?, self.carrier);
+        let has_gpu = matches!(memory, DeviceMemory::Cuda(_));
+        match wanted.over(opened, has_gpu, self.uses_nic_memory(memory)) {
+            Fit::Wanted => Ok(()),
+            Fit::Other => {
+                tracing::warn!(
+                    "a session with plugin = {} would have {}, and takes {}, which this process's \
+                     first session has chosen [{}]",
+                    options.plugin,
+                    wanted.words(),
+                    opened.words(),
+                    OTHER_TRANSPORT.code
+                );
+                Ok(())
+            }
+            Fit::Refused => {
+                let (wanted, opened) = (wanted.words(), opened.words());
+                let problem = SettingProblem::OtherTransport { wanted, opened };
+                Err(Error::setting("plugin", options.plugin.to_string(), problem))
+            }
+        }
+    }
+
+    /// Nobody has a choice.
+    #[cfg(not(feature = "soft"))]
+    pub(crate) fn check_carrier(&self, _: &SessionOptions, _: &DeviceMemory) -> Result<()> {
+        Ok(())
     }
 
     /// Says how memory of the session's GPU travels, where that was left open.

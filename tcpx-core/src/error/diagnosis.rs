@@ -52,6 +52,9 @@ impl Error {
                 &environment::INLINE_WITH_CUDA
             }
             Self::Setting { problem: SettingProblem::GpuNeeded, .. } => &plugin::GPU_NEEDED,
+            Self::Setting { problem: SettingProblem::OtherTransport { .. }, .. } => {
+                &plugin::OTHER_TRANSPORT
+            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),

@@ -69,6 +69,19 @@ pub enum SettingProblem {
     /// The software plugin cannot be set up, in its own words.
     #[error("{0}")]
     SoftPlugin(String),
+    /// The session asks for another transport than the software plugin of this process has, which
+    /// its first session has chosen.
+    #[error(
+        "this session asks for {wanted}, and the software plugin of this process has {opened}, \
+         which its first session has chosen; ask for one transport in all sessions of a process, \
+         or use two processes"
+    )]
+    OtherTransport {
+        /// What would carry the session's payload.
+        wanted: &'static str,
+        /// What carries it in this process.
+        opened: &'static str,
+    },
     /// A hardware plugin has its queues and its bounce buffer in GPU memory.
     #[error(
         "the hardware plugin only works with a GPU: name its CUDA ordinal (gpu, TCPX_GPU; with \

@@ -7,6 +7,8 @@ use tcpx_diagnosis::variables::{process_env, value};
 
 use super::carrier::Carrier;
 use crate::error::{Error, Result, SettingProblem};
+use crate::settings::PluginChoice;
+use crate::types::DEFAULT_CHUNK_BYTES;
 
 const TRANSPORT: &str = "TCPX_SOFT_TRANSPORT";
 
@@ -15,15 +17,6 @@ const TRANSPORT: &str = "TCPX_SOFT_TRANSPORT";
 /// because the NIC is chosen for each peer. Returns what carries payload: the environment may ask
 /// for more than the session does.
 pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
-    let refuse = |error: SettingsError| match error {
-        SettingsError::Invalid { variable, value, allowed } => {
-            Error::setting(variable, value, SettingProblem::NotAllowed { allowed })
-        }
-        other => {
-            let problem = SettingProblem::SoftPlugin(other.to_string());
-            Error::setting("software plugin", "settings", problem)
-        }
-    };
     let mut settings = Settings::from_env_or(chunk_bytes).map_err(refuse)?;
     if settings.interfaces.is_none() {
         let all: Vec<String> = if_addrs::get_if_addrs()
@@ -35,22 +28,61 @@ pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
         // The sign says that the names are exact.
         settings.interfaces = Some(format!("={}", all.join(",")));
     }
-    match carrier {
-        Carrier::DeviceMemory => settings.transport = Transport::Devmem,
+    settings.transport = transport(carrier, settings.transport);
+    let carrier = carrier_of(settings.transport);
+    tcpx_softnet::configure(settings).map_err(refuse)?;
+    Ok(carrier)
+}
+
+/// What carries payload of a session with this choice, if it is the first of the process.
+pub(crate) fn wanted(choice: &PluginChoice) -> Carrier {
+    match choice {
+        PluginChoice::Devmem => Carrier::DeviceMemory,
+        PluginChoice::Auto => Carrier::DeviceMemoryOfGpus,
+        PluginChoice::Soft | PluginChoice::Path(_) => Carrier::Sockets,
+    }
+}
+
+/// The same with what the environment says.
+pub(crate) fn wanted_here(choice: &PluginChoice) -> Result<Carrier> {
+    let set = value(&process_env(), TRANSPORT).map(str::to_owned);
+    // Nothing else that is set concerns a plugin which is open.
+    let read = |name: &str| set.clone().filter(|_| name == TRANSPORT);
+    let settings = Settings::from_variables(Some(DEFAULT_CHUNK_BYTES), &read).map_err(refuse)?;
+    Ok(carrier_of(transport(wanted(choice), settings.transport)))
+}
+
+/// `set`: by the environment, or what is usual.
+fn transport(wanted: Carrier, set: Transport) -> Transport {
+    match wanted {
+        Carrier::DeviceMemory => Transport::Devmem,
         // Who has set the variable is not overruled.
         Carrier::DeviceMemoryOfGpus if value(&process_env(), TRANSPORT).is_none() => {
-            settings.transport = Transport::Auto;
+            Transport::Auto
         }
-        Carrier::DeviceMemoryOfGpus | Carrier::Sockets | Carrier::IoUring => {}
+        Carrier::DeviceMemoryOfGpus | Carrier::Sockets | Carrier::IoUring => set,
     }
-    let carrier = match settings.transport {
+}
+
+fn carrier_of(transport: Transport) -> Carrier {
+    match transport {
         Transport::Devmem => Carrier::DeviceMemory,
         Transport::Auto => Carrier::DeviceMemoryOfGpus,
         Transport::IoUring => Carrier::IoUring,
         _ => Carrier::Sockets,
-    };
-    tcpx_softnet::configure(settings).map_err(refuse)?;
-    Ok(carrier)
+    }
+}
+
+fn refuse(error: SettingsError) -> Error {
+    match error {
+        SettingsError::Invalid { variable, value, allowed } => {
+            Error::setting(variable, value, SettingProblem::NotAllowed { allowed })
+        }
+        other => {
+            let problem = SettingProblem::SoftPlugin(other.to_string());
+            Error::setting("software plugin", "settings", problem)
+        }
+    }
 }
 
 /// Whether NICs reach the memory of this GPU.

@@ -32,6 +32,11 @@ impl PluginChoice {
         self.resolve_with(|| Path::new(HARDWARE_PLUGIN_PATH).exists())
     }
 
+    /// Whether that is the software plugin, over whatever carries its payload.
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(self, Self::Soft | Self::Devmem)
+    }
+
     fn resolve_with(&self, is_installed: impl FnOnce() -> bool) -> Self {
         match self {
             Self::Auto if is_installed() => Self::Path(HARDWARE_PLUGIN_PATH.into()),

@@ -121,4 +121,9 @@ GPU_NEEDED = 229 Error "a session without a GPU on the hardware plugin"
     cause "the hardware plugin's device handle, unpack queue and bounce buffer lie in GPU memory, which the CPU may not touch; a session without a GPU (gpu = -1 in C, --memory host or emulated) would read them with the CPU"
     cure ["tcpx devices", "# name the GPU: gpu = 0 in the options, TCPX_GPU=0, or tcpx ... --memory cuda --gpu 0", "# memory of the host can be sent from in such a session; without a GPU use plugin = soft"]
     source "plugin 3.1.9, run"
+OTHER_TRANSPORT = 230 Error "a session asks for another transport than its process has"
+    symptom "\"plugin = devmem: this session asks for device memory, and the software plugin of this process has plain sockets\"; or, with plugin = auto, a line in the log, and the session takes what there is"
+    cause "a process has one software plugin, and the first session that opens it chooses for all: plain sockets, device memory, or, with plugin = auto, device memory for GPUs that a NIC reaches; TCPX_SOFT_TRANSPORT may have chosen, too"
+    cure ["# name the same plugin in all sessions of the process, or let the one that wants device memory come first", "# or start a process for each", "# look for TCPX_PLUGIN and TCPX_SOFT_TRANSPORT in its environment"]
+    source "this project"
 }

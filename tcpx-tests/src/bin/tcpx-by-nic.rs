@@ -4,12 +4,14 @@
 //! ```text
 //! tcpx-by-nic receive NIC,ADDRESS,MESSAGES,FILE... [then NIC,ADDRESS,MESSAGES,FILE...]
 //! tcpx-by-nic send MESSAGES FILE [GATE]
+//! tcpx-by-nic plugins PLUGIN[,GPU]...
 //! ```
 //!
 //! The receiver puts the connection info of each session into its file, verifies so many messages,
 //! or as many as come before the session fails where that is 0, and prints a line for each session.
 //! Those before `then` are at once. The sender waits in the middle until the file GATE is there. It
-//! ends with the first failure.
+//! ends with the first failure. `plugins` makes a session for each, one after the other, with memory
+//! that stands in for a GPU's or that of a GPU, and prints what came of it.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 use std::error::Error;
@@ -120,6 +122,23 @@ fn receive(arguments: &[&str]) -> Result<(), Box<dyn Error + Send + Sync>> {
     Ok(())
 }
 
+fn plugins(choices: &[&str]) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut sessions = Vec::new();
+    for choice in choices {
+        let (plugin, gpu) = choice.split_once(',').unwrap_or((choice, ""));
+        let gpu = if gpu.is_empty() { None } else { Some(gpu.parse()?) };
+        let options = SessionOptions::default().with_env()?.plugin(plugin.parse()?).gpu(gpu);
+        match Session::new(options) {
+            Ok(session) => {
+                println!("{choice}: a session");
+                sessions.push(session);
+            }
+            Err(error) => println!("{choice}: {error}"),
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -130,6 +149,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         ["send", messages, file, gate] => {
             send(messages.parse()?, Path::new(file), Some(Path::new(gate)))
         }
+        ["plugins", ref choices @ ..] => plugins(choices),
         _ => Err("see the source for what it takes".into()),
     }
 }

@@ -118,6 +118,8 @@ fn with_id() -> Vec<(Error, u16)> {
         other_channels: 2,
         other_bytes: 16 << 20,
     });
+    let other_transport =
+        SettingProblem::OtherTransport { wanted: "device memory", opened: "plain sockets" };
     vec![
         (plugin_chunk(PluginChunkProblem::NotANumber), 102),
         (plugin_chunk(PluginChunkProblem::Zero), 101),
@@ -127,6 +129,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (setting("chunk_bytes", too_many_fragments), 814),
         (setting("TCPX_CHANNELS", SettingProblem::OutOfRange { low: 1, high: 64 }), 133),
         (setting("gpu", SettingProblem::GpuNeeded), 229),
+        (setting("plugin", other_transport), 230),
         (LoadError::Missing { path: path() }.into(), 201),
         (open("libz.so.9: cannot open shared object file: No such file"), 207),
         (open("/x.so: invalid ELF header"), 202),
