@@ -10,8 +10,8 @@
 //! The receiver puts the connection info of each session into its file, verifies so many messages,
 //! or as many as come before the session fails where that is 0, and prints a line for each session.
 //! Those before `then` are at once. The sender waits in the middle until the file GATE is there. It
-//! ends with the first failure. `plugins` makes a session for each, one after the other, with memory
-//! that stands in for a GPU's or that of a GPU, and prints what came of it.
+//! ends with the first failure. `plugins` makes a session for each, one after the other, with
+//! memory that stands in for a GPU's or that of a GPU, and prints what came of it.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 use std::error::Error;
