@@ -82,7 +82,7 @@ pub(crate) struct RecvComm {
     clears_counts: bool,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
-    /// Present when a NIC puts what comes into a GPU's memory. Ends before the comm's use of that.
+    /// Present when a NIC puts what comes into a GPU's memory.
     downloads: Option<Downloads>,
     /// Present when a NIC puts what comes into the bounce region.
     nic: Option<RegionUse>,
@@ -411,7 +411,12 @@ impl Drop for RecvComm {
     fn drop(&mut self) {
         // The threads end before the pages that they write to go back.
         self.lanes.stop();
-        if self.uploader.as_mut().is_some_and(|uploader| !uploader.drain()) {
+        let is_down = self.downloads.take().is_none_or(Downloads::end);
+        let is_up = self.uploader.as_mut().is_none_or(Uploader::drain);
+        if let Some(nic) = self.nic.as_ref().filter(|_| !is_down || !is_up) {
+            nic.keep_region();
+        }
+        if !is_up {
             while let Some(mut receive) = self.requests.ring.remove_oldest() {
                 receive.held.drain(..).for_each(|(_, held)| held.keep());
             }

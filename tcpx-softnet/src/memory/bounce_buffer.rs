@@ -2,7 +2,7 @@
 //! kind of device memory.
 
 use std::io;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use tcpx_cuda::CudaGpu;
 use tcpx_devmem::{HostBuffer, HostMemory};
@@ -77,7 +77,7 @@ impl BounceBuffer {
     }
 
     /// The same in a GPU's memory.
-    pub(crate) fn of_nic_on_gpu(memory: NicGpuMemory, poison: bool) -> Self {
+    pub(crate) fn of_nic_on_gpu(memory: Arc<NicGpuMemory>, poison: bool) -> Self {
         let (bytes, dma_buf_bytes) = (memory.len(), memory.dma_buf_bytes());
         Self::behind(Region::NicOnGpu(memory), bytes, dma_buf_bytes, poison)
     }

@@ -2,10 +2,16 @@
 //! what comes in host memory, have pinned ones beside them, from which the driver copies up.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, PoisonError};
 
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, DmaBuf, PinnedBuffer, check_exports};
 
 use super::piece::Piece;
+use crate::sync::Mutex;
+
+/// What regions that were lost have left, for those to come. It is not freed: the driver would wait
+/// for all work of the GPU, and while it waits, copies of other comms wait with it.
+static LEFT: Mutex<Vec<Arc<NicGpuMemory>>> = Mutex::new(Vec::new());
 
 /// One allocation of a GPU, so that a consumer sees one range of addresses.
 #[derive(Debug)]
@@ -25,6 +31,22 @@ impl NicGpuMemory {
         let dma_buf = DmaBuf::export(gpu, device.address(), of_nic)?;
         let beside = PinnedBuffer::new(gpu, spare)?;
         Ok(Self { device, dma_buf, dma_buf_bytes: of_nic as usize, beside })
+    }
+
+    /// What a region of the same GPU and sizes has left. Its content is whatever it had.
+    pub(crate) fn left(gpu: &CudaGpu, of_nic: u64, spare: u64) -> Option<Arc<Self>> {
+        let fits = |memory: &Arc<Self>| {
+            let of = (memory.device.gpu().ordinal(), memory.dma_buf_bytes, memory.len());
+            of == (gpu.ordinal(), of_nic as usize, (of_nic + spare) as usize)
+        };
+        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = left.iter().position(fits)?;
+        Some(left.swap_remove(found))
+    }
+
+    /// Another region may have it: the kernel has let go of it, and no comm uses it.
+    pub(crate) fn leave(self: &Arc<Self>) {
+        LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(self));
     }
 
     /// What a NIC would have brought.
@@ -70,7 +92,7 @@ impl AsFd for NicGpuMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::region::Region;
+    use crate::memory::region::{Discarded, Region};
 
     #[test]
     fn only_pages_behind_the_dma_buf_are_written_and_copied_up() {
@@ -78,7 +100,7 @@ mod tests {
         let memory = NicGpuMemory::new(&gpu, 2 << 20, 8192).expect("there is room");
         assert_eq!((memory.len(), memory.dma_buf_bytes()), ((2 << 20) + 8192, 2 << 20));
         memory.device().fill(1).expect("it is there");
-        let region = Region::NicOnGpu(memory);
+        let region = Region::NicOnGpu(Arc::new(memory));
         let (of_nic, behind) = (region.piece(4096, 100), region.piece((2 << 20) + 4000, 200));
         assert_eq!(region.consumer_address() as usize + 4096, of_nic.address());
         for piece in [of_nic, behind] {
@@ -93,5 +115,28 @@ mod tests {
         assert_eq!(found, [7; 200]);
         memory.device().copy_to_host(4096, &mut found[..100]).expect("inside");
         assert_eq!(found[..100], [1; 100], "the NIC's are left alone");
+    }
+
+    #[test]
+    fn what_a_region_has_left_is_had_once_by_one_of_the_same_gpu_and_sizes() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        // Sizes that nobody else in this process asks for.
+        let (of_nic, spare) = (5 << 20, 12288);
+        let memory = NicGpuMemory::new(&gpu, of_nic, spare).expect("there is room");
+        let region = Region::NicOnGpu(Arc::new(memory));
+        let left = |of_nic, spare| NicGpuMemory::left(&gpu, of_nic, spare);
+        assert!(left(of_nic, spare).is_none(), "it is in use");
+        assert_eq!(region.discard().expect("nothing fails"), Discarded::Left);
+        assert!(
+            left(of_nic, spare + 4096).is_none() && left(of_nic + 4096, spare - 4096).is_none()
+        );
+        let last = CudaGpu::count().expect("there is one") - 1;
+        if last != gpu.ordinal() {
+            let other = CudaGpu::open(last).expect("the driver shows it");
+            assert!(NicGpuMemory::left(&other, of_nic, spare).is_none());
+        }
+        let again = left(of_nic, spare).expect("it is left");
+        assert_eq!(again.as_mut_ptr().addr() as u64, region.consumer_address());
+        assert!(left(of_nic, spare).is_none(), "one region at a time");
     }
 }

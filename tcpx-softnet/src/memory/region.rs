@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
@@ -30,10 +31,21 @@ pub(crate) enum Region {
     Nic(HostBuffer),
     /// A GPU's memory, into which a NIC puts what it receives. Pieces of it count at the GPU's
     /// addresses.
-    NicOnGpu(NicGpuMemory),
+    NicOnGpu(Arc<NicGpuMemory>),
     /// Host memory into which a NIC puts what it receives, and pages behind that. GPUs read it once
     /// it is registered.
     Ring(RingMemory),
+}
+
+/// What has become of a region's memory that nobody uses any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Discarded {
+    /// The system has it.
+    GivenBack,
+    /// The next region of the same kind is made of it.
+    Left,
+    /// It stays until the process ends.
+    Kept,
 }
 
 impl Region {
@@ -179,17 +191,22 @@ impl Region {
         self.piece(bytes(range.first), bytes(range.count))
     }
 
-    /// Gives memory of the host that a NIC has had back to the system, and says so; the addresses
-    /// stay. Memory of a GPU stays as it is, and what GPUs see of the host's: their addresses would
-    /// go with it.
-    pub(crate) fn discard(&self) -> io::Result<bool> {
+    /// Nobody uses memory any more that a NIC has had. That of the host goes back to the system;
+    /// the addresses stay. A GPU's is for the next region. What GPUs see of the host's is kept: to
+    /// unregister it, or to free a GPU's, waits for all work of the GPU, and copies wait with it.
+    pub(crate) fn discard(&self) -> io::Result<Discarded> {
         match self {
-            Self::Nic(buffer) => buffer.discard().map(|()| true),
+            Self::Nic(buffer) => buffer.discard().map(|()| Discarded::GivenBack),
             Self::Ring(memory) if memory.device_address().is_none() => {
-                memory.memory().discard().map(|()| true)
+                memory.memory().discard().map(|()| Discarded::GivenBack)
             }
-            Self::Ring(_) => Ok(false),
-            Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } | Self::NicOnGpu(_) => Ok(false),
+            Self::NicOnGpu(memory) => {
+                memory.leave();
+                Ok(Discarded::Left)
+            }
+            Self::Ring(_) | Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } => {
+                Ok(Discarded::Kept)
+            }
         }
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct Stager {
     /// How many of those, from the front, are known to be copied.
     arrived: usize,
     clock: BusyClock,
+    /// A copy does not end.
+    is_stuck: bool,
 }
 
 impl Stager {
@@ -90,6 +92,7 @@ impl Stager {
             copies: 0,
             arrived: 0,
             clock: BusyClock::new(&DOWN),
+            is_stuck: false,
         })
     }
 
@@ -176,7 +179,7 @@ impl Stager {
         // SAFETY:
         // - the source is lent until its request is done, which counts these bytes, or its comm
         //   closed, which waits; or it lies in a region of the process, which is never freed, and
-        //   whose fragments the comm holds until the copy has ended, or it is closed;
+        //   which is no other's before the copy has ended;
         // - the slot is free, and nobody reads it before the event says so.
         unsafe { self.stream.copy(to.address() as u64, from.address() as u64, bytes as u64) }?;
         self.clock.started(bytes);
@@ -210,6 +213,12 @@ impl Stager {
         self.arrived = self.arrived.saturating_sub(1);
     }
 
+    /// Ends it, and says whether no copy reads anything any more.
+    pub(crate) fn end(mut self) -> bool {
+        self.is_stuck = !drain(&self.stream);
+        !self.is_stuck
+    }
+
     /// The bytes have left: `memory` is that of a chunk, or not of this stager at all.
     pub(crate) fn release(&mut self, memory: Piece) {
         let start = self.buffer.as_ptr().addr();
@@ -222,7 +231,7 @@ impl Stager {
 
 impl Drop for Stager {
     fn drop(&mut self) {
-        if !drain(&self.stream) {
+        if self.is_stuck || !drain(&self.stream) {
             return log::warn!("a copy from the GPU does not end; its pinned pages are kept");
         }
         // SAFETY: dropped only here, and not used afterwards. Nothing is queued that writes to it,

@@ -21,7 +21,7 @@ use super::gpu_refusal::gpu_refusal;
 use super::kernel_deadline::KERNEL_DEADLINE;
 use super::ring_thread::RingThread;
 use crate::log;
-use crate::memory::{BounceBuffer, NicGpuMemory};
+use crate::memory::{BounceBuffer, Discarded, NicGpuMemory};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
 use crate::transport::Transport;
 
@@ -79,9 +79,9 @@ pub(crate) struct NicRegion {
     copied: AtomicU64,
     is_down: AtomicBool,
     lost: OnceLock<Arc<DevmemError>>,
-    /// Listen and receive comms that use it.
-    uses: AtomicU32,
-    is_freed: AtomicBool,
+    /// Listen and receive comms that use it, and the thread that has the binding. Once there is
+    /// none, there never is one again.
+    users: AtomicU32,
 }
 
 /// What has come to memory that NICs receive into, and how much of it was copied there because it
@@ -111,7 +111,8 @@ impl ArrivalStats {
 
 impl NicRegion {
     /// Takes memory, and a queue of the NIC that nobody has, for as long as the binding lives. The
-    /// region itself is never freed, only its memory, so that nothing dangles.
+    /// region itself is never freed, only its memory, so that nothing dangles. It has one user,
+    /// who stays as long as the binding.
     ///
     /// # Errors
     /// Each with its diagnosis.
@@ -121,7 +122,7 @@ impl NicRegion {
         gpu: Option<&CudaGpu>,
         pool_bytes: u64,
         poison: bool,
-    ) -> Result<(&'static Self, Binding), DevmemError> {
+    ) -> Result<(Binding, RegionUser), DevmemError> {
         let nic = Nic::named(interface)?;
         let (of_nic, spare) = match gpu {
             None => region_bytes(transport, pool_bytes),
@@ -153,13 +154,26 @@ impl NicRegion {
             spare >> 20,
             start.elapsed().as_secs_f64() * 1e3
         );
+        let gpu = gpu.map(CudaGpu::ordinal);
+        let pages = (of_nic / PAGE) as u32;
+        Ok((binding, Self::with_user(nic, gpu, floor, queue, bounce, pages)))
+    }
+
+    fn with_user(
+        nic: Nic,
+        gpu: Option<u32>,
+        floor: Floor,
+        queue: u32,
+        bounce: BounceBuffer,
+        pages: u32,
+    ) -> RegionUser {
         let region = Box::leak(Box::new(Self {
             nic,
-            gpu: gpu.map(CudaGpu::ordinal),
+            gpu,
             floor,
             queue,
             bounce,
-            pages: (of_nic / PAGE) as u32,
+            pages,
             of_sockets: AtomicU32::new(0),
             of_messages: AtomicU32::new(0),
             held: AtomicU64::new(0),
@@ -167,10 +181,9 @@ impl NicRegion {
             copied: AtomicU64::new(0),
             is_down: AtomicBool::new(false),
             lost: OnceLock::new(),
-            uses: AtomicU32::new(0),
-            is_freed: AtomicBool::new(false),
+            users: AtomicU32::new(1),
         }));
-        Ok((region, binding))
+        RegionUser { region }
     }
 
     pub(crate) fn nic(&self) -> &Nic {
@@ -251,7 +264,6 @@ impl NicRegion {
         // The first reason is the one.
         let _ = self.lost.set(Arc::new(error));
         self.floor.end();
-        self.free_if_over();
     }
 
     /// A comm begins to use it.
@@ -259,31 +271,31 @@ impl NicRegion {
     /// # Errors
     /// It is lost.
     pub(super) fn enter(&'static self) -> Result<RegionUser, DevmemError> {
-        // Whoever frees it looks at both numbers in the other order.
-        self.uses.fetch_add(1, Ordering::SeqCst);
-        let user = RegionUser { region: self };
-        match self.lost() {
-            None => Ok(user),
-            Some(_) => {
-                let nic = self.nic.name().to_owned();
-                Err(DevmemError::BindingLost { nic, queue: self.queue })
-            }
-        }
+        let one_more = |users: u32| (users > 0).then(|| users + 1);
+        let added = self.users.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        let user = added.ok().map(|_| RegionUser { region: self });
+        user.filter(|_| self.lost().is_none()).ok_or_else(|| {
+            let nic = self.nic.name().to_owned();
+            DevmemError::BindingLost { nic, queue: self.queue }
+        })
     }
 
-    /// Gives the memory back once it is lost and no comm uses it. Consumers read what lies in it
-    /// only as long as their comm is open.
-    fn free_if_over(&self) {
-        if self.lost().is_none()
-            || self.uses.load(Ordering::SeqCst) > 0
-            || self.is_freed.swap(true, Ordering::SeqCst)
-        {
-            return;
-        }
+    /// One of its users never ends.
+    pub(crate) fn keep(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives the memory back. Consumers read what lies in it only as long as their comm is open.
+    fn discard(&self) {
         let name = self.nic.name();
         match self.bounce.region().discard() {
-            Ok(true) => log::info!("{name}: the memory that was lost with it is given back"),
-            Ok(false) => {}
+            Ok(Discarded::GivenBack) => {
+                log::info!("{name}: the memory that was lost with it is given back");
+            }
+            Ok(Discarded::Left) => {
+                log::info!("{name}: the memory that was lost with it is for the next region");
+            }
+            Ok(Discarded::Kept) => {}
             Err(error) => log::warn!("{name}: its memory cannot be given back: {error}"),
         }
     }
@@ -359,16 +371,24 @@ impl NicRegion {
     }
 }
 
-/// A comm that uses a region, until this is dropped.
+/// A comm that uses a region, or the thread that has its binding, until this is dropped.
 #[derive(Debug)]
 pub(super) struct RegionUser {
     region: &'static NicRegion,
 }
 
+impl RegionUser {
+    pub(super) fn region(&self) -> &'static NicRegion {
+        self.region
+    }
+}
+
 impl Drop for RegionUser {
     fn drop(&mut self) {
-        self.region.uses.fetch_sub(1, Ordering::SeqCst);
-        self.region.free_if_over();
+        // What the others have done with the memory is over before the last one gives it back.
+        if self.region.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.region.discard();
+        }
     }
 }
 
@@ -392,9 +412,19 @@ fn devmem_floor(
             (BounceBuffer::of_nic(buffer, poison), binding)
         }
         Some(gpu) => {
-            let memory = NicGpuMemory::new(gpu, of_nic, spare);
-            let memory = memory.map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
-            let binding = bind(memory.as_fd())?;
+            let (memory, binding) = match NicGpuMemory::left(gpu, of_nic, spare) {
+                Some(memory) => {
+                    let binding = bind(memory.as_fd()).inspect_err(|_| memory.leave())?;
+                    log::info!("{}: its memory is that of a region that was lost", nic.name());
+                    (memory, binding)
+                }
+                None => {
+                    let memory = NicGpuMemory::new(gpu, of_nic, spare);
+                    let memory = memory.map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
+                    let binding = bind(memory.as_fd())?;
+                    (Arc::new(memory), binding)
+                }
+            };
             (BounceBuffer::of_nic_on_gpu(memory, poison), binding)
         }
     };
@@ -438,7 +468,85 @@ impl Drop for Reserved {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
     use super::*;
+
+    /// A region over a NIC that every namespace has, and the user who has its binding.
+    fn region(gpu: Option<&CudaGpu>, bounce: BounceBuffer) -> RegionUser {
+        let nic = Nic::named("lo").expect("every namespace has one");
+        let floor = Floor::Devmem { binding: 0, bytes: 1 << 20 };
+        NicRegion::with_user(nic, gpu.map(CudaGpu::ordinal), floor, 1, bounce, 256)
+    }
+
+    fn lose(region: &NicRegion) {
+        region.lose(DevmemError::BindingLost { nic: "lo".to_owned(), queue: 1 });
+    }
+
+    #[test]
+    fn lost_memory_goes_back_when_the_binding_and_the_last_comm_have_ended() {
+        for binding_ends_first in [true, false] {
+            let memory = HostMemory::new(2 << 20).expect("memory");
+            assert!(memory.write(5000, b"here"));
+            let binding = region(None, BounceBuffer::of_ring(memory, 1 << 20, false));
+            let region = binding.region();
+            let bytes = || {
+                let file = region.bounce().region().file().expect("it is one");
+                let mut found = [0; 4];
+                let file = File::from(file.try_clone_to_owned().expect("a descriptor"));
+                file.read_exact_at(&mut found, 5000).expect("inside");
+                found
+            };
+            drop(region.enter().expect("it is there"));
+            assert_eq!(&bytes(), b"here", "the next comm may come");
+            let comms = [region.enter(), region.enter()].map(|comm| comm.expect("it is there"));
+            lose(region);
+            region.enter().map(drop).expect_err("it is lost");
+            let (first, last): (Vec<_>, Vec<_>) = match (binding_ends_first, comms) {
+                (true, [one, other]) => (vec![binding, one], vec![other]),
+                (false, [one, other]) => (vec![one, other], vec![binding]),
+            };
+            drop(first);
+            assert_eq!(&bytes(), b"here", "somebody may read it");
+            drop(last);
+            assert_eq!(bytes(), [0; 4]);
+            region.enter().map(drop).expect_err("it is over");
+            assert_eq!(bytes(), [0; 4]);
+        }
+    }
+
+    #[test]
+    fn a_gpus_lost_memory_is_for_the_next_region_unless_something_may_still_use_it() {
+        let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+        // Sizes that nobody else in this process asks for.
+        let (of_nic, spare) = (1 << 20, 20480);
+        let left = || NicGpuMemory::left(&gpu, of_nic, spare);
+        for is_kept in [false, true] {
+            let memory = NicGpuMemory::new(&gpu, of_nic, spare).expect("there is room");
+            let bounce = BounceBuffer::of_nic_on_gpu(Arc::new(memory), false);
+            let binding = region(Some(&gpu), bounce);
+            let region = binding.region();
+            let comm = region.enter().expect("it is there");
+            lose(region);
+            drop(binding);
+            assert!(left().is_none(), "a comm uses it");
+            if is_kept {
+                region.keep();
+            }
+            drop(comm);
+            match left() {
+                Some(memory) => {
+                    assert!(!is_kept, "something may still use it");
+                    let again = BounceBuffer::of_nic_on_gpu(memory, false);
+                    let address = again.region().consumer_address();
+                    assert_eq!(address, region.bounce().region().consumer_address());
+                }
+                None => assert!(is_kept, "nothing is left"),
+            }
+            assert!(left().is_none(), "one region at a time");
+        }
+    }
 
     #[test]
     fn a_region_is_no_longer_than_entries_reach_and_dma_bufs_go() {

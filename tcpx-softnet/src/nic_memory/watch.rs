@@ -7,7 +7,7 @@ use tcpx_cuda::CudaGpu;
 use tcpx_devmem::DevmemError;
 
 use super::floor::Binding;
-use super::region::NicRegion;
+use super::region::{NicRegion, RegionUser};
 use crate::log;
 use crate::transport::Transport;
 
@@ -26,14 +26,23 @@ pub(crate) fn watched_region(
     pool_bytes: u64,
     poison: bool,
 ) -> Result<&'static NicRegion, DevmemError> {
-    let (region, binding) = NicRegion::make(interface, transport, gpu, pool_bytes, poison)?;
-    start(region, binding)?;
+    let (binding, user) = NicRegion::make(interface, transport, gpu, pool_bytes, poison)?;
+    let region = user.region();
+    start(Watched { binding, user })?;
     Ok(region)
 }
 
-fn start(region: &'static NicRegion, binding: Binding) -> Result<(), DevmemError> {
+/// What the thread has. The memory may be another's only when the kernel has let go of it, so the
+/// binding ends before this use of the region does.
+struct Watched {
+    binding: Binding,
+    user: RegionUser,
+}
+
+fn start(watched: Watched) -> Result<(), DevmemError> {
+    let region = watched.user.region();
     let name = "tcpx-soft-nic".to_owned();
-    let thread = std::thread::Builder::new().name(name).spawn(move || watch(region, &binding));
+    let thread = std::thread::Builder::new().name(name).spawn(move || watch(&watched));
     thread.map(drop).map_err(|source| {
         // The binding has gone with the thread.
         let (nic, queue) = (region.nic().name().to_owned(), region.queue());
@@ -42,7 +51,9 @@ fn start(region: &'static NicRegion, binding: Binding) -> Result<(), DevmemError
     })
 }
 
-fn watch(region: &NicRegion, binding: &Binding) {
+fn watch(watched: &Watched) {
+    let Watched { binding, user } = watched;
+    let region = user.region();
     while region.lost().is_none() {
         std::thread::sleep(LOOK_AFTER);
         match region.floor().check().and_then(|()| binding.is_up()) {

@@ -51,6 +51,16 @@ impl Downloads {
         self.waiting.push_back((lane, chunk));
     }
 
+    /// Waits until nothing is copied any more; false when that takes too long: then what the copies
+    /// read is kept.
+    pub(super) fn end(self) -> bool {
+        let is_over = self.stager.end();
+        if !is_over {
+            self.under_way.into_iter().for_each(|download| download.held.keep());
+        }
+        is_over
+    }
+
     /// Whether nothing waits, and nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_empty() && self.waiting.is_empty()
@@ -104,6 +114,7 @@ impl Downloads {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use tcpx_sys::UNPACK_PAGE_BYTES;
@@ -120,7 +131,7 @@ mod tests {
         let spare = 4 * UNPACK_PAGE_BYTES;
         let memory = NicGpuMemory::new(&gpu, OF_NIC as u64, spare as u64).expect("there is room");
         memory.fill_for_tests(&bytes);
-        let region = Region::NicOnGpu(memory);
+        let region = Region::NicOnGpu(Arc::new(memory));
         region.write(region.piece(OF_NIC, 100), &[0xaa; 100]);
         // The last bytes of the NIC's, and those behind them, which it has not brought.
         let pieces = |number: usize| {

@@ -118,6 +118,11 @@ impl RegionUse {
         }
     }
 
+    /// Something may read or write the region for ever, so nobody else may have it.
+    pub(super) fn keep_region(&self) {
+        self.region.keep();
+    }
+
     /// Why the comm has ended, if device memory or its NIC are why.
     pub(super) fn refusal(&mut self, lanes: &Lanes) -> Option<Arc<DevmemError>> {
         if self.refusal.is_none() {
