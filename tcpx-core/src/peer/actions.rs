@@ -120,6 +120,36 @@ impl Connection {
         Ok(())
     }
 
+    /// Does what was decided before this ended, and needs no peer: an action before it has failed.
+    pub(super) fn settle(&mut self, ledger: &mut Ledger) {
+        for action in self.protocol.take_actions() {
+            match action {
+                Action::Served(uses) => ledger.exports.end_all(&uses),
+                Action::TakeKept { number, into } => self.take_kept(number, into, ledger),
+                Action::Complete(completion) => self.complete(&completion, ledger),
+                Action::CompleteListed { transfer, list, outcome } => {
+                    self.complete_listed(transfer, &list, outcome, ledger);
+                }
+                Action::Send(_)
+                | Action::SendMessage { .. }
+                | Action::SendListed { .. }
+                | Action::Note { .. }
+                | Action::Refused(_)
+                | Action::Connect(_)
+                | Action::Open
+                | Action::Credit(_)
+                | Action::PrepareStaging { .. }
+                | Action::SendChunks(_)
+                | Action::ReceiveChunks(_)
+                | Action::AskHost
+                | Action::CountSent
+                | Action::CloseSends
+                | Action::CloseReceives
+                | Action::End { .. } => {}
+            }
+        }
+    }
+
     fn open(&mut self, cx: &mut Commons) -> Result<()> {
         let Some(setup) = self.setup.take() else { return Ok(()) };
         let (key, options) = (self.key, &cx.session.options);

@@ -45,6 +45,7 @@ impl Peer {
                 return None;
             }
         };
+        connection.settle(&mut cx.ledger);
         if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
             connection.link.queue(&Frame::Abort(why.to_string()));
         }

@@ -393,6 +393,11 @@ impl PeerProtocol {
         }
     }
 
+    /// Hands out the actions that nobody has polled, for a driver that ends it.
+    pub(crate) fn take_actions(&mut self) -> impl Iterator<Item = Action> + use<> {
+        std::mem::take(&mut self.actions).into_iter()
+    }
+
     fn broken(&mut self, violation: Violation) {
         self.end(Ending::Broken(violation));
     }

@@ -529,3 +529,21 @@ fn nothing_is_asked_before_the_peer_can_be_up() {
     });
     assert!(matches!(ending, Some(Violation::Unexpected { .. })), "{ending:?}");
 }
+
+#[test]
+fn what_was_decided_is_told_to_whoever_ends_the_peer() {
+    const READS: u64 = 2;
+    let mut prey = Prey::with_lists();
+    for op in OP..OP + READS {
+        assert_eq!(prey.hear(read(op, 1)), None);
+    }
+    let key = prey.exporting.revoke(0);
+    prey.protocol.handle_revoked(&[key]);
+    // The peer is lost before anybody has acted on it.
+    let under_way = prey.protocol.take_listed().len();
+    let of_key = |action| matches!(action, Action::Served(uses) if uses.contains(&key));
+    let ended = prey.protocol.take_actions().map(of_key).filter(|is_it| *is_it).count();
+    assert_eq!(under_way + ended, READS as usize);
+    assert!(ended > 0, "nothing of some has been dealt");
+    assert_eq!(prey.protocol.take_actions().count(), 0);
+}
