@@ -6,6 +6,7 @@
 //! - `watch`: regions with the thread that sees whether the NIC still has them
 //! - `floor`: how the NIC brings what it receives: the one, or the other
 //! - `arrivals`: what comes on one data socket; `held`: what that takes of the region
+//! - `arrival_stats`: what has come so far, and how much of it was copied
 //! - `spare_pages`: pages of the region for bytes that come elsewhere
 //! - `ring_thread`: a region's ring, and the thread that reads it; `inbox`: what it has told of one
 //!   data socket; `ring_arrivals`: what its lane takes of that
@@ -17,6 +18,7 @@
 //! - `kernel_deadline`: how long the kernel may take to answer
 //! - `blame`: what a failed call of the plugin was about
 
+mod arrival_stats;
 mod arrivals;
 mod blame;
 mod departures;
@@ -35,6 +37,7 @@ mod spare_pages;
 mod steering;
 mod watch;
 
+pub use arrival_stats::ArrivalStats;
 pub(crate) use arrivals::NicArrivals;
 pub use blame::nic_failure;
 pub(crate) use blame::{blame, forget_blame, log_and_blame};
@@ -44,7 +47,6 @@ pub(crate) use gpu_refusal::gpu_refusal;
 pub(crate) use held::Held;
 pub(crate) use kernel_deadline::KERNEL_DEADLINE;
 pub(crate) use lasting_trouble::LastingTrouble;
-pub use region::ArrivalStats;
 pub(crate) use region::{NicRegion, Reserved, region_bytes};
 pub(crate) use send_memory::{SendMemory, StageError};
 pub(crate) use steering::Steering;
