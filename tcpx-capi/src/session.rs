@@ -234,10 +234,11 @@ pub unsafe extern "C" fn tcpx_session_forget_remote_conn_info(
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
 /// `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
-/// `TCPX_ERR_IO` when no address of the peer answers, and the peer has not come in by itself: a
-/// session that listens waits for that, for a tenth of `connect_timeout_ms`; `TCPX_ERR_TIMEOUT`
-/// after `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session or
-/// disconnects the peer. Any thread. Blocks for at most `connect_timeout_ms`.
+/// `TCPX_ERR_IO` when no address of the peer answers within half of `connect_timeout_ms` (3 s at
+/// least, a minute at most), and the peer has not come in by itself: a session that listens waits
+/// for that, for a tenth of `connect_timeout_ms`; `TCPX_ERR_TIMEOUT` after `connect_timeout_ms`;
+/// `TCPX_ERR_CLOSED` as soon as another thread closes the session or disconnects the peer. Any
+/// thread. Blocks for at most `connect_timeout_ms`.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,16 @@ use crate::error::{Departure, DialFailure};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{Poller, Target};
 
-/// How long an address may take to answer a connection request.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// The shortest and the longest time that an address has to answer a connection request.
+const DIAL_TIMES: RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_secs(60);
+
+/// How long an address may take to answer a connection request, of the time that a connect has. A
+/// listener to which too many come drops requests, and so do networks: the system asks again after
+/// one second, and then after twice as long each time. The rest is for saying which addresses have
+/// not answered, and for the peer to come in by itself.
+pub(super) fn dial_timeout(connect_timeout: Duration) -> Duration {
+    (connect_timeout / 2).clamp(*DIAL_TIMES.start(), *DIAL_TIMES.end())
+}
 
 /// One address, and how far the way to it has come.
 #[derive(Debug)]
@@ -42,9 +51,9 @@ pub(super) enum Step {
 }
 
 impl Approach {
-    /// Begins to connect.
-    pub(super) fn start(address: SocketAddr, now: Instant) -> Result<Self, DialFailure> {
-        let dialing = Dialing::start(address, now + DIAL_TIMEOUT);
+    /// Begins to connect, until `give_up_at`.
+    pub(super) fn start(address: SocketAddr, give_up_at: Instant) -> Result<Self, DialFailure> {
+        let dialing = Dialing::start(address, give_up_at);
         let dialing = dialing.map_err(|error| failed(address, &error))?;
         Ok(Self { address, stage: Stage::Dialing(dialing) })
     }
@@ -124,4 +133,39 @@ pub(super) fn lost(link: &LinkSocket, error: &LinkError) -> DialFailure {
 pub(super) fn unexpected(link: &LinkSocket, frame: &HandshakeFrame) -> DialFailure {
     let error = format!("unexpected answer {frame:?}");
     DialFailure { address: link.peer_address(), kind: None, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    #[test]
+    fn an_address_has_half_of_the_time_of_a_connect() {
+        for (seconds, expected) in [(0, 3), (4, 3), (30, 15), (100, 50), (u64::MAX, 60)] {
+            let time = dial_timeout(Duration::from_secs(seconds));
+            assert_eq!(time, Duration::from_secs(expected), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_drops_requests_is_waited_for_until_its_time_is_over() {
+        // A listener whose queue is full.
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let _first = std::net::TcpStream::connect(address).unwrap();
+
+        let give_up_at = Instant::now() + Duration::from_secs(3600);
+        let way = Approach::start(address, give_up_at).unwrap();
+        assert_eq!(way.attention().timeout, Some(give_up_at));
+        let Step::Pending(way) = way.step(give_up_at - Duration::from_nanos(1), None) else {
+            panic!("its time is not over");
+        };
+        let Step::Failed(failure) = way.step(give_up_at, None) else { panic!("it is") };
+        assert_eq!(failure.kind, Some(io::ErrorKind::TimedOut));
+        assert_eq!(failure.address, address.to_string());
+    }
 }

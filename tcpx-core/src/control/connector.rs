@@ -243,7 +243,7 @@ impl Connector {
         if pending.is_empty() || now >= next_at {
             while let Some(address) = self.info.addresses.get(self.tried) {
                 self.tried += 1;
-                match Approach::start(*address, now) {
+                match Approach::start(*address, now + identity.dial_timeout) {
                     Ok(way) => {
                         pending.push(way);
                         next_at = now + STAGGER;

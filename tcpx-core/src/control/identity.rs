@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tcpx_sys::UNPACK_VERSION;
 
+use super::approach::dial_timeout;
 use super::channel_offer::{ChannelClaim, ChannelOffer};
 use super::conn_info::{Secret, SessionId};
 use super::eager_terms::EagerOffer;
@@ -19,6 +20,8 @@ pub(crate) struct Identity {
     pub(crate) session: SessionId,
     /// The secret in the session's connection info.
     pub(crate) secret: Secret,
+    /// How long an address may take to answer a connection request.
+    pub(crate) dial_timeout: Duration,
     /// How long a peer's host may acknowledge nothing. `None`: for ever.
     pub(crate) host_timeout: Option<Duration>,
     name: String,
@@ -61,6 +64,7 @@ impl Identity {
         Self {
             session,
             secret,
+            dial_timeout: dial_timeout(options.connect_timeout),
             host_timeout: options.peer_timeout,
             name: options.name.clone(),
             plugin: plugin.to_owned(),

@@ -70,6 +70,9 @@ fn bind_all(ips: &[IpAddr], port: u16) -> io::Result<ListeningSockets> {
     let (mut sockets, mut port) = (Vec::new(), port);
     for ip in ips {
         let socket = TcpListener::bind((*ip, port))?;
+        // The standard library's queue has 128 places, which strangers fill between two rounds;
+        // the system then drops the requests of honest peers. As long as the system allows.
+        rustix::net::listen(&socket, i32::MAX)?;
         socket.set_nonblocking(true)?;
         port = socket.local_addr()?.port();
         sockets.push(socket);
@@ -79,6 +82,8 @@ fn bind_all(ips: &[IpAddr], port: u16) -> io::Result<ListeningSockets> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn ip(text: &str) -> IpAddr {
@@ -111,6 +116,18 @@ mod tests {
         let sockets = ListeningSockets::bind(any, &[ip("127.0.0.2"), foreign]).unwrap();
         assert!(sockets.address().unwrap().ip().is_unspecified());
         assert!(connects(ip("127.0.0.4"), &sockets));
+    }
+
+    #[test]
+    fn many_find_room_before_anybody_takes_them() {
+        let sockets = ListeningSockets::bind("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+        let longest = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        let count = longest.trim().parse::<usize>().unwrap().min(300);
+        let address = sockets.address().unwrap();
+        let streams =
+            (0..count).map(|_| TcpStream::connect_timeout(&address, Duration::from_secs(60)));
+        let streams: Vec<_> = streams.collect::<Result<_, _>>().expect("room for each");
+        assert_eq!(streams.len(), count);
     }
 
     #[test]

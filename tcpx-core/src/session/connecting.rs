@@ -155,8 +155,9 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Deadline`] after
     /// [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`];
-    /// [`Error::Unreachable`] when no address of the peer answers, and the peer has not come in by
-    /// itself: a session that listens waits for that, for a tenth of the same time;
+    /// [`Error::Unreachable`] when no address of the peer answers within half of the same time (3 s
+    /// at least, a minute at most), and the peer has not come in by itself: a session that listens
+    /// waits for that, for a tenth of it;
     /// [`Error::Closed`] as soon as another thread closes the session or disconnects the peer.
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine()?.start_connect(peer)?;
