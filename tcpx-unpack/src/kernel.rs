@@ -25,25 +25,23 @@ mod self_check;
 mod staging;
 mod tile;
 
-use tcpx_cuda::{CudaError, CudaGpu, is_readable};
+use tcpx_cuda::{CudaError, CudaGpu, allocation_end, is_readable};
 
 pub use self::cutting::Cutting;
 use self::launch_queue::LaunchQueue;
+use crate::bounce_memo::BounceMemo;
 use crate::choice::Backend;
 use crate::error::UnpackError;
 use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// How many bounce buffers are remembered as readable; a GPU has fewer channels.
-const REMEMBERED: usize = 64;
-
 /// Copies with the kernel. Where the kernel cannot read, it copies from a staging buffer.
 pub(crate) struct KernelUnpack {
     gpu: CudaGpu,
     queue: LaunchQueue,
-    /// Bounce buffers, by address and size, that the kernel can read.
-    readable: Vec<(u64, u64)>,
+    /// How many bytes of each bounce buffer the kernel can read, as far as that was asked.
+    readable: BounceMemo<u64>,
     warned: bool,
 }
 
@@ -54,30 +52,34 @@ impl KernelUnpack {
         let _entered = gpu.enter().map_err(describe)?;
         let mut queue = LaunchQueue::new(gpu).map_err(describe)?;
         self_check::run(gpu, &mut queue).map_err(|what| format!("self-check: {what}"))?;
-        let readable = Vec::with_capacity(REMEMBERED);
-        Ok(Self { gpu: gpu.clone(), queue, readable, warned: false })
+        Ok(Self { gpu: gpu.clone(), queue, readable: BounceMemo::new(), warned: false })
     }
 
-    /// Whether the kernel can read every job's bounce buffer.
+    /// Whether the kernel can read every job's bounce buffer, as far as the job reads it.
     ///
-    /// The driver is asked once for each. A bounce buffer lives as long as its channel, and one
-    /// that comes after it at the same address comes from the same allocator.
+    /// The driver is asked once for each, and again where a job reads further than was asked about.
     fn all_readable(&mut self, jobs: &[UnpackJob<'_>]) -> Result<bool, CudaError> {
         for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
-            let bounce = (job.bounce, job.bounce_bytes);
-            if self.readable.last() == Some(&bounce) || self.readable.contains(&bounce) {
+            if self.readable.get(job.bounce).is_some_and(|bytes| job.bounce_bytes <= bytes) {
                 continue;
             }
-            if !is_readable(&self.gpu, job.bounce, job.bounce_bytes)? {
-                return Ok(false);
-            }
-            if self.readable.len() == REMEMBERED {
-                self.readable.clear();
-            }
-            self.readable.push(bounce);
+            let Some(bytes) = readable_bytes(&self.gpu, job)? else { return Ok(false) };
+            self.readable.set(job.bounce, bytes);
         }
         Ok(true)
     }
+}
+
+/// How much of a job's bounce buffer the kernel can read: all of the allocation that it lies in, or
+/// what the job reads; `None`: not even that.
+fn readable_bytes(gpu: &CudaGpu, job: &UnpackJob<'_>) -> Result<Option<u64>, CudaError> {
+    let all = allocation_end(gpu, job.bounce)?.map_or(0, |end| end - job.bounce);
+    for bytes in [all.max(job.bounce_bytes), job.bounce_bytes] {
+        if is_readable(gpu, job.bounce, bytes)? {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
 }
 
 impl Unpack for KernelUnpack {

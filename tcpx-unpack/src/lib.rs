@@ -42,6 +42,7 @@
 
 pub use tcpx_cuda as cuda;
 
+mod bounce_memo;
 mod choice;
 mod completion;
 mod copy_queue;

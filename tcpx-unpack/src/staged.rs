@@ -13,6 +13,7 @@ use std::mem::ManuallyDrop;
 use tcpx_cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
 
 use self::step::{Step, steps};
+use crate::bounce_memo::BounceMemo;
 use crate::choice::Backend;
 use crate::completion::{Completions, is_over};
 use crate::error::UnpackError;
@@ -29,6 +30,8 @@ pub(crate) struct StagedUnpack {
     gpu: CudaGpu,
     stream: Stream,
     completions: Completions,
+    /// Whether each bounce buffer is host memory.
+    hosts: BounceMemo<bool>,
     /// Dropped by hand, and never while the GPU may still use it.
     staging: ManuallyDrop<PinnedBuffer>,
 }
@@ -40,25 +43,36 @@ impl StagedUnpack {
             gpu: gpu.clone(),
             stream: Stream::new(gpu)?,
             completions: Completions::new(gpu)?,
+            hosts: BounceMemo::new(),
             staging: ManuallyDrop::new(PinnedBuffer::new(gpu, STAGING_BYTES)?),
         })
     }
 }
 
+/// Whether a bounce buffer is host memory. The driver is asked once.
+fn is_host(hosts: &mut BounceMemo<bool>, gpu: &CudaGpu, bounce: u64) -> Result<bool, CudaError> {
+    if let Some(known) = hosts.get(bounce) {
+        return Ok(known);
+    }
+    let is_host = is_host_memory(gpu, bounce)?;
+    hosts.set(bounce, is_host);
+    Ok(is_host)
+}
+
 /// Queues one job's copies. Fragments of a bounce buffer in host memory need no way down: they go
-/// straight up.
+/// straight up. `is_host`: that is where it is.
 ///
 /// # Safety
 /// The job is checked, its memories stay valid until the stream has done the copies, and every
 /// other use of the staging buffer is on the same stream.
 unsafe fn queue(
-    gpu: &CudaGpu,
     stream: &Stream,
     staging: &PinnedBuffer,
     job: &UnpackJob<'_>,
+    is_host: bool,
 ) -> Result<(), CudaError> {
     let extents = extents(job.bounce, job.dst, job.descriptors);
-    if is_host_memory(gpu, job.bounce)? {
+    if is_host {
         for extent in extents {
             // SAFETY: the extent lies in the job's memories, for which the caller vouches.
             unsafe { stream.copy(extent.dst, extent.src, extent.bytes) }?;
@@ -86,13 +100,15 @@ impl Unpack for StagedUnpack {
         check_all(jobs)?;
         let _entered = self.gpu.enter()?;
         let (gpu, stream, staging) = (&self.gpu, &self.stream, &self.staging);
+        let hosts = &mut self.hosts;
         self.completions.submit(stream, || {
             let with_bytes = jobs.iter().enumerate().filter(|(_, job)| !job.descriptors.is_empty());
             for (index, job) in with_bytes {
+                let failed = |source| UnpackError::Copy { job: index, source };
+                let is_host = is_host(hosts, gpu, job.bounce).map_err(failed)?;
                 // SAFETY: check_all has passed the job, and the caller keeps its memories as they
                 // are until the ticket behind these copies is finished.
-                unsafe { queue(gpu, stream, staging, job) }
-                    .map_err(|source| UnpackError::Copy { job: index, source })?;
+                unsafe { queue(stream, staging, job, is_host) }.map_err(failed)?;
             }
             Ok(())
         })
