@@ -41,6 +41,8 @@ mod access;
 mod device_buffer;
 mod dma_buf;
 mod driver;
+#[cfg(any(test, feature = "test-gpu"))]
+mod driver_calls;
 mod event;
 mod extent;
 mod gpu;
@@ -62,6 +64,8 @@ pub use access::{
 pub use device_buffer::DeviceBuffer;
 pub use dma_buf::{DmaBuf, check_exports, is_exportable};
 pub use driver::CudaError;
+#[cfg(any(test, feature = "test-gpu"))]
+pub use driver_calls::driver_calls;
 pub use event::Event;
 pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, Entered};

@@ -1,4 +1,3 @@
-#![allow(unsafe_code)]
 //! What a comm asks of the CUDA driver between its set-up and its end: nothing is made, nothing is
 //! looked up.
 //!
@@ -9,11 +8,10 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::ffi::c_char;
 use std::io::Write;
 
 use support::settings;
-use tcpx_cuda::{CudaGpu, DeviceBuffer, test_gpu};
+use tcpx_cuda::{CudaGpu, DeviceBuffer, driver_calls, test_gpu};
 use tcpx_softnet::BounceMemory;
 use tcpx_sys::PTR_CUDA;
 
@@ -27,28 +25,9 @@ const ALLOWED: [&str; 6] = [
     "cuEventQuery",
 ];
 
-/// How often each function of the driver was called so far; `None` over a real driver.
-fn calls() -> Option<BTreeMap<String, u64>> {
-    type Calls = unsafe extern "C" fn(*mut c_char, usize) -> usize;
-    // SAFETY: the driver is loaded already, so nothing is run by loading it.
-    let driver = unsafe { libloading::Library::new("libcuda.so.1") }.ok()?;
-    // SAFETY: only the driver for tests has this symbol, and there it is this function.
-    let counts = unsafe { driver.get::<Calls>("tcpxFakeCudaCalls") }.ok()?;
-    let mut text = vec![0_u8; 64 << 10];
-    // SAFETY: the buffer has this many bytes.
-    let bytes = unsafe { counts(text.as_mut_ptr().cast(), text.len()) };
-    text.truncate(bytes);
-    let text = String::from_utf8(text).expect("names and numbers");
-    let line = |line: &str| {
-        let (name, times) = line.split_once(' ').expect("a name and a number");
-        (name.to_owned(), times.parse().expect("a number"))
-    };
-    Some(text.lines().map(line).collect())
-}
-
 /// Names of what was called since, other than what is allowed.
 fn forbidden(before: &BTreeMap<String, u64>) -> Vec<String> {
-    let now = calls().expect("asked before");
+    let now = driver_calls().expect("asked before");
     let more = now.into_iter().filter(|(name, times)| before.get(name) != Some(times));
     more.map(|(name, _)| name).filter(|name| !ALLOWED.contains(&name.as_str())).collect()
 }
@@ -56,7 +35,7 @@ fn forbidden(before: &BTreeMap<String, u64>) -> Vec<String> {
 #[test]
 fn posts_and_test_make_nothing_and_look_nothing_up() {
     let Some(gpu) = test_gpu() else { return };
-    if calls().is_none() {
+    if driver_calls().is_none() {
         let _ = writeln!(std::io::stderr(), "skipped: this driver does not count calls");
         return;
     }
@@ -82,7 +61,7 @@ fn stream_is_quiet(net: &support::Net, gpu: &CudaGpu, connects_with_gpu: bool) {
     let (_, from) = net.register(sender.comm, data, bytes, PTR_CUDA);
     let (_, to) = net.register(receiver.comm, data, bytes, PTR_CUDA);
     drop(entered);
-    let before = calls().expect("counted");
+    let before = driver_calls().expect("counted");
     // The first send as well.
     for round in 0..40 {
         let bytes = [4096, bytes, 0, 20_000][round % 4];
@@ -93,6 +72,6 @@ fn stream_is_quiet(net: &support::Net, gpu: &CudaGpu, connects_with_gpu: bool) {
         assert_eq!(net.consumed(receiver.comm, recv), 0);
     }
     assert_eq!(forbidden(&before), [""; 0], "connected with a GPU: {connects_with_gpu}");
-    let copies = calls().expect("counted")["cuMemcpyAsync"];
+    let copies = driver_calls().expect("counted")["cuMemcpyAsync"];
     assert!(copies > before.get("cuMemcpyAsync").copied().unwrap_or(0), "the GPU's memory moved");
 }

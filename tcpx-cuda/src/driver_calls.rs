@@ -1,0 +1,38 @@
+#![allow(unsafe_code)]
+//! What was called of a driver for tests.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_void};
+
+/// How often each function of the driver was called so far; `None` over a real driver, which does
+/// not say.
+///
+/// # Panics
+/// When a driver for tests says it in another way than is known here.
+#[must_use]
+pub fn driver_calls() -> Option<BTreeMap<String, u64>> {
+    type Calls = unsafe extern "C" fn(*mut c_char, usize) -> usize;
+    let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
+    // SAFETY: the name is NUL-terminated, and nothing is loaded that is not here already.
+    let driver = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), flags) };
+    if driver.is_null() {
+        return None;
+    }
+    // SAFETY: `driver` is a library that stays loaded: this reference to it is never given back.
+    let symbol: *mut c_void = unsafe { libc::dlsym(driver, c"tcpxFakeCudaCalls".as_ptr()) };
+    if symbol.is_null() {
+        return None;
+    }
+    // SAFETY: only the driver for tests has this symbol, and there it is a function of this type.
+    let calls = unsafe { std::mem::transmute::<*mut c_void, Calls>(symbol) };
+    let mut text = vec![0_u8; 64 << 10];
+    // SAFETY: the buffer has this many bytes.
+    let bytes = unsafe { calls(text.as_mut_ptr().cast(), text.len()) };
+    text.truncate(bytes);
+    let text = String::from_utf8(text).expect("names and numbers");
+    let line = |line: &str| {
+        let (name, times) = line.split_once(' ').expect("a name and a number");
+        (name.to_owned(), times.parse().expect("a number"))
+    };
+    Some(text.lines().map(line).collect())
+}
