@@ -97,12 +97,12 @@ mod tests {
     #[test]
     fn a_package_has_its_three_parts_in_order() {
         let work = tempfile::tempdir().unwrap();
-        let deb = packed(work.path());
-        let parts = tool::run(Command::new("ar").arg("t").arg(&deb)).unwrap();
-        assert_eq!(parts, "debian-binary\ncontrol.tar.gz\ndata.tar.gz\n");
-        // Over an older one, and the same again.
-        let before = std::fs::read(&deb).unwrap().len();
-        assert_eq!(std::fs::read(packed(work.path())).unwrap().len(), before);
+        // The second time over an older one, whose parts do not stay.
+        for _ in 0..2 {
+            let deb = packed(work.path());
+            let parts = tool::run(Command::new("ar").arg("t").arg(&deb)).unwrap();
+            assert_eq!(parts, "debian-binary\ncontrol.tar.gz\ndata.tar.gz\n");
+        }
     }
 
     #[test]
