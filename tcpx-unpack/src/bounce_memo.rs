@@ -1,8 +1,8 @@
 //! What the driver has said of bounce buffers, and of memory that is gathered from. Pure.
 //!
 //! A bounce buffer lives as long as its channel, and one that comes after it at the same address
-//! comes from the same allocator. Memory that is gathered from was looked at when it was registered.
-//! So the driver is asked once for each, and not for each chunk.
+//! comes from the same allocator. Memory that is gathered from was looked at when it was
+//! registered. So the driver is asked once for each, and not for each chunk.
 
 /// Answers that are kept. A process has fewer bounce buffers that are in use.
 const MOST: usize = 64;
