@@ -4,6 +4,30 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 
+/// What queues copies and looks at them, and nothing else.
+pub const QUEUEING_CALLS: [&str; 6] = [
+    "cuCtxGetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuMemcpyAsync",
+    "cuEventRecord",
+    "cuEventQuery",
+];
+
+/// What was called since [`driver_calls`] said `before`, and how often.
+///
+/// # Panics
+/// Where the driver does not say.
+#[must_use]
+pub fn driver_calls_since(before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let mut calls = driver_calls().expect("a driver that counts");
+    for (name, times) in &mut calls {
+        *times -= before.get(name).copied().unwrap_or(0);
+    }
+    calls.retain(|_, times| *times > 0);
+    calls
+}
+
 /// How often each function of the driver was called so far; `None` over a real driver, which does
 /// not say.
 ///

@@ -65,7 +65,7 @@ pub use device_buffer::DeviceBuffer;
 pub use dma_buf::{DmaBuf, check_exports, is_exportable};
 pub use driver::CudaError;
 #[cfg(any(test, feature = "test-gpu"))]
-pub use driver_calls::driver_calls;
+pub use driver_calls::{QUEUEING_CALLS, driver_calls, driver_calls_since};
 pub use event::Event;
 pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, Entered};
