@@ -313,7 +313,7 @@ enum tcpx_status
    */
   TCPX_ERR_MEMORY = -31,
   /**
-   * The registration is used by operations that are posted.
+   * The registration is in use: by operations that are posted, or by what cannot be ended.
    */
   TCPX_ERR_MEMORY_IN_USE = -32,
   /**
@@ -1503,16 +1503,19 @@ tcpx_status tcpx_session_register_memory_on(struct tcpx_session session,
                                             uint64_t *out_memory);
 
 /**
- * Takes a registration back. After TCPX_OK its memory is not touched any more and may be freed.
+ * Deregisters memory. After TCPX_OK nothing touches it any more, and it may be freed.
  *
- * Keys to it are taken back first, as by `tcpx_unexport`: what peers have under way with it fails.
+ * Keys to it are revoked first, as by `tcpx_unexport`: peers' requests to it are refused from then
+ * on. Operations of this program on it are given up, with everything else that was posted to
+ * their transfers, as by `tcpx_transfer_cancel`, also those of transfers and operations that were
+ * released. What is under way is waited for, for `close_timeout_ms`; peers that use the memory
+ * even then are ended.
  *
- * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` while operations
- * on it are posted: wait for their transfers first, and when peers still use it after
- * `close_timeout_ms`; `TCPX_ERR_PLUGIN` when the plugin does not
- * return from taking it back within 10 seconds: the id is gone then, and the memory must stay as
- * it is. Any thread; waits for the plugin, as a rule for microseconds, and for peers that use an
- * export of it.
+ * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` when a plugin or
+ * a GPU does not let go of the memory within 10 seconds after that, `TCPX_ERR_PLUGIN` when the
+ * plugin does not return from taking it back within 10 seconds: the memory must stay as it is, the
+ * id remains, and another call waits again. Any thread; blocks while the memory is used, as a rule
+ * for microseconds.
  */
 tcpx_status tcpx_session_deregister_memory(struct tcpx_session session, uint64_t memory);
 

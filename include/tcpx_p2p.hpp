@@ -704,7 +704,8 @@ class Session {
   }
 
   /**
-   * Takes a registration back. Fails with TCPX_ERR_MEMORY_IN_USE while operations on it are posted.
+   * Deregisters memory: gives up what uses it, and waits for its end. After a failure the memory
+   * must stay as it is, and another call waits again.
    */
   int deregisterMemory(uint64_t mem_id) {
     return detail::check(tcpx_session_deregister_memory(handle_, mem_id));

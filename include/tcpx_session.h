@@ -134,11 +134,13 @@ class TcpxSession {
     return id;
   }
 
-  /** Takes a registration back. TCPX_ERR_MEMORY_IN_USE: operations on it are posted. */
+  /**
+   * Deregisters memory: gives up what uses it, and waits for its end. After a failure the memory
+   * must stay as it is, and another call waits again.
+   */
   int deregisterMemory(uint64_t mem_id) {
     const int status = tcpx_session_deregister_memory(handle_, mem_id);
-    /* The plugin hangs: the memory must stay as it is, and its id is gone. */
-    if (status == TCPX_OK || status == TCPX_ERR_PLUGIN) {
+    if (status == TCPX_OK) {
       const std::lock_guard<std::mutex> lock(mutex_);
       memory_.erase(mem_id);
     }

@@ -55,7 +55,7 @@ pub enum tcpx_status {
     TCPX_ERR_UNKNOWN_MEMORY = -30,
     /// The memory cannot be registered, or cannot serve this post.
     TCPX_ERR_MEMORY = -31,
-    /// The registration is used by operations that are posted.
+    /// The registration is in use: by operations that are posted, or by what cannot be ended.
     TCPX_ERR_MEMORY_IN_USE = -32,
     /// The two ends posted different sizes for one message.
     TCPX_ERR_SIZE_MISMATCH = -33,

@@ -10,6 +10,7 @@
 //! - `deadlines`, `expiring`: transfers and operations that may take only so long.
 //! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
 //!   ends.
+//! - `deregistration`: memory that goes.
 //! - `errands`, `serving`: what those ask for who may not wait for the lock.
 //! - `exporting`: memory that peers may reach.
 //! - `inbox`: posts that were handed in while another thread had the engine.
@@ -22,7 +23,7 @@
 //!   between its posts. `prepared_pairs`: both ends of one. Pure.
 //! - `posting`: transfers, and what is posted to them.
 //! - `reaching`: peers that operations and notifications go to, connected if need be.
-//! - `registering`: memory that comes, goes, or is being copied.
+//! - `registering`: memory that comes, or is being copied.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
 //! - `session_watch`, `watching`: what the counters say is wrong.
 //! - `stopped`, `unpacking`: a batch each round, and the end after a failure.
@@ -35,6 +36,7 @@ mod attempts;
 mod collision;
 mod deadlines;
 mod departing;
+pub(crate) mod deregistration;
 mod ending;
 pub(crate) mod errands;
 mod expiring;

@@ -183,12 +183,17 @@ pub enum Error {
         /// What is wrong and what would be right.
         problem: RegistrationProblem,
     },
-    /// A registration is still used by posted operations, or by a copy through the session.
+    /// A registration is used by posted operations, or by a copy through the session. After an
+    /// attempt to deregister it, it still is: its memory must stay as it is, nothing begins to use
+    /// it any more, and [`deregister_memory`](crate::Session::deregister_memory) waits again.
     InUse {
         /// The registration.
         id: MemoryId,
         /// How many operations use it; 0: another thread reads or writes it through the session.
         operations: usize,
+        /// After an attempt to deregister it: the peers whose operations these are, and what holds
+        /// each of them up; empty otherwise.
+        holders: String,
     },
     /// Memory that is exported, or is said to be, cannot be used so. Nothing was moved by what was
     /// refused.
@@ -297,6 +302,11 @@ impl Error {
             }
             (error, _) => error.clone(),
         }
+    }
+
+    /// The error of memory that is being copied to or from.
+    pub(crate) fn copied(id: MemoryId) -> Self {
+        Self::InUse { id, operations: 0, holders: String::new() }
     }
 
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {

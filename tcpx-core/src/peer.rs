@@ -63,7 +63,6 @@ use crate::control::hello::{Agreement, Nonce};
 use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
-use crate::plugin::comm::{Deregistration, MemoryHandle};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::Target;
 use crate::stats::alarm::Alarms;
@@ -71,7 +70,7 @@ use crate::stats::channel::{ChannelStats, MessageStats};
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, Direction, PeerKey};
+use crate::types::{Direction, PeerKey};
 
 /// Where in its life a peer is.
 #[derive(Debug)]
@@ -406,15 +405,6 @@ impl Peer {
             State::Linked(connection) => connection.attention(),
             State::Welcomed | State::Gone(_) => Attention::default(),
         }
-    }
-
-    /// How a handle goes back to the comm that gave it out. `None`: that is not one of this peer.
-    pub(crate) fn deregistration(
-        &self,
-        comm: CommId,
-        handle: MemoryHandle,
-    ) -> Option<Deregistration> {
-        self.connection()?.deregistration(comm, handle)
     }
 }
 

@@ -20,7 +20,7 @@ mod wait;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tcpx_sys::{Stay, is_forked};
 
@@ -44,6 +44,9 @@ use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
 use crate::types::device::Device;
 
+/// How long copies and comms of peers that have ended may take to let go of memory.
+const LET_GO_TIMEOUT: Duration = UNPACK_TIMEOUT.saturating_mul(2);
+
 /// One GPU (or host memory), its NICs, its peers and its registrations.
 ///
 /// `Send + Sync`: any thread may call anything; calls are serialised inside. Progress is made
@@ -65,6 +68,8 @@ pub struct Session {
     event_set: EventSet,
     notifications: Arc<NotificationQueue>,
     peers: Arc<PeerQueue>,
+    /// [`LET_GO_TIMEOUT`] but for tests.
+    let_go_timeout: Duration,
 }
 
 impl Session {
@@ -93,7 +98,17 @@ impl Session {
         let shared = Shared::new(engine, options.spin);
         let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
         let event_set = EventSet::default();
-        Ok(Self { shared, options, thread, completions, event_set, notifications, peers })
+        let let_go_timeout = LET_GO_TIMEOUT;
+        Ok(Self {
+            shared,
+            options,
+            thread,
+            completions,
+            event_set,
+            notifications,
+            peers,
+            let_go_timeout,
+        })
     }
 
     /// A transfer with a peer: a set of sends and receives that are waited for together.
@@ -174,7 +189,7 @@ impl Session {
         self.shared.engine()?.finish_close();
         // What is parked ends, or is given up, within a time of its own.
         let settled = self.shared.wait(
-            WaitLimit::for_time(2 * UNPACK_TIMEOUT),
+            WaitLimit::for_time(self.let_go_timeout),
             |engine| {
                 let is_over = engine.is_settled_or_given_up();
                 Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })

@@ -120,16 +120,15 @@ impl Workers {
         Task::new(ticket, value)
     }
 
-    /// Waits for what a call returns, for at most this time. Hold no lock meanwhile.
-    pub(crate) fn wait<T>(&self, task: &Task<T>, timeout: Duration) -> Option<T> {
+    /// Waits until something is over, for at most this time. Returns whether it is. Hold no lock
+    /// meanwhile.
+    pub(crate) fn wait(&self, ticket: &Ticket, timeout: Duration) -> bool {
         let began = Instant::now();
         loop {
             let left = timeout.saturating_sub(began.elapsed());
-            if let Some(value) = task.wait(left.min(HELD_UP_AFTER)) {
-                return Some(value);
-            }
-            if left.is_zero() {
-                return None;
+            ticket.wait(left.min(HELD_UP_AFTER));
+            if ticket.is_done() || left.is_zero() {
+                return ticket.is_done();
             }
             self.tend();
         }

@@ -137,13 +137,11 @@ fn memory_stays_until_the_comm_that_receives_into_it_is_closed() {
     a.tell(Command::Send { transfer, posts });
     assert!(a.wait_until_stopped(PATIENCE), "it sends nothing");
     a.kill();
+    let ended_at = Instant::now();
     let failure =
         hub.ask(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS }).expect_err("killed");
     assert_eq!(failure.failure().kind, "PeerGone");
-    let refusal = hub.ask(Command::Deregister { memory }).expect_err("a comm may write it");
-    assert_eq!(refusal.failure().kind, "InUse");
-    let give_up_at = Instant::now() + PATIENCE;
-    while hub.ask(Command::Deregister { memory }).is_err() {
-        assert!(Instant::now() < give_up_at, "the comm never closes");
-    }
+    hub.run(Command::Deregister { memory });
+    let waited = ended_at.elapsed();
+    assert!(waited >= Duration::from_secs(1), "a comm may still write it: {waited:?}");
 }

@@ -190,8 +190,6 @@ fn a_cancelled_receive_is_withdrawn_on_both_ends() {
     let post = |memory| vec![PostSpec { memory, offset: 0, bytes: 10_000, tag: 4 }];
     let receive = pair.post(Side::Right, false, post(right));
     pair.right.run(Command::Cancel { transfer: receive });
-    let in_use = pair.right.ask(Command::Deregister { memory: right }).unwrap_err().failure();
-    assert_eq!(in_use.kind, "InUse", "the peer has not agreed yet");
     // Left must make progress to agree.
     pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 60_000 });
     let cancelled = loop {

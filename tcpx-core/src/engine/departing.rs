@@ -102,8 +102,9 @@ impl Engine {
     /// notifications.
     pub(crate) fn take_news(&mut self) -> bool {
         let ledger = &mut self.commons.ledger;
-        // Whoever takes exports back waits for the end of what uses them.
-        let has_come = ledger.exports.take_over() | ledger.notifications.take_come();
+        // Calls that take memory or exports back wait for the end of what uses them.
+        let is_free = ledger.exports.take_over() | ledger.registrations.take_has_lost_users();
+        let has_come = is_free | ledger.notifications.take_come();
         std::mem::take(&mut self.has_news) | has_come
     }
 

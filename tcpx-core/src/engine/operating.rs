@@ -1,15 +1,13 @@
 //! Operations on memory of peers: prepared once, posted many times.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Engine;
 use super::prepared::Prepared;
 use super::prepared_pairs::PreparedPairs;
 use crate::control::conn_info::SessionId;
-use crate::error::{Departure, Error, Phase, RegistrationProblem, Result};
+use crate::error::{Error, RegistrationProblem, Result};
 use crate::exports::remote_range::RemoteRange;
-use crate::exports::table::ExportKey;
 use crate::peer::Peer;
 use crate::peer::protocol::one_sided::NewRequest;
 use crate::peer::protocol::one_sided::prepared::PreparedList;
@@ -176,20 +174,6 @@ impl Engine {
                 connection.notes_taken(cost);
                 self.agenda.mark(key);
             }
-        }
-    }
-
-    /// Ends peers that have not ended what they do with these exports, though they were asked to
-    /// for so long.
-    pub(crate) fn end_users(&mut self, exports: &[ExportKey], waited: Duration) {
-        let uses = |peer: &Peer| peer.connection().is_some_and(|it| it.serves(exports));
-        let users: Vec<PeerKey> =
-            self.peers.iter().filter(|(_, peer)| uses(peer)).map(|(key, _)| key).collect();
-        for key in users {
-            let Some(peer) = self.peers.get(key) else { continue };
-            let peer = peer.name().to_string();
-            let (phase, how) = (Phase::Receive, Departure::KeptMemory(waited));
-            self.fail_peer(key, Error::PeerGone { peer, phase, how });
         }
     }
 

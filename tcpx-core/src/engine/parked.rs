@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::peer::commons::Ledger;
 use crate::peer::leftover::{LeftList, Leftover, Whose};
 use crate::peer::protocol::operation::{NewOperation, PostedOperation};
-use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm, close_comms};
+use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
+use crate::types::RegistrationKey;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, RegistrationKey};
 use crate::workers::Workers;
 use crate::workers::ticket::Ticket;
 
@@ -164,13 +164,16 @@ impl Parked {
         }
     }
 
-    /// How a handle goes back to the comm that gave it out. `None`: that is of none of these lanes.
-    pub(super) fn deregistration(
-        &self,
-        comm: CommId,
-        handle: MemoryHandle,
-    ) -> Option<Deregistration> {
-        let lane = self.leftover.lanes.iter().find(|lane| lane.id == comm)?;
-        Some(lane.comm().deregistration(handle))
+    /// Makes calls of the handles that its comms gave out.
+    pub(super) fn take_back(&self, handles: &mut ReturnedHandles) {
+        self.leftover.lanes.iter().for_each(|lane| handles.take_back(lane.id, lane.comm()));
+    }
+
+    /// Returns whether it keeps a registration in use.
+    pub(super) fn holds(&self, key: RegistrationKey) -> bool {
+        let Leftover { operations, listed, .. } = &self.leftover;
+        operations.iter().any(|operation| operation.posted.span.registration == key)
+            || listed.iter().any(|left| left.pieces.owners().contains(&key))
+            || self.held.as_ref().is_some_and(|held| held.contains(&key))
     }
 }

@@ -45,7 +45,7 @@ pub enum Departure {
         /// How far it came, in words.
         state: &'static str,
     },
-    /// It has not ended what it did with memory whose export was taken back, within this time.
+    /// It has not ended what it did with memory that was taken back, within this time.
     KeptMemory(Duration),
     /// Its control link lives, but chunks that it has sent do not arrive.
     ChunksLost {
@@ -94,10 +94,9 @@ impl fmt::Display for Departure {
             Self::NeverUp { waited, state } => {
                 write!(f, "it was not connected within {waited:.1?}: {state}")
             }
-            Self::KeptMemory(waited) => write!(
-                f,
-                "it did not let go of memory whose export was taken back within {waited:.1?}"
-            ),
+            Self::KeptMemory(waited) => {
+                write!(f, "it did not let go of memory that was taken back within {waited:.1?}")
+            }
             Self::ChunksLost { channel, sent, arrived, waited } => write!(
                 f,
                 "it has sent {sent} chunks on channel {channel}, {arrived} have arrived, and none \

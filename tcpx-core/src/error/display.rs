@@ -92,10 +92,15 @@ impl fmt::Display for Text<'_> {
             Error::ListedRegistration { index, problem } => {
                 write!(f, "range {index} of the list, of which none was registered: {problem}")
             }
-            Error::InUse { id, operations: 0 } => {
+            Error::InUse { id, operations, holders } if !holders.is_empty() => write!(
+                f,
+                "registration {id} is still in use by {operations} operations ({holders}); its \
+                 memory must stay as it is"
+            ),
+            Error::InUse { id, operations: 0, .. } => {
                 write!(f, "registration {id} is being read or written through the session")
             }
-            Error::InUse { id, operations } => write!(
+            Error::InUse { id, operations, .. } => write!(
                 f,
                 "registration {id} is in use by {operations} posted operations; wait for their \
                  transfers or cancel them"

@@ -69,11 +69,6 @@ impl Export {
         &self.range
     }
 
-    /// Requests of peers that use it.
-    pub(crate) fn active(&self) -> usize {
-        self.active
-    }
-
     /// The key that opens it.
     pub(crate) fn remote_key(&self, session: [u8; 16]) -> RemoteKey {
         let ExportedRange { memory_id, span, bytes, access } = self.range;
@@ -211,12 +206,6 @@ impl Exports {
     /// Requests of peers that use what is, or was, exported of a registration.
     pub(crate) fn active_of(&self, memory_id: MemoryId) -> usize {
         self.by_memory.get(&memory_id).map_or(0, |of_memory| of_memory.active)
-    }
-
-    /// What is, or was, exported of a registration and is in use.
-    pub(crate) fn used_of(&self, memory_id: MemoryId) -> Vec<ExportKey> {
-        let keys = self.by_memory.get(&memory_id).into_iter().flat_map(|of| &of.keys).copied();
-        keys.filter(|key| !self.is_idle(*key)).collect()
     }
 
     /// A request begins to use an export.

@@ -22,7 +22,7 @@ use crate::control::frame::Frame;
 use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
-use crate::plugin::comm::{Deregistration, MemoryHandle, OpenComm};
+use crate::plugin::comm::ReturnedHandles;
 use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
@@ -32,7 +32,7 @@ use crate::transfer::send_lane::SendLane;
 use crate::transfer::stripe::Stripe;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::peer_name::PeerName;
-use crate::types::{CommId, Direction, PeerKey, RegistrationKey, TransferKey};
+use crate::types::{Direction, PeerKey, RegistrationKey, TransferKey};
 use crate::workers::ticket::Ticket;
 
 /// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
@@ -415,17 +415,10 @@ impl Connection {
         ended.receiving |= arrived != arrived_before;
     }
 
-    /// How a handle goes back to the comm that gave it out. `None`: that is none of these.
-    pub(super) fn deregistration(
-        &self,
-        comm: CommId,
-        handle: MemoryHandle,
-    ) -> Option<Deregistration> {
-        let sends = self.send_lanes.iter().find(|lane| lane.id == comm);
-        let receives = || self.recv_lanes.iter().find(|lane| lane.id == comm);
-        sends
-            .map(|lane| lane.comm().deregistration(handle))
-            .or_else(|| receives().map(|lane| lane.comm().deregistration(handle)))
+    /// Makes calls of the handles that these comms gave out.
+    pub(crate) fn take_back(&self, handles: &mut ReturnedHandles) {
+        self.send_lanes.iter().for_each(|lane| handles.take_back(lane.id, lane.comm()));
+        self.recv_lanes.iter().for_each(|lane| handles.take_back(lane.id, lane.comm()));
     }
 
     fn phase(&self) -> Phase {

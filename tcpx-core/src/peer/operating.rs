@@ -8,7 +8,7 @@ use super::protocol::one_sided::NewRequest;
 use super::{Peer, State};
 use crate::error::{Error, Result};
 use crate::exports::table::ExportKey;
-use crate::types::{PreparedKey, TransferKey};
+use crate::types::{PreparedKey, RegistrationKey, TransferKey};
 
 impl Peer {
     /// Checks that operations and notifications go to it, now or when it is up.
@@ -58,6 +58,14 @@ impl Peer {
         self.connection_mut().map_or(Ok(false), |connection| connection.flush().map(|_| true))
     }
 
+    /// Returns the transfers of the program with operations on a registration.
+    pub(crate) fn transfers_on(&self, registration: RegistrationKey) -> Vec<TransferKey> {
+        match &self.state {
+            State::Linked(connection) => connection.protocol.transfers_on(registration),
+            _ => self.waiting.transfers_on(registration),
+        }
+    }
+
     /// Withdraws what was posted to a transfer and has no counterpart.
     pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.waiting.cancel(transfer, &mut cx.ledger);
@@ -100,6 +108,11 @@ impl Connection {
     /// about it goes with the next step.
     pub(crate) fn notes_taken(&mut self, cost: u64) {
         self.protocol.handle_notes_taken(cost);
+    }
+
+    /// Returns whether operations of either end use a registration.
+    pub(crate) fn uses(&self, registration: RegistrationKey) -> bool {
+        self.protocol.uses(registration)
     }
 
     /// Whether the peer uses any of these exports.

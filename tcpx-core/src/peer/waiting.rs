@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::protocol::one_sided::NewRequest;
 use crate::completions::notification_queue::note_cost;
 use crate::error::Error;
-use crate::types::{Direction, LEAST_NOTIFICATION_BYTES, TransferKey};
+use crate::types::{Direction, LEAST_NOTIFICATION_BYTES, RegistrationKey, TransferKey};
 
 /// Operations and notifications, in the order in which they were posted.
 #[derive(Debug, Default)]
@@ -48,6 +48,12 @@ impl Waiting {
             // It finds room: see `push_note`.
             connection.protocol.handle_note(note);
         }
+    }
+
+    /// Returns the transfers with operations on a registration.
+    pub(super) fn transfers_on(&self, registration: RegistrationKey) -> Vec<TransferKey> {
+        let uses = |request: &&NewRequest| request.list.pieces.owners().contains(&registration);
+        self.requests.iter().filter(uses).map(|request| request.transfer).collect()
     }
 
     /// The program gives up what belongs to a transfer.

@@ -17,6 +17,7 @@ mod open_comm;
 mod raw;
 mod readiness;
 mod recv;
+mod returned_handles;
 mod send;
 
 pub(crate) use address::Deregistration;
@@ -27,4 +28,5 @@ pub(crate) use open_comm::{OpenComm, close_comms};
 pub(crate) use raw::Request;
 pub(crate) use readiness::NextCall;
 pub(crate) use recv::RecvComm;
+pub(crate) use returned_handles::ReturnedHandles;
 pub(crate) use send::SendComm;

@@ -9,9 +9,15 @@
 //! Registering may block, so a worker does it. The chunk that needs it, and those behind it on its
 //! lane, wait.
 
+mod leaving;
+pub(crate) mod stage;
+#[cfg(test)]
+mod tests;
+
 use foldhash::HashMap;
 use slotmap::SlotMap;
 
+use self::stage::Stage;
 use super::handle_table::HandleTable;
 use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
@@ -72,13 +78,15 @@ struct Registration {
     bytes: u64,
     memory: MemoryType,
     access: Access,
-    region: RegionKey,
+    /// `None`: no comm may know it any more.
+    region: Option<RegionKey>,
     /// Posted operations that use it.
     operations: usize,
     /// Copies under way between it and the program's memory, while which nothing is posted on it.
     copies: usize,
     /// The memory, if this registration owns it.
     owned: Option<OwnedMemory>,
+    stage: Stage,
 }
 
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
@@ -95,6 +103,8 @@ pub(crate) struct Registrations {
     ids_used: u64,
     free_comms: Vec<CommId>,
     comms: u32,
+    /// Since the last question, a registration that is being deregistered has lost its last user.
+    has_lost_users: bool,
     /// See [`landing`](Self::landing), which makes it.
     landing: Option<Span>,
 }
@@ -134,10 +144,11 @@ impl Registrations {
             bytes,
             memory,
             access,
-            region,
+            region: Some(region),
             operations: 0,
             copies: 0,
             owned,
+            stage: Stage::Open,
         });
         self.ids.insert(id, key);
         Ok(id)
@@ -159,10 +170,11 @@ impl Registrations {
             bytes,
             memory,
             access: Access::ReadOnly,
-            region,
+            region: Some(region),
             operations: 0,
             copies: 0,
             owned: Some(owned),
+            stage: Stage::Open,
         })
     }
 
@@ -231,15 +243,27 @@ impl Registrations {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
+    /// A registration that is not being deregistered.
+    fn open(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
+        match self.by_id(id)? {
+            open @ (_, Registration { stage: Stage::Open, .. }) => Ok(open),
+            _ => {
+                let problem = RegistrationProblem::Deregistered;
+                Err(Error::Registration { id: Some(id), problem })
+            }
+        }
+    }
+
     /// What a use is checked against, as long as nothing is copied to or from the registration.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`] during a copy.
+    /// [`Error::UnknownRegistration`]; [`Error::Registration`] while it is being deregistered;
+    /// [`Error::InUse`] during a copy.
     pub(crate) fn usable(&self, id: MemoryId) -> Result<Usable> {
-        let (key, registered) = self.by_id(id)?;
+        let (key, registered) = self.open(id)?;
         match registered.copies {
             0 => Ok(Usable { key, info: self.info(id)? }),
-            _ => Err(Error::InUse { id, operations: 0 }),
+            _ => Err(Error::copied(id)),
         }
     }
 
@@ -251,7 +275,7 @@ impl Registrations {
         bytes: u64,
         access: Access,
     ) -> Result<Span> {
-        let (key, _) = self.by_id(id)?;
+        let (key, _) = self.open(id)?;
         Usable { key, info: self.info(id)? }.span(offset, bytes, access)
     }
 
@@ -266,6 +290,7 @@ impl Registrations {
     pub(crate) fn end_copy(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.copies = registration.copies.saturating_sub(1);
+            self.has_lost_users |= registration.is_free_to_leave();
         }
     }
 
@@ -280,6 +305,7 @@ impl Registrations {
     pub(crate) fn end(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.operations = registration.operations.saturating_sub(1);
+            self.has_lost_users |= registration.is_free_to_leave();
         }
     }
 
@@ -302,20 +328,21 @@ impl Registrations {
             Error::Registration { id: None, problem }
         };
         let registration = self.registrations.get(key).ok_or_else(gone)?;
+        let region_key = registration.region.ok_or_else(gone)?;
         // A registration has the range of its region.
         let segment = segment_at(registration.address, address);
-        if let Some(handle) = self.handles.get(comm_id, registration.region, segment) {
+        if let Some(handle) = self.handles.get(comm_id, region_key, segment) {
             return Ok(Some(handle));
         }
-        let place = (comm_id, registration.region, segment);
+        let place = (comm_id, region_key, segment);
         if let Some(registering) = self.registering.get(&place) {
             let Some(registered) = registering.take() else { return Ok(None) };
             self.registering.remove(&place);
             let handle = registered?;
-            self.handles.insert(comm_id, registration.region, segment, handle);
+            self.handles.insert(comm_id, region_key, segment, handle);
             return Ok(Some(handle));
         }
-        let region = self.regions.get(registration.region).ok_or_else(gone)?;
+        let region = self.regions.get(region_key).ok_or_else(gone)?;
         let (address, bytes) = region.segment_range(segment);
         let range = RegisteredRange { address, bytes, memory: region.memory };
         tracing::debug!(
@@ -330,48 +357,6 @@ impl Registrations {
         let registering = unsafe { comm.register(range, &self.workers) };
         self.registering.insert(place, registering);
         Ok(None)
-    }
-
-    /// Refuses a registration that operations or copies of the program use.
-    ///
-    /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`].
-    pub(crate) fn check_unused(&self, id: MemoryId) -> Result<RegistrationKey> {
-        match self.by_id(id)? {
-            (key, Registration { operations: 0, copies: 0, .. }) => Ok(key),
-            (_, Registration { operations, .. }) => {
-                Err(Error::InUse { id, operations: *operations })
-            }
-        }
-    }
-
-    /// Takes a registration out, and returns the memory that it owned. For the last one of its
-    /// range, calls `deregister` for each comm that knows it.
-    pub(crate) fn remove(
-        &mut self,
-        id: MemoryId,
-        deregister: impl FnMut(CommId, MemoryHandle),
-    ) -> Result<Option<OwnedMemory>> {
-        let key = self.check_unused(id)?;
-        self.ids.remove(&id);
-        Ok(self.take_out(key, deregister))
-    }
-
-    /// The memory that the registration owned, which the plugin has forgotten by then.
-    fn take_out(
-        &mut self,
-        key: RegistrationKey,
-        deregister: impl FnMut(CommId, MemoryHandle),
-    ) -> Option<OwnedMemory> {
-        let registration = self.registrations.remove(key)?;
-        let region = self.regions.get_mut(registration.region)?;
-        region.registrations -= 1;
-        if region.registrations == 0 {
-            self.handles.take_region(registration.region, deregister);
-            self.ranges.remove(&(region.address, region.bytes, region.memory));
-            self.regions.remove(registration.region);
-        }
-        registration.owned
     }
 
     /// A place for a new comm.
@@ -391,6 +376,3 @@ impl Registrations {
         CommMemory { handles: self.handles.take_comm(comm_id), registering }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,11 @@
 //! The session's memory that peers may reach by a key.
 
 use std::task::Poll;
+use std::time::Duration;
 
 use super::Session;
 use super::wait::WaitLimit;
-use crate::engine::{Engine, UNPACK_TIMEOUT};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::exports::export_options::ExportOptions;
 use crate::exports::remote_key::RemoteKey;
@@ -52,17 +53,17 @@ impl Session {
                 let is_idle = engine.commons.ledger.exports.is_idle(export);
                 Ok(if is_idle { Poll::Ready(()) } else { Poll::Pending })
             },
-            |_| vec![export],
+            |engine, waited| engine.end_users(|connection| connection.serves(&[export]), waited),
             |engine| still_used(engine, export),
         )
     }
 
-    /// Waits until peers have ended what they do with exports that were taken back. Peers that do
-    /// not within the time for a goodbye are ended themselves: the memory is the program's.
+    /// Waits until nothing uses memory that is taken back. Peers that use it for longer than the
+    /// time for a goodbye are ended themselves: the memory is the program's.
     pub(super) fn wait_for_users<T>(
         &self,
         mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
-        exports: impl Fn(&Engine) -> Vec<ExportKey>,
+        end_users: impl FnOnce(&mut Engine, Duration),
         error: impl Fn(&Engine) -> Error,
     ) -> Result<T> {
         let mut is_overdue = false;
@@ -71,8 +72,7 @@ impl Session {
             &mut check,
             |engine, waited, _| {
                 is_overdue = true;
-                let exports = exports(engine);
-                engine.end_users(&exports, waited);
+                end_users(engine, waited);
                 error(engine)
             },
         );
@@ -80,8 +80,10 @@ impl Session {
             false => in_time,
             // Comms are closed, and copies end.
             true => {
-                self.shared.wait(WaitLimit::for_time(2 * UNPACK_TIMEOUT), check, |engine, _, _| {
-                    error(engine)
+                self.shared.wait(WaitLimit::for_time(self.let_go_timeout), check, |engine, _, _| {
+                    let error = error(engine);
+                    tracing::error!(%error, "memory that is taken back is still in use");
+                    error
                 })
             }
         }
@@ -90,8 +92,7 @@ impl Session {
 
 /// The error of an export that peers still use.
 fn still_used(engine: &Engine, key: ExportKey) -> Error {
-    let exports = &engine.commons.ledger.exports;
     // It is idle no sooner than it is forgotten.
-    let Some(export) = exports.get(key) else { return Error::Closed };
-    Error::InUse { id: export.range().memory_id, operations: export.active() }
+    let export = engine.commons.ledger.exports.get(key);
+    export.map_or(Error::Closed, |export| engine.still_used(export.range().memory_id))
 }

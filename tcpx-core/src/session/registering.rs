@@ -6,16 +6,16 @@ use std::task::Poll;
 
 use super::Session;
 use crate::engine::Engine;
-use crate::engine::registering::Deregistered;
+use crate::engine::deregistration::Deregistered;
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::memory::lent_buffer::LentBuffer;
 use crate::memory::memory_address::MemoryAddress;
 use crate::memory::new_registration::NewRegistration;
 use crate::plugin::calls::CALL_TIMEOUT;
-use crate::plugin::comm::Deregistration;
 use crate::plugin::region::device_segments;
 use crate::plugin::registrations::MemoryInfo;
+use crate::plugin::registrations::stage::Forgetting;
 use crate::types::memory_id::MemoryId;
 use crate::types::{Access, MemoryType, Span};
 
@@ -159,8 +159,6 @@ impl Session {
     /// let send = sender.create_transfer("receiver")?;
     /// let receive = receiver.create_transfer("sender")?;
     /// receive.post_recv(Post { memory: to, offset: 0, bytes: 5, tag: 1 })?;
-    /// // The bytes may arrive at any time: the buffer stays where it is.
-    /// assert!(receiver.take_buffer(to).is_err());
     /// send.post_send(Post { memory: from, offset: 0, bytes: 5, tag: 1 })?;
     /// send.wait(None)?;
     /// receive.wait(None)?;
@@ -189,13 +187,12 @@ impl Session {
         )
     }
 
-    /// Takes a registration back, and with it every key to it that was exported, and the buffer
-    /// that [`register_buffer`](Self::register_buffer) took over.
+    /// Deregisters memory as [`deregister_memory`](Self::deregister_memory) does, and returns the
+    /// buffer that [`register_buffer`](Self::register_buffer) took over.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::Registration`] for memory that was registered
-    /// otherwise; [`Error::InUse`] as for [`deregister_memory`](Self::deregister_memory);
-    /// [`Error::PluginHangs`] likewise, and the buffer is not given back.
+    /// Those of [`deregister_memory`](Self::deregister_memory), and the buffer is not given back;
+    /// [`Error::Registration`] for memory that was registered otherwise.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
         self.shared.engine()?.commons.ledger.registrations.check_is_lent(id)?;
         match self.take_out(id)? {
@@ -204,18 +201,22 @@ impl Session {
         }
     }
 
-    /// Takes a registration back, and with it every key to it that was exported. Afterwards nobody
-    /// touches its memory any more; memory that the session owns is freed. Freeing a GPU's waits
-    /// until the GPU is idle, as the driver does, and the driver may make other threads that use
-    /// the GPU wait with it.
+    /// Deregisters memory. When it returns `Ok`, nothing touches the memory any more, and memory
+    /// that the session owns is freed. Freeing a GPU's waits until the GPU is idle, as the driver
+    /// does, and the driver may make other threads that use the GPU wait with it.
+    ///
+    /// Every key to the memory is revoked first: peers' requests to it are refused from then on,
+    /// and nothing is posted on it. Operations of this program on it are given up, with everything
+    /// else that was posted to their transfers, as a [cancel](crate::Transfer::cancel) does, also
+    /// those of transfers and operations that were dropped. What is under way is waited for, for
+    /// [`close_timeout`](crate::SessionOptions::close_timeout); peers that use the memory even then
+    /// are ended.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::InUse`] while operations on it are posted, or
-    /// another thread reads or writes it through the session, or when peers to whom it was
-    /// exported still use it after [`close_timeout`](crate::SessionOptions::close_timeout), though
-    /// nobody can begin to any more; [`Error::PluginHangs`] when the plugin does not return from
-    /// taking the memory back, within 10 s. The id is gone then, and the memory must stay as it is
-    /// for as long as the process lives.
+    /// [`Error::UnknownRegistration`]. [`Error::InUse`] when a plugin or a GPU does not let go of
+    /// the memory within 10 s after that, [`Error::PluginHangs`] when the plugin does not return
+    /// from taking it back within 10 s: the memory must stay as it is, the id remains, and calling
+    /// this again waits again.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
         self.take_out(id).map(drop)
     }
@@ -224,28 +225,31 @@ impl Session {
     /// by then. Nobody waits for that with the engine locked.
     fn take_out(&self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let mut engine = self.shared.engine()?;
+        engine.start_deregistering(id)?;
+        let unused = engine.deregister(id)?;
         let workers = engine.commons.workers.clone();
-        let taken = engine.deregister(id)?;
         drop(engine);
-        let Deregistered { calls, owned } = match taken {
-            Poll::Ready(deregistered) => deregistered,
-            Poll::Pending => self.deregister_when_idle(id)?,
+        let unused = match unused {
+            Poll::Ready(unused) => unused,
+            Poll::Pending => self.deregister_when_unused(id)?,
         };
-        let Some(first) = calls.first() else { return Ok(owned) };
-        let hang = first.hang(CALL_TIMEOUT);
-        let forgotten = workers.call(move || {
-            calls.into_iter().for_each(Deregistration::make);
-            owned
-        });
-        workers.wait(&forgotten, CALL_TIMEOUT).ok_or(Error::PluginHangs(hang))
+        let Forgetting { returned, hang } = match unused {
+            Deregistered::Out(owned) => return Ok(owned),
+            Deregistered::Forgetting(forgetting) => forgetting,
+        };
+        if !workers.wait(&returned, CALL_TIMEOUT) {
+            let error = Error::PluginHangs(hang);
+            tracing::error!(%id, %error, "memory cannot be deregistered: it must stay as it is");
+            return Err(error);
+        }
+        self.shared.engine()?.finish_deregistering(id)
     }
 
-    /// Takes a registration out when peers do not use it any more.
-    fn deregister_when_idle(&self, id: MemoryId) -> Result<Deregistered> {
+    fn deregister_when_unused(&self, id: MemoryId) -> Result<Deregistered> {
         self.wait_for_users(
             |engine| engine.deregister(id),
-            |engine| engine.commons.ledger.exports.used_of(id),
-            |engine| Error::InUse { id, operations: engine.commons.ledger.uses(id) },
+            |engine, waited| engine.end_users_of(id, waited),
+            |engine| engine.still_used(id),
         )
     }
 
@@ -342,6 +346,6 @@ fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<
     }
     match engine.commons.ledger.uses(id) {
         0 => Ok(span),
-        operations => Err(Error::InUse { id, operations }),
+        operations => Err(Error::InUse { id, operations, holders: String::new() }),
     }
 }

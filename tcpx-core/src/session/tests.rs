@@ -30,6 +30,12 @@ mod withdrawing;
 use std::thread;
 
 use super::Session;
+use crate::MemoryId;
+
+/// How many operations use a registration, of this end or of peers.
+fn uses(session: &Session, memory: MemoryId) -> usize {
+    session.shared.engine().expect("no fork").commons.ledger.uses(memory)
+}
 
 /// Connects `left` to `right`, by these names.
 fn connect(left: &Session, right: &Session) {

@@ -86,10 +86,10 @@ fn threads_can_be_waited_for_and_begin_anew() {
 fn a_call_that_takes_too_long_goes_on_alone() {
     let (workers, scene) = (Workers::default(), Scene::default());
     let slow = scene.slow(1);
-    let task = workers.call(move || drop(slow));
-    assert_eq!(task.wait(Duration::from_millis(1)), None);
+    let ticket = workers.close(slow);
+    assert!(!workers.wait(&ticket, Duration::from_millis(1)));
     scene.let_go();
-    assert_eq!(task.wait(PATIENCE), Some(()));
+    assert!(workers.wait(&ticket, PATIENCE));
 }
 
 #[test]

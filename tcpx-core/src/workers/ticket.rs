@@ -29,7 +29,7 @@ impl Ticket {
     }
 
     /// Waits until it is over, for at most this time.
-    fn wait(&self, timeout: Duration) {
+    pub(super) fn wait(&self, timeout: Duration) {
         let give_up_at = Instant::now().checked_add(timeout);
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_done() {
@@ -68,11 +68,5 @@ impl<T> Task<T> {
             return None;
         }
         self.value.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Waits for what it returns, for at most this time.
-    pub(super) fn wait(&self, timeout: Duration) -> Option<T> {
-        self.ticket.wait(timeout);
-        self.take()
     }
 }

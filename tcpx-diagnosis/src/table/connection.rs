@@ -181,8 +181,8 @@ ADDRESS_UNUSABLE = 735 Error "a server's address cannot be used"
     cure ["# write 10.0.0.1, 10.0.0.1:12345, [fe80::1]:12345 or a host name; the server shows where it listens"]
     source "this project"
 PEER_KEPT_MEMORY = 736 Error "the peer did not let go of memory that was taken back"
-    symptom "\"it did not let go of memory whose export was taken back within 5s\""
-    cause "an export was taken back, or its memory deregistered, while the peer wrote or read it, and the peer neither finished nor stopped: its program makes no progress, or it is frozen"
+    symptom "\"it did not let go of memory that was taken back within 5s\""
+    cause "an export was taken back, or memory deregistered, while an operation with the peer used it, and the peer neither finished nor stopped: its program makes no progress, or it is frozen"
     cure ["# give the other end a progress thread (progress_thread, TCPX_PROGRESS_THREAD=1)", "# take exports back when nothing uses them"]
     source "this project"
 TOKEN_DIFFERS = 737 Error "the two ends have no token in common"

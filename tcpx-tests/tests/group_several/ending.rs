@@ -80,9 +80,6 @@ fn it_is_cancelled_and_let_go_of_under_way() {
             matches!(&short, Error::Deadline { peer: Some(peer), .. } if peer.contains(" from ")),
             "{short}"
         );
-        let in_use =
-            served.client.deregister_memory(served.ours.ids[1]).expect_err("a part uses it");
-        assert!(matches!(in_use, Error::InUse { .. }), "{in_use}");
         write.cancel().expect("no fork");
         served.go_on();
         let cancelled = write.wait(PATIENCE).expect_err("it was given up");
@@ -105,9 +102,8 @@ fn it_is_cancelled_and_let_go_of_under_way() {
         served.go_on();
     }
     drop(write);
-    // The peer is to answer before.
     for id in served.ours.ids {
-        until("it becomes free", || served.client.deregister_memory(id).is_ok());
+        served.client.deregister_memory(id).expect("what was released comes to its end");
     }
     assert_eq!(served.client.poll_completions(&mut Vec::new(), 9).expect("no fork"), 0);
 }

@@ -24,6 +24,7 @@ static void allow(tcpx_status status) {
     case TCPX_ERR_TIMEOUT:
     case TCPX_ERR_CANCELLED:
     case TCPX_ERR_UNKNOWN_MEMORY:
+    case TCPX_ERR_MEMORY: /* It is being deregistered. */
     case TCPX_ERR_MEMORY_IN_USE:
       return;
     default:

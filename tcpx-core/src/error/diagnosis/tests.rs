@@ -194,7 +194,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (remote(RemoteProblem::TooMany { ranges: 2 << 20, limit: 1 << 20 }), 835),
         (remote(RemoteProblem::ReceiveIntoHostMemory), 820),
         (remote(RemoteProblem::Leaves), 724),
-        (Error::InUse { id: MemoryId::after(0), operations: 2 }, 822),
+        (Error::copied(MemoryId::after(0)), 822),
         (Error::Expired { peer: Some("p".into()), after: Duration::from_secs(2) }, 850),
         (fragments(too_long), 813),
         (fragments(DescriptorError::ZeroLength { index: 0 }), 826),

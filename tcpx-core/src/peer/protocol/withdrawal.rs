@@ -3,13 +3,15 @@
 //! There may be millions, so they end in slices: the first in the call that asks for it, the others
 //! one in each round.
 
+use slotmap::Key;
+
 use super::PeerProtocol;
 use super::action::{Action, Outcome};
 use super::op_list::link_behind;
 use super::operation::{Links, OpState, Withdrawal};
 use super::stage::Stage;
 use crate::control::frame::Frame;
-use crate::types::{Direction, OpKey, TransferKey};
+use crate::types::{Direction, OpKey, RegistrationKey, TransferKey};
 
 /// What of a transfer has no counterpart, for the text of a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +45,29 @@ impl PeerProtocol {
     pub(crate) fn handle_overdue(&mut self, transfer: TransferKey) {
         self.handle_cancel(transfer);
         self.abandon_request(transfer);
+    }
+
+    /// Returns whether an operation, of the program or of the peer, uses a registration.
+    pub(crate) fn uses(&self, registration: RegistrationKey) -> bool {
+        self.operations.keys().any(|op| self.is_on(op, registration))
+    }
+
+    /// Returns the transfers of the program with operations on a registration, each once.
+    pub(crate) fn transfers_on(&self, registration: RegistrationKey) -> Vec<TransferKey> {
+        let on = self.operations.iter().filter(|(op, _)| self.is_on(*op, registration));
+        let mut transfers: Vec<_> = on.map(|(_, operation)| operation.posted.transfer).collect();
+        // Those of the peer have none.
+        transfers.retain(|transfer| !transfer.is_null());
+        transfers.sort_unstable();
+        transfers.dedup();
+        transfers
+    }
+
+    fn is_on(&self, op: OpKey, registration: RegistrationKey) -> bool {
+        match self.one_sided.listed.get(op) {
+            Some(listed) => listed.pieces.owners().contains(&registration),
+            None => self.operations[op].posted.span.registration == registration,
+        }
     }
 
     /// A round begins: a slice of what is to be withdrawn is. Returns whether there was any.

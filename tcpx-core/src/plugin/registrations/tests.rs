@@ -15,7 +15,7 @@ fn ids_start_at_one_and_are_never_used_twice() {
     let mut registrations = Registrations::default();
     let ids = [(); 2].map(|()| add(&mut registrations, 10, MemoryType::Host));
     assert_eq!(ids.map(MemoryId::get), [1, 2]);
-    registrations.remove(ids[1], |_, _| {}).unwrap();
+    registrations.remove(ids[1]).unwrap();
     assert_eq!(add(&mut registrations, 10, MemoryType::Host).get(), 3);
 }
 
@@ -49,14 +49,32 @@ fn memory_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn used_registrations_stay() {
+fn one_that_leaves_keeps_its_users_and_gets_no_others() {
     let mut registrations = Registrations::default();
     let id = add(&mut registrations, 100, MemoryType::Device);
     let key = registrations.span(id, 0, 1, Access::ReadWrite).unwrap().registration;
     registrations.begin(key);
-    assert!(matches!(registrations.remove(id, |_, _| {}), Err(Error::InUse { operations: 1, .. })));
+    registrations.begin_copy(key);
+    assert_eq!(registrations.leave(id).unwrap(), key);
+    for refused in [
+        registrations.span(id, 0, 1, Access::ReadOnly).map(drop),
+        registrations.usable(id).map(drop),
+    ] {
+        let problem = RegistrationProblem::Deregistered;
+        assert!(
+            matches!(&refused, Err(Error::Registration { problem: it, .. }) if *it == problem),
+            "{refused:?}"
+        );
+    }
     registrations.end(key);
-    assert!(registrations.remove(id, |_, _| {}).is_ok());
+    assert!(registrations.is_used(key) && !registrations.take_has_lost_users());
+    registrations.end_copy(key);
+    assert!(!registrations.is_used(key) && registrations.take_has_lost_users());
+    assert!(!registrations.take_has_lost_users(), "once");
+    assert_eq!(registrations.info(id).unwrap().bytes, 100, "it is known until it is out");
+    registrations.remove(id).unwrap();
+    assert!(matches!(registrations.leave(id), Err(Error::UnknownRegistration { .. })));
+    assert!(matches!(registrations.remove(id), Err(Error::UnknownRegistration { .. })));
 }
 
 /// Counts the plugin's calls.
@@ -107,17 +125,15 @@ fn the_same_range_is_registered_once_on_each_comm() {
     }
     assert_eq!(comm.registered.get(), 2 * 3, "two comms, three segments");
     assert_eq!(registrations.forget_comm(comms[1]).handles.len(), 3);
-    let mut left = 0;
-    registrations.remove(ids[0], |_, _| left += 1).unwrap();
-    registrations.remove(ids[1], |_, _| left += 1).unwrap();
-    assert_eq!(left, 0, "the third registration still needs them");
-    registrations
-        .remove(ids[2], |comm, _| {
-            assert_eq!(comm, comms[0]);
-            left += 1;
-        })
-        .unwrap();
-    assert_eq!(left, 3);
+    let [first, second, third] = ids.map(|id| registrations.leave(id).unwrap());
+    for (key, id) in [(first, ids[0]), (second, ids[1])] {
+        assert!(registrations.take_handles(key).is_empty(), "the third still needs them");
+        registrations.remove(id).unwrap();
+    }
+    let returned = registrations.take_handles(third);
+    assert_eq!(returned.counts(), [(comms[0], 3)]);
+    assert!(registrations.take_handles(third).is_empty(), "once");
+    registrations.remove(ids[2]).unwrap();
     assert_eq!(registrations.new_comm(), comms[1], "places are used again");
 }
 
@@ -147,7 +163,9 @@ fn a_million_pairs_leave_nothing_behind() {
         let id = registrations
             .add(4096 * (1 + round % 1000), 4096, MemoryType::Device, Access::ReadWrite, None)
             .unwrap();
-        registrations.remove(id, |_, _| {}).unwrap();
+        let key = registrations.leave(id).unwrap();
+        registrations.take_handles(key);
+        registrations.remove(id).unwrap();
     }
     assert!(registrations.ids.is_empty() && registrations.ranges.is_empty());
     assert!(registrations.registrations.capacity() <= 4 && registrations.regions.capacity() <= 4);

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::Duration;
 
-use super::connect;
+use super::{connect, uses};
 use crate::error::{RegistrationProblem, RemoteProblem};
 use crate::exports::table::ExportKey;
 use crate::{
-    Access, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
+    Access, Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
     OperationStatus, PluginChoice, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
 };
 
@@ -190,13 +190,14 @@ fn taking_back_waits_until_no_peer_uses_it() {
 }
 
 #[test]
-fn memory_that_a_peer_does_not_let_go_of_stays() {
-    let session = patient_session(Duration::from_millis(1));
+fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
+    let mut session = patient_session(Duration::from_millis(1));
+    session.let_go_timeout = Duration::from_millis(1);
     let memory = lent(&session, Access::ReadWrite);
     let key = session.export(memory, READ).expect("it may be");
     let export = begin(&session, &key);
     let in_use = |outcome: Result<(), Error>| match outcome {
-        Err(Error::InUse { id, operations: 1 }) => assert_eq!(id, memory),
+        Err(Error::InUse { id, operations: 1, .. }) => assert_eq!(id, memory),
         other => panic!("{other:?}"),
     };
     in_use(session.write_memory(memory, 0, b"x"));
@@ -204,30 +205,45 @@ fn memory_that_a_peer_does_not_let_go_of_stays() {
     in_use(session.unexport(&key));
     in_use(session.deregister_memory(memory));
     in_use(session.take_buffer(memory).map(drop));
+    assert!(session.memory_info(memory).is_ok(), "it is still there");
+    for refused in [
+        session.export(memory, READ).map(drop),
+        session.write_memory(memory, 0, b"x"),
+        session.read_memory(memory, 0, &mut [0]),
+    ] {
+        let problem = RegistrationProblem::Deregistered;
+        assert!(
+            matches!(&refused, Err(Error::Registration { id: Some(id), problem: it }) if *id == memory && *it == problem),
+            "{refused:?}"
+        );
+    }
     end(&session, export);
-    session.write_memory(memory, 0, b"x").expect("nobody uses it");
-    session.take_buffer(memory).expect("nobody uses it");
+    session.take_buffer(memory).expect("nothing uses it");
+    let gone = session.deregister_memory(memory);
+    assert!(matches!(gone, Err(Error::UnknownRegistration { id }) if id == memory), "{gone:?}");
 }
 
 #[test]
-fn own_operations_are_told_of_before_any_key_is_taken_back() {
-    let (left, right) = (session(), session());
-    super::connect(&left, &right);
+fn keys_are_revoked_before_anything_else_ends() {
+    let mut right = patient_session(Duration::from_millis(1));
+    right.let_go_timeout = Duration::from_millis(1);
+    let left = session();
+    connect(&left, &right);
     let memory = lent(&right, Access::ReadWrite);
     let key = right.export(memory, READ).expect("it may be");
     let receive = right.create_transfer("left").expect("it is up");
     let post = crate::Post { memory, offset: 0, bytes: 100, tag: 1 };
     receive.post_recv(post).expect("it fits");
-    let refused = right.deregister_memory(memory);
-    assert!(matches!(refused, Err(Error::InUse { operations: 1, .. })), "{refused:?}");
-    assert!(is_open(&right, &key));
-    thread::scope(|scope| {
-        let left = scope.spawn(|| left.disconnect("right"));
-        right.disconnect("left").expect("both say it");
-        left.join().expect("no panic").expect("both say it");
-    });
-    right.deregister_memory(memory).expect("it has ended with its peer");
-    assert!(!is_open(&right, &key));
+    right.shared.engine().expect("no fork").start_deregistering(memory).expect("it is there");
+    assert!(!is_open(&right, &key) && uses(&right, memory) == 1, "left has not agreed");
+    // Left makes no progress, and is ended.
+    right.deregister_memory(memory).expect("nothing uses it");
+    let error = receive.is_complete().expect_err("its peer has ended");
+    let kept = |error: &Error| {
+        matches!(error, Error::PeerGone { how: Departure::KeptMemory(_), .. } | Error::Cancelled)
+    };
+    assert!(kept(&error), "{error}");
+    assert_eq!(right.stats().peers[0].state, "gone");
 }
 
 /// On a GPU the program's own copies go on without the lock.

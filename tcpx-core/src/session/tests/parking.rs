@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tcpx_cuda::CudaError;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::connect;
+use super::{connect, uses};
 use crate::Session;
 use crate::engine::UNPACK_TIMEOUT;
 use crate::types::MemoryType;
@@ -126,7 +126,7 @@ fn abandoned_while_unpacking() -> Scene {
         right.progress();
     }
     assert_eq!(right.stats().peers_parked, 1);
-    assert!(matches!(right.deregister_memory(*memory), Err(Error::InUse { .. })));
+    assert_eq!(uses(right, *memory), 1);
     scene
 }
 
@@ -156,10 +156,17 @@ fn memory_is_free_when_a_late_unpack_has_finished() {
 
 #[test]
 fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
-    let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
+    let Scene { mut right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     wait_for_the_unpack(&right);
     assert_aborted(receive.wait(PATIENCE));
-    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+    right.let_go_timeout = Duration::from_millis(1);
+    let error = right.deregister_memory(memory).expect_err("it still unpacks");
+    assert!(matches!(error, Error::InUse { id, operations: 1, .. } if id == memory), "{error}");
+    assert!(
+        error.to_string().contains("peer left: its chunks are still being unpacked"),
+        "{error}"
+    );
+    right.let_go_timeout = crate::session::LET_GO_TIMEOUT;
     assert_eq!(right.stats().peers_parked, 1);
     let error = right.close().expect_err("it still unpacks");
     assert!(matches!(error, Error::Deadline { phase: Phase::Unpack, .. }), "{error}");
@@ -180,7 +187,7 @@ fn what_never_ends_is_left_behind_with_the_session() {
             wait_for_the_unpack(&right);
         }
         assert_aborted(receive.wait(PATIENCE));
-        assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+        assert_eq!(uses(&right, memory), 1);
         assert!(right.close().is_err());
         drop((receive, right));
         assert!(!gpu.dropped.load(Ordering::Relaxed), "it uses what its drop would free");
@@ -209,13 +216,13 @@ fn an_unpacker_that_has_failed_may_still_copy() {
         right.progress();
         assert!(!receive.is_complete().expect("it has not ended"));
     }
-    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+    assert_eq!(uses(&right, memory), 1);
     wait_for_the_unpack(&right);
     for transfer in [&receive, &more] {
         let error = transfer.wait(PATIENCE).expect_err("unpacking failed");
         assert!(matches!(error, Error::UnpackFailed(_)), "{error}");
     }
-    assert!(matches!(right.deregister_memory(memory), Err(Error::InUse { .. })));
+    assert_eq!(uses(&right, memory), 1);
     assert!(right.close().is_err() && !right.is_settled());
     assert!(!gpu.dropped.load(Ordering::Relaxed));
     gpu.hangs.store(false, Ordering::Relaxed);

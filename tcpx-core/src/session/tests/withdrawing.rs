@@ -1,7 +1,7 @@
 //! Large transfers are withdrawn in slices, one in a round. Nothing here reads a clock: what one
 //! call does is counted.
 
-use super::connect;
+use super::{connect, uses};
 use crate::peer::protocol::SLICE;
 use crate::types::MemoryType;
 use crate::{Error, MemoryId, PluginChoice, Post, Session, SessionOptions, Transfer};
@@ -70,17 +70,21 @@ fn a_cancel_beside_a_backlog_touches_its_own_operations_alone() {
 fn memory_of_a_large_transfer_that_was_released_is_free_after_some_rounds() {
     let Scene { left, right: _right, memory, many } = scene();
     drop(many);
-    let in_use = |left: &Session| match left.deregister_memory(memory) {
-        Ok(()) => 0,
-        Err(Error::InUse { operations, .. }) => operations,
-        Err(error) => panic!("{error}"),
-    };
-    assert_eq!(in_use(&left), MANY - SLICE);
+    assert_eq!(uses(&left, memory), MANY - SLICE);
     left.progress();
-    assert_eq!(in_use(&left), MANY - 2 * SLICE);
+    assert_eq!(uses(&left, memory), MANY - 2 * SLICE);
     left.progress();
     left.progress();
-    assert_eq!(in_use(&left), 0);
+    assert_eq!(uses(&left, memory), 0);
+    left.deregister_memory(memory).expect("nothing uses it");
+}
+
+#[test]
+fn a_deregistration_waits_until_every_slice_is_withdrawn() {
+    let Scene { left, right: _right, memory, many } = scene();
+    left.deregister_memory(memory).expect("no peer has heard of any");
+    assert_eq!(ended(&many), MANY);
+    assert!(matches!(many.is_complete(), Err(Error::Cancelled)));
 }
 
 #[test]

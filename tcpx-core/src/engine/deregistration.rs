@@ -1,0 +1,164 @@
+//! Deregistration of memory: its keys are revoked, what uses it is ended, and then it is taken out.
+//!
+//! Users of a registration are counted in one place, the
+//! [`Ledger`](crate::peer::commons::Ledger): operations of the program until their last byte, also
+//! after their transfer was released; requests of peers; copies of the program. What is left over
+//! of a peer that ended keeps its counts until no copy and no comm touches the memory.
+
+use std::collections::BTreeSet;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::Engine;
+use crate::error::{Departure, Error, Phase, Result};
+use crate::memory::device_memory::OwnedMemory;
+use crate::peer::Peer;
+use crate::peer::connection::Connection;
+use crate::plugin::calls::CALL_TIMEOUT;
+use crate::plugin::comm::Deregistration;
+use crate::plugin::registrations::stage::Forgetting;
+use crate::types::memory_id::MemoryId;
+use crate::types::{PeerKey, RegistrationKey};
+use crate::workers::Step;
+
+/// Memory that nothing uses any more.
+#[derive(Debug)]
+pub(crate) enum Deregistered {
+    /// It is out of the session, which owned this of it.
+    Out(Option<OwnedMemory>),
+    /// Comms that know it are being told. [`Engine::finish_deregistering`] takes it out.
+    Forgetting(Forgetting),
+}
+
+impl Engine {
+    /// Revokes everything that is exported of a registration, and gives up what the program has
+    /// posted on it. From now on nobody begins to use it. A second call does no harm.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`].
+    pub(crate) fn start_deregistering(&mut self, id: MemoryId) -> Result<()> {
+        self.withhold(id);
+        let ledger = &mut self.commons.ledger;
+        let key = ledger.registrations.leave(id)?;
+        ledger.exports.revoke_all_of(id);
+        self.stop_serving_revoked();
+        if self.commons.ledger.registrations.is_used(key) {
+            self.give_up_users(key);
+        }
+        Ok(())
+    }
+
+    /// Takes a registration out once nothing uses it, after
+    /// [`start_deregistering`](Self::start_deregistering).
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`].
+    pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Poll<Deregistered>> {
+        let ledger = &mut self.commons.ledger;
+        let key = ledger.registrations.leave(id)?;
+        if let Some(forgetting) = ledger.registrations.forgetting(key) {
+            return Ok(Poll::Ready(Deregistered::Forgetting(forgetting.clone())));
+        }
+        if ledger.registrations.is_used(key) || ledger.exports.active_of(id) > 0 {
+            return Ok(Poll::Pending);
+        }
+        let calls = self.calls_to_forget(key);
+        let Some(first) = calls.first() else {
+            return Ok(Poll::Ready(Deregistered::Out(self.finish_deregistering(id)?)));
+        };
+        let hang = first.hang(CALL_TIMEOUT);
+        let mut calls = Some(calls);
+        let returned = self.commons.workers.run(move || {
+            calls.take().into_iter().flatten().for_each(Deregistration::make);
+            Step::Done
+        });
+        let forgetting = Forgetting { returned, hang };
+        self.commons.ledger.registrations.begin_forgetting(key, forgetting.clone());
+        Ok(Poll::Ready(Deregistered::Forgetting(forgetting)))
+    }
+
+    /// Takes a registration out that no comm knows any more. Returns the memory that it owned.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`].
+    pub(crate) fn finish_deregistering(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
+        let mut owned = self.commons.ledger.registrations.remove(id)?;
+        // Freeing a GPU's memory waits for the GPU.
+        if self.is_stuck && matches!(owned, Some(OwnedMemory::Gpu(_))) {
+            std::mem::forget(owned.take());
+        }
+        Ok(owned)
+    }
+
+    /// The calls that take a registration back from every comm that knows it.
+    fn calls_to_forget(&mut self, key: RegistrationKey) -> Vec<Deregistration> {
+        let mut handles = self.commons.ledger.registrations.take_handles(key);
+        if handles.is_empty() {
+            return Vec::new();
+        }
+        for connection in self.peers.values().filter_map(Peer::connection) {
+            connection.take_back(&mut handles);
+        }
+        self.parked.iter().for_each(|parked| parked.take_back(&mut handles));
+        handles.into_calls()
+    }
+
+    /// Gives up what the program has posted on a registration, as far as it can be.
+    fn give_up_users(&mut self, key: RegistrationKey) {
+        for peer_key in self.peers.keys().collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get_mut(peer_key) else { continue };
+            let transfers = peer.transfers_on(key);
+            if transfers.is_empty() {
+                continue;
+            }
+            let given_up =
+                transfers.into_iter().try_for_each(|it| peer.overdue(it, &mut self.commons));
+            self.agenda.mark(peer_key);
+            // What was posted to it has ended with it.
+            let _ = self.end_on_error(peer_key, given_up);
+        }
+    }
+
+    /// Ends peers that use a registration although they were asked to stop, for this long.
+    pub(crate) fn end_users_of(&mut self, id: MemoryId, waited: Duration) {
+        if let Ok(key) = self.commons.ledger.registrations.key_of(id) {
+            self.end_users(|connection| connection.uses(key), waited);
+        }
+    }
+
+    /// Ends peers that use memory although they were asked to stop, for this long.
+    pub(crate) fn end_users(&mut self, uses: impl Fn(&Connection) -> bool, waited: Duration) {
+        let uses = |peer: &Peer| peer.connection().is_some_and(&uses);
+        let users: Vec<PeerKey> =
+            self.peers.iter().filter(|(_, peer)| uses(peer)).map(|(key, _)| key).collect();
+        for key in users {
+            let Some(peer) = self.peers.get(key) else { continue };
+            let peer = peer.name().to_string();
+            let (phase, how) = (Phase::Receive, Departure::KeptMemory(waited));
+            self.fail_peer(key, Error::PeerGone { peer, phase, how });
+        }
+    }
+
+    /// Returns the error of memory that something still uses: who, and what for.
+    pub(crate) fn still_used(&self, id: MemoryId) -> Error {
+        let ledger = &self.commons.ledger;
+        let Ok(key) = ledger.registrations.key_of(id) else { return Error::Closed };
+        let mut holders = BTreeSet::new();
+        let reached = self.commons.batch.reached();
+        for peer in self.peers.values() {
+            if let Some(connection) = peer.connection()
+                && connection.uses(key)
+            {
+                holders.insert(format!("peer {}: it is {}", peer.name(), peer.state()));
+            }
+        }
+        for parked in self.parked.iter().filter(|parked| parked.holds(key)) {
+            holders.insert(format!("peer {}: {}", parked.name, parked.waits_for(reached)));
+        }
+        if ledger.registrations.is_copied(key) {
+            holders.insert("a copy through the session".to_owned());
+        }
+        let holders = holders.into_iter().collect::<Vec<_>>().join(", ");
+        Error::InUse { id, operations: ledger.uses(id), holders }
+    }
+}

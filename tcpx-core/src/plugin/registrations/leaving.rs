@@ -1,0 +1,103 @@
+//! End of a registration: it is closed to new users, loses those that it has, is forgotten by the
+//! comms that know it, and is taken out.
+
+use super::stage::{Forgetting, Stage};
+use super::{Registration, Registrations};
+use crate::error::Result;
+use crate::memory::device_memory::OwnedMemory;
+use crate::plugin::comm::ReturnedHandles;
+use crate::types::RegistrationKey;
+use crate::types::memory_id::MemoryId;
+
+impl Registration {
+    fn is_used(&self) -> bool {
+        self.operations > 0 || self.copies > 0
+    }
+
+    /// Whether a deregistration waits for its users, and there are none.
+    pub(super) fn is_free_to_leave(&self) -> bool {
+        !self.is_used() && !matches!(self.stage, Stage::Open)
+    }
+}
+
+impl Registrations {
+    /// Returns the key of a registration.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`](crate::Error::UnknownRegistration).
+    pub(crate) fn key_of(&self, id: MemoryId) -> Result<RegistrationKey> {
+        self.by_id(id).map(|(key, _)| key)
+    }
+
+    /// Closes a registration to new users. Returns its key.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`](crate::Error::UnknownRegistration).
+    pub(crate) fn leave(&mut self, id: MemoryId) -> Result<RegistrationKey> {
+        let key = self.key_of(id)?;
+        if let Some(registration) = self.registrations.get_mut(key)
+            && matches!(registration.stage, Stage::Open)
+        {
+            registration.stage = Stage::Leaving;
+        }
+        Ok(key)
+    }
+
+    /// Returns whether operations or copies of the program use a registration.
+    pub(crate) fn is_used(&self, key: RegistrationKey) -> bool {
+        self.registrations.get(key).is_some_and(Registration::is_used)
+    }
+
+    /// Returns whether the program copies to or from a registration.
+    pub(crate) fn is_copied(&self, key: RegistrationKey) -> bool {
+        self.registrations.get(key).is_some_and(|registration| registration.copies > 0)
+    }
+
+    /// Returns whether a registration that is being deregistered has lost its last user since the
+    /// last call.
+    pub(crate) fn take_has_lost_users(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost_users)
+    }
+
+    /// Returns the calls that take a registration back from its comms, once they are under way.
+    pub(crate) fn forgetting(&self, key: RegistrationKey) -> Option<&Forgetting> {
+        match &self.registrations.get(key)?.stage {
+            Stage::Forgetting(forgetting) => Some(forgetting),
+            Stage::Open | Stage::Leaving => None,
+        }
+    }
+
+    /// Notes the calls that take a registration back from its comms.
+    pub(crate) fn begin_forgetting(&mut self, key: RegistrationKey, forgetting: Forgetting) {
+        if let Some(registration) = self.registrations.get_mut(key) {
+            registration.stage = Stage::Forgetting(forgetting);
+        }
+    }
+
+    /// Takes out the handles that comms have given out for a registration which nothing uses,
+    /// unless another registration shares its range. The caller deregisters them.
+    pub(crate) fn take_handles(&mut self, key: RegistrationKey) -> ReturnedHandles {
+        let mut handles = ReturnedHandles::default();
+        let registration = self.registrations.get_mut(key);
+        let Some(key) = registration.and_then(|it| it.region.take()) else { return handles };
+        let Some(region) = self.regions.get_mut(key) else { return handles };
+        region.registrations -= 1;
+        if region.registrations == 0 {
+            self.handles.take_region(key, |comm, handle| handles.push(comm, handle));
+            self.ranges.remove(&(region.address, region.bytes, region.memory));
+            self.regions.remove(key);
+        }
+        handles
+    }
+
+    /// Takes a registration out that nothing uses and no comm knows. Returns the memory that it
+    /// owned.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRegistration`](crate::Error::UnknownRegistration).
+    pub(crate) fn remove(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
+        let key = self.key_of(id)?;
+        self.ids.remove(&id);
+        Ok(self.registrations.remove(key).and_then(|registration| registration.owned))
+    }
+}
