@@ -1,6 +1,5 @@
 #include "engine.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -25,9 +24,6 @@ constexpr std::uint32_t kNotificationBytes = 64u << 20;
 
 constexpr std::size_t kNotificationsAtOnce = 256;
 constexpr std::size_t kNotificationsBuffer = 4 * TCPX_MAX_NOTIFICATION_BYTES;
-
-/* How long own operations may take to end once they were given up. */
-constexpr std::chrono::seconds kCancelLimit{10};
 
 /* No exception leaves a function that NIXL calls. */
 template <class Body>
@@ -140,23 +136,13 @@ nixl_status_t Engine::share(Memory& memory) const {
   return NIXL_SUCCESS;
 }
 
-/* When this returns, nobody touches the memory any more: neither peers nor requests of this agent,
- * which are given up. */
+/* When this returns NIXL_SUCCESS, nothing touches the memory any more: neither peers nor requests of
+ * this agent, which are given up, released or not. */
 nixl_status_t Engine::deregisterMem(nixlBackendMD* handle) {
   return guarded([&]() -> nixl_status_t {
     const std::unique_ptr<Memory> memory(static_cast<Memory*>(handle));
     if (!memory) return NIXL_ERR_INVALID_PARAM;
-    tcpx_status status = tcpx_session_deregister_memory(session_, memory->id);
-    if (status == TCPX_ERR_MEMORY_IN_USE) {
-      const auto limit = std::chrono::steady_clock::now() + kCancelLimit;
-      for (const tcpx_operation operation : requests_.cancelUsersOf(memory->id)) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-            limit - std::chrono::steady_clock::now());
-        tcpx_operation_wait(operation, left.count() > 0 ? static_cast<int>(left.count()) : 0);
-      }
-      status = tcpx_session_deregister_memory(session_, memory->id);
-    }
-    return report(status, "deregistering memory");
+    return report(tcpx_session_deregister_memory(session_, memory->id), "deregistering memory");
   });
 }
 

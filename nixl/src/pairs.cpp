@@ -64,14 +64,4 @@ void Pairs::keepKeys() {
   }
 }
 
-std::vector<std::uint64_t> Pairs::memory() const {
-  std::vector<std::uint64_t> ids;
-  for (const tcpx_pair& pair : pairs_) {
-    if (ids.empty() || ids.back() != pair.memory) ids.push_back(pair.memory);
-  }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  return ids;
-}
-
 }  // namespace tcpx_nixl

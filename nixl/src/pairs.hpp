@@ -24,9 +24,6 @@ class Pairs {
   /* Copies the keys, so that NIXL may take back what it has handed over. */
   void keepKeys();
 
-  /* Registrations of this end, sorted. */
-  std::vector<std::uint64_t> memory() const;
-
  private:
   nixl_status_t add(std::size_t index, const nixlMetaDesc& local, const nixlMetaDesc& remote);
 

@@ -1,6 +1,5 @@
 #include "request.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "log.hpp"
@@ -19,7 +18,6 @@ nixl_status_t Request::prepare(tcpx_session session, const std::string& peer, st
   request->pairs_ = std::make_unique<Pairs>();
   const nixl_status_t made = request->pairs_->make(kind, local, remote);
   if (made != NIXL_SUCCESS) return made;
-  request->memory_ = request->pairs_->memory();
   const tcpx_status status = request->prepare();
   if (status == TCPX_ERR_REMOTE_MEMORY) {
     report(status, "a transfer with " + peer);
@@ -41,10 +39,6 @@ tcpx_status Request::prepare() {
   operation_ = operation;
   pairs_.reset();
   return TCPX_OK;
-}
-
-bool Request::uses(std::uint64_t memory) const {
-  return std::binary_search(memory_.begin(), memory_.end(), memory);
 }
 
 nixl_status_t Request::post(const std::optional<std::string>& notification) {
@@ -80,24 +74,13 @@ void Requests::remove(Request* request) {
   all_.erase(request);
 }
 
-template <class Matches>
-std::vector<tcpx_operation> Requests::cancel(Matches matches) const {
+void Requests::cancelThoseWith(const std::string& peer) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<tcpx_operation> operations;
   for (const Request* request : all_) {
-    if (!request->operation() || !matches(*request)) continue;
-    tcpx_operation_cancel(*request->operation());
-    operations.push_back(*request->operation());
+    if (request->operation() && request->isWith(peer)) {
+      tcpx_operation_cancel(*request->operation());
+    }
   }
-  return operations;
-}
-
-std::vector<tcpx_operation> Requests::cancelUsersOf(std::uint64_t memory) const {
-  return cancel([&](const Request& request) { return request.uses(memory); });
-}
-
-std::vector<tcpx_operation> Requests::cancelThoseWith(const std::string& peer) const {
-  return cancel([&](const Request& request) { return request.isWith(peer); });
 }
 
 }  // namespace tcpx_nixl

@@ -18,7 +18,7 @@ namespace tcpx_nixl {
 
 class Request : public nixlBackendReqH {
  public:
-  /* Ends what is under way. Its memory is protected by tcpx until it is free. */
+  /* Gives up what is under way. tcpx counts it as a user of its memory until its last byte. */
   ~Request() override;
 
   /* Makes one of two lists, which it does not need afterwards. `out` is written on success. */
@@ -32,7 +32,6 @@ class Request : public nixlBackendReqH {
   /* How it stands; once this is not NIXL_IN_PROG, nothing of it is under way. */
   nixl_status_t check() const;
 
-  bool uses(std::uint64_t memory) const;
   bool isWith(const std::string& peer) const { return peer == peer_; }
   const std::optional<tcpx_operation>& operation() const { return operation_; }
 
@@ -45,24 +44,19 @@ class Request : public nixlBackendReqH {
   std::string peer_;
   /* Of a request whose peer was gone when it was made: NIXL wants to hear of that from a post. */
   std::unique_ptr<Pairs> pairs_;
-  std::vector<std::uint64_t> memory_; /* sorted */
   std::optional<tcpx_operation> operation_;
 };
 
-/* The requests of an engine, for what is done to all that touch a memory or a peer. */
+/* The requests of an engine, for what is done to all with a peer. */
 class Requests {
  public:
   void add(Request* request);
   void remove(Request* request);
 
-  /* Gives up those that use a memory, or are with a peer. Returns their operations. */
-  std::vector<tcpx_operation> cancelUsersOf(std::uint64_t memory) const;
-  std::vector<tcpx_operation> cancelThoseWith(const std::string& peer) const;
+  /* Gives up those with a peer. */
+  void cancelThoseWith(const std::string& peer) const;
 
  private:
-  template <class Matches>
-  std::vector<tcpx_operation> cancel(Matches matches) const;
-
   mutable std::mutex mutex_;
   std::unordered_set<Request*> all_;
 };
