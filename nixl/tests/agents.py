@@ -1,5 +1,7 @@
 """Agents of NIXL for the tests: one here, others in processes of their own that obey it."""
 
+import ctypes
+import mmap
 import multiprocessing
 import os
 import signal
@@ -47,6 +49,14 @@ def blocks(seed, count, block=1 << 20):
         yield start, numbers.integers(0, 256, size, dtype=numpy.uint8)
 
 
+def protect(area, protection):
+    libc = ctypes.CDLL(None, use_errno=True)
+    code = libc.mprotect(
+        ctypes.c_void_p(area.ctypes.data), ctypes.c_size_t(len(area)), ctypes.c_int(protection)
+    )
+    assert code == 0, os.strerror(ctypes.get_errno())
+
+
 class Agent:
     """An agent with areas of memory, which are known by number."""
 
@@ -68,6 +78,24 @@ class Agent:
         self.areas.append(area)
         self.registrations.append(registration)
         return len(self.areas) - 1, area.ctypes.data, kind, device
+
+    def add_pages(self, count):
+        """As `add_area`, of memory that can be taken away from the process."""
+        pages = mmap.mmap(-1, count)
+        area = numpy.frombuffer(pages, dtype=numpy.uint8)
+        registration = self.nixl.register_memory(
+            [(area.ctypes.data, count, 0, "")], "DRAM", backends=[BACKEND]
+        )
+        self.areas.append(area)
+        self.registrations.append(registration)
+        return len(self.areas) - 1, area.ctypes.data, "DRAM", 0
+
+    def forbid(self, number):
+        """Whoever touches the area from now on ends the process, or has an error of the system."""
+        protect(self.areas[number], 0)
+
+    def allow(self, number):
+        protect(self.areas[number], mmap.PROT_READ | mmap.PROT_WRITE)
 
     def drop_area(self, number):
         self.nixl.deregister_memory(self.registrations[number], backends=[BACKEND])

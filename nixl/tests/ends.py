@@ -1,6 +1,8 @@
 """Agents that end, freeze, come back or take their memory away while others use it."""
 
 import hashlib
+import itertools
+import os
 import struct
 import time
 
@@ -220,6 +222,88 @@ def dropped_here():
         here.nixl.release_xfer_handle(handle)
 
 
+def begin_own(here, there, mine, its, operation, count, note):
+    handle = here.prepare(operation, span(mine, its, count), "there", note)
+    here.post(handle, note)
+    return handle
+
+
+def begin_scattered(here, there, mine, its, operation, count, note):
+    """Pieces that lie apart, which are gathered at their sender."""
+    pairs = [
+        (mine[1] + at, 0, its[1] + at, 0, 4096) for at in range(0, count, 8192)
+    ]
+    handle = here.prepare(operation, pairs, "there", note)
+    here.post(handle, note)
+    return handle
+
+
+def begin_theirs(here, there, mine, its, operation, count, note):
+    there.begin("transfer", operation, span(its, mine, count), "here", note)
+
+
+# What is under way, and what happens to the peer before and after the deregistration.
+USERS = (begin_own, begin_scattered, begin_theirs)
+HARMS = {"well": (None, None), "frozen": (Peer.freeze, Peer.thaw), "killed": (Peer.kill, None)}
+
+
+def dropped_in_use():
+    """Nothing touches memory after deregister_memory has returned: the process would end by it."""
+    count = 32 * MIB
+    agents = []
+    for number, (operation, begin, (name, (harm, heal))) in enumerate(
+        itertools.product(("READ", "WRITE"), USERS, HARMS.items())
+    ):
+        # Every other one travels on channels; peers that are silent are not given up by themselves.
+        way = {"TCPX_LINK_BYTES": "0" if number % 2 else str(1 << 40)}
+        os.environ.update(way)
+        parameters = {"peer_timeout_ms": "60000", "close_timeout_ms": "300"}
+        here = Agent("here", parameters=parameters)
+        there = Peer("there", parameters=parameters, environment=way)
+        mine, its = here.add_pages(count), there.add_area(count)
+        here.know(there.metadata())
+        there.know(here.metadata())
+        here.transfer("READ", span(mine, its, 4096), "there")
+        note = b"a note" if number % 4 < 2 else b""
+        handle = begin(here, there, mine, its, operation, count, note)
+        if harm:
+            harm(there)
+        if handle and number % 3:
+            here.nixl.release_xfer_handle(handle)
+            handle = None
+        begun = time.monotonic()
+        here.drop_area(0)
+        assert time.monotonic() - begun < BOUND, (operation, begin, name)
+        before = here.read(0, count)
+        here.forbid(0)
+        if heal:
+            heal(there)
+        agents.append((here, there, handle, before, (operation, begin.__name__, name)))
+    os.environ.pop("TCPX_LINK_BYTES")
+    time.sleep(3)
+    for here, there, handle, before, case in agents:
+        here.allow(0)
+        assert here.read(0, len(before)) == before, case
+        if case[2] == "well":
+            # What the peer began has failed or was through; the next one is refused.
+            if case[1] == begin_theirs.__name__:
+                has_answered(there)
+            fails(case, "REMOTE_DISCONNECT|BACKEND|NOT_FOUND", there.transfer, "WRITE",
+                  [(there.address(0), 0, here.areas[0].ctypes.data, 0, 4096)], "here")
+            assert here.read(0, len(before)) == before, case
+        if handle:
+            until("its end", lambda: has_ended(here, handle))  # pylint: disable=cell-var-from-loop
+        there.process.kill()
+        there.process.join()
+
+
+def has_answered(peer):
+    try:
+        peer.answer()
+    except AssertionError:
+        pass
+
+
 def has_ended(agent, handle):
     try:
         return agent.state(handle) != "PROC"
@@ -325,6 +409,7 @@ def many_strangers():
 if __name__ == "__main__":
     run([
         killed, frozen, initiator_harmed, thawed, restarted, taken_back, stale, dropped_here,
+        dropped_in_use,
         forgotten,
         ended_beside_a_frozen_peer, many_lives, many_loads, many_strangers,
     ])

@@ -32,6 +32,11 @@ fn one_thread_drives_two_sessions_without_a_call_that_waits() {
 }
 
 #[test]
+fn deregistered_memory_is_touched_by_nothing() {
+    survive(GCC, Linkage::Shared, "c/deregistration.c", &[]);
+}
+
+#[test]
 fn one_sided_operations_end_in_place_or_in_statuses() {
     survive(GCC, Linkage::Shared, "c/one_sided.c", &[]);
     survive(CLANG, Linkage::Static, "c/one_sided.c", &[]);

@@ -22,6 +22,7 @@ mod payload;
 mod post_room;
 mod random;
 mod requests;
+mod revocations;
 mod sections;
 mod setting;
 mod withdrawals;

@@ -20,7 +20,7 @@ use crate::types::remote_access::OperationKind::{self, Read, Write};
 const LONGEST: u64 = 2000;
 const PART: u64 = 50;
 
-fn with_parts() -> Setting {
+pub(super) fn with_parts() -> Setting {
     let offer = EagerOffer {
         bytes: LITTLE as u32,
         buffer_bytes: 0,
@@ -31,7 +31,7 @@ fn with_parts() -> Setting {
 }
 
 /// The same where the kernel takes one part at a time.
-fn slowly() -> Setting {
+pub(super) fn slowly() -> Setting {
     Setting { link_is_full: true, ..with_parts() }
 }
 

@@ -1,0 +1,357 @@
+#![allow(unsafe_code)]
+//! Deregistered memory is touched by nothing: whatever was under way, and whatever has become of
+//! the peer. After each deregistration the pages are taken away from the process, so that an access
+//! of the library ends it, and one of the system ends a connection; then traffic goes on.
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tcpx_core::{
+    Access, Error, ExportOptions, LinkBytes, MemoryAddress, MemoryId, MemoryRange, MemoryType,
+    Operation, OperationKind, OperationStatus, PluginChoice, Post, PostOptions, RemoteAccess,
+    RemoteKey, RemoteRange, Session, SessionOptions, Transfer,
+};
+use tcpx_tests::proxy::LinkProxy;
+use tcpx_tests::{control_addresses, with_address};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const BYTES: usize = 12 << 20;
+/// How long traffic goes on after the last deregistration.
+const TRAFFIC_TIME: Duration = Duration::from_secs(3);
+const TAG: i64 = 7;
+
+/// Memory of the program, which it can make unreachable.
+struct Pages {
+    start: NonNull<u8>,
+}
+
+impl Pages {
+    fn new() -> Self {
+        // SAFETY: a new mapping of anonymous memory, wherever there is room.
+        let start = unsafe {
+            let (protection, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        Self { start: NonNull::new(start.cast()).expect("not zero") }
+    }
+
+    fn protect(&self, protection: i32) {
+        // SAFETY: the mapping is this one's own, and nothing in this program refers into it.
+        let code = unsafe { libc::mprotect(self.start.as_ptr().cast(), BYTES, protection) };
+        assert_eq!(code, 0);
+    }
+
+    fn contents(&self) -> Vec<u8> {
+        // SAFETY: the memory is readable, and was deregistered: nothing writes it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), BYTES) }.to_vec()
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: as in `protect`; it is not used any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), BYTES) };
+    }
+}
+
+/// A session whose progress a thread of the test makes, unless it is frozen.
+struct Driven {
+    session: Arc<Session>,
+    is_frozen: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Driven {
+    fn new(options: SessionOptions) -> Self {
+        let session = Arc::new(Session::new(options).expect("the software plugin is there"));
+        let (is_frozen, is_over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (driven, frozen, over) =
+            (Arc::clone(&session), Arc::clone(&is_frozen), Arc::clone(&is_over));
+        let thread = thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                if frozen.load(Ordering::Relaxed) || !driven.progress() {
+                    thread::park_timeout(Duration::from_millis(1));
+                }
+            }
+        });
+        Self { session, is_frozen, is_over, thread: Some(thread) }
+    }
+}
+
+impl Deref for Driven {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Well,
+    /// It does nothing any more, but its system does.
+    Frozen,
+    /// Its link ends.
+    Cut,
+}
+
+/// Who uses the memory, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Own(OperationKind),
+    Peers(OperationKind),
+    Send,
+    Receive,
+}
+
+/// What the program does before it deregisters.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    Release,
+    Cancel,
+    Expiry,
+    Nothing,
+}
+
+const USES: [Use; 6] = [
+    Use::Own(OperationKind::Read),
+    Use::Own(OperationKind::Write),
+    Use::Peers(OperationKind::Read),
+    Use::Peers(OperationKind::Write),
+    Use::Send,
+    Use::Receive,
+];
+const BEFORES: [Before; 4] = [Before::Release, Before::Cancel, Before::Expiry, Before::Nothing];
+
+/// Two sessions; the first is under test.
+struct Scene {
+    left: Session,
+    right: Driven,
+    proxy: Option<LinkProxy>,
+    pages: Pages,
+    ours: MemoryId,
+    theirs: MemoryId,
+    our_key: RemoteKey,
+    their_key: RemoteKey,
+}
+
+fn export(session: &Session, memory: MemoryId) -> RemoteKey {
+    session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
+}
+
+fn prepare(
+    from: (&Session, &str),
+    kind: OperationKind,
+    own: MemoryId,
+    key: &RemoteKey,
+) -> Operation {
+    // Pieces that lie apart, and are gathered where that pays.
+    let starts = (0..BYTES as u64).step_by(256 << 10);
+    let local: Vec<_> = starts
+        .clone()
+        .map(|offset| MemoryRange { memory: own, offset, bytes: 200 << 10 })
+        .collect();
+    let remote: Vec<_> =
+        starts.map(|offset| RemoteRange { key, offset, bytes: 200 << 10 }).collect();
+    from.0.prepare(from.1, kind, &local, &remote).expect("it fits")
+}
+
+/// What is under way.
+enum UnderWay {
+    Operation(Operation),
+    Transfer(Transfer),
+}
+
+impl UnderWay {
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Operation(operation) => !matches!(operation.status(), OperationStatus::Active),
+            Self::Transfer(transfer) => !matches!(transfer.is_complete(), Ok(false)),
+        }
+    }
+}
+
+impl Scene {
+    fn new(peer: Peer, way: LinkBytes, kind: MemoryType) -> Self {
+        let options = SessionOptions::default()
+            .plugin(PluginChoice::Soft)
+            .link_bytes(way)
+            .channels(2)
+            .authenticate_link(peer == Peer::Cut)
+            .close_timeout(Duration::from_millis(200));
+        let left = Session::new(options.clone().progress_thread(true)).expect("it is there");
+        let right = Driven::new(options);
+        let mut info = right.listen().expect("it listens");
+        let proxy = (peer == Peer::Cut).then(|| LinkProxy::of_records(control_addresses(&info)[0]));
+        if let Some(proxy) = &proxy {
+            info = with_address(&info, [127, 0, 0, 1].into(), proxy.address().port());
+        }
+        left.load_remote_conn_info("right", &info).expect("own bytes load");
+        thread::scope(|scope| {
+            let accepted = scope.spawn(|| right.accept("left"));
+            left.connect("right").expect("left connects");
+            accepted.join().expect("no panic").expect("right accepts");
+        });
+        let pages = Pages::new();
+        let address = MemoryAddress::from_ptr(pages.start.as_ptr());
+        // SAFETY: the pages stay until after they were deregistered, and this program touches them
+        // only then.
+        let ours = unsafe { left.register_memory(address, BYTES as u64, kind, Access::ReadWrite) };
+        let ours = ours.expect("it fits");
+        let theirs = right.allocate(BYTES as u64, kind).expect("there is room");
+        let (our_key, their_key) = (export(&left, ours), export(&right, theirs));
+        Self { left, right, proxy, pages, ours, theirs, our_key, their_key }
+    }
+
+    fn begin(&self, what: Use, note: Option<&[u8]>, time: Option<Duration>) -> Vec<UnderWay> {
+        let post = |operation: Operation, time: Option<Duration>| {
+            let options =
+                note.map_or(PostOptions::default(), |it| PostOptions::default().notification(it));
+            let options = time.map_or(options, |time| options.timeout(time));
+            operation.post_with(options).expect("it is not under way");
+            UnderWay::Operation(operation)
+        };
+        let message = |memory| Post { memory, offset: 0, bytes: BYTES as u64, tag: TAG };
+        let (left, right) = ((&self.left, "right"), (&*self.right, "left"));
+        match what {
+            Use::Own(kind) => vec![post(prepare(left, kind, self.ours, &self.their_key), time)],
+            Use::Peers(kind) => vec![post(prepare(right, kind, self.theirs, &self.our_key), None)],
+            Use::Send | Use::Receive => {
+                let here = self.left.create_transfer("right").expect("it is up");
+                let there = self.right.create_transfer("left").expect("it is up");
+                here.set_timeout(time).expect("no fork");
+                let (here_posted, there_posted) = match what {
+                    Use::Send => {
+                        (here.post_send(message(self.ours)), there.post_recv(message(self.theirs)))
+                    }
+                    _ => {
+                        (here.post_recv(message(self.ours)), there.post_send(message(self.theirs)))
+                    }
+                };
+                here_posted.and(there_posted).expect("it fits");
+                vec![UnderWay::Transfer(here), UnderWay::Transfer(there)]
+            }
+        }
+    }
+
+    /// Bytes that the two have moved.
+    fn moved(&self) -> u64 {
+        let total = self.left.stats().total;
+        let on_link = total.one_sided.link_bytes_sent + total.one_sided.link_bytes_received;
+        total.send.bytes + total.recv.bytes + on_link
+    }
+
+    /// Waits until bytes move, or time was too short for that.
+    fn wait_for_first_bytes(&self, under_way: &[UnderWay]) {
+        let give_up_at = Instant::now() + PATIENCE;
+        while self.moved() == 0 && !under_way.iter().any(UnderWay::is_over) {
+            assert!(Instant::now() < give_up_at, "nothing moves");
+            thread::yield_now();
+        }
+    }
+
+    fn harm(&self, peer: Peer) {
+        match peer {
+            Peer::Well => {}
+            Peer::Frozen => self.right.is_frozen.store(true, Ordering::Relaxed),
+            Peer::Cut => self.proxy.iter().for_each(LinkProxy::cut),
+        }
+    }
+}
+
+/// Deregisters in one case. Returns the scene, with what the memory held then.
+fn deregister(
+    number: usize,
+    (peer, way, kind, what): (Peer, LinkBytes, MemoryType, Use),
+) -> (Scene, Vec<u8>) {
+    let before = BEFORES[number % BEFORES.len()];
+    let (has_note, is_early) = ((number / 2).is_multiple_of(2), (number / 3).is_multiple_of(2));
+    let case = (peer, way, kind, what, before, has_note, is_early);
+    let scene = Scene::new(peer, way, kind);
+    if is_early {
+        scene.harm(peer);
+    }
+    let time = matches!(before, Before::Expiry).then_some(Duration::from_millis(2));
+    let mut under_way = match (peer, is_early, what) {
+        // Nothing can be posted to a peer that has ended.
+        (Peer::Cut, true, _) => Vec::new(),
+        _ => scene.begin(what, has_note.then_some(b"a note"), time),
+    };
+    if !is_early {
+        scene.wait_for_first_bytes(&under_way);
+        scene.harm(peer);
+    }
+    match (before, under_way.first()) {
+        (Before::Release, _) => under_way.truncate(0),
+        (Before::Cancel, Some(UnderWay::Operation(operation))) => {
+            operation.cancel().expect("no fork")
+        }
+        (Before::Cancel, Some(UnderWay::Transfer(transfer))) => transfer.cancel(),
+        _ => {}
+    }
+    let deregistered = scene.left.deregister_memory(scene.ours);
+    assert!(deregistered.is_ok(), "{case:?}: {deregistered:?}");
+    let contents = scene.pages.contents();
+    scene.pages.protect(libc::PROT_NONE);
+    scene.right.is_frozen.store(false, Ordering::Relaxed);
+    if peer == Peer::Well {
+        refuse(&scene);
+    }
+    (scene, contents)
+}
+
+/// A peer's request to the memory is refused, and its connection lives.
+fn refuse(scene: &Scene) {
+    let write = prepare((&scene.right, "left"), OperationKind::Write, scene.theirs, &scene.our_key);
+    write.post(None).expect("the peer is up");
+    let refused = write.wait(Some(PATIENCE)).expect_err("it was taken back");
+    assert!(matches!(refused, Error::Remote { .. }), "{refused}");
+}
+
+#[test]
+fn nothing_touches_memory_after_its_deregistration() {
+    let ways = [LinkBytes::Most(0), LinkBytes::Most(u64::MAX)];
+    let mut scenes = Vec::new();
+    for peer in [Peer::Well, Peer::Frozen, Peer::Cut] {
+        for way in ways {
+            for kind in [MemoryType::Host, MemoryType::Device] {
+                for what in USES {
+                    scenes.push((peer, deregister(scenes.len(), (peer, way, kind, what))));
+                }
+            }
+        }
+    }
+    let (ends_at, mut turns) = (Instant::now() + TRAFFIC_TIME, 0);
+    while Instant::now() < ends_at {
+        for (_, (scene, _)) in scenes.iter().filter(|(peer, _)| *peer == Peer::Well) {
+            let more = scene.left.allocate(1 << 20, MemoryType::Host).expect("there is room");
+            let local = [MemoryRange { memory: more, offset: 0, bytes: 1 << 20 }];
+            let remote = [RemoteRange { key: &scene.their_key, offset: 0, bytes: 1 << 20 }];
+            let read = scene.left.prepare("right", OperationKind::Read, &local, &remote);
+            let read = read.expect("it fits");
+            read.post(None).expect("the peer is up");
+            read.wait(Some(PATIENCE)).expect("all is well");
+            scene.left.deregister_memory(more).expect("it is idle");
+            turns += 1;
+        }
+    }
+    assert!(turns > 0);
+    for (peer, (scene, contents)) in &scenes {
+        scene.pages.protect(libc::PROT_READ);
+        assert!(scene.pages.contents() == *contents, "{peer:?}: it was written");
+    }
+}
