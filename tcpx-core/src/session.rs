@@ -44,7 +44,8 @@ use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
 use crate::types::device::Device;
 
-/// How long copies and comms of peers that have ended may take to let go of memory.
+/// How long copies and comms of peers that have ended may take to let go of memory, and calls of
+/// the plugin to take it back.
 const LET_GO_TIMEOUT: Duration = UNPACK_TIMEOUT.saturating_mul(2);
 
 /// One GPU (or host memory), its NICs, its peers and its registrations.

@@ -12,7 +12,6 @@ use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::memory::lent_buffer::LentBuffer;
 use crate::memory::memory_address::MemoryAddress;
 use crate::memory::new_registration::NewRegistration;
-use crate::plugin::calls::CALL_TIMEOUT;
 use crate::plugin::region::device_segments;
 use crate::plugin::registrations::MemoryInfo;
 use crate::plugin::registrations::stage::Forgetting;
@@ -237,7 +236,7 @@ impl Session {
             Deregistered::Out(owned) => return Ok(owned),
             Deregistered::Forgetting(forgetting) => forgetting,
         };
-        if !workers.wait(&returned, CALL_TIMEOUT) {
+        if !workers.wait(&returned, self.let_go_timeout) {
             let error = Error::PluginHangs(hang);
             tracing::error!(%id, %error, "memory cannot be deregistered: it must stay as it is");
             return Err(error);

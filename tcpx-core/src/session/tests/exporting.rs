@@ -2,12 +2,15 @@
 //! Keys to a session's memory, and what it takes to have them back.
 
 use std::collections::HashSet;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use super::{connect, uses};
-use crate::error::{RegistrationProblem, RemoteProblem};
+use crate::error::{Phase, PluginHang, RegistrationProblem, RemoteProblem};
 use crate::exports::table::ExportKey;
+use crate::plugin::registrations::stage::Forgetting;
+use crate::workers::Step;
 use crate::{
     Access, Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
     OperationStatus, PluginChoice, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
@@ -221,6 +224,36 @@ fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
     session.take_buffer(memory).expect("nothing uses it");
     let gone = session.deregister_memory(memory);
     assert!(matches!(gone, Err(Error::UnknownRegistration { id }) if id == memory), "{gone:?}");
+}
+
+/// A comm that is slow to forget the memory.
+#[test]
+fn memory_stays_known_until_every_comm_has_forgotten_it() {
+    let mut session = session();
+    session.let_go_timeout = Duration::from_millis(1);
+    let memory = lent(&session, Access::ReadWrite);
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let mut engine = session.shared.engine().expect("no fork");
+    let returned = engine.commons.workers.run(move || {
+        let _ = goes_on.recv();
+        Step::Done
+    });
+    let (peer, nic) = ("far".to_owned(), "eth1".to_owned());
+    let (call, phase, channel, waited) = ("deregMr", Phase::Register, 3, Duration::from_millis(1));
+    let hang = PluginHang { call, phase, peer, channel, nic, waited, found: None };
+    let registrations = &mut engine.commons.ledger.registrations;
+    let key = registrations.leave(memory).expect("it is there");
+    registrations.begin_forgetting(key, Forgetting { returned, hang });
+    drop(engine);
+    for _ in 0..2 {
+        let hangs = session.deregister_memory(memory);
+        assert!(matches!(&hangs, Err(Error::PluginHangs(hang)) if hang.peer == "far"), "{hangs:?}");
+        assert!(session.memory_info(memory).is_ok(), "its id remains");
+    }
+    drop(go_on);
+    session.let_go_timeout = Duration::from_secs(60);
+    session.take_buffer(memory).expect("it is forgotten now");
+    assert!(session.memory_info(memory).is_err());
 }
 
 #[test]
