@@ -27,7 +27,7 @@ static uint64_t sum_of(const unsigned char *bytes) {
   return sum;
 }
 
-static void meet(scene *scene) {
+static void meet(scene *scene, int32_t ptr_type) {
   tcpx_session_options options;
   tcpx_export_options export_options = {sizeof export_options, 0, 0, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE, 0};
   size_t size = 0;
@@ -41,9 +41,9 @@ static void meet(scene *scene) {
   scene->more = malloc(SOME);
   TRUE(scene->pages != MAP_FAILED && scene->right != NULL && scene->more != NULL);
   memset(scene->right, 7, BYTES);
-  OK(tcpx_session_register_memory(scene->sessions.left, scene->pages, BYTES, TCPX_PTR_HOST, 1, &scene->pages_id));
-  OK(tcpx_session_register_memory(scene->sessions.left, scene->more, SOME, TCPX_PTR_HOST, 1, &scene->more_id));
-  OK(tcpx_session_register_memory(scene->sessions.right, scene->right, BYTES, TCPX_PTR_HOST, 1, &scene->right_id));
+  OK(tcpx_session_register_memory(scene->sessions.left, scene->pages, BYTES, ptr_type, 1, &scene->pages_id));
+  OK(tcpx_session_register_memory(scene->sessions.left, scene->more, SOME, ptr_type, 1, &scene->more_id));
+  OK(tcpx_session_register_memory(scene->sessions.right, scene->right, BYTES, ptr_type, 1, &scene->right_id));
   OK(tcpx_export(scene->sessions.right, scene->right_id, &export_options, scene->key, sizeof scene->key, &size));
   OK(tcpx_export(scene->sessions.left, scene->pages_id, &export_options, scene->left_key, sizeof scene->left_key, &size));
 }
@@ -110,7 +110,8 @@ int main(void) {
   for (i = 0; i < CASES; ++i) {
     /* On channels, or on the link. */
     TRUE(setenv("TCPX_LINK_BYTES", i & 8 ? "0" : "1099511627776", 1) == 0);
-    meet(&scenes[i]);
+    /* Without a GPU its memory is emulated. */
+    meet(&scenes[i], i / 3 & 1 ? TCPX_PTR_CUDA : TCPX_PTR_HOST);
     if (i & 4) {
       send_or_receive(&scenes[i], i);
     } else {
