@@ -17,6 +17,7 @@ mod splitting;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use self::members::Members;
 use crate::completions::session_event::SessionEvent;
@@ -74,6 +75,8 @@ use crate::types::device::Device;
 pub struct Group {
     front: Session,
     members: Arc<Members>,
+    /// Counts polls for notifications: sessions come first by turns.
+    notification_turns: AtomicUsize,
 }
 
 impl Group {
@@ -92,7 +95,7 @@ impl Group {
             }
             made => made?,
         };
-        Ok(Self { front, members })
+        Ok(Self { front, members, notification_turns: AtomicUsize::new(0) })
     }
 
     /// The session of a device, which is made if nobody has needed it before.

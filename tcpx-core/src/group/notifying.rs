@@ -1,5 +1,6 @@
 //! Notifications between groups.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tcpx_sys::is_forked;
@@ -10,6 +11,12 @@ use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
 use crate::session::operation::Operation;
 use crate::types::device::Device;
+
+/// Returns in which order queues are asked: each comes first once in as many turns as there are
+/// queues, and has all the room then.
+fn by_turns(turn: usize, queues: usize) -> impl Iterator<Item = usize> {
+    (0..queues).map(move |index| (turn % queues + index) % queues)
+}
 
 /// How long a thread waits before it looks again by itself.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -56,12 +63,14 @@ impl Group {
         most_bytes: usize,
     ) -> Result<usize> {
         let before = notifications.len();
-        self.front.poll_notifications_within(notifications, most, most_bytes)?;
-        for member in self.members.all() {
+        let members = self.members.all();
+        let turn = self.notification_turns.fetch_add(1, Ordering::Relaxed);
+        for session in by_turns(turn, members.len() + 1) {
             let taken = &notifications[before..];
             let room = most_bytes - taken.iter().map(|note| note.bytes.len()).sum::<usize>();
             let most = most - taken.len();
-            member.poll_notifications_within(notifications, most, room)?;
+            let session = session.checked_sub(1).map_or(&self.front, |member| &*members[member]);
+            session.poll_notifications_within(notifications, most, room)?;
         }
         for note in &mut notifications[before..] {
             let length = Device::group_name(&note.peer).len();
@@ -115,6 +124,34 @@ impl Group {
                 return Err(Error::Deadline { phase: Phase::Receive, peer: None, waited, detail });
             }
             listening.wait(left.min(LONGEST_WAIT));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Queues that are never empty, and one with a single note: it comes out in one round of
+        /// turns, however little each poll takes, and wherever the turns began.
+        #[test]
+        fn no_queue_starves(queues in 1_usize..9, first in any::<usize>(), seed in any::<usize>(), most in 1_usize..4) {
+            let waits = seed % queues;
+            let mut has_come = false;
+            for poll in 0..queues {
+                let mut room = most;
+                for queue in by_turns(first.wrapping_add(poll), queues) {
+                    let has = if queue == waits { usize::from(!has_come) } else { usize::MAX };
+                    let taken = has.min(room);
+                    room -= taken;
+                    has_come |= queue == waits && taken > 0;
+                }
+            }
+            // Where the count of turns wraps around, one may come first twice.
+            prop_assert!(has_come || first.checked_add(queues).is_none());
         }
     }
 }

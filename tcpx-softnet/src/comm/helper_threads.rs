@@ -44,11 +44,22 @@ impl HelperThreads {
         threads: usize,
         cpus: Option<&CpuSet>,
     ) -> io::Result<Self> {
-        let mut helpers = Vec::new();
+        Self::start_with(lanes, threads, cpus, Waker::new)
+    }
+
+    /// The same, with wakers that come from here.
+    pub(super) fn start_with(
+        lanes: &[Arc<Lane>],
+        threads: usize,
+        cpus: Option<&CpuSet>,
+        mut waker: impl FnMut() -> io::Result<Waker>,
+    ) -> io::Result<Self> {
+        // It stops those that have started, where one cannot.
+        let mut all = Self { helpers: Vec::new() };
         for thread in 0..threads.min(lanes.len()) {
             let mine: Vec<_> = lanes.iter().skip(thread).step_by(threads).cloned().collect();
             let shared = Arc::new(Shared {
-                wake: Waker::new()?,
+                wake: waker()?,
                 stop: AtomicBool::new(false),
                 asleep: AtomicBool::new(false),
             });
@@ -62,9 +73,9 @@ impl HelperThreads {
                     run(&mine, &theirs);
                 },
             )?;
-            helpers.push(HelperThread { shared, thread: Some(handle) });
+            all.helpers.push(HelperThread { shared, thread: Some(handle) });
         }
-        Ok(Self { helpers })
+        Ok(all)
     }
 
     /// Whether the thread of a lane waits for something.

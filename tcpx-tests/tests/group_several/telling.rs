@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tcpx_core::{Group, OperationKind, PeerState, SessionEvent};
 
-use super::groups::{Memories, PATIENCE, crosswise, group, notes, pair, prepare};
+use super::groups::{DEVICES, Memories, PATIENCE, crosswise, group, notes, pair, prepare};
 use super::served::Served;
 
 /// The next events of peers.
@@ -65,4 +65,24 @@ fn a_killed_peer_is_told_of() {
     assert!(matches!(next_peer(&client), (name, PeerState::Up) if name == "it"));
     served.child.kill().expect("it lives");
     assert!(matches!(next_peer(&client), (name, PeerState::Failed(_)) if name == "it"));
+}
+
+/// The host's queue is never empty while they wait.
+#[test]
+fn notifications_of_every_device_have_their_turn() {
+    let ([left, right], [ours, theirs]) = pair();
+    let write = crosswise();
+    let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &write);
+    let write = write.expect("it fits");
+    for _ in 0..64 {
+        left.notify("right", b"to the host").expect("there is room");
+    }
+    write.post(Some(b"of an operation")).expect("it waits");
+    write.wait(PATIENCE).expect("it goes well, and its notification is there");
+    let mut taken = Vec::new();
+    for _ in DEVICES {
+        assert_eq!(right.poll_notifications(&mut taken, 1).expect("no fork"), 1);
+    }
+    let texts: Vec<_> = taken.iter().map(|note| String::from_utf8_lossy(&note.bytes)).collect();
+    assert!(texts.iter().any(|text| text == "of an operation"), "{texts:?}");
 }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use socket2::SockRef;
+use tcpx_comm::poll::Waker;
 
 use super::*;
 use crate::comm::zerocopy::ZeroCopy;
@@ -274,4 +275,20 @@ fn a_caller_that_watches_receives_what_is_short() {
         harvested(&lanes);
     }
     assert!(received_here > 50, "{received_here} of 100");
+}
+
+#[test]
+fn helpers_that_cannot_all_start_leave_none_behind() {
+    let script = FaultScript::default();
+    let (ours, _theirs) = sockets(2, false);
+    let lanes = Lanes::new(ours, Side::Recv, &options(&script, ZeroCopy::Off)).expect("lanes");
+    let mut wakers = 0;
+    let started = HelperThreads::start_with(&lanes.lanes, 2, None, || {
+        wakers += 1;
+        if wakers == 2 { Err(std::io::ErrorKind::Other.into()) } else { Waker::new() }
+    });
+    assert!(started.is_err() && wakers == 2);
+    for lane in &lanes.lanes {
+        assert_eq!(Arc::strong_count(lane), 1, "a thread still has it");
+    }
 }
