@@ -38,8 +38,9 @@ pub(crate) struct EndsArgs {
           help_heading = "Connection")]
     token: Option<TokenChoice>,
 
-    /// Serve one client after the other until interrupted; who comes meanwhile hears that the
-    /// server is busy. --timeout is for each client then [server only]
+    /// Serve one client after the other until interrupted; who comes meanwhile waits 3 s for its
+    /// turn, and hears then that the server is busy. --timeout is for each client then [server
+    /// only]
     #[arg(long, help_heading = "Connection")]
     pub(crate) forever: bool,
 

@@ -167,7 +167,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
             let client = queue.next()?;
             let address = client.link.peer();
             let backstop = Backstop::start(client.link.budget())?;
-            let outcome = queue.while_busy(address, || self.serve(client, &backstop))?;
+            let outcome = queue.while_busy(|| self.serve(client, &backstop))?;
             drop(backstop);
             let told = outcome.and_then(&tell);
             if let Err(Failure::Interrupted) = told {
@@ -178,6 +178,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
                 // Nobody may be reading; the next client comes all the same.
                 let _ = writeln!(std::io::stderr(), "error: client {address}: {line}");
             }
+            let _ = writeln!(std::io::stderr(), "ready for the next client");
         }
     }
 

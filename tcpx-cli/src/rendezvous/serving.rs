@@ -1,9 +1,9 @@
-//! The client of a server: the first who proves to be one. Others hear that the server is busy.
+//! The clients of a server: who proves to be one, and whose turn it is.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::args::EndsArgs;
@@ -20,6 +20,9 @@ use crate::failure::Failure;
 /// How long one who connects may take to greet and to say what it wants. The client knows that
 /// before it connects.
 const HEARING: Duration = Duration::from_secs(10);
+/// How long a client waits for the end of the one before, which has gone when its program has ended
+/// but not always at the server.
+const TURN: Duration = Duration::from_secs(3);
 /// Longer than any server runs.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
@@ -98,29 +101,64 @@ fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Clie
     }
 }
 
-/// The clients of a server that is there for ever, one after the other. Others hear meanwhile that
-/// it is busy. One door is there all the time, so nobody is cut off at its threshold.
+/// The clients of a server that is there for ever, one after the other. Others wait a moment for
+/// their turn, and hear then that it is busy. One door is there all the time, so nobody is cut off
+/// at its threshold.
 pub(super) struct Queue<'a> {
     door: Door<'a, Client>,
-    /// Whom the server is busy with.
-    busy_with: Arc<Mutex<Option<SocketAddr>>>,
-    /// Who came in just when the last client had gone.
+    turn: Arc<Turn>,
+    /// Who came in before the last client had gone.
     next: Option<Client>,
+}
+
+/// Whose turn it is at a server that serves one client at a time.
+#[derive(Default)]
+struct Turn {
+    /// Whom the server is busy with.
+    busy_with: Mutex<Option<SocketAddr>>,
+    /// It is busy no more.
+    over: Condvar,
+}
+
+impl Turn {
+    fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {
+        self.busy_with.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the server is busy with nobody, for at most this time, and is the next then.
+    ///
+    /// # Errors
+    /// Whom it is busy with.
+    fn take(&self, client: SocketAddr, time: Duration) -> Result<(), SocketAddr> {
+        let waited = self.over.wait_timeout_while(self.lock(), time, |busy| busy.is_some());
+        let (mut busy_with, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match *busy_with {
+            Some(with) => Err(with),
+            None => {
+                *busy_with = Some(client);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(&self) {
+        *self.lock() = None;
+        self.over.notify_one();
+    }
 }
 
 impl<'a> Queue<'a> {
     pub(super) fn new(port: &'a Port<'a>) -> Result<Self, Failure> {
-        let busy_with = Arc::new(Mutex::new(None));
-        let (token, args, busy) = (port.token.clone(), port.args.clone(), Arc::clone(&busy_with));
+        let turn = Arc::<Turn>::default();
+        let (token, args, turns) = (port.token.clone(), port.args.clone(), Arc::clone(&turn));
         let door = Door::new(&port.listener, move |stream| {
             let Client { mut link, request } = hear(stream, args.budget(), token.as_ref())?;
-            let with = *lock(&busy);
-            match with {
-                None => Ok(Client { link, request }),
-                Some(with) => Err(Heard::of(&mut link, request).say_busy(with)),
+            match turns.take(link.peer(), TURN) {
+                Ok(()) => Ok(Client { link, request }),
+                Err(with) => Err(Heard::of(&mut link, request).say_busy(with)),
             }
         })?;
-        Ok(Self { door, busy_with, next: None })
+        Ok(Self { door, turn, next: None })
     }
 
     /// Waits for the next client.
@@ -131,19 +169,15 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Does `serve`, which has `client`. Others hear meanwhile that the server is busy.
-    pub(super) fn while_busy<T>(
-        &mut self,
-        client: SocketAddr,
-        serve: impl FnOnce() -> T,
-    ) -> Result<T, Failure> {
-        let Self { door, busy_with, next } = self;
+    /// Does `serve`, which has the client whose turn it is. Others wait meanwhile, or hear that the
+    /// server is busy.
+    pub(super) fn while_busy<T>(&mut self, serve: impl FnOnce() -> T) -> Result<T, Failure> {
+        let Self { door, turn, next } = self;
         let (stop, running) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
-        *lock(busy_with) = Some(client);
         let served = std::thread::scope(|scope| {
             let others = scope.spawn(|| door.admit(Deadline::after(FOREVER), Some(stop.as_fd())));
             let served = serve();
-            *lock(busy_with) = None;
+            turn.end();
             drop(running);
             match others.join() {
                 Ok(Ok(client)) => *next = Some(client),
@@ -159,6 +193,39 @@ impl<'a> Queue<'a> {
     }
 }
 
-fn lock(busy_with: &Mutex<Option<SocketAddr>>) -> MutexGuard<'_, Option<SocketAddr>> {
-    busy_with.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(port: u16) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, port).into()
+    }
+
+    #[test]
+    fn one_at_a_time_has_its_turn() {
+        let turn = Turn::default();
+        turn.take(client(1), Duration::ZERO).expect("there is nobody");
+        assert_eq!(turn.take(client(2), Duration::ZERO), Err(client(1)));
+        std::thread::scope(|scope| {
+            let waits = |port| {
+                scope.spawn({
+                    let turn = &turn;
+                    move || turn.take(client(port), FOREVER)
+                })
+            };
+            let others = [waits(2), waits(3), waits(4)];
+            let has_turn = || *turn.lock();
+            let mut served = vec![client(1)];
+            while served.len() < 4 {
+                turn.end();
+                while has_turn().is_none() {
+                    std::thread::yield_now();
+                }
+                served.extend(has_turn());
+            }
+            others.into_iter().for_each(|it| it.join().expect("no panic").expect("its turn"));
+            served.sort_unstable();
+            assert_eq!(served, [1, 2, 3, 4].map(client), "each once");
+        });
+    }
 }

@@ -7,6 +7,7 @@ pub(crate) mod schema;
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
@@ -101,13 +102,38 @@ impl Tcpx {
             }
             text
         });
-        Running { process, stdout, stderr, lines: first_line }
+        Running { process: Owned(process), stdout, stderr, lines: first_line }
+    }
+}
+
+/// A process that does not outlive the test, also where that fails.
+pub(crate) struct Owned(Child);
+
+impl Deref for Owned {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Owned {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // Most have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 /// A run that has not ended.
 pub(crate) struct Running {
-    pub(crate) process: Child,
+    pub(crate) process: Owned,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
     /// Lines of stderr as they come.
