@@ -30,8 +30,8 @@ pub(crate) fn chunk_pages(chunk_bytes: u32, packet_bytes: u32) -> u64 {
     pages.min(MAX_UNPACK_ENTRIES as u64)
 }
 
-/// The bounce buffers of this process that somebody receives into, by address and bytes.
-static POOLS: Mutex<Vec<(u64, u64, Weak<BouncePool>)>> = Mutex::new(Vec::new());
+/// Pools of the bounce buffers of this process that comms receive into, by address.
+static POOLS: Mutex<Vec<(u64, Weak<BouncePool>)>> = Mutex::new(Vec::new());
 
 /// What is promised of one bounce buffer.
 #[derive(Debug)]
@@ -63,16 +63,20 @@ impl BouncePool {
         Arc::new(Self(Mutex::new(Account { pages, promised: 0, owed: 0, kept: 0, channels: 0 })))
     }
 
-    /// The pool of the bounce buffer that lies there.
+    /// Returns the pool of the bounce buffer that lies there. What the system says of its bytes
+    /// changes while other memory is mapped beside it: the least is true.
     pub(crate) fn of(address: u64, bytes: u64) -> Arc<Self> {
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|(.., pool)| pool.strong_count() > 0);
-        let mut known = pools.iter().filter(|known| (known.0, known.1) == (address, bytes));
-        if let Some(pool) = known.find_map(|(.., pool)| pool.upgrade()) {
+        pools.retain(|(_, pool)| pool.strong_count() > 0);
+        let mut known = pools.iter().filter(|(known, _)| *known == address);
+        if let Some(pool) = known.find_map(|(_, pool)| pool.upgrade()) {
+            let mut account = pool.lock();
+            account.pages = account.pages.min(bytes / UNPACK_PAGE_BYTES as u64);
+            drop(account);
             return pool;
         }
         let pool = Self::new(bytes);
-        pools.push((address, bytes, Arc::downgrade(&pool)));
+        pools.push((address, Arc::downgrade(&pool)));
         pool
     }
 

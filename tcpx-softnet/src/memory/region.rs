@@ -37,6 +37,10 @@ pub(crate) enum Region {
     Ring(RingMemory),
 }
 
+/// Nothing may touch what lies behind a mapped region. So the system never joins it with a mapping
+/// behind it, and says how long it is to whoever asks.
+const GUARD_BYTES: usize = UNPACK_PAGE_BYTES;
+
 /// What has become of a region's memory that nobody uses any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Discarded {
@@ -52,8 +56,18 @@ impl Region {
     /// `bytes` is a multiple of the page size and at most 4 GiB, because entries have 32-bit
     /// offsets.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
-        let map: MmapMut = MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
-        Ok(Self::Mapped(MmapRaw::from(map)))
+        let whole = bytes + GUARD_BYTES;
+        let map: MmapMut = MmapOptions::new().len(whole).no_reserve_swap().map_anon()?;
+        let map = MmapRaw::from(map);
+        // SAFETY: these are the last pages of a mapping of this function's own, to which nothing
+        // refers: `bytes` is a multiple of their size, and so they begin on one.
+        let guarded = unsafe {
+            libc::mprotect(map.as_mut_ptr().add(bytes).cast(), GUARD_BYTES, libc::PROT_NONE)
+        };
+        if guarded != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self::Mapped(map))
     }
 
     /// As [`new`](Self::new), for consumers on GPUs. All of it is taken, and locked, at once.
@@ -155,7 +169,7 @@ impl Region {
 
     fn len(&self) -> usize {
         match self {
-            Self::Mapped(map) => map.len(),
+            Self::Mapped(map) => map.len() - GUARD_BYTES,
             Self::Pinned(buffer) | Self::OnGpu { pinned: buffer, .. } => buffer.bytes() as usize,
             Self::Nic(buffer) => buffer.len(),
             Self::NicOnGpu(memory) => memory.len(),

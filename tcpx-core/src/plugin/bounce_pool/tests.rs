@@ -168,7 +168,11 @@ fn sessions_share_the_pool_of_a_buffer() {
     let (left, right) = (BouncePool::of(0x1000, 8 * PAGE), BouncePool::of(0x1000, 8 * PAGE));
     assert!(Arc::ptr_eq(&left, &right));
     assert!(!Arc::ptr_eq(&left, &BouncePool::of(0x2000, 8 * PAGE)));
+    // For a moment other memory was mapped right behind it.
+    assert!(Arc::ptr_eq(&left, &BouncePool::of(0x1000, 20 * PAGE)));
     let credit = left.admit(5);
     assert!(credit.is_some() && right.admit(4).is_none() && right.admit(3).is_some());
     assert_eq!(right.kept(), Kept { channels: 1, bytes: 5 * PAGE });
+    let less = BouncePool::of(0x1000, 7 * PAGE);
+    assert!(Arc::ptr_eq(&left, &less) && less.admit(3).is_none() && less.admit(2).is_some());
 }
