@@ -236,6 +236,7 @@ fn an_end_that_is_gone_is_not_waited_for() {
             // All connections of a process that is killed end at once.
             client_whose_server(&PERF, &[], answered, kill).expect(&[
                 "closed the connection while this end was connecting to its session",
+                "its control link closed without a goodbye",
                 "Connection refused",
             ]);
         });
