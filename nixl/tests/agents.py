@@ -91,7 +91,7 @@ class Agent:
         return len(self.areas) - 1, area.ctypes.data, "DRAM", 0
 
     def forbid(self, number):
-        """Whoever touches the area from now on ends the process, or has an error of the system."""
+        """An access to the area ends the process from now on, or is an error of the system."""
         protect(self.areas[number], 0)
 
     def allow(self, number):

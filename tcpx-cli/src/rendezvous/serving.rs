@@ -102,8 +102,8 @@ fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Clie
 }
 
 /// The clients of a server that is there for ever, one after the other. Others wait a moment for
-/// their turn, and hear then that it is busy. One door is there all the time, so nobody is cut off
-/// at its threshold.
+/// their turn, and hear then that it is busy. One door is there all the time, so no client is cut
+/// off at its threshold.
 pub(super) struct Queue<'a> {
     door: Door<'a, Client>,
     turn: Arc<Turn>,
@@ -125,7 +125,7 @@ impl Turn {
         self.busy_with.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the server is busy with nobody, for at most this time, and is the next then.
+    /// Waits until the server is free, for at most this time, and is the next client then.
     ///
     /// # Errors
     /// Whom it is busy with.
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn one_at_a_time_has_its_turn() {
         let turn = Turn::default();
-        turn.take(client(1), Duration::ZERO).expect("there is nobody");
+        turn.take(client(1), Duration::ZERO).expect("it is free");
         assert_eq!(turn.take(client(2), Duration::ZERO), Err(client(1)));
         std::thread::scope(|scope| {
             let waits = |port| {

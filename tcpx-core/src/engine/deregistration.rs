@@ -32,7 +32,7 @@ pub(crate) enum Deregistered {
 
 impl Engine {
     /// Revokes everything that is exported of a registration, and gives up what the program has
-    /// posted on it. From now on nobody begins to use it. A second call does no harm.
+    /// posted on it. Nothing begins to use it any more. A second call does no harm.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`].
@@ -103,7 +103,7 @@ impl Engine {
         handles.into_calls()
     }
 
-    /// Gives up what the program has posted on a registration, as far as it can be.
+    /// Cancels what the program has posted on a registration, but for bytes that are on their way.
     fn give_up_users(&mut self, key: RegistrationKey) {
         for peer_key in self.peers.keys().collect::<Vec<_>>() {
             let Some(peer) = self.peers.get_mut(peer_key) else { continue };

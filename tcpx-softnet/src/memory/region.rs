@@ -38,7 +38,7 @@ pub(crate) enum Region {
 }
 
 /// Nothing may touch what lies behind a mapped region. So the system never joins it with a mapping
-/// behind it, and says how long it is to whoever asks.
+/// behind it, and /proc/self/maps says how long it is.
 const GUARD_BYTES: usize = UNPACK_PAGE_BYTES;
 
 /// What has become of a region's memory that nobody uses any more.
