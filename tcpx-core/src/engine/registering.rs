@@ -76,7 +76,7 @@ impl Engine {
 
     /// Lets those post on memory who do not wait for the engine, as long as nothing is copied to or
     /// from it.
-    pub(super) fn offer(&self, id: MemoryId) {
+    fn offer(&self, id: MemoryId) {
         if let Ok(usable) = self.commons.ledger.registrations.usable(id) {
             self.inbox.offer(id, usable);
         }
