@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tcpx_core::{MemoryId, MemoryType, Post, Session, SessionOptions};
 use tcpx_cuda::{QUEUEING_CALLS, driver_calls, driver_calls_since};
-use tcpx_tests::pattern;
+use tcpx_testkit::pattern;
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -14,7 +14,8 @@ use tcpx_cuda::{
     CudaGpu, DeviceBuffer, Event, HeldStream, PinnedBuffer, RegisteredMemory, Stream,
     allocation_end,
 };
-use tcpx_tests::{has_gpu, report_skip};
+use tcpx_testkit::report_skip;
+use tcpx_tests::has_gpu;
 
 /// Names what the process that loses its life touches.
 const TOUCHED: &str = "TCPX_TEST_TOUCHED";

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_tests::{CapturedLog, control_addresses};
+use tcpx_testkit::CapturedLog;
+use tcpx_tests::control_addresses;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

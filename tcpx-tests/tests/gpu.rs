@@ -13,7 +13,8 @@ use tcpx_core::{
     RegistrationProblem, Session, SessionOptions, UnpackChoice, gpu_count,
 };
 use tcpx_cuda::{CudaGpu, DeviceBuffer, HeldStream, ReadOnlyMapping};
-use tcpx_tests::{has_gpu, pattern};
+use tcpx_testkit::pattern;
+use tcpx_tests::has_gpu;
 
 /// Both ends say goodbye, each waiting for the other.
 fn part(left: &Session, right: &Session) {

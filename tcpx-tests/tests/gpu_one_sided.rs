@@ -13,7 +13,8 @@ use tcpx_core::{
     Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, RemoteAccess,
     RemoteRange, Session, UnpackChoice,
 };
-use tcpx_tests::{has_gpu, pattern};
+use tcpx_testkit::pattern;
+use tcpx_tests::has_gpu;
 
 /// Ranges of one end: offset and bytes.
 type Ranges = Vec<(u64, u64)>;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_tests::report_skip;
+use tcpx_testkit::report_skip;
 
 /// Says to a child which case it is.
 const CASE: &str = "TCPX_TEST_CASE";

@@ -72,7 +72,7 @@ fn every_metric_is_documented_and_shown_and_no_other() {
 #[test]
 fn prometheus_takes_the_page_and_the_alerts() {
     if Command::new("promtool").arg("--version").output().is_err() {
-        tcpx_tests::report_skip("there is no promtool");
+        tcpx_testkit::report_skip("there is no promtool");
         return;
     }
     let rules = docs().join("metrics/alerts.yml");

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
-use tcpx_tests::pattern;
+use tcpx_testkit::pattern;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
 const BYTES: u64 = 100_000;

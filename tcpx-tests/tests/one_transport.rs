@@ -3,7 +3,8 @@
 //! device memory needs a NIC that can, as in testing/devmem-vm.sh.
 
 use tcpx_core::{Error, PluginChoice, Session, SessionOptions, SettingProblem};
-use tcpx_tests::{CapturedLog, has_gpu};
+use tcpx_testkit::CapturedLog;
+use tcpx_tests::has_gpu;
 
 fn session(plugin: PluginChoice, gpu: Option<u32>) -> Result<Session, Error> {
     Session::new(SessionOptions::default().plugin(plugin).gpu(gpu))

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_tests::{CapturedLog, control_addresses};
+use tcpx_testkit::CapturedLog;
+use tcpx_tests::control_addresses;
 
 const STRANGERS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(120);

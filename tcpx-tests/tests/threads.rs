@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tcpx_core::{Error, MemoryType, PluginChoice, Post, Session, SessionOptions};
-use tcpx_tests::pattern;
+use tcpx_testkit::pattern;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 

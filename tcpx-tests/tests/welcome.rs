@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tcpx_core::{
     Departure, Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
 };
-use tcpx_tests::pattern;
+use tcpx_testkit::pattern;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 300_000;

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{MemoryType, Post, Session, SessionOptions};
-use tcpx_tests::pattern;
+use tcpx_testkit::pattern;
 
 const BYTES: u64 = 300_007;
 /// Longer than anything takes here, but for a session that never fails.

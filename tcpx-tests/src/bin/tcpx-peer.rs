@@ -11,7 +11,7 @@ use tcpx_core::{
     Operation, OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
     SessionOptions, Transfer,
 };
-use tcpx_tests::pattern;
+use tcpx_testkit::pattern;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
 
 /// Deadline of whatever should succeed: no test is about how fast the machine is.

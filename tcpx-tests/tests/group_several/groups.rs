@@ -6,7 +6,7 @@ use tcpx_core::{
     Device, Error, ExportOptions, Group, MemoryId, MemoryRange, Operation, OperationKind,
     PluginChoice, RemoteAccess, RemoteKey, RemoteRange, SessionOptions,
 };
-use tcpx_tests::pattern;
+use tcpx_testkit::pattern;
 
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 pub(crate) const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];

@@ -8,8 +8,9 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::Value;
 use tcpx_core::{Error, MemoryId, MemoryType, Phase, Post, Session};
+use tcpx_testkit::pattern;
+use tcpx_tests::Agent;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
-use tcpx_tests::{Agent, pattern};
 
 use super::dice::Dice;
 use super::fate::Fate;

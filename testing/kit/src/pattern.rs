@@ -1,13 +1,12 @@
 //! Bytes that are a function of seed and position, so that a receiver can check each one without
 //! having seen them.
 
+use crate::random::mixed;
+
 /// The eight bytes at position `8 * index` of the pattern of `seed`.
 fn word(seed: u64, index: u64) -> [u8; 8] {
-    // SplitMix64.
-    let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)).to_le_bytes()
+    let counter = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed(counter).to_le_bytes()
 }
 
 /// Fills `bytes` with the pattern from position `start`, which is a multiple of 8.

@@ -1,0 +1,21 @@
+//! Helpers of the tests of all crates. Only tests depend on this crate, and it depends on no other
+//! crate of the workspace, so unit tests may use it too.
+//!
+//! - [`patience`]: how long a test waits before it fails, and short deadlines for slow machines.
+//! - [`random`]: numbers from a seed.
+//! - [`pattern`]: bytes that a receiver can check without having seen them.
+//! - [`needs`]: tests that skip, and why; skips that are failures.
+//! - [`process`]: a test in a process of its own, and processes that end with their owner.
+//! - [`log`]: what is logged, for tests that read it.
+
+pub mod log;
+pub mod needs;
+pub mod patience;
+pub mod pattern;
+pub mod process;
+pub mod random;
+
+pub use log::CapturedLog;
+pub use needs::{is_required, report_skip, skip};
+pub use patience::{PATIENCE, PATIENCE_MS, eventually, scaled, until};
+pub use random::Random;
