@@ -27,5 +27,5 @@ if ! [ -e "$venv/.installed-$wheel" ]; then
     echo "bars.sh: NIXL's wheel could not be installed; nothing is compared with UCX" >&2
   fi
 fi
-cargo build --quiet --release -p tcpx-cli
-python3 scripts/bars.py "$target/release/tcpx" "$venv" "$@"
+cargo build --quiet --profile dist -p tcpx-cli
+python3 scripts/bars.py "$target/dist/tcpx" "$venv" "$@"

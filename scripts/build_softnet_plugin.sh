@@ -1,16 +1,16 @@
 #!/bin/sh
 # Builds the software plugin and puts it where loaders look for it by name:
 #   <target>/<profile>/libnccl-net-tcpx-soft.so
-# usage: build_softnet_plugin.sh [release|dev]
+# usage: build_softnet_plugin.sh [dist|release|dev]
 #   <target> is CARGO_TARGET_DIR, if that is set.
 set -eu
 
-profile=${1:-release}
+profile=${1:-dist}
 case $profile in
-release) folder=release ;;
+dist | release) folder=$profile ;;
 dev | debug) profile=dev folder=debug ;;
 *)
-    echo "usage: $0 [release|dev]" >&2
+    echo "usage: $0 [dist|release|dev]" >&2
     exit 2
     ;;
 esac

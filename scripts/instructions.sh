@@ -25,14 +25,14 @@ fi
 out=$(cd "$out" && pwd)
 
 cd "$(dirname "$0")/.."
-cargo build --quiet --release -p tcpx-tests --example instructions
+cargo build --quiet --profile dist -p tcpx-tests --example instructions
 target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 
 # count WAY KIND NUMBER: one line.
 count() {
   local log=$out/$1-$2.log total
   valgrind --tool=callgrind --toggle-collect='*instructions::measured*' --callgrind-out-file="$out/$1-$2.callgrind" \
-    "$target/release/examples/instructions" "$1" "$2" "$3" 2>"$log" || {
+    "$target/dist/examples/instructions" "$1" "$2" "$3" 2>"$log" || {
     cat "$log" >&2
     exit 1
   }

@@ -15,7 +15,7 @@ fi
 [ $# -gt 0 ] || set -- 64 4K 64K 512K 4M
 
 cd "$(dirname "$0")/.."
-cargo build --quiet --release -p tcpx-cli
+cargo build --quiet --profile dist -p tcpx-cli
 target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -23,7 +23,7 @@ trap 'rm -rf "$out"' EXIT
 # Writes "NAME CALLS" lines for so many round trips.
 count() {
   RUST_LOG=error strace -f -c -qq -U name,calls -o "$out/summary" \
-    "$target/release/tcpx" perf --latency --memory "$1" --size "$2" --warmup 0 --iters "$3" >/dev/null
+    "$target/dist/tcpx" perf --latency --memory "$1" --size "$2" --warmup 0 --iters "$3" >/dev/null
   awk 'NF == 2 && $2 ~ /^[0-9]+$/ && $1 != "total"' "$out/summary"
 }
 

@@ -14,7 +14,7 @@
 //! holds an address of it would crash.
 //!
 //! `scripts/build_softnet_plugin.sh` builds it and puts it at
-//! `target/release/libnccl-net-tcpx-soft.so`. NCCL finds it there with `NCCL_NET_PLUGIN=tcpx-soft`
+//! `target/dist/libnccl-net-tcpx-soft.so`. NCCL finds it there with `NCCL_NET_PLUGIN=tcpx-soft`
 //! and the folder in `LD_LIBRARY_PATH`.
 //!
 //! The feature `faults`, on by default, lets the environment script faults. A library for

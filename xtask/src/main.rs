@@ -43,7 +43,7 @@ enum Command {
         #[arg(long, value_name = "VERSION")]
         glibc: Option<Glibc>,
         /// Cargo profile of the libraries.
-        #[arg(long, default_value = "release")]
+        #[arg(long, default_value = "dist")]
         profile: String,
         /// Leave the debug information in the libraries: larger by far, for line numbers in
         /// backtraces and for debuggers.
@@ -70,7 +70,7 @@ struct Packed {
     #[arg(long, value_name = "VERSION")]
     glibc: Option<Glibc>,
     /// Cargo profile of tcpx.
-    #[arg(long, default_value = "release")]
+    #[arg(long, default_value = "dist")]
     profile: String,
     /// Leave the debug information in it.
     #[arg(long)]
