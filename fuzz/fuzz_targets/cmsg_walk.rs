@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../tcpx-rx/tests/property/cmsg.rs"]
+#[path = "../../tcpx-rx/tests/suite/property/cmsg.rs"]
 mod cmsg;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| cmsg::run(data));

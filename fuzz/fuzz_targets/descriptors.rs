@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../tcpx-rx/tests/property/descriptors.rs"]
+#[path = "../../tcpx-rx/tests/suite/property/descriptors.rs"]
 mod descriptors;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| descriptors::run(data));

@@ -2,7 +2,7 @@
 //!
 //! For whoever drives such a plugin (`tcpx-core`, the conformance checks) or is one
 //! (`tcpx-softnet`). Types match the C ABI byte for byte. Every size and offset is asserted at
-//! compile time, and compared with a C compiler's view in `tests/abi_probe.rs`.
+//! compile time, and compared with a C compiler's view in `tests/suite/abi_probe.rs`.
 //!
 //! A plugin of this project has two more symbols. One says whether a comm is alive:
 //! [`CommHealthV1`], [`Plugin::health`]. The other says what to wait for: [`CommPollV1`],

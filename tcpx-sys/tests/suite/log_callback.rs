@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-mod fixture;
+use crate::fixture;
 
 /// One event as it arrived.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tcpx_sys::{HEALTH_SYMBOL, LoadError, Plugin, READINESS_SYMBOL, SYMBOL};
 
-mod fixture;
+use crate::fixture;
 
 const SHARED: &[&str] = &["-shared", "-fPIC"];
 const NAMES: &[&str] = &["GPUDirectTCPX_v7"];

@@ -10,7 +10,7 @@ use tcpx_sys::{
     UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle, VirtualDevice,
 };
 
-mod fixture;
+use crate::fixture;
 
 /// (size, align) of a type or (offset, size) of a member, by the name that the C text prints.
 type Layout = BTreeMap<String, (usize, usize)>;

@@ -1,8 +1,6 @@
 //! Property tests over generated values, and a replay of the inputs that fuzzing found worth
 //! keeping.
 
-mod property;
-
 use std::fs;
 use std::path::Path;
 
@@ -10,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tcpx_rx::{DeviceFragment, Dialect, Fragment, TokenRange, UnpackDescriptor, append_cmsg};
 
-use property::{cmsg, descriptors, tokens};
+use crate::property::{cmsg, descriptors, tokens};
 
 fn dialect() -> impl Strategy<Value = Dialect> {
     prop::sample::select(cmsg::DIALECTS.to_vec())

@@ -14,7 +14,7 @@ fn dependency_tables(manifest: &str) -> Vec<&str> {
 
 #[test]
 fn the_library_has_no_dependencies() {
-    assert_eq!(dependency_tables(include_str!("../Cargo.toml")), Vec::<&str>::new());
+    assert_eq!(dependency_tables(include_str!("../../Cargo.toml")), Vec::<&str>::new());
 }
 
 #[test]
