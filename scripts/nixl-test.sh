@@ -9,6 +9,9 @@
 #                                            memory, threads and descriptors must stay as they are
 #   scripts/nixl-test.sh wheel FILE [PYTHON] FILE is from cargo xtask wheel; it is installed, tried
 #                                            and removed
+#   scripts/nixl-test.sh all                 builds backend and wheel, and tests both; says that it is
+#                                            skipped where NIXL cannot be installed
+#   scripts/nixl-test.sh soak-all SECONDS    builds the backend, and soaks it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,6 +33,15 @@ install() {
 if [[ ${1:?the folder of libplugin_TCPX.so, or install} == install ]]; then
     install
     exit
+fi
+if [[ $1 == all || $1 == soak-all ]]; then
+    . scripts/glibc.sh
+    folder=${CARGO_TARGET_DIR:-$PWD/target}/nixl
+    python=$(install) || { echo "skipped: NIXL cannot be installed"; exit; }
+    cargo xtask nixl --profile dev --out "$folder" "${glibc[@]}"
+    if [[ $1 == soak-all ]]; then exec scripts/nixl-test.sh soak "$folder" "${2:?for how many seconds}" "$python"; fi
+    scripts/nixl-test.sh "$folder" "$python"
+    exec scripts/nixl-test.sh wheel "$(cargo xtask wheel --profile dev --out "$folder" "${glibc[@]}")" "$python"
 fi
 if [[ $1 == wheel ]]; then
     wheel=$2

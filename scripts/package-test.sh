@@ -1,7 +1,22 @@
 #!/usr/bin/env bash
-# Looks at what cargo xtask package has made, as whoever installs it would: scripts/package-test.sh FOLDER
+# Looks at what cargo xtask package has made, as somebody who installs it would:
+#   scripts/package-test.sh FOLDER   the packages in FOLDER
+#   scripts/package-test.sh          builds them first, and checks deploy/gke with the command in them
 set -euo pipefail
-folder=$(realpath "${1:?the folder of the packages}")
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+if [[ ! ${1:-} ]]; then
+    . scripts/glibc.sh
+    cargo xtask package --profile dev --out "$target/packages" "${glibc[@]}"
+    scripts/package-test.sh "$target/packages"
+    if python=$(scripts/manifests-test.sh install); then
+        cargo build -p tcpx-cli
+        exec scripts/manifests-test.sh "$python" "$target/debug/tcpx"
+    fi
+    echo "skipped: the schemas of Kubernetes cannot be installed, so deploy/gke is not checked"
+    exit
+fi
+folder=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "error: $*" >&2; exit 1; }

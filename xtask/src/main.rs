@@ -7,6 +7,7 @@ mod header;
 mod install;
 #[path = "../../tcpx-capi/linking.rs"]
 mod linking;
+mod test;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,6 +60,15 @@ enum Command {
     /// Packs the command `tcpx` into a .deb and a .tar.gz, with manual pages, completions and
     /// licences. Needs binutils, tar and gzip, and nothing of Debian.
     Package(Packed),
+    /// Runs tests: those of a tier (fast, deep, nightly), or single steps.
+    Test {
+        /// Tiers and steps.
+        #[arg(value_name = "TIER|STEP", required_unless_present = "list")]
+        what: Vec<String>,
+        /// Print all steps, with their tiers.
+        #[arg(long)]
+        list: bool,
+    },
 }
 
 #[derive(clap::Args)]
@@ -113,6 +123,8 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
         Command::Nixl(backend) => NixlBackend::from(backend).build(root())?,
         Command::Wheel(backend) => NixlBackend::from(backend).pack(root())?,
         Command::Package(packages) => CommandPackages::from(packages).pack(root())?,
+        Command::Test { list: true, .. } => test::list(),
+        Command::Test { what, .. } => test::run(root(), &what)?,
     })
 }
 
