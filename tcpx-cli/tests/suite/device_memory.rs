@@ -1,10 +1,8 @@
 //! `--plugin devmem` on a machine whose NICs cannot: a refusal that says what is missing, and the
 //! doctor's cure. The loopback can on no machine.
 
-mod tcpx;
-
+use crate::tcpx::{Tcpx, leftovers};
 use serial_test::serial;
-use tcpx::{Tcpx, leftovers};
 
 #[test]
 #[serial]

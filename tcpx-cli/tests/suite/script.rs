@@ -1,12 +1,10 @@
 //! scripts/run_tcpx_test.sh with the real command: two ends over loopback.
 
-mod tcpx;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::tcpx::{Finished, Running, Tcpx, leftovers};
 use serial_test::serial;
-use tcpx::{Finished, Tcpx, leftovers};
 
 /// A `PATH` in which the built command is found, and the script.
 fn search_path() -> String {
@@ -18,7 +16,7 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/run_tcpx_test.sh")
 }
 
-fn start(words: &[&str]) -> tcpx::Running {
+fn start(words: &[&str]) -> Running {
     let mut command = Command::new("sh");
     command.arg(script()).args(words);
     // The profile names NICs that only an A3 High host has.

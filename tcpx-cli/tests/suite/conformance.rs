@@ -1,13 +1,11 @@
 //! `tcpx conformance`: lists, results for people and for machines, and what it refuses.
 
-mod tcpx;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::tcpx::{Signal, Tcpx, child_of, leftovers, send};
 use serial_test::serial;
-use tcpx::{Signal, Tcpx, child_of, leftovers, send};
 
 #[test]
 #[serial]

@@ -1,14 +1,12 @@
 //! `--isolate`: a plugin that exits, crashes or hangs while it is opened is an error and not the
 //! end of the command.
 
-mod tcpx;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::tcpx::{Finished, Server, Tcpx, leftovers};
 use serial_test::serial;
-use tcpx::{Finished, Server, Tcpx, leftovers};
 
 /// A library that passes for the software plugin until `init` is called. `init` is the body of that
 /// function.

@@ -1,10 +1,8 @@
 //! `tcpx perf` between two processes: what it prints, and that every byte counts.
 
-mod tcpx;
-
+use crate::tcpx::{Server, Tcpx, leftovers};
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::{Server, Tcpx, leftovers};
 
 fn assert_rates(figures: &Value) {
     let rate = |name: &str| figures[name].as_f64().unwrap();

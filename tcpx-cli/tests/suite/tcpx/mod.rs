@@ -1,6 +1,5 @@
 //! The built command as a process: started with a clean environment, never waited for without a
 //! deadline.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 pub(crate) mod between;
 pub(crate) mod schema;

@@ -1,10 +1,8 @@
 //! Ctrl-C while `tcpx perf` measures: both ends come to an end, and show what there is.
 
-mod tcpx;
-
+use crate::tcpx::{Running, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::{Running, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
 
 const DEBUG: (&str, &str) = ("RUST_LOG", "tcpx=debug");
 

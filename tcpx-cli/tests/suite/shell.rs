@@ -1,10 +1,8 @@
 //! What shells and `man` are given.
 
-mod tcpx;
-
 use std::process::Command;
 
-use tcpx::Tcpx;
+use crate::tcpx::Tcpx;
 
 /// The commands that the help names.
 fn commands() -> Vec<String> {

@@ -1,9 +1,7 @@
 //! `tcpx transfer`, which shows every step, and `tcpx connect`, which is the handshake only.
 
-mod tcpx;
-
+use crate::tcpx::{Server, Tcpx, leftovers};
 use serial_test::serial;
-use tcpx::{Server, Tcpx, leftovers};
 
 /// What `tcpx transfer --help` promises of the server's log, in this order.
 const SERVER_LINES: [&str; 14] = [

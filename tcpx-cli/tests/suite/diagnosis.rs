@@ -1,14 +1,12 @@
 //! `tcpx doctor`, `env`, `explain` and `devices` on the machine that runs the tests, whatever it
 //! is.
 
-mod tcpx;
-
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::process::Command;
 
+use crate::tcpx::{Finished, Tcpx};
 use serial_test::serial;
-use tcpx::{Finished, Tcpx};
 
 const PROFILE_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_TX_BINDINGS";
 
@@ -397,7 +395,7 @@ fn devices_and_the_plugin_that_would_serve_are_listed() {
 #[test]
 #[serial]
 fn the_troubleshooting_page_names_what_there_is() {
-    const PAGE: &str = include_str!("../../docs/troubleshooting.md");
+    const PAGE: &str = include_str!("../../../docs/troubleshooting.md");
     let named = PAGE.match_indices("TCPX-").map(|(at, _)| {
         let digits = PAGE[at + 5..].chars().take_while(char::is_ascii_digit).count();
         &PAGE[at..at + 5 + digits]

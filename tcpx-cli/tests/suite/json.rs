@@ -1,13 +1,11 @@
 //! Every JSON object says where it comes from, is what the schema says, and every member of it is
 //! documented.
 
-mod tcpx;
-
 use std::path::Path;
 
+use crate::tcpx::{Tcpx, schema};
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::{Tcpx, schema};
 
 /// Members whose own members are names of other things.
 const MAPS: [&str; 1] = ["errors"];

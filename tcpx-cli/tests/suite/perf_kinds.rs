@@ -1,10 +1,8 @@
 //! Ways to measure: for a time, both ways, several clients at once; and ways to show it.
 
-mod tcpx;
-
+use crate::tcpx::{Server, Signal, Tcpx, report_skip, signal};
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::{Server, Signal, Tcpx, report_skip, signal};
 
 fn median(rates: &Value) -> f64 {
     rates["gb_per_s_median"].as_f64().unwrap_or_else(|| panic!("no rate: {rates}"))

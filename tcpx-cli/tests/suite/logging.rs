@@ -1,12 +1,10 @@
 //! The log of the built command: where it goes, how much it says, and that nobody need take it.
 
-mod tcpx;
-
 use std::fs::{File, read_to_string};
 use std::process::{Command, Stdio};
 
+use crate::tcpx::Tcpx;
 use serial_test::serial;
-use tcpx::Tcpx;
 
 const EXECUTABLE: &str = env!("CARGO_BIN_EXE_tcpx");
 

@@ -1,13 +1,11 @@
 //! Whatever is wrong: one line that names cause and cure, the right exit status, in time, and
 //! nothing left running.
 
-mod tcpx;
-
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use crate::tcpx::{Finished, Server, Tcpx, leftovers};
 use serial_test::serial;
-use tcpx::{Finished, Server, Tcpx, leftovers};
 
 const USAGE: i32 = 2;
 const FAILED: i32 = 1;
@@ -152,7 +150,7 @@ fn plugins_that_are_none() {
     expect_only(&missing, FAILED, &["/nonexistent/plugin.so", "no such file", "install"]);
     let text = Tcpx::new(&["connect", "--plugin", "/etc/passwd"]).run();
     expect_only(&text, FAILED, &["/etc/passwd", "not a shared ELF object"]);
-    let library = tcpx::path_of_loaded_library("libc.so");
+    let library = crate::tcpx::path_of_loaded_library("libc.so");
     let other = Tcpx::new(&["transfer", "--plugin", &library]).env("RUST_LOG", "off").run();
     expect_only(&other, FAILED, &["ncclNetPlugin_v7", "no ncclNet v7 plugin"]);
     let server = Tcpx::new(&["perf", "server", "--plugin", "/nonexistent/plugin.so"]).run();

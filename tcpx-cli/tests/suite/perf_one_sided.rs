@@ -1,10 +1,8 @@
 //! `tcpx perf --op write`, `--op read` and `--notify` between two processes.
 
-mod tcpx;
-
+use crate::tcpx::{Server, Tcpx, leftovers};
 use serde_json::Value;
 use serial_test::serial;
-use tcpx::{Server, Tcpx, leftovers};
 
 /// p50 and the percentiles that there are enough times for, ascending.
 fn assert_percentiles(times: &Value, percentiles: &[&str]) {

@@ -1,12 +1,10 @@
 //! When an end dies, freezes or is interrupted, the other ends too, says why, and leaves nothing
 //! behind.
 
-mod tcpx;
-
 use std::time::{Duration, Instant};
 
+use crate::tcpx::{Running, Server, Signal, Tcpx, assert_nothing_is_left, child_of, signal};
 use serial_test::serial;
-use tcpx::{Running, Server, Signal, Tcpx, assert_nothing_is_left, child_of, signal};
 
 /// A run that takes long enough to be disturbed, and says in its log that it is under way.
 fn start_long(timeout: &str) -> Running {

@@ -1,16 +1,14 @@
 //! `--timeout` bounds the whole command, whatever has become of the other end; and an end whose
 //! other end is gone does not sit it out.
 
-mod tcpx;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::tcpx::between::{ANSWER, CONNECTED, From, GO, REQUEST, TIMES, Then, When, relay};
+use crate::tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, child_of, signal};
 use serial_test::serial;
-use tcpx::between::{ANSWER, CONNECTED, From, GO, REQUEST, TIMES, Then, When, relay};
-use tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, child_of, signal};
 
 /// Of a command whose other end is disturbed. Enough for a slow machine to get there.
 const TIMEOUT: &str = "8";

@@ -1,14 +1,12 @@
 //! A server and who connects to it: its client, strangers, clients with another token, and those
 //! that come while it is busy.
 
-mod tcpx;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use crate::tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
 use serial_test::serial;
-use tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
 
 const TOKEN: &str = "correct-horse-battery";
 

@@ -1,0 +1,4 @@
+//! Tests of the examples.
+
+mod programs;
+mod readme;

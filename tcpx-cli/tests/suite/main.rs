@@ -1,0 +1,21 @@
+//! Tests of the built command, and of what it and others say of each other.
+
+mod bad_input;
+mod conformance;
+mod deadlines;
+mod device_memory;
+mod diagnosis;
+mod isolation;
+mod json;
+mod logging;
+mod other_end;
+mod perf;
+mod perf_interrupted;
+mod perf_kinds;
+mod perf_one_sided;
+mod script;
+mod server;
+mod settings;
+mod shell;
+mod tcpx;
+mod transfer;
