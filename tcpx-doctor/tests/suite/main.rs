@@ -2,7 +2,7 @@
 
 mod devices;
 mod devmem_findings;
-#[path = "../../../tcpx-diagnosis/tests/fixture/mod.rs"]
+#[path = "../../../tcpx-diagnosis/tests/suite/fixture/mod.rs"]
 mod fixture;
 mod limit_findings;
 mod machine;

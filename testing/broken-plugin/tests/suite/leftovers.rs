@@ -1,19 +1,13 @@
 #![allow(unsafe_code)]
-//! No agent outlives its check, however the plugin behaves. Alone in its program, so that every
+//! No agent outlives its check, however the plugin behaves. Alone in its process, so that every
 //! child is this test's.
 
 use std::io;
 
-use broken::run_broken;
-use tcpx_conformance::{Outcome, child_main};
+use tcpx_conformance::Outcome;
+use tcpx_testkit::in_own_process;
 
-mod broken;
-
-/// What the agents run: this program with this one test.
-#[test]
-fn agent() {
-    child_main(None);
-}
+use crate::broken::run_broken;
 
 /// Whether this process has any child, running or not yet reaped.
 fn has_children() -> bool {
@@ -24,6 +18,7 @@ fn has_children() -> bool {
 
 #[test]
 fn nothing_is_left_of_agents_that_pass_abort_exit_or_hang() {
+    in_own_process!();
     let modes = [
         ("", "Pass"),
         ("abort", "SIGABRT"),

@@ -1,16 +1,18 @@
 #![allow(unsafe_code)]
 //! What a fault of the GPU looks like: an error, soon, and again at every later call.
 //!
-//! A program of its own, since a fault takes the process's CUDA context with it.
+//! In a process of its own, since a fault takes the process's CUDA context with it.
 
 use std::time::{Duration, Instant};
 
 use tcpx_rx::UnpackDescriptor;
+use tcpx_testkit::in_own_process;
 use tcpx_unpack::cuda::{CudaError, DeviceBuffer};
 use tcpx_unpack::{Choice, MemoryKind, UnpackError, UnpackJob, open};
 
 #[test]
 fn a_fault_becomes_an_error_that_stays() {
+    in_own_process!();
     let Some(gpu) = tcpx_cuda::test_gpu() else { return };
     let bounce = DeviceBuffer::new(&gpu, 4096).unwrap();
     let mut unpack = open(Choice::Kernel, MemoryKind::Cuda { gpu: 0 }).unwrap().unpack;

@@ -40,7 +40,7 @@ extern "C" fn init_without_gpu(_: Option<Logger>) -> NcclResult {
 
 fn options() -> Options {
     let mut options = Options::new(Target::Table);
-    options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
+    options.arguments = ["softnet::agent", "--exact", "--nocapture"].map(Into::into).to_vec();
     // No check of a healthy plugin comes near it; a busy machine, or one that runs instrumented
     // code, may be slow.
     options.deadline = Duration::from_secs(120);

@@ -1,15 +1,8 @@
 //! Each broken rule is caught by the check of that rule, and the unbroken plugin passes.
 
-use broken::run_broken;
-use tcpx_conformance::{Outcome, child_main};
+use tcpx_conformance::Outcome;
 
-mod broken;
-
-/// What the agents run: this program with this one test.
-#[test]
-fn agent() {
-    child_main(None);
-}
+use crate::broken::run_broken;
 
 /// Mode, the check that must fail, and words of its finding.
 const CAUGHT: &[(&str, &str, &str)] = &[

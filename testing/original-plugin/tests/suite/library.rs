@@ -18,7 +18,7 @@ fn library() -> PathBuf {
 /// Runs this test again, as a program that brings the plugin up and does one thing.
 fn program(variables: &[(&str, &str)]) -> std::process::ExitStatus {
     let mut command = std::process::Command::new(std::env::current_exe().expect("own path"));
-    command.args(["--exact", "a_program", "--ignored"]).envs(variables.iter().copied());
+    command.args(["--exact", "library::a_program", "--ignored"]).envs(variables.iter().copied());
     command.envs([("NCCL_DYNAMIC_CHUNK_SIZE", "524288"), ("TCPX_SOFT_IFNAME", "=lo")]);
     command.stdout(std::process::Stdio::null()).status().expect("it runs")
 }

@@ -3,7 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tcpx_conformance::{Options, Report, Target, run};
+use tcpx_conformance::{Options, Report, Target, child_main, run};
+
+/// What the agents run: this program with this one test.
+#[test]
+fn agent() {
+    child_main(None);
+}
 
 /// The library that Cargo built next to this test.
 fn library() -> PathBuf {
@@ -17,7 +23,7 @@ fn library() -> PathBuf {
 /// Runs the checks `only` with the rule of `mode` broken.
 pub(crate) fn run_broken(mode: &str, only: &[&str]) -> Report {
     let mut options = Options::new(Target::Path(library()));
-    options.arguments = ["agent", "--exact", "--nocapture"].map(Into::into).to_vec();
+    options.arguments = ["broken::agent", "--exact", "--nocapture"].map(Into::into).to_vec();
     options.only = only.iter().map(ToString::to_string).collect();
     // Only a plugin that hangs uses it up.
     options.deadline = Duration::from_secs(if mode == "hang" { 20 } else { 60 });

@@ -2,7 +2,6 @@
 //! and its cure. And the table of diagnoses with its page.
 
 mod diagnosis_page;
-#[path = "../fixture/mod.rs"]
 mod fixture;
 mod known_symptoms;
 mod nic_findings;

@@ -7,7 +7,7 @@ use tcpx_cuda::test_gpu;
 use tcpx_unpack::cuda::CudaGpu;
 use tcpx_unpack::{Backend, Choice, MemoryKind, Unpack, open_with_threads};
 
-use crate::any_memory::Memory;
+use super::any_memory::Memory;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BounceKind {

@@ -1,0 +1,4 @@
+//! Tests of the checks and of their runner.
+
+mod sections;
+mod softnet;

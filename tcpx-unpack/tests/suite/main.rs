@@ -1,0 +1,4 @@
+//! Tests of the backends, on every memory that they work on.
+
+mod backends;
+mod gpu_fault;

@@ -1,0 +1,3 @@
+//! Tests of the plugin that is as the original.
+
+mod library;
