@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use serial_test::serial;
 use tcpx_core::{
     CudaError, Device, Error, ExportOptions, Group, MemoryRange, MemoryUnavailable, OperationKind,
     PluginChoice, RemoteAccess, RemoteRange, SessionOptions, gpu_count,
 };
+use tcpx_testkit::in_own_process;
 use tcpx_tests::has_gpu;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
@@ -52,8 +52,8 @@ fn there_and_back([left, right]: [&Group; 2], peer: &str, here: Device, there: D
 }
 
 #[test]
-#[serial]
 fn bytes_move_between_gpus_and_hosts() {
+    in_own_process!();
     if !has_gpu() {
         return;
     }
@@ -72,8 +72,8 @@ fn bytes_move_between_gpus_and_hosts() {
 /// Ranges of all devices here, each to the next one at the peer: one operation, and its
 /// notification comes when all of it is in place.
 #[test]
-#[serial]
 fn one_operation_moves_bytes_of_all_devices() {
+    in_own_process!();
     const BYTES: usize = 300_001;
     if !has_gpu() {
         return;
@@ -115,8 +115,8 @@ fn one_operation_moves_bytes_of_all_devices() {
 }
 
 #[test]
-#[serial]
 fn a_gpu_that_is_not_there_is_named() {
+    in_own_process!();
     let missing = gpu_count() + 7;
     let refused = group().allocate(Device::Gpu(missing), 8).expect_err("it is not there");
     let Error::MemoryUnavailable(MemoryUnavailable::Cuda(error)) = refused else {

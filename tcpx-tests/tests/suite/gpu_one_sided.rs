@@ -2,18 +2,15 @@
 //! GPU 0. Without a GPU each test says that it is skipped; `TCPX_TEST_REQUIRE=gpu` makes that a
 //! failure.
 
-mod gpu_sessions;
-
 use std::thread;
 use std::time::Instant;
 
-use gpu_sessions::{PATIENCE, connect, session};
-use serial_test::serial;
+use crate::gpu_sessions::{PATIENCE, connect, session};
 use tcpx_core::{
     Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, RemoteAccess,
     RemoteRange, Session, UnpackChoice,
 };
-use tcpx_testkit::pattern;
+use tcpx_testkit::{in_own_process, pattern};
 use tcpx_tests::has_gpu;
 
 /// Ranges of one end: offset and bytes.
@@ -113,8 +110,8 @@ fn there_and_back(
 }
 
 #[test]
-#[serial]
 fn memory_of_either_kind_is_written_and_read_with_every_unpack_backend() {
+    in_own_process!();
     use MemoryType::{Device, Host};
     if !has_gpu() {
         return;
@@ -132,8 +129,8 @@ fn memory_of_either_kind_is_written_and_read_with_every_unpack_backend() {
 }
 
 #[test]
-#[serial]
 fn a_peer_without_a_gpu_reaches_the_memory_of_one() {
+    in_own_process!();
     use MemoryType::{Device, Host};
     if !has_gpu() {
         return;

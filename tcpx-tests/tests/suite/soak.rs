@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
+use tcpx_testkit::in_own_process;
 use tcpx_tests::Agent;
 use tcpx_tests::script::{Command, Options};
 
@@ -65,6 +66,7 @@ fn count(folder: &str) -> usize {
 
 #[test]
 fn soak() {
+    in_own_process!();
     let seconds =
         std::env::var("TCPX_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
     let seed = std::env::var("TCPX_SOAK_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);

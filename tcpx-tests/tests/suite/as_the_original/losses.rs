@@ -3,7 +3,7 @@
 use tcpx_tests::script::Command;
 use tcpx_tests::{Trio, has_gpu};
 
-use crate::combination::{
+use super::combination::{
     PATIENCE, PATIENCE_MS, agent, agent_with_fault, assert_named, end_trio, options,
 };
 

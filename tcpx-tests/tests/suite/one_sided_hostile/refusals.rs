@@ -1,6 +1,5 @@
 //! Requests that a correct peer may make as well: they are refused, and the peer stays.
 
-use serial_test::parallel;
 use tcpx_tests::proxy::kind;
 
 use super::arena::BYTES;
@@ -25,7 +24,6 @@ fn of_another_number(key: &WireKey, number: u64) -> WireKey {
 }
 
 #[test]
-#[parallel]
 fn keys_and_ranges_that_open_nothing_are_refused() {
     /// Where a range of so many bytes begins.
     type From = fn(u64) -> u64;

@@ -3,7 +3,7 @@
 //! device memory needs a NIC that can, as in testing/devmem-vm.sh.
 
 use tcpx_core::{Error, PluginChoice, Session, SessionOptions, SettingProblem};
-use tcpx_testkit::CapturedLog;
+use tcpx_testkit::{CapturedLog, in_own_process};
 use tcpx_tests::has_gpu;
 
 fn session(plugin: PluginChoice, gpu: Option<u32>) -> Result<Session, Error> {
@@ -12,6 +12,7 @@ fn session(plugin: PluginChoice, gpu: Option<u32>) -> Result<Session, Error> {
 
 #[test]
 fn a_later_session_has_the_transport_of_the_first_or_is_told() {
+    in_own_process!();
     let _first = session(PluginChoice::Soft, None).expect("plain sockets are always there");
     let refused = session(PluginChoice::Devmem, None).expect_err("it asks for device memory");
     let expected =

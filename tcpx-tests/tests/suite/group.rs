@@ -374,7 +374,7 @@ fn serves_another_process() {
 #[test]
 fn a_group_in_another_process_serves_and_dies() {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "serves_another_process", "--nocapture"])
+        .args(["--exact", "group::serves_another_process", "--nocapture"])
         .env(SERVES, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

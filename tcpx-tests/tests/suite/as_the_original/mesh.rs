@@ -6,7 +6,7 @@ use serde_json::Value;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Agent, Refusal, has_gpu};
 
-use crate::combination::{PATIENCE, PATIENCE_MS, agent, assert_named, end_all, options};
+use super::combination::{PATIENCE, PATIENCE_MS, agent, assert_named, end_all, options};
 
 const SESSIONS: usize = 8;
 const BACKENDS: [&str; 3] = ["host", "d2d", "kernel"];

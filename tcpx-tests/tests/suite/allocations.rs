@@ -6,6 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tcpx_core::{MemoryType, OperationKind};
+use tcpx_testkit::in_own_process;
 use tcpx_tests::null::NullPair;
 
 struct Counting;
@@ -90,6 +91,7 @@ fn posting_again_allocates_nothing(memory: MemoryType) {
 // One test: they count what the whole process allocates.
 #[test]
 fn no_chunk_allocates() {
+    in_own_process!();
     for memory in [MemoryType::Device, MemoryType::Host] {
         chunks_allocate_nothing(memory);
         gathering_allocates_nothing(memory);

@@ -2,18 +2,15 @@
 //! Sessions over GPU memory, both ends in this process on GPU 0. Without a GPU each test says that
 //! it is skipped; `TCPX_TEST_REQUIRE=gpu` makes that a failure.
 
-mod gpu_sessions;
-
 use std::thread;
 
-use gpu_sessions::{PATIENCE, connect, connect_as, session};
-use serial_test::serial;
+use crate::gpu_sessions::{PATIENCE, connect, connect_as, session};
 use tcpx_core::{
     Access, Error, MemoryAddress, MemoryId, MemoryType, MemoryUnavailable, Post,
     RegistrationProblem, Session, SessionOptions, UnpackChoice, gpu_count,
 };
 use tcpx_cuda::{CudaGpu, DeviceBuffer, HeldStream, ReadOnlyMapping};
-use tcpx_testkit::pattern;
+use tcpx_testkit::{in_own_process, pattern};
 use tcpx_tests::has_gpu;
 
 /// Both ends say goodbye, each waiting for the other.
@@ -77,8 +74,8 @@ fn send_as(
 /// free a GPU's memory, or to close, the session must not wait for the whole GPU, with which it
 /// would wait for those bytes.
 #[test]
-#[serial]
 fn a_program_whose_gpu_waits_for_one_peer_may_lose_another() {
+    in_own_process!();
     if !has_gpu() {
         return;
     }
@@ -125,8 +122,8 @@ fn a_program_whose_gpu_waits_for_one_peer_may_lose_another() {
 }
 
 #[test]
-#[serial]
 fn every_backend_moves_every_byte_between_all_kinds_of_memory() {
+    in_own_process!();
     if !has_gpu() {
         return;
     }
@@ -146,8 +143,8 @@ fn every_backend_moves_every_byte_between_all_kinds_of_memory() {
 }
 
 #[test]
-#[serial]
 fn a_gpu_session_and_an_emulated_one_understand_each_other() {
+    in_own_process!();
     if !has_gpu() {
         return;
     }
@@ -164,8 +161,8 @@ fn a_gpu_session_and_an_emulated_one_understand_each_other() {
 }
 
 #[test]
-#[serial]
 fn device_memory_that_the_gpu_does_not_reach_is_refused() {
+    in_own_process!();
     const BYTES: u64 = 64 << 20;
     if !has_gpu() {
         return;
@@ -192,8 +189,8 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
 }
 
 #[test]
-#[serial]
 fn memory_that_the_gpu_may_only_read_is_sent_from_and_not_received_into() {
+    in_own_process!();
     if !has_gpu() {
         return;
     }
@@ -225,8 +222,8 @@ fn memory_that_the_gpu_may_only_read_is_sent_from_and_not_received_into() {
 }
 
 #[test]
-#[serial]
 fn a_gpu_that_is_not_there_is_a_typed_error() {
+    in_own_process!();
     let options = SessionOptions::default().gpu(Some(gpu_count() + 1));
     let error = Session::new(options).expect_err("there is no such GPU");
     assert!(matches!(error, Error::MemoryUnavailable(MemoryUnavailable::Cuda(_))), "{error}");

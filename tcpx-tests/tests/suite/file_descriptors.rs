@@ -1,5 +1,5 @@
 //! A session whose process has run out of file descriptors: it says so once, and goes on when there
-//! are some again. The limit is the whole process's, so this file has one test.
+//! are some again. The limit is the whole process's, so the test runs in one of its own.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_testkit::CapturedLog;
+use tcpx_testkit::{CapturedLog, in_own_process};
 use tcpx_tests::control_addresses;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +28,7 @@ fn progress_until(session: &Session, what: &str, mut is_over: impl FnMut() -> bo
 
 #[test]
 fn peers_come_in_once_there_are_file_descriptors_again() {
+    in_own_process!();
     let (log, _logging) = CapturedLog::begin();
     let options = SessionOptions::default()
         .plugin(PluginChoice::Soft)

@@ -15,7 +15,7 @@ const CASE: &str = "TCPX_TEST_CASE";
 /// hardware plugin's name and without the checks. Returns all that it printed.
 fn run(case: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().expect("own path"))
-        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .args(["--exact", "hardware_plugin::child", "--ignored", "--nocapture"])
         .env(CASE, case)
         .env("TCPX_PLUGIN", plugin())
         .env("TCPX_PREFLIGHT", "0")

@@ -1,7 +1,7 @@
 //! Layers that a machine checks: the crates use each other downwards only, and so do the files of a
 //! crate. No two types of a crate share a name, and comments are no wider than code.
 //!
-//! `cargo test -p tcpx-tests --test layering -- --nocapture` prints how large each crate is.
+//! `cargo test -p tcpx-tests --test suite layering -- --nocapture` prints how large each crate is.
 //!
 //! `tree` reads the sources of one library or program and notes which module writes which path,
 //! with the help of `attributes`, which know what is there for tests only. `resolve` says which
@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use self::tree::Tree;
 use cargo_metadata::{MetadataCommand, Package, TargetKind};
-use tree::Tree;
 
 mod attributes;
 mod circles;

@@ -2,13 +2,11 @@
 //! A GPU that fails in the middle of a session. A fault takes the process's CUDA context with it,
 //! so each backend's runs in a process of its own: this program again.
 
-mod gpu_sessions;
-
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpu_sessions::{PATIENCE, connect, session};
+use crate::gpu_sessions::{PATIENCE, connect, session};
 use tcpx_core::{Error, MemoryType, Post, UnpackChoice, UnpackFailure};
 use tcpx_tests::has_gpu;
 use tcpx_unpack::cuda::{CudaGpu, DeviceBuffer};
@@ -28,7 +26,7 @@ fn a_gpu_fault_ends_the_session_with_the_chunk_and_the_process_goes_on() {
     for backend in ["host", "d2d", "kernel"] {
         let program = std::env::current_exe().expect("a test knows its own file");
         let mut child = Command::new(program)
-            .args(["--exact", "lose_the_gpu", "--ignored", "--nocapture"])
+            .args(["--exact", "gpu_fault::lose_the_gpu", "--ignored", "--nocapture"])
             .env(BACKEND, backend)
             .stdin(Stdio::null())
             .spawn()

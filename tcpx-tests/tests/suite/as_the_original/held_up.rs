@@ -3,7 +3,7 @@
 use tcpx_tests::script::Command;
 use tcpx_tests::{Agent, Trio, has_gpu};
 
-use crate::combination::{
+use super::combination::{
     PATIENCE, agent, agent_with_fault, assert_named, end, end_all, end_trio, options,
 };
 

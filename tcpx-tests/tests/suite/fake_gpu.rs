@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
-use serial_test::serial;
 use tcpx_cuda::{
     CudaGpu, DeviceBuffer, Event, HeldStream, PinnedBuffer, RegisteredMemory, Stream,
     allocation_end,
 };
-use tcpx_testkit::report_skip;
+use tcpx_testkit::{in_own_process, report_skip};
 use tcpx_tests::has_gpu;
 
 /// Names what the process that loses its life touches.
@@ -41,7 +40,7 @@ fn a_cpu_that_touches_gpu_addresses_ends_by_a_signal() {
     for (touched, signal) in [("host", None), ("device", Some(11)), ("alias", Some(11))] {
         let program = std::env::current_exe().expect("a test knows its own file");
         let status = Command::new(program)
-            .args(["--exact", "touch", "--ignored"])
+            .args(["--exact", "fake_gpu::touch", "--ignored"])
             .env(TOUCHED, touched)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -71,8 +70,8 @@ fn touch() {
 
 /// Work is done when its turn comes, and memory is freed when all work is done.
 #[test]
-#[serial]
 fn a_stream_that_waits_keeps_memory_from_being_freed_and_no_other_stream() {
+    in_own_process!();
     let Some(gpu) = fake_gpu() else { return };
     let buffer = DeviceBuffer::new(&gpu, 8192).expect("there is room");
     let held = Mutex::new(HeldStream::new(&gpu).expect("a stream"));
@@ -108,8 +107,8 @@ fn a_stream_that_waits_keeps_memory_from_being_freed_and_no_other_stream() {
 }
 
 #[test]
-#[serial]
 fn copies_that_leave_their_memory_are_refused() {
+    in_own_process!();
     let Some(gpu) = fake_gpu() else { return };
     let buffer = DeviceBuffer::new(&gpu, 8192).expect("there is room");
     let at = buffer.address();
@@ -168,8 +167,8 @@ fn unmap(first: usize) {
 }
 
 #[test]
-#[serial]
 fn registered_memory_is_let_go_when_the_work_is_done() {
+    in_own_process!();
     let Some(gpu) = fake_gpu() else { return };
     let shared = Shared::new();
     let owner_has_ended = Arc::clone(&shared.has_ended);
@@ -190,8 +189,8 @@ fn registered_memory_is_let_go_when_the_work_is_done() {
 }
 
 #[test]
-#[serial]
 fn memory_that_is_freed_or_replaced_while_it_is_registered_is_not_let_go() {
+    in_own_process!();
     let Some(gpu) = fake_gpu() else { return };
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let put_another = |first| map(ptr::with_exposed_provenance_mut(first), flags);
@@ -217,8 +216,8 @@ fn memory_that_is_freed_or_replaced_while_it_is_registered_is_not_let_go() {
 }
 
 #[test]
-#[serial]
 fn memory_that_is_not_there_or_not_shared_is_not_registered() {
+    in_own_process!();
     let Some(gpu) = fake_gpu() else { return };
     let refused = |shared: Shared, why: &str| {
         let words = shared.registered(&gpu).map(drop).expect_err("it is refused");

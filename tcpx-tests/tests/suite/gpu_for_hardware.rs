@@ -2,32 +2,23 @@
 //! What a session refuses on a plugin with the hardware plugin's name, because the original does
 //! not survive it. The plugin here moves nothing.
 
-use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::path::Path;
 
-use serial_test::serial;
 use tcpx_core::{
     Access, Device, Error, Group, MemoryAddress, MemoryType, PluginChoice, RegistrationProblem,
     Session, SessionOptions, SettingProblem,
 };
 use tcpx_cuda::{CudaGpu, DeviceBuffer, PAGE_BYTES, PinnedBuffer};
+use tcpx_testkit::in_own_process;
 use tcpx_tests::{has_gpu, null};
 
-/// With it set the plugin asks the CUDA driver for no dma-buf.
-const OWN_EXPORT: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
-
-/// The plugin in this file, which has the hardware plugin's name.
-fn named(plugin: PathBuf) -> SessionOptions {
-    static NAMED: Once = Once::new();
-    // SAFETY: the tests of this program run one after the other, and no thread of an earlier one
-    // reads the environment.
-    NAMED.call_once(|| unsafe { std::env::set_var("TCPX_NULL_NAME", "hardware") });
-    SessionOptions::default().plugin(PluginChoice::Path(plugin)).preflight(false)
+/// Over the plugin that `TCPX_NULL_NAME` gives the hardware plugin's name.
+fn options() -> SessionOptions {
+    SessionOptions::default().plugin(PluginChoice::Path(null::plugin())).preflight(false)
 }
 
-/// A session over it.
-fn session(plugin: PathBuf, gpu: Option<u32>) -> Result<Session, Error> {
-    Session::new(named(plugin).gpu(gpu))
+fn session(gpu: Option<u32>) -> Result<Session, Error> {
+    Session::new(options().gpu(gpu))
 }
 
 fn register(
@@ -54,9 +45,9 @@ fn open_files() -> usize {
 }
 
 #[test]
-#[serial]
 fn a_session_without_a_gpu_is_refused_before_there_is_a_comm() {
-    let error = session(null::plugin(), None).expect_err("the CPU would read GPU memory");
+    in_own_process!("TCPX_NULL_NAME" = "hardware");
+    let error = session(None).expect_err("the CPU would read GPU memory");
     assert!(
         matches!(error, Error::Setting { name: "gpu", problem: SettingProblem::GpuNeeded, .. }),
         "{error}"
@@ -69,10 +60,9 @@ fn a_session_without_a_gpu_is_refused_before_there_is_a_comm() {
 
 /// Its host memory is sent with a GPU, and not received into.
 #[test]
-#[serial]
 fn a_group_sends_from_host_memory_and_does_not_receive_into_it() {
-    let plugin = named(null::plugin());
-    let group = Group::new(plugin);
+    in_own_process!("TCPX_NULL_NAME" = "hardware");
+    let group = Group::new(options());
     if !has_gpu() {
         let refused = group.expect_err("there is no GPU");
         assert!(matches!(refused, Error::MemoryUnavailable(_)), "{refused}");
@@ -88,12 +78,12 @@ fn a_group_sends_from_host_memory_and_does_not_receive_into_it() {
 }
 
 #[test]
-#[serial]
 fn only_memory_that_the_driver_exports_reaches_the_plugin() {
+    in_own_process!("TCPX_NULL_NAME" = "hardware");
     if !has_gpu() {
         return;
     }
-    let session = session(null::plugin(), Some(0)).expect("it has a GPU");
+    let session = session(Some(0)).expect("it has a GPU");
     let gpu = CudaGpu::open(0).expect("there is a GPU");
     let buffer = DeviceBuffer::new(&gpu, 3 << 20).expect("there is room");
     let pinned = PinnedBuffer::new(&gpu, 8192).expect("there is room");
@@ -125,12 +115,12 @@ fn only_memory_that_the_driver_exports_reaches_the_plugin() {
 /// The first page of a small allocation may begin before it. A driver may export that page, as 580
 /// does; the one without a GPU refuses, and it is for the driver to say.
 #[test]
-#[serial]
 fn a_range_that_begins_before_its_allocation_is_the_drivers_to_refuse() {
+    in_own_process!("TCPX_NULL_NAME" = "hardware");
     if !has_gpu() {
         return;
     }
-    let session = session(null::plugin(), Some(0)).expect("it has a GPU");
+    let session = session(Some(0)).expect("it has a GPU");
     let gpu = CudaGpu::open(0).expect("there is a GPU");
     let buffer = DeviceBuffer::new(&gpu, PAGE_BYTES).expect("there is room");
     // The buffer has a page more than it says, so that it can begin at one.
@@ -148,21 +138,16 @@ fn a_range_that_begins_before_its_allocation_is_the_drivers_to_refuse() {
 }
 
 #[test]
-#[serial]
 fn a_plugin_that_exports_memory_itself_is_not_second_guessed() {
+    // With the second one set the plugin asks the CUDA driver for no dma-buf.
+    in_own_process!(
+        "TCPX_NULL_NAME" = "hardware",
+        "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API" = "1",
+    );
     if !has_gpu() {
         return;
     }
-    // By another path it is another plugin, which reads the environment anew.
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("plugin.so");
-    std::os::unix::fs::symlink(null::plugin(), &path).expect("a link");
-    // SAFETY: as in `session`.
-    unsafe { std::env::set_var(OWN_EXPORT, "1") };
-    let opened = session(path, Some(0));
-    // SAFETY: as above.
-    unsafe { std::env::remove_var(OWN_EXPORT) };
-    let session = opened.expect("it has a GPU");
+    let session = session(Some(0)).expect("it has a GPU");
     let gpu = CudaGpu::open(0).expect("there is a GPU");
     let pinned = PinnedBuffer::new(&gpu, 8192).expect("there is room");
     register(&session, (pinned.address(), 8192), MemoryType::Device, Access::ReadWrite)

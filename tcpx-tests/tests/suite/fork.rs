@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Children forked from a process with sessions. A program of its own: a harness's threads would be
-//! in the way of forks.
+//! Children forked from a process with sessions. In a process of its own, whose only other thread
+//! is that of the harness, which waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use tcpx_core::{
     Access, Code, Error, MemoryAddress, MemoryId, MemoryType, PluginChoice, Post, Session,
     SessionOptions, SessionReport, Transfer, gpu_count, is_forked,
 };
+use tcpx_testkit::in_own_process;
 
 /// Bytes of a message: several chunks.
 const BYTES: u64 = 1 << 20;
@@ -199,7 +200,9 @@ fn children_are_refused_and_harm_nobody(progress_thread: bool) {
     pair.end();
 }
 
-fn main() {
+#[test]
+fn children_of_a_process_with_sessions_are_refused() {
+    in_own_process!();
     let exchange = || {
         let pair = Pair::new(true);
         pair.exchange(3);

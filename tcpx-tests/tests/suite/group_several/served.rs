@@ -43,7 +43,7 @@ impl Served {
     /// All pairs are connected that [`crosswise`] has.
     pub(crate) fn new() -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "served::serves_another_process", "--nocapture"])
+            .args(["--exact", "group_several::served::serves_another_process", "--nocapture"])
             .env(SERVES, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_testkit::CapturedLog;
+use tcpx_testkit::{CapturedLog, in_own_process};
 use tcpx_tests::control_addresses;
 
 const STRANGERS: usize = 200;
@@ -62,6 +62,7 @@ const NASTY: &str = "a\n[ERROR] all is lost\u{1b}[2J\u{202e}";
 /// With the secret a peer may come in under any name. It stays in the lines that speak of it.
 #[test]
 fn a_name_that_a_peer_gives_itself_stays_in_its_line() {
+    in_own_process!();
     // Sessions have threads.
     let log = CapturedLog::of_all_threads();
     for accepts_all in [true, false] {

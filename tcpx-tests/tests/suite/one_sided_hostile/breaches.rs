@@ -1,7 +1,5 @@
 //! Words that no correct peer says: whoever does is thrown out, and harms nobody.
 
-use serial_test::parallel;
-
 use super::scene::{LONG, Liar, Scene};
 use super::words::{
     WireRange, forget, keys, list, list_of, part, ranges, read, section, stopped, write, write_now,
@@ -41,7 +39,6 @@ fn granted(liar: &Liar) -> u64 {
 }
 
 #[test]
-#[parallel]
 fn lists_that_cannot_be() {
     let other_key = |liar: &Liar| list(LIST, true, &liar.write_key, &[(1, 0, LONG)]);
     assert_thrown_out(&[
@@ -82,7 +79,6 @@ fn lists_that_cannot_be() {
 }
 
 #[test]
-#[parallel]
 fn requests_that_cannot_be() {
     assert_thrown_out(&[
         ("a request of no list", |_| write(REQUEST, LIST)),
@@ -105,7 +101,6 @@ fn requests_that_cannot_be() {
 }
 
 #[test]
-#[parallel]
 fn sections_that_cannot_be() {
     assert_thrown_out(&[
         ("a section of no grant", |_| section(REQUEST, 0, LONG)),
@@ -143,7 +138,6 @@ fn begun_on_link(liar: &Liar) -> Vec<u8> {
 }
 
 #[test]
-#[parallel]
 fn parts_that_cannot_be() {
     assert_thrown_out(&[
         ("a part of nothing", |_| part(REQUEST, &[1])),

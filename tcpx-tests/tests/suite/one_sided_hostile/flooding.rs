@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serial_test::{parallel, serial};
+use tcpx_testkit::in_own_process;
 use tcpx_tests::proxy::kind;
 
 use super::arena::BYTES;
@@ -37,7 +37,6 @@ fn scattered(count: u64) -> Vec<WireRange> {
 /// As many writes as a peer may have, but for one that asks whether they were heard, and none of
 /// them sends a byte.
 #[test]
-#[parallel]
 fn memory_comes_back_from_writes_that_never_come() {
     let scene = Scene::new();
     let liar = scene.liar("liar");
@@ -56,7 +55,6 @@ fn memory_comes_back_from_writes_that_never_come() {
 
 /// As many reads as a peer may have, and no byte of them is taken.
 #[test]
-#[parallel]
 fn memory_comes_back_from_reads_that_nobody_takes() {
     let scene = Scene::new();
     let liar = scene.liar("liar");
@@ -73,8 +71,8 @@ fn memory_comes_back_from_reads_that_nobody_takes() {
 
 /// Announced, and never told: nothing is set aside for it.
 #[test]
-#[serial]
 fn a_list_that_is_announced_takes_no_memory() {
+    in_own_process!();
     let scene = Scene::new();
     let liar = scene.liar("liar");
     let before = resident_kib();
@@ -88,8 +86,8 @@ fn a_list_that_is_announced_takes_no_memory() {
 }
 
 #[test]
-#[serial]
 fn lists_without_end_are_bounded() {
+    in_own_process!();
     const RANGES: usize = 8_000;
     let scene = Scene::new();
     let liar = scene.liar("liar");
@@ -108,8 +106,8 @@ fn lists_without_end_are_bounded() {
 }
 
 #[test]
-#[serial]
 fn lists_that_are_forgotten_leave_nothing() {
+    in_own_process!();
     let scene = Scene::new();
     let liar = scene.liar("liar");
     let words = list(LIST, true, &liar.write_key, &scattered(20_000));
@@ -127,8 +125,8 @@ fn lists_that_are_forgotten_leave_nothing() {
 
 /// Reads of which every byte lies apart are dealt, their list is forgotten, and nobody takes them.
 #[test]
-#[serial]
 fn reads_that_nobody_takes_are_bounded() {
+    in_own_process!();
     let scene = Scene::new();
     let liar = scene.liar("liar");
     let all = list(LIST, false, &liar.read_key, &scattered(65_536));
@@ -146,8 +144,8 @@ fn reads_that_nobody_takes_are_bounded() {
 
 /// The sections of writes are said, and their chunks do not come.
 #[test]
-#[serial]
 fn sections_of_nothing_are_bounded() {
+    in_own_process!();
     const SECTION: u64 = 4096;
     let scene = Scene::new();
     let liar = scene.liar("liar");
@@ -168,8 +166,8 @@ fn sections_of_nothing_are_bounded() {
 
 /// Requests that are refused at once, one after the other, by a peer that never reads its link.
 #[test]
-#[serial]
 fn answers_that_nobody_reads_are_bounded() {
+    in_own_process!();
     let scene = Scene::new();
     let liar = scene.liar("liar");
     liar.say(&list(LIST, true, &liar.read_key, &[(0, 0, 1)]));
@@ -190,8 +188,8 @@ fn answers_that_nobody_reads_are_bounded() {
 
 /// Faster than they are read, past what the buffer takes.
 #[test]
-#[serial]
 fn notifications_past_the_buffer_end_the_peer() {
+    in_own_process!();
     let scene = Scene::new();
     for (index, (bytes, count, most)) in
         [(60_000, 100, 17), (0, 1_000_000, 16_384)].into_iter().enumerate()

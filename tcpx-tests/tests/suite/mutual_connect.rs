@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
-use tcpx_testkit::pattern;
+use tcpx_testkit::{in_own_process, pattern};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
 const BYTES: u64 = 100_000;
@@ -144,6 +144,7 @@ fn assert_one_connection(left: &Session, right: &Session, seed: u64) {
 
 #[test]
 fn two_that_connect_at_the_same_time_have_one_connection() {
+    in_own_process!();
     let mut sessions = None;
     let mut random = 1u64;
     for round in 0..ROUNDS {
@@ -169,6 +170,7 @@ fn two_that_connect_at_the_same_time_have_one_connection() {
 
 #[test]
 fn who_connects_second_takes_the_peer_that_has_come() {
+    in_own_process!();
     for left_is_first in [true, false] {
         let [left, right] = acquainted([true, true]);
         if left_is_first {
@@ -186,6 +188,7 @@ fn who_connects_second_takes_the_peer_that_has_come() {
 
 #[test]
 fn a_session_meets_many_that_connect_to_it_while_it_connects_to_them() {
+    in_own_process!();
     const OTHERS: usize = 8;
     for progress_thread in [true, false] {
         let hub = session(progress_thread);
@@ -221,6 +224,7 @@ fn a_session_meets_many_that_connect_to_it_while_it_connects_to_them() {
 
 #[test]
 fn a_second_connection_of_two_sessions_is_one_of_its_own() {
+    in_own_process!();
     // One each way.
     let [left, right] = acquainted([true, true]);
     left.connect("right").expect("connect");

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Agent, Pair, Side, has_gpu};
 
-use crate::combination::{agent, end_all, options, slow_agent};
+use super::combination::{agent, end_all, options, slow_agent};
 
 const CHUNK: u32 = 512 << 10;
 /// So many chunks that they never all lie in the bounce buffer, and a part of one.

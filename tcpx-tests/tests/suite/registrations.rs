@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tcpx_core::{
     Access, MemoryAddress, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
 };
+use tcpx_testkit::in_own_process;
 
 /// Pairs of register and deregister; the variable TCPX_TEST_REGISTRATIONS asks for another number.
 const PAIRS: u64 = 100_000;
@@ -68,6 +69,7 @@ fn pairs(left: &Session, right: &Session, buffers: &[Vec<u8>], count: u64) {
 
 #[test]
 fn they_leave_files_and_memory_as_they_were() {
+    in_own_process!();
     let count = match std::env::var("TCPX_TEST_REGISTRATIONS") {
         Ok(text) => text.parse().expect("TCPX_TEST_REGISTRATIONS is a number"),
         Err(_) => PAIRS,
