@@ -9,7 +9,8 @@
 //! back. The plugin reads its settings from the environment (NCCL_NSOCKS_PERTHREAD and friends);
 //! the raw program uses as many sockets.
 
-#[path = "../tests/support/mod.rs"]
+#[allow(dead_code, unused_macros, reason = "the tests' own part of it")]
+#[path = "../tests/suite/support/mod.rs"]
 mod support;
 
 use std::collections::VecDeque;
@@ -36,7 +37,7 @@ fn net() -> (Net, usize) {
     let mut settings = Settings::from_env().unwrap_or_default();
     settings.interfaces = Some("=lo".to_owned());
     let sockets = usize::from(settings.sockets);
-    (support::net(|| settings), sockets)
+    (support::start(settings), sockets)
 }
 
 /// One end: raw sockets, and comms in both directions.
@@ -246,7 +247,7 @@ fn child() {
 fn connect_both(net: Net, theirs: &mut NetHandle, listen: Word) -> (Sender, Receiver) {
     let mut device = support::blank_device();
     let (mut send, mut recv): (Word, Word) = (std::ptr::null_mut(), std::ptr::null_mut());
-    support::poll(|| {
+    tcpx_testkit::eventually(|| {
         if send.is_null() {
             send = net.connect(theirs).1;
         }

@@ -1,0 +1,73 @@
+#![allow(unsafe_code)]
+//! The shared library shows the dynamic linker six symbols: a working table for each version of the
+//! interface, and the additions to it.
+
+use std::process::Command;
+
+use tcpx_sys::{HEALTH_SYMBOL, Plugin, READINESS_SYMBOL, SYMBOL};
+use tcpx_testkit::in_own_process;
+
+use super::library;
+
+#[test]
+fn the_tables_and_their_additions_are_exported_and_nothing_else() {
+    let nm = Command::new("nm").args(["-D", "-S", "--defined-only"]).arg(library()).output();
+    let nm = nm.expect("nm (binutils) is needed for this test");
+    assert!(nm.status.success());
+    let text = String::from_utf8(nm.stdout).expect("text");
+    let mut lines: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split_whitespace().collect()).collect();
+    lines.sort_by_key(|line| line.last().copied());
+    let expected = [
+        ("ncclNetPlugin_v10", 160),
+        (SYMBOL, 152),
+        ("ncclNetPlugin_v8", 152),
+        ("ncclNetPlugin_v9", 160),
+        (HEALTH_SYMBOL, 16),
+        (READINESS_SYMBOL, 16),
+    ];
+    assert_eq!(lines.len(), expected.len(), "exported symbols: {text}");
+    for (line, (name, bytes)) in lines.iter().zip(expected) {
+        assert_eq!(line[3], name);
+        assert!(matches!(line[2], "D" | "B" | "R"), "a data symbol: {line:?}");
+        assert_eq!(u64::from_str_radix(line[1], 16).expect("hex"), bytes);
+    }
+}
+
+#[test]
+fn the_library_has_the_plugins_soname_stays_loaded_and_has_no_text_relocations() {
+    let readelf = Command::new("readelf").arg("-d").arg(library()).output();
+    let readelf = readelf.expect("readelf (binutils) is needed for this test");
+    let text = String::from_utf8(readelf.stdout).expect("text");
+    assert!(text.contains("[libnccl-net-tcpx-soft.so]"), "{text}");
+    assert!(!text.contains("TEXTREL"), "{text}");
+    assert!(text.contains("NODELETE"), "{text}");
+}
+
+#[test]
+fn it_loads_as_a_plugin() {
+    in_own_process!();
+    // SAFETY: the library was built from this workspace.
+    let plugin = unsafe { Plugin::load(&library(), &["TCPXSoft_v7"]) }.expect("loads");
+    let mut ndev = 0;
+    // SAFETY: a valid place for the count.
+    let rc = unsafe { (plugin.entries().devices)(&raw mut ndev) };
+    assert_eq!((rc.0, ndev), (0, -1), "not initialised yet");
+    assert!(plugin.table().reg_mr_dma_buf.is_none());
+    let health = plugin.health().expect("the addition");
+    // SAFETY: NULL is no comm, which both functions say.
+    let codes = unsafe {
+        let comm = std::ptr::null_mut();
+        ((health.check_comm)(comm), (health.set_peer_timeout)(comm, 1))
+    };
+    assert_eq!((codes.0.0, codes.1.0), (3, 3));
+    let readiness = plugin.readiness().expect("the other addition");
+    let mut answer = 7;
+    // SAFETY: as above; no descriptor is asked for, so there need be no place for one.
+    let codes = unsafe {
+        let comm = std::ptr::null_mut();
+        let count = (readiness.descriptors)(comm, std::ptr::null_mut(), 0, &raw mut answer);
+        (count, (readiness.needs_call)(comm, &raw mut answer))
+    };
+    assert_eq!((codes.0.0, codes.1.0, answer), (3, 3, 7));
+}
