@@ -84,7 +84,7 @@ pub(crate) fn root() -> &'static Path {
 
 /// This crate's C and C++ programs.
 pub(crate) fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c_programs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite").join(name)
 }
 
 /// A library that cargo built together with this test.

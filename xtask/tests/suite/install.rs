@@ -1,7 +1,7 @@
 //! An installation is complete: pkg-config and CMake find it, the examples build against it and
 //! run, and its libraries show and need what they should.
 
-#[path = "../../tcpx-capi/src/abi.rs"]
+#[path = "../../../tcpx-capi/src/abi.rs"]
 #[allow(unreachable_pub, reason = "public in the library")]
 mod abi;
 
