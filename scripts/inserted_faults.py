@@ -53,10 +53,13 @@ SEED = 20261124
 # Of forty faults: as many are found by the fast tier, and by both.
 ALL, BY_FAST, BY_BOTH = 40, 34, 39
 TIERS = ["narrow", "fast", "deep"]
+# Their tests read the source of others.
+READERS = {"tcpx-tests", "xtask"}
 # Seconds for a run of tests of each tier. What takes longer hangs. Tests wait up to 120 s for what
 # must come.
 LIMITS = {"narrow": 300, "fast": 1200, "deep": 1200}
 BUILD_LIMIT = 3600
+FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$", re.MULTILINE)
 # Cargo builds what a file is part of again when the file is newer than what was built of it. Two
 # writes that lie nearer together than file systems tell apart would hide the second.
 CLOCK = 0.02
@@ -167,6 +170,7 @@ class Tree:
     def __init__(self, number):
         self.path = WORK / f"tree-{number}"
         self.build = WORK / f"build-{number}"
+        self.running = None
         self.environment = {
             **os.environ,
             "CARGO_TARGET_DIR": str(self.build),
@@ -194,12 +198,12 @@ class Tree:
                 path.unlink()
 
     def dependents(self, crates):
-        """These crates of the workspace and all that are built of them, themselves included."""
+        """These crates of the workspace, and all that are built of them or read their source."""
         command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
         output = subprocess.run(command, cwd=self.path, check=True, capture_output=True).stdout
         packages = json.loads(output)["packages"]
         needs = {it["name"]: {need["name"] for need in it["dependencies"]} for it in packages}
-        found = set(crates)
+        found = set(crates) | READERS
         while True:
             more = {name for name, its in needs.items() if its & found} - found
             if not more:
@@ -207,8 +211,9 @@ class Tree:
             found |= more
 
     def cargo(self, arguments, limit):
-        """Runs `cargo test`. Returns its status, or `None` if it took too long, and its output."""
-        log = WORK / f"log-{self.path.name}"
+        """Runs `cargo test`, until a test has failed. Returns its status, or `None` if it took too
+        long, and its output."""
+        log, end = WORK / f"log-{self.path.name}", time.monotonic() + limit
         with log.open("w") as output:
             process = subprocess.Popen(
                 ["cargo", "test", *arguments],
@@ -219,14 +224,22 @@ class Tree:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            status, self.running = None, process.pid
             try:
-                status = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                status = None
+                while status is None and time.monotonic() < end:
+                    status = wait(process, 0.5)
+                    if status is None and FAILED.search(log.read_text(errors="replace")):
+                        status = 1
             finally:
-                kill_session(process.pid)
+                self.stop()
                 process.wait()
+                self.running = None
         return status, log.read_text(errors="replace")
+
+    def stop(self):
+        """Ends what is running."""
+        if self.running is not None:
+            kill_session(self.running)
 
     def compile(self, what, arguments):
         status, output = self.cargo(["--no-run", *arguments], BUILD_LIMIT)
@@ -252,6 +265,14 @@ def run_git(*arguments):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def wait(process, seconds):
+    """Its status, if it ends within so many seconds."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def kill_session(session):
     """Ends what a run has left: tests start processes, in groups of their own."""
     for entry in pathlib.Path("/proc").iterdir():
@@ -264,10 +285,10 @@ def kill_session(session):
 
 def first_failed(output):
     """The test that failed first, or the program that did not come to an end."""
-    for pattern in [r"^test (\S+)(?: - should panic)? \.\.\. FAILED", r"^---- (\S+) stdout ----",
-                    r"^test (\S+) has been running", r"(process didn't exit successfully: .*)"]:
-        found = re.search(pattern, output, re.MULTILINE)
-        if found:
+    running = re.compile(r"^test (\S+) has been running", re.MULTILINE)
+    ended = re.compile(r"(process didn't exit successfully: .*)")
+    for pattern in [FAILED, running, ended]:
+        if found := pattern.search(output):
             return found[1][:100]
     return None
 
@@ -338,18 +359,22 @@ def run_all(faults, options):
         by_crate.setdefault(tuple(fault.build), []).append(fault)
     for group in by_crate.values():
         groups.put(group)
-    results, problems, threads = [], [], []
+    results, problems = [], []
+    trees = [Tree(number) for number in range(min(options.jobs, len(by_crate)))]
+    threads = []
     try:
-        for number in range(min(options.jobs, len(by_crate))):
-            tree = Tree(number)
+        for tree in trees:
             tree.update()
             arguments = (tree, groups, options.tier, results, problems)
-            threads.append(threading.Thread(target=work, args=arguments))
+            threads.append(threading.Thread(target=work, args=arguments, daemon=True))
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     finally:
+        # Of a call that is interrupted, something may run.
+        for tree in trees:
+            tree.stop()
         if not options.keep:
             shutil.rmtree(WORK, ignore_errors=True)
     return sorted(results, key=lambda result: result.id), problems
@@ -390,6 +415,7 @@ def main():
     keep = "keep target/inserted-faults for the next call"
     parser.add_argument("--keep", action="store_true", help=keep)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     if options.draw:
         for area, mutants in draw(options.draw).items():
             for number, mutant in enumerate(mutants[:AREAS[area] * 2], 1):
