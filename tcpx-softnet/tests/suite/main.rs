@@ -2,6 +2,7 @@
 //! the plugin up once, so nearly every test has a process of its own.
 
 #[macro_use]
+#[cfg_attr(not(feature = "faults"), allow(dead_code, reason = "tests of faults use all of it"))]
 mod support;
 
 mod allocations;

@@ -1,5 +1,4 @@
 #![allow(unsafe_code)]
-#![cfg_attr(not(feature = "faults"), allow(dead_code, reason = "tests of faults use it"))]
 //! Drives the plugin's table from tests: thin methods that return codes as they come.
 
 pub(crate) mod edges;
