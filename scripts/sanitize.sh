@@ -38,24 +38,20 @@ needs_valgrind() {
         refuse "valgrind --tool=$1 cannot run a program here (Debian: apt-get install libc6-dbg)"
 }
 
-# Builds the tests named and prints the path of each.
-test_binaries() {
-    local arguments=()
-    for name in "$@"; do arguments+=(--test "$name"); done
-    cargo test --quiet --no-run --message-format json -p tcpx-softnet "${arguments[@]}" |
+# Builds the tests of tcpx-softnet and prints their program's path.
+test_program() {
+    cargo test --quiet --no-run --message-format json -p tcpx-softnet --test suite |
         sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p'
 }
 
-# Runs each test under valgrind with these arguments, one test at a time: several would starve each
-# other.
+# Runs the tests under valgrind with these arguments, each in the process that it asks for, and one at
+# a time: several would starve each other.
 under_valgrind() {
-    local binaries
-    binaries=$(test_binaries "${tests[@]}")
-    [[ $(wc -w <<<"$binaries") == "${#tests[@]}" ]] || refuse "the tests were not built: $binaries"
-    for binary in $binaries; do
-        echo "== $(basename "$binary")"
-        valgrind "$@" --quiet --error-exitcode=9 "$binary" --test-threads=1
-    done
+    local program
+    program=$(test_program)
+    [[ -x $program ]] || refuse "the tests were not built: $program"
+    valgrind "$@" --quiet --trace-children=yes --error-exitcode=9 \
+        "$program" "${tests[@]}" --test-threads=1
 }
 
 asan() {
@@ -78,11 +74,12 @@ asan() {
         "${run[@]}" -p tcpx-rx
         "${run[@]}" -p tcpx-core --lib "${but_leaks[@]}"
     elif [[ $quick ]]; then
-        "${run[@]}" -p tcpx-softnet --test helpers
+        "${run[@]}" -p tcpx-softnet --test suite "${tests[@]}"
     else
         "${run[@]}" -p tcpx-rx -p tcpx-softnet -p tcpx-core "${but_leaks[@]}"
+        "${run[@]}" -p tcpx-softnet --test suite -- --ignored
         # Its own unit tests leave the memory of agents behind, which is never freed.
-        "${run[@]}" -p tcpx-conformance --test softnet
+        "${run[@]}" -p tcpx-conformance --test suite softnet -- --include-ignored
     fi
 }
 
@@ -99,10 +96,10 @@ helgrind() {
     under_valgrind --tool=helgrind --suppressions=scripts/valgrind/helgrind.supp
 }
 
-quick="" pure="" tests=(helpers transfer)
+quick="" pure="" tests=(helpers:: transfer::)
 case "${1-} ${2-}" in
     *" ") ;;
-    *" quick") quick=yes tests=(helpers) ;;
+    *" quick") quick=yes tests=(helpers::) ;;
     "asan pure") pure=yes ;;
     *) usage >&2; exit 2 ;;
 esac
