@@ -1,7 +1,8 @@
 //! C programs over a plugin that is as fatal as the original and has its name, and over GPU memory
 //! that the CPU must not touch.
 
-use crate::toolchain::{GCC, Linkage, Program, Workshop, built, has_gpu, root, source};
+use crate::program::Program;
+use crate::toolchain::{GCC, Linkage, Workshop, built, has_gpu, root, source};
 
 /// A waiting time of the original's accept, which is 5 s unless it is told otherwise.
 const STEERING_WAIT: (&str, &str) =

@@ -25,31 +25,45 @@ fn compile(compiler: Compiler, standard: &str, header: &str, flags: &[&str]) {
     );
 }
 
-#[test]
-fn the_c_header_is_c99_and_later() {
-    for compiler in [GCC, CLANG] {
-        for standard in ["-std=c99", "-std=c11", "-std=c17"] {
-            compile(compiler, standard, "tcpx_p2p.h", &["-Wstrict-prototypes"]);
+fn c_header(compilers: &[Compiler], standards: &[&str]) {
+    for compiler in compilers {
+        for standard in standards {
+            compile(*compiler, standard, "tcpx_p2p.h", &["-Wstrict-prototypes"]);
         }
     }
+}
+
+fn c_header_in_cpp(compiler: Compiler) {
+    compile(compiler, "-std=c++17", "tcpx_p2p.h", &[]);
+}
+
+fn headers_of_the_plugin_api(compiler: Compiler, flags: &[&str]) {
+    for name in ["types", "logging", "session", "transfer", "memory_desc"] {
+        compile(compiler, "-std=c++17", &format!("tcpx_{name}.h"), flags);
+    }
+}
+
+fn cpp_header(compiler: Compiler, standards: &[&str], forms: &[&[&str]]) {
+    for standard in standards {
+        for flags in forms {
+            compile(compiler, standard, "tcpx_p2p.hpp", flags);
+        }
+    }
+}
+
+#[test]
+fn the_c_header_is_c99_and_later() {
+    c_header(&[GCC], &["-std=c99", "-std=c17"]);
 }
 
 #[test]
 fn the_c_header_is_cpp_too() {
-    for compiler in [GXX, CLANGXX] {
-        compile(compiler, "-std=c++17", "tcpx_p2p.h", &[]);
-    }
+    c_header_in_cpp(GXX);
 }
 
 #[test]
 fn the_headers_of_the_plugin_api_stand_alone() {
-    for compiler in [GXX, CLANGXX] {
-        for name in ["types", "logging", "session", "transfer", "memory_desc"] {
-            for flags in [&[][..], &["-fno-exceptions"]] {
-                compile(compiler, "-std=c++17", &format!("tcpx_{name}.h"), flags);
-            }
-        }
-    }
+    headers_of_the_plugin_api(GXX, &[]);
     for name in ["types", "logging"] {
         compile(GCC, "-std=c99", &format!("tcpx_{name}.h"), &["-Wstrict-prototypes"]);
     }
@@ -57,11 +71,26 @@ fn the_headers_of_the_plugin_api_stand_alone() {
 
 #[test]
 fn the_cpp_header_is_cpp17_and_later_with_and_without_exceptions() {
+    cpp_header(GXX, &["-std=c++17"], &[&["-DTCPX_P2P_NO_EXCEPTIONS"]]);
+    cpp_header(GXX, &["-std=c++20"], &[&[]]);
+}
+
+#[test]
+#[ignore = "deep: all compilers and standards"]
+fn the_headers_are_those_of_every_compiler() {
+    c_header(&[GCC, CLANG], &["-std=c99", "-std=c11", "-std=c17"]);
+    c_header_in_cpp(CLANGXX);
+    headers_of_the_plugin_api(CLANGXX, &[]);
     for compiler in [GXX, CLANGXX] {
-        for standard in ["-std=c++17", "-std=c++20"] {
-            for flags in [&[][..], &["-fno-exceptions"], &["-DTCPX_P2P_NO_EXCEPTIONS"]] {
-                compile(compiler, standard, "tcpx_p2p.hpp", flags);
-            }
-        }
+        headers_of_the_plugin_api(compiler, &["-fno-exceptions"]);
+    }
+}
+
+#[test]
+#[ignore = "deep: all compilers and standards"]
+fn the_cpp_header_is_that_of_every_compiler() {
+    let forms: [&[&str]; 3] = [&[], &["-fno-exceptions"], &["-DTCPX_P2P_NO_EXCEPTIONS"]];
+    for compiler in [GXX, CLANGXX] {
+        cpp_header(compiler, &["-std=c++17", "-std=c++20"], &forms);
     }
 }

@@ -7,6 +7,7 @@ mod fork;
 mod header;
 mod misuse;
 mod plugin_api;
+mod program;
 mod programs;
 mod readme;
 mod symbols;

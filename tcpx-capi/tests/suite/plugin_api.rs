@@ -1,11 +1,8 @@
 //! The classes `TcpxSession`, `TcpxTransfer` and `TcpxMemoryDescriptor`: the programs of the plugin
 //! API's design run as they stand there.
 
-use std::process::Command;
-
-use tempfile::TempDir;
-
-use crate::toolchain::{GXX, Linkage, Program, SANITIZERS, Workshop, root, source};
+use crate::program::Program;
+use crate::toolchain::{GXX, Linkage, SANITIZERS, Workshop, source};
 
 /// The programs ask for GPU 0. Where there is one, malloc's memory would not be its own: so no
 /// driver shows one, be it real or testing/fake-cuda.
@@ -30,27 +27,31 @@ fn the_programs_of_the_design_run_as_written() {
     runs_as_written("test_tcpx_perf_multi.cpp");
 }
 
-#[test]
-fn the_classes_are_the_same_with_and_without_exceptions() {
-    if !GXX.has_sanitizers(&SANITIZERS) {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
-    let object = folder.path().join("without_exceptions.o");
-    let mut compile = Command::new(GXX.command);
-    compile.args([GXX.standard, "-fno-exceptions", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
-    compile.args(SANITIZERS).arg("-c").arg("-I").arg(root().join("include"));
-    compile.arg(source("cpp/plugin_api/without_exceptions.cpp")).arg("-o").arg(&object);
-    let output = compile.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-
+fn classes_are_the_same(forms: &[Linkage], flags: &[&str]) {
     let workshop = Workshop::new();
-    let main = source("cpp/plugin_api/with_exceptions.cpp");
+    let other = source("cpp/plugin_api/without_exceptions.cpp");
+    let object = workshop.object(GXX, &other, &[&["-fno-exceptions"], flags].concat());
     // An object file, as it is not of the source's language.
     let object = format!("-Wl,{}", object.display());
-    let flags = [&SANITIZERS[..], &[&object]].concat();
-    for linkage in [Linkage::Shared, Linkage::Static] {
-        let program = workshop.build(GXX, linkage, &main, &flags);
+    let flags = [flags, &[&object]].concat();
+    for linkage in forms {
+        let main = source("cpp/plugin_api/with_exceptions.cpp");
+        let program = workshop.build(GXX, *linkage, &main, &flags);
         Program::start_with(&program, &[] as &[&str], &WITHOUT_GPU).pass();
+    }
+}
+
+#[test]
+fn the_classes_are_the_same_with_and_without_exceptions() {
+    if GXX.is_here() {
+        classes_are_the_same(&[Linkage::Shared], &[]);
+    }
+}
+
+#[test]
+#[ignore = "deep: sanitizers in all forms, and both forms of the library"]
+fn sanitizers_find_nothing_in_the_classes() {
+    if GXX.has_sanitizers() {
+        classes_are_the_same(&[Linkage::Shared, Linkage::Static], &SANITIZERS);
     }
 }

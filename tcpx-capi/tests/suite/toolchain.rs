@@ -1,15 +1,16 @@
-//! Compilers, the libraries that cargo built for this test, and programs that never run for ever.
+//! Compilers, the libraries that cargo built for these tests, and the programs that they make.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
+use tcpx_testkit::skip;
 use tempfile::TempDir;
 
-/// A program that takes longer is stuck.
-const DEADLINE: Duration = Duration::from_secs(300);
+use crate::program::Program;
+
 /// What a compiler is told so that every wrong access ends the program.
 pub(crate) const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
@@ -43,38 +44,34 @@ impl Compiler {
     /// Whether it is installed. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a
     /// failure.
     pub(crate) fn is_here(&self) -> bool {
-        let is_here = Command::new(self.command).arg("--version").output().is_ok();
-        is_here || skip("compilers", &format!("{} is not installed", self.command))
+        self.works(&[], "is not installed")
     }
 
-    /// Whether it is installed, and can link a program with these sanitizers: their runtime may be
-    /// a package of its own.
-    pub(crate) fn has_sanitizers(&self, flags: &[&str]) -> bool {
-        if !self.is_here() {
-            return false;
-        }
-        let folder = TempDir::new().unwrap();
-        let (source, program) = (folder.path().join("empty"), folder.path().join("program"));
-        std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
-        let mut command = Command::new(self.command);
-        command.args(flags).args(["-x", self.language]).arg(source).arg("-o").arg(program);
-        let output = command.output().unwrap();
-        let why = format!("{} has no sanitizer runtime", self.command);
-        output.status.success() || skip("compilers", &why)
+    /// Whether it is installed, and can link a program with the sanitizers: their runtime may be a
+    /// package of its own.
+    pub(crate) fn has_sanitizers(&self) -> bool {
+        self.is_here() && self.works(&SANITIZERS, "has no sanitizer runtime")
+    }
+
+    /// Whether it links a program with these flags. Each compiler is asked once.
+    fn works(&self, flags: &'static [&'static str], otherwise: &str) -> bool {
+        static WORKS: LazyLock<Mutex<HashMap<(&str, bool), bool>>> = LazyLock::new(Mutex::default);
+        let mut works = WORKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let works = works.entry((self.command, flags.is_empty())).or_insert_with(|| {
+            let folder = TempDir::new().unwrap();
+            let (source, program) = (folder.path().join("empty"), folder.path().join("program"));
+            std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+            let mut command = Command::new(self.command);
+            command.args(flags).args(["-x", self.language]).arg(source).arg("-o").arg(program);
+            command.output().is_ok_and(|output| output.status.success())
+        });
+        *works || skip("compilers", &format!("{} {otherwise}", self.command))
     }
 }
 
 /// Whether there is a GPU. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a failure.
 pub(crate) fn has_gpu() -> bool {
     tcpx_core::gpu_count() > 0 || skip("gpu", "the CUDA driver shows no GPU")
-}
-
-/// Says why a test is skipped, or fails where what it lacks is demanded.
-fn skip(lacking: &str, why: &str) -> bool {
-    let required = std::env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
-    assert!(!required.contains(lacking), "{lacking} required, but {why}");
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
-    false
 }
 
 /// The workspace's root.
@@ -121,7 +118,7 @@ impl Workshop {
         Self(folder)
     }
 
-    /// Compiles one source with all warnings as errors and links it.
+    /// Compiles one source with all warnings as errors, without optimisation, and links it.
     pub(crate) fn build(
         &self,
         compiler: Compiler,
@@ -131,12 +128,8 @@ impl Workshop {
     ) -> PathBuf {
         let program = self.0.path().join(format!("{}-{linkage:?}", compiler.command));
         let program = program.with_extension(source.file_stem().unwrap());
-        let mut command = Command::new(compiler.command);
-        command.args([compiler.standard, "-x", compiler.language]);
-        command.args(["-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
-        command.args(flags).arg("-I").arg(root().join("include"));
-        command.arg("-I").arg(root().join("examples/bootstrap"));
-        command.arg(source).args(["-x", "none"]).arg("-o").arg(&program);
+        let mut command = compile(compiler, source, flags);
+        command.args(["-x", "none", "-o"]).arg(&program);
         match linkage {
             Linkage::Shared => {
                 command.arg("-L").arg(self.0.path());
@@ -146,124 +139,52 @@ impl Workshop {
                 command.arg(library("libtcpx_p2p.a")).args(SYSTEM_LIBRARIES);
             }
         }
-        let output = command.output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?}\n{errors}");
+        succeed(&mut command);
         program
     }
-}
 
-/// A running program. It is killed when it is dropped while it runs, or runs past its deadline.
-pub(crate) struct Program {
-    child: Child,
-    name: String,
-}
-
-impl Program {
-    pub(crate) fn start(path: &Path, arguments: &[impl AsRef<OsStr>]) -> Self {
-        Self::start_with(path, arguments, &[])
-    }
-
-    /// Starts it with these variables besides.
-    pub(crate) fn start_with(
-        path: &Path,
-        arguments: &[impl AsRef<OsStr>],
-        variables: &[(&str, &str)],
-    ) -> Self {
-        let child = Command::new(path)
-            .args(arguments)
-            .envs(variables.iter().copied())
-            .env("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=66")
-            .env("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Self { child, name: path.display().to_string() }
-    }
-
-    /// Starts an example's server, which says its port first.
-    pub(crate) fn serve(path: &Path, arguments: &[&str]) -> (Self, String) {
-        Self::serve_with(path, arguments, &[])
-    }
-
-    /// Starts it with these variables besides.
-    pub(crate) fn serve_with(
-        path: &Path,
-        arguments: &[&str],
-        variables: &[(&str, &str)],
-    ) -> (Self, String) {
-        let mut program = Self::start_with(path, arguments, variables);
-        // One byte at a time, so that nothing of what follows is taken away. A server that cannot
-        // listen ends, which ends the line.
-        let mut line = String::new();
-        let output = program.child.stdout.as_mut().unwrap();
-        BufReader::with_capacity(1, output).read_line(&mut line).unwrap();
-        let port = line.trim().strip_prefix("port ").unwrap_or_default().to_owned();
-        assert!(!port.is_empty(), "{} said {line:?} instead of its port", program.name);
-        (program, port)
-    }
-
-    /// Waits for its end, which must be a success with PASSED as its last word.
-    pub(crate) fn pass(mut self) -> String {
-        let (status, output, errors) = self.finish();
-        let passed = status.success() && output.trim_end().ends_with("PASSED");
-        assert!(passed, "{}: {status}\n{output}{errors}", self.name);
-        output
-    }
-
-    /// Waits for its end, which must be that of a check that failed. Returns what it says of it.
-    pub(crate) fn fail(mut self) -> String {
-        let (status, output, errors) = self.finish();
-        assert_eq!(status.code(), Some(1), "{}: {status}\n{output}{errors}", self.name);
-        errors
-    }
-
-    /// Waits for its end: how it ended, and what it wrote to its two outputs.
-    fn finish(&mut self) -> (ExitStatus, String, String) {
-        let output = read_all(self.child.stdout.take().unwrap());
-        let errors = read_all(self.child.stderr.take().unwrap());
-        let status = self.end();
-        (status, output.join().unwrap(), errors.join().unwrap())
-    }
-
-    fn end(&mut self) -> ExitStatus {
-        let give_up = Instant::now() + DEADLINE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            if Instant::now() >= give_up {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                panic!("{} did not end within {DEADLINE:?}", self.name);
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    /// Compiles one source to an object.
+    pub(crate) fn object(&self, compiler: Compiler, source: &Path, flags: &[&str]) -> PathBuf {
+        let object = self.0.path().join(source.file_stem().unwrap()).with_extension("o");
+        succeed(compile(compiler, source, flags).arg("-c").arg("-o").arg(&object));
+        object
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
+/// The command that compiles a source, without the words that say what becomes of it.
+fn compile(compiler: Compiler, source: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(compiler.command);
+    command.args([compiler.standard, "-x", compiler.language, "-O0", "-g1", "-pthread"]);
+    command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"]).args(flags);
+    command.arg("-I").arg(root().join("include"));
+    command.arg("-I").arg(root().join("examples/bootstrap")).arg(source);
+    command
 }
 
-/// Reads beside the wait, so that a full pipe stops nobody.
-fn read_all(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = pipe.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    })
+/// Builds one of this crate's programs, and runs it with these arguments to its end.
+pub(crate) fn pass(
+    compiler: Compiler,
+    linkage: Linkage,
+    name: &str,
+    flags: &[&str],
+    arguments: &[&str],
+) {
+    if compiler.is_here() {
+        let workshop = Workshop::new();
+        let program = workshop.build(compiler, linkage, &source(name), flags);
+        Program::start(&program, arguments).pass();
+    }
 }
 
 /// Runs a tool and returns what it printed.
 pub(crate) fn tool(name: &str, arguments: &[&OsStr]) -> String {
-    let output = Command::new(name).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    succeed(Command::new(name).args(arguments))
+}
+
+/// Runs a command that must succeed and returns what it printed.
+pub(crate) fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{errors}");
     String::from_utf8(output.stdout).unwrap()
 }

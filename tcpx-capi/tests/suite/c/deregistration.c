@@ -6,7 +6,7 @@
 
 #include "expect.h"
 
-enum { BYTES = 8 << 20, CASES = 16, TRAFFIC_S = 3, WAIT_MS = 60000, SOME = 100000 };
+enum { BYTES = 8 << 20, CASES = 16, TRAFFIC_MS = 3000, WAIT_MS = 60000, SOME = 100000 };
 
 typedef struct {
   session_pair sessions;
@@ -104,8 +104,16 @@ static void take_away(scene *scene) {
   OK(tcpx_operation_release(late));
 }
 
-int main(void) {
-  time_t end;
+static long now_ms(void) {
+  struct timespec now;
+  TRUE(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return (long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* An argument: for how many milliseconds traffic goes on. */
+int main(int argc, char **argv) {
+  const long traffic_ms = argc > 1 ? atol(argv[1]) : TRAFFIC_MS;
+  long end;
   unsigned i;
   for (i = 0; i < CASES; ++i) {
     /* On channels, or on the link. */
@@ -119,7 +127,7 @@ int main(void) {
     }
     take_away(&scenes[i]);
   }
-  for (end = time(NULL) + TRAFFIC_S, i = 0; time(NULL) < end; i = (i + 1) % CASES) {
+  for (end = now_ms() + traffic_ms, i = 0; now_ms() < end; i = (i + 1) % CASES) {
     scene *scene = &scenes[i];
     tcpx_operation read = prepare(scene->sessions.left, "right", TCPX_READ, scene->more_id, scene->key, SOME);
     OK(tcpx_operation_post(read, NULL, 0));
