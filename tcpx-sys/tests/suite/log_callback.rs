@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_ulong};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tcpx_sys::{LogLevel, Logger, log_callback, set_max_log_level};
@@ -59,29 +58,29 @@ impl<S: Subscriber> Layer<S> for Collect {
 
 /// The C side. Level filter and subscriber belong to the process, so one test at a time holds it.
 struct Caller {
-    library: libloading::Library,
+    library: &'static libloading::Library,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Caller {
     fn new() -> Self {
         static TURN: Mutex<()> = Mutex::new(());
-        static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+        static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = FOLDER.get_or_init(|| {
+        let library = LIBRARY.get_or_init(|| {
             tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Collect))
                 .expect("the only subscriber");
+            // What is open needs its file no longer.
             let folder = tempfile::tempdir().expect("folder");
-            let flags = ["-shared", "-fPIC", "-pthread"];
-            fixture::compile(folder.path(), "caller.so", include_str!("log_callback.c"), &flags);
-            folder
+            let (source, flags) =
+                (include_str!("log_callback.c"), ["-shared", "-fPIC", "-pthread"]);
+            let path = fixture::compile(folder.path(), "caller.so", source, &flags);
+            // SAFETY: the library is a fixture of this test and has no constructors.
+            unsafe { libloading::Library::new(path) }.expect("opens")
         });
-        // SAFETY: the library is a fixture of this test and has no constructors.
-        let library =
-            unsafe { libloading::Library::new(Path::new(folder.path()).join("caller.so")) };
         LINES.lock().unwrap_or_else(PoisonError::into_inner).clear();
         set_max_log_level(LogLevel::INFO);
-        Self { library: library.expect("opens"), _turn: turn }
+        Self { library, _turn: turn }
     }
 
     /// Calls a `void f(logger)` and returns the lines that arrived.

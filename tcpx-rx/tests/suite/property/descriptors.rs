@@ -99,7 +99,7 @@ pub(crate) fn chunks_read_the_stream_in_order(stream: &[(u32, u16)], chunk_bytes
 
     let expected: Vec<(u64, u64)> =
         stream.iter().map(|&(offset, bytes)| (offset.into(), bytes.into())).collect();
-    assert_eq!(bytes_of(&read), bytes_of(&expected));
+    assert_eq!(runs_of(&read), runs_of(&expected));
 }
 
 /// All properties on any bytes.
@@ -261,6 +261,15 @@ fn sources_of_checked(builder: DescriptorBuilder, expected: u64) -> Vec<(u64, u6
     list.iter().map(|entry| (entry.src_off.into(), entry.len.into())).collect()
 }
 
-fn bytes_of(spans: &[(u64, u64)]) -> Vec<u64> {
-    spans.iter().flat_map(|&(offset, bytes)| offset..offset + bytes).collect()
+/// The start and the end of each run of bytes that follow each other. Two lists of spans are the
+/// same bytes in the same order when these are equal.
+fn runs_of(spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for &(offset, bytes) in spans.iter().filter(|(_, bytes)| *bytes > 0) {
+        match runs.last_mut() {
+            Some((_, end)) if *end == offset => *end += bytes,
+            _ => runs.push((offset, offset + bytes)),
+        }
+    }
+    runs
 }
