@@ -10,6 +10,8 @@ use super::error::InstallError;
 use super::tool;
 
 const ARCHIVE: &str = "libtcpx_p2p.a";
+/// Variable by which tests name an archive that cargo has made together with them.
+const GIVEN: &str = "TCPX_XTASK_ARCHIVE";
 
 pub(super) struct Built {
     pub(super) archive: PathBuf,
@@ -25,6 +27,9 @@ pub(super) fn cargo(root: &Path) -> Command {
 
 /// Has cargo build the archive alone. Beside an rlib, it would leave link-time optimisation out.
 pub(super) fn build(root: &Path, profile: &str) -> Result<Built, InstallError> {
+    if let Some(archive) = std::env::var_os(GIVEN) {
+        return Ok(Built { archive: archive.into(), packages: all_packages(root)? });
+    }
     let mut command = cargo(root);
     command.args(["rustc", "--package", "tcpx-capi", "--lib", "--profile", profile]);
     command.args(["--crate-type", "staticlib"]);
@@ -32,6 +37,14 @@ pub(super) fn build(root: &Path, profile: &str) -> Result<Built, InstallError> {
     let artifacts = artifacts(&messages);
     let archive = artifacts.iter().find_map(archive).ok_or(InstallError::Missing(ARCHIVE))?;
     Ok(Built { archive, packages: artifacts.iter().filter_map(package).collect() })
+}
+
+/// All packages from a registry that the workspace knows.
+fn all_packages(root: &Path) -> Result<BTreeMap<String, PathBuf>, InstallError> {
+    let metadata = tool::run(cargo(root).args(["metadata", "--format-version", "1"]))?;
+    let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
+    let packages = metadata["packages"].as_array().ok_or(InstallError::Missing("packages"))?;
+    Ok(packages.iter().filter_map(|found| package_of(&found["id"], found)).collect())
 }
 
 /// The artifacts among cargo's messages, which are one JSON object a line.
@@ -45,11 +58,16 @@ fn archive(artifact: &Value) -> Option<PathBuf> {
     files.map(PathBuf::from).find(|file| file.file_name().is_some_and(|name| name == ARCHIVE))
 }
 
-/// Of a package from a registry, whose id ends with `#name@version`.
+/// The package that an artifact is of, if it is from a registry.
 pub(super) fn package(artifact: &Value) -> Option<(String, PathBuf)> {
-    let (_, name) = artifact["package_id"].as_str()?.rsplit_once('#')?;
+    package_of(&artifact["package_id"], artifact)
+}
+
+/// A package from a registry, whose id ends with `#name@version`, and its folder.
+fn package_of(id: &Value, of: &Value) -> Option<(String, PathBuf)> {
+    let (_, name) = id.as_str()?.rsplit_once('#')?;
     let (name, version) = name.split_once('@')?;
-    let folder = Path::new(artifact["manifest_path"].as_str()?).parent()?;
+    let folder = Path::new(of["manifest_path"].as_str()?).parent()?;
     Some((format!("{name} {version}"), folder.to_owned()))
 }
 
