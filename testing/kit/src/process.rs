@@ -19,6 +19,7 @@ use std::env;
 use std::fmt::Write;
 use std::io::Read;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -102,6 +103,19 @@ pub fn again_alone(test: &str) -> Command {
 #[must_use]
 pub fn this_program() -> Command {
     Command::new(env::current_exe().expect("a program knows where it is"))
+}
+
+/// The library of this file name that Cargo has built with the tests of its own package.
+///
+/// # Panics
+/// When it lies neither beside this program nor where Cargo puts what is built last.
+#[must_use]
+pub fn library(file: &str) -> PathBuf {
+    let program = env::current_exe().expect("a program knows where it is");
+    let folder = program.parent().expect("the folder of test programs");
+    let places = [folder.join(file), folder.with_file_name(file)];
+    let found = places.into_iter().find(|place| place.is_file());
+    found.unwrap_or_else(|| panic!("{file} is not built with its tests"))
 }
 
 /// Runs a test process to its end, and prints what it skipped.
@@ -271,6 +285,13 @@ mod tests {
     fn names_that_no_test_has_are_no_success() {
         let failure = std::panic::catch_unwind(|| pass(&mut again("no_such_test", "peer")));
         assert!(failure.is_err());
+    }
+
+    #[test]
+    fn what_was_not_built_is_not_found() {
+        let failure = std::panic::catch_unwind(|| library("libnothing.so"));
+        let failure = failure.expect_err("there is no such library");
+        assert!(failure.downcast_ref::<String>().expect("text").contains("libnothing.so"));
     }
 
     #[test]
