@@ -4,14 +4,14 @@
 //! The process is expendable: a wrong address ends it, and with it the check, but never the program
 //! that runs the checks. Nothing here forms a reference to memory that the plugin may write.
 
-use std::alloc::{Layout, alloc_zeroed};
 use std::io;
-use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
-
-use tcpx_sys::UNPACK_PAGE_BYTES;
+use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 
 use crate::link::command::Answer;
 use crate::message::unpack_row::Entry;
+
+/// At least this much behind each allocation cannot be touched.
+const FENCE_BYTES: usize = 64 * 1024;
 
 /// The pointer behind a number that a check sent.
 pub(super) fn pointer<T>(address: u64) -> *mut T {
@@ -23,20 +23,26 @@ pub(super) fn address<T>(pointer: *const T) -> u64 {
     pointer.expose_provenance() as u64
 }
 
-/// Page-aligned, zeroed, never freed: requests may refer to it until the process ends.
+/// Page-aligned, zeroed, never freed: requests may refer to it until the process ends. An access
+/// beyond its last page ends the process. Pages that are never touched cost nothing.
 pub(super) fn allocate(bytes: u64) -> Answer<u64> {
-    let layout = usize::try_from(bytes.max(1))
-        .ok()
-        .and_then(|b| Layout::from_size_align(b, UNPACK_PAGE_BYTES).ok());
-    let Some(layout) = layout else {
-        return Err(format!("cannot allocate {bytes} bytes"));
+    let failure = |why: String| format!("cannot allocate {bytes} bytes: {why}");
+    let mapped = usize::try_from(bytes.max(1)).ok();
+    let whole = mapped.and_then(|mapped| mapped.checked_add(FENCE_BYTES));
+    let (Some(mapped), Some(whole)) = (mapped, whole) else {
+        return Err(failure("there are no such addresses".to_owned()));
     };
-    // SAFETY: the layout is of at least one byte.
-    let memory = unsafe { alloc_zeroed(layout) };
-    if memory.is_null() {
-        return Err(format!("cannot allocate {bytes} bytes"));
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: without a place and a file it touches nothing that exists.
+    let memory = unsafe { libc::mmap(null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return Err(failure(io::Error::last_os_error().to_string()));
     }
-    Ok(address(memory))
+    // SAFETY: this is the beginning of the new mapping, which nothing refers to yet.
+    match unsafe { libc::mprotect(memory, mapped, libc::PROT_READ | libc::PROT_WRITE) } {
+        0 => Ok(address(memory)),
+        _ => Err(failure(io::Error::last_os_error().to_string())),
+    }
 }
 
 /// Copies bytes out: the plugin may own them, so they are read as memory that somebody else writes.
@@ -133,6 +139,17 @@ mod tests {
         assert_eq!(mapped_in(maps, 0x2000), Some(0x2000));
         assert_eq!(mapped_in(maps, 0x4000), None);
         assert_eq!(mapped_in(maps, 0x7000), None);
+    }
+
+    #[test]
+    fn what_is_allocated_is_zeroed_and_ends_where_it_should() {
+        for bytes in [0, 1, 4096, 3 << 20] {
+            let at = allocate(bytes).expect("memory");
+            assert_eq!(read(at, bytes as usize), vec![0; bytes as usize]);
+            let mapped = mapped_bytes(at).expect("the system tells").expect("it is there");
+            assert!(at.is_multiple_of(4096) && mapped >= bytes && mapped < bytes + (64 << 10));
+        }
+        assert!(allocate(u64::MAX).is_err() && allocate(1 << 60).is_err());
     }
 
     #[test]
