@@ -1,6 +1,7 @@
 //! What to check, and how.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +45,13 @@ pub struct Options {
     ///
     /// [`Outcome::NotRun`]: crate::Outcome::NotRun
     pub time: Option<Duration>,
+    /// Checks that run at the same time. `None`: as many as there are processors, and at most 8;
+    /// one for the hardware plugin, and in namespaces, since there they would share what a NIC has
+    /// little of. The report, and what is told of it, stay in the order of the checks.
+    pub jobs: Option<NonZeroUsize>,
+    /// Bytes that `progress.recycling` moves where its time allows: 1 GiB by default, which is more
+    /// than any plugin has pages for. At least 128 MiB are moved.
+    pub recycled_bytes: u64,
     /// Additional environment of the agents. `NCCL_DYNAMIC_CHUNK_SIZE` is set to 524288 unless it
     /// is set here or in the environment; for [`Target::Table`] `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`
     /// is set to `lo` in the same way.
@@ -71,6 +79,8 @@ impl Options {
             destructive: false,
             deadline: Duration::from_secs(30),
             time: None,
+            jobs: None,
+            recycled_bytes: 1 << 30,
             environment: Vec::new(),
             program: None,
             namespaces: Vec::new(),

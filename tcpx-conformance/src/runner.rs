@@ -1,5 +1,9 @@
-//! Runs the selected checks one after the other.
+//! Runs the selected checks, several at a time, and tells of them in order.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::check::Check;
@@ -48,7 +52,8 @@ pub enum RunError {
     },
 }
 
-/// Runs the checks that `options` selects and tells `on_result` of each as it ends.
+/// Runs the checks that `options` selects and tells `on_result` of each, in order, as soon as it and
+/// those before it have ended.
 ///
 /// No plugin is loaded into this process. A check takes at most its deadline and a few seconds, and
 /// all of them no longer than [`Options::time`].
@@ -71,12 +76,56 @@ pub fn run(options: &Options, on_result: &mut dyn FnMut(&CheckReport)) -> Result
     let subject = Subject::of(options, Instant::now() + patience)
         .map_err(|memory| RunError::HardwareMemory { memory })?;
     let mut report = Report { memory: subject.memory, ..Report::default() };
-    for check in checks().iter().filter(|check| options.selects(check.name)) {
-        let result = run_one(&subject, check, end);
-        on_result(&result);
-        report.checks.push(result);
-    }
+    let selected: Vec<&Check> =
+        checks().iter().filter(|check| options.selects(check.name)).collect();
+    in_order(
+        subject.jobs().get(),
+        &selected,
+        |check| run_one(&subject, check, end),
+        |result| {
+            on_result(&result);
+            report.checks.push(result);
+        },
+    );
     Ok(report)
+}
+
+/// Gives each of `items` to `work`, `jobs` at a time, and the results to `take` in the order of the
+/// items. The threads that work do not end before their results are there, so an agent, which dies
+/// with the thread that started it, does not die early.
+fn in_order<T: Sync, R: Send>(
+    jobs: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+    mut take: impl FnMut(R),
+) {
+    let next = AtomicUsize::new(0);
+    let (to_taker, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(items.len()) {
+            let to_taker = to_taker.clone();
+            let (next, work) = (&next, &work);
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { return };
+                    if to_taker.send((at, work(item))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(to_taker);
+        let mut ready = BTreeMap::new();
+        let mut taken = 0;
+        for (at, result) in results {
+            ready.insert(at, result);
+            while let Some(result) = ready.remove(&taken) {
+                take(result);
+                taken += 1;
+            }
+        }
+    });
 }
 
 fn left(end: Instant) -> Duration {
@@ -105,4 +154,34 @@ fn run_one(subject: &Subject<'_>, check: &Check, end: Option<Instant>) -> CheckR
         },
     };
     CheckReport::new(check, outcome, start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn results_come_in_order_however_the_work_ends() {
+        let items: Vec<usize> = (0..100).collect();
+        for jobs in [1, 3, 200] {
+            let mut taken = Vec::new();
+            let work = |item: &usize| {
+                (0..(item * 7919) % 50).for_each(|_| thread::yield_now());
+                *item
+            };
+            in_order(jobs, &items, work, |item| taken.push(item));
+            assert_eq!(taken, items, "{jobs} at a time");
+        }
+        in_order(2, &[(); 0], |()| (), |()| panic!("there is nothing to take"));
+    }
+
+    #[test]
+    fn as_many_run_at_once_as_were_asked_for() {
+        let all_there = Barrier::new(4);
+        let mut led = 0;
+        let work = |_: &usize| all_there.wait().is_leader();
+        in_order(4, &[1, 2, 3, 4], work, |leads| led += usize::from(leads));
+        assert_eq!(led, 1);
+    }
 }

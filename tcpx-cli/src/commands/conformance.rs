@@ -1,6 +1,7 @@
 //! `tcpx conformance`: whether a plugin keeps the rules of the ncclNet v7 contract, each tried in
 //! processes of its own. A check's section, such as §2.9, is one of docs/plugin-contract.md.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -67,6 +68,12 @@ pub(crate) struct ConformanceArgs {
     #[arg(long)]
     destructive: bool,
 
+    /// Checks that run at the same time [default: as many as there are processors, at most 8; 1 for
+    /// the hardware plugin, devmem, and in namespaces: there they would share what a NIC has little
+    /// of]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
     /// Longest time for one check, at least 1
     #[arg(long, default_value = "30", value_name = "SECONDS")]
     deadline: Seconds,
@@ -78,7 +85,7 @@ pub(crate) struct ConformanceArgs {
 
     /// List the checks with the rules that they try, and run none
     #[arg(long)]
-    #[arg(conflicts_with_all = ["plugin", "memory", "gpu", "only", "namespaces", "destructive", "deadline", "timeout"])]
+    #[arg(conflicts_with_all = ["plugin", "memory", "gpu", "only", "namespaces", "destructive", "jobs", "deadline", "timeout"])]
     list: bool,
 
     /// Print one JSON object instead of a table
@@ -167,6 +174,9 @@ fn options(
     if transport.plugin == PluginChoice::Devmem {
         options.environment.push(("TCPX_SOFT_TRANSPORT".into(), "devmem".into()));
     }
+    // Device memory is bound to queues of a NIC, which are few.
+    let devmem = transport.plugin == PluginChoice::Devmem;
+    options.jobs = args.jobs.or(devmem.then_some(NonZeroUsize::MIN));
     options.memory = args.memory.kind();
     options.gpu = args.gpu;
     options.only = args.only.clone();

@@ -1,6 +1,8 @@
 //! The plugin under check, as far as it must be known before the first check.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
@@ -12,6 +14,10 @@ use crate::options::{Options, Target};
 
 /// The name of the hardware plugin: version 3.1.9, the original.
 pub(crate) const ORIGINAL_NAME: &str = "GPUDirectTCPX_v7";
+
+/// Most checks that run at once unless more are asked for: each has two or three agents, which hold
+/// memory at both ends of a comm, and a GPU's context where they use one.
+const MOST_JOBS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// What is checked, and with what.
 #[derive(Debug)]
@@ -38,6 +44,15 @@ impl<'a> Subject<'a> {
             Err(reason) => (None, Some(format!("there is no GPU memory to check with: {reason}"))),
         };
         Ok(Self { options, memory, gpu, lacking, is_hardware })
+    }
+
+    /// Checks that run at once.
+    pub(crate) fn jobs(&self) -> NonZeroUsize {
+        let shares_nics = self.is_hardware || !self.options.namespaces.is_empty();
+        self.options.jobs.unwrap_or_else(|| match available_parallelism() {
+            Ok(processors) if !shares_nics => processors.min(MOST_JOBS),
+            _ => NonZeroUsize::MIN,
+        })
     }
 
     /// A GPU other than the one that the agents hold, where there is one.
