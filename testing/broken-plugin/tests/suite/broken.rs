@@ -1,9 +1,14 @@
 //! Runs checks against the broken plugin.
 
-use std::path::PathBuf;
+use std::iter;
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 use tcpx_conformance::{Options, Report, Target, child_main, run};
+use tcpx_testkit::process::library;
+use tcpx_testkit::{PATIENCE, scaled};
 
 /// What the agents run: this program with this one test.
 #[test]
@@ -11,22 +16,40 @@ fn agent() {
     child_main(None);
 }
 
-/// The library that Cargo built next to this test.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().expect("own path");
-    let folder = test.parent().expect("the folder of test binaries");
-    let file = "libnccl_net_tcpx_broken.so";
-    let places = [folder.join(file), folder.with_file_name(file)];
-    places.into_iter().find(|place| place.is_file()).expect("the library is built with its tests")
+/// Checks that run at the same time: most of their time passes with waiting.
+const AT_ONCE: usize = 6;
+
+/// Asks `look` about each of `rows`, several at a time, and returns what it has to say.
+pub(crate) fn at_once<T: Sync>(
+    rows: &[T],
+    look: impl Fn(&T) -> Option<String> + Sync,
+) -> Vec<String> {
+    let rows = Mutex::new(rows.iter());
+    let next = || rows.lock().expect("a thread that looks").next();
+    let work = || iter::from_fn(next).filter_map(&look).collect::<Vec<_>>();
+    thread::scope(|scope| {
+        let threads = [(); AT_ONCE].map(|()| scope.spawn(work));
+        threads.into_iter().flat_map(|thread| thread.join().expect("it has looked")).collect()
+    })
+}
+
+/// Time for one check: a plugin that hangs uses it up, and one that leaks a quarter of it.
+fn deadline(mode: &str) -> Duration {
+    match mode {
+        "hang" => scaled(Duration::from_secs(4)),
+        "close-leak" => scaled(Duration::from_secs(8)),
+        _ => PATIENCE,
+    }
 }
 
 /// Runs the checks `only` with the rule of `mode` broken.
 pub(crate) fn run_broken(mode: &str, only: &[&str]) -> Report {
-    let mut options = Options::new(Target::Path(library()));
+    let mut options = Options::new(Target::Path(library("libnccl_net_tcpx_broken.so")));
     options.arguments = ["broken::agent", "--exact", "--nocapture"].map(Into::into).to_vec();
     options.only = only.iter().map(ToString::to_string).collect();
-    // Only a plugin that hangs uses it up.
-    options.deadline = Duration::from_secs(if mode == "hang" { 20 } else { 60 });
+    options.deadline = deadline(mode);
+    options.jobs = NonZeroUsize::new(AT_ONCE);
+    options.recycled_bytes = 128 << 20;
     options.environment = [
         ("TCPX_BROKEN", mode),
         ("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo"),
