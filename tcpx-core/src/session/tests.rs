@@ -27,14 +27,42 @@ mod unlocked;
 mod unpack;
 mod withdrawing;
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_testkit::PATIENCE;
 
 use super::Session;
-use crate::MemoryId;
+use crate::{MemoryId, PluginChoice, SessionOptions};
 
-/// How many operations use a registration, of this end or of peers.
-fn uses(session: &Session, memory: MemoryId) -> usize {
-    session.shared.engine().expect("no fork").commons.ledger.uses(memory)
+/// Any port of this host.
+const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// What most sessions here start from. They are dropped one after the other, while no other end
+/// would answer a goodbye, so they do not wait for an answer.
+fn soft() -> SessionOptions {
+    SessionOptions::default()
+        .plugin(PluginChoice::Soft)
+        .connect_timeout(PATIENCE)
+        .close_timeout(Duration::from_millis(1))
+        .peer_timeout(Some(PATIENCE))
+}
+
+/// The same for sessions that part in peace.
+fn patient() -> SessionOptions {
+    soft().close_timeout(PATIENCE)
+}
+
+fn open(options: SessionOptions) -> Session {
+    Session::new(options).expect("the software plugin is always there")
+}
+
+/// Two sessions, "left" and "right", that are connected.
+fn connected(options: SessionOptions) -> [Session; 2] {
+    let [left, right] = [options.clone(), options].map(open);
+    connect(&left, &right);
+    [left, right]
 }
 
 /// Connects `left` to `right`, by these names.
@@ -46,4 +74,32 @@ fn connect(left: &Session, right: &Session) {
         left.connect("right").expect("left connects");
         accepted.join().expect("no panic").expect("right accepts");
     });
+}
+
+/// Both say goodbye.
+fn part(left: &Session, right: &Session) {
+    thread::scope(|scope| {
+        let parting = scope.spawn(|| left.disconnect("right"));
+        right.disconnect("left").expect("right parts in peace");
+        parting.join().expect("no panic").expect("left parts in peace");
+    });
+}
+
+/// Makes progress in turns until `is_over`.
+fn take_turns(sessions: &[&Session], what: &str, mut is_over: impl FnMut() -> bool) {
+    let give_up_at = Instant::now() + PATIENCE;
+    while !is_over() {
+        if Instant::now() >= give_up_at {
+            let states: Vec<_> = sessions.iter().map(|session| session.stats().peers).collect();
+            panic!("not in {PATIENCE:?}: {what}: {states:?}");
+        }
+        for session in sessions {
+            session.progress();
+        }
+    }
+}
+
+/// How many operations use a registration, of this end or of peers.
+fn uses(session: &Session, memory: MemoryId) -> usize {
+    session.shared.engine().expect("no fork").commons.ledger.uses(memory)
 }

@@ -2,29 +2,20 @@
 //! is in docs/c-api/transfer.md.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::connect;
+use tcpx_testkit::PATIENCE;
+
+use super::{connect, open, patient, take_turns};
 use crate::types::MemoryType;
-use crate::{
-    Departure, Error, MemoryId, PluginChoice, Post, Result, Session, SessionOptions, Transfer,
-};
+use crate::{Departure, Error, MemoryId, Post, Result, Session, SessionOptions, Transfer};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a goodbye waits to which nobody replies.
+const UNANSWERED: Duration = Duration::from_millis(20);
 
+/// Sends wait for their receives.
 fn options() -> SessionOptions {
-    SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .channels(1)
-        .connect_timeout(10 * PATIENCE)
-        .close_timeout(PATIENCE)
-        .peer_timeout(None)
-        // Sends wait for their receives.
-        .eager_bytes(0)
-}
-
-fn session(options: SessionOptions) -> Session {
-    Session::new(options).expect("the software plugin is always there")
+    patient().channels(1).eager_bytes(0)
 }
 
 /// What happens to the session `left`, whose peer is `right`.
@@ -86,11 +77,7 @@ impl Event {
                 let key = engine.peer("left").expect("it is up").0;
                 engine.fail_peer(key, Error::Cancelled);
                 drop(engine);
-                let give_up_at = Instant::now() + PATIENCE;
-                while left.stats().peers[0].state == "up" {
-                    assert!(Instant::now() < give_up_at, "the abort did not come");
-                    left.progress();
-                }
+                take_turns(&[left], "the abort comes", || left.stats().peers[0].state != "up");
             }
         }
     }
@@ -119,9 +106,9 @@ fn assert_answers(what: &str, transfer: &Transfer, memory: MemoryId, outcome: &s
 #[test]
 fn transfers_answer_as_the_table_says() {
     for (event, unmatched, posts, create) in TABLE {
-        let close_timeout = Duration::from_millis(if event.is_unanswered() { 20 } else { 60_000 });
-        let left = session(options().close_timeout(close_timeout));
-        let right = session(options().progress_thread(!event.is_unanswered()));
+        let answered = if event.is_unanswered() { UNANSWERED } else { PATIENCE };
+        let left = open(options().close_timeout(answered));
+        let right = open(options().progress_thread(!event.is_unanswered()));
         connect(&left, &right);
         let memory = left.allocate(1_000, MemoryType::Host).unwrap();
         let transfers = [(); 5].map(|()| left.create_transfer("right").unwrap());
@@ -166,8 +153,8 @@ fn transfers_answer_as_the_table_says() {
 /// and no second wait is told to wait again.
 #[test]
 fn a_message_under_way_ends_with_the_peer_when_a_disconnect_is_not_answered() {
-    let left = session(options().close_timeout(Duration::from_millis(20)));
-    let right = session(options());
+    let left = open(options().close_timeout(UNANSWERED));
+    let right = open(options());
     connect(&left, &right);
     let bytes = 200_000_000;
     let source = left.allocate(bytes, MemoryType::Device).unwrap();
@@ -194,11 +181,11 @@ fn a_message_under_way_ends_with_the_peer_when_a_disconnect_is_not_answered() {
 
 #[test]
 fn threads_inside_calls_are_told_that_another_has_closed_the_session() {
-    let left = session(options());
-    let right = session(options().progress_thread(true));
+    let left = open(options());
+    let right = open(options().progress_thread(true));
     connect(&left, &right);
     // Nobody drives this one, so that connecting to it takes as long as it may.
-    let silent = session(options());
+    let silent = open(options());
     left.load_remote_conn_info("silent", &silent.listen().unwrap()).unwrap();
     left.listen().unwrap();
     let memory = left.allocate(1_000, MemoryType::Host).unwrap();

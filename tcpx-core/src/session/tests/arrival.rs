@@ -1,22 +1,19 @@
 //! A peer that proves itself and then says nothing more.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::Session;
+use tcpx_testkit::PATIENCE;
+
+use super::{open, soft};
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
-use crate::{PluginChoice, SessionOptions};
 
 #[test]
 fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
-    let session = || {
-        let options = SessionOptions { plugin: PluginChoice::Soft, ..SessionOptions::default() };
-        Session::new(options).expect("the software plugin is always there")
-    };
-    let (server, client) = (session(), session());
+    let [server, client] = [(); 2].map(|()| open(soft()));
     let info = ConnInfo::decode(&server.listen().expect("listen")).expect("own bytes load");
     let mut connector = Connector::new(info, 0);
-    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let give_up_at = Instant::now() + PATIENCE;
     let _link = loop {
         let now = Instant::now();
         assert!(now < give_up_at, "the server is {}", connector.state());

@@ -1,19 +1,16 @@
 //! A program that asks for progress again and again, beside the progress thread of its session.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use tcpx_testkit::{PATIENCE, until};
+
+use super::{connected, soft};
 use crate::{
     ExportOptions, MemoryId, MemoryRange, MemoryType, Operation, OperationKind, OperationStatus,
-    PluginChoice, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
+    RemoteAccess, RemoteKey, RemoteRange, Session,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const BYTES: u64 = 1000;
-
-fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    Session::new(options).expect("it is always there")
-}
 
 fn exported(session: &Session) -> (MemoryId, RemoteKey) {
     let memory = session.allocate(BYTES, MemoryType::Host).expect("memory");
@@ -29,17 +26,13 @@ fn prepare(session: &Session, peer: &str, memory: MemoryId, key: &RemoteKey) -> 
 
 #[test]
 fn its_thread_leaves_the_rounds_to_it_and_takes_them_up_again() {
-    let (left, right) = (session(), session());
-    super::connect(&left, &right);
+    let [left, right] = connected(soft().progress_thread(true));
     let ((mine, my_key), (its, its_key)) = (exported(&left), exported(&right));
-    let began = Instant::now();
-    while !left.shared.is_led() {
-        assert!(began.elapsed() < PATIENCE, "the thread does not begin");
-        std::thread::yield_now();
-    }
+    until("the thread begins", || left.shared.is_led());
     // Nobody else asks the system for the program now: what it posts ends by its own rounds.
     let operation = prepare(&left, "right", mine, &its_key);
     let mut moved_alone = 0;
+    let began = Instant::now();
     while moved_alone < 10 {
         assert!(began.elapsed() < PATIENCE, "the thread does not stand back");
         operation.post(None).expect("it is up");

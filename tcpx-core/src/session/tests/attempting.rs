@@ -2,41 +2,17 @@
 
 use std::os::fd::BorrowedFd;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tcpx_testkit::PATIENCE;
 
-use crate::{
-    Access, Error, PeerState, Phase, PluginChoice, Post, Session, SessionOptions, Transfer,
-    TransferCompletion,
-};
+use super::{LOOPBACK, open, patient, take_turns};
+use crate::{Access, Error, PeerState, Phase, Post, Session, Transfer, TransferCompletion};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
+/// Every send waits for its receive.
 fn session(name: &str) -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        name: name.to_owned(),
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        connect_timeout: 10 * PATIENCE,
-        close_timeout: 10 * PATIENCE,
-        // Every send waits for its receive.
-        eager_bytes: 0,
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("the software plugin is always there")
-}
-
-/// Makes progress in turns until `is_over`.
-fn take_turns(sessions: &[&Session], what: &str, mut is_over: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_over() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
-        for session in sessions {
-            session.progress();
-        }
-    }
+    open(patient().channels(1).name(name).listen(LOOPBACK).eager_bytes(0))
 }
 
 fn state(session: &Session, peer: &str) -> String {
@@ -45,7 +21,7 @@ fn state(session: &Session, peer: &str) -> String {
 
 /// A round as it would be when everything that has a limit is late.
 fn late_round(session: &Session) {
-    let late = Instant::now() + 20 * PATIENCE;
+    let late = Instant::now() + 2 * PATIENCE;
     session.shared.progress_at(late);
 }
 

@@ -1,22 +1,16 @@
 //! Buffers that a program lends to a session.
 
-use std::time::Duration;
+use tcpx_testkit::PATIENCE;
 
-use super::connect;
-use crate::Session;
+use super::{connected, soft};
 use crate::error::RegistrationProblem;
-use crate::{Access, Error, MemoryId, MemoryType, PluginChoice, Post, SessionOptions};
+use crate::{Access, Error, MemoryId, MemoryType, Post, Session};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 /// Several chunks, and a bit.
 const BYTES: usize = 70_001;
 
-fn session() -> Session {
-    let options = SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .chunk_bytes(16 << 10)
-        .progress_thread(true);
-    Session::new(options).expect("a session opens")
+fn ends() -> [Session; 2] {
+    connected(soft().chunk_bytes(16 << 10).progress_thread(true))
 }
 
 fn post(memory: MemoryId) -> Post {
@@ -29,8 +23,7 @@ fn message() -> Vec<u8> {
 
 #[test]
 fn a_lent_buffer_comes_back_with_what_was_received() {
-    let (left, right) = (session(), session());
-    connect(&left, &right);
+    let [left, right] = ends();
     let from = left.register_buffer(message(), Access::ReadOnly).expect("it fits");
     let given = vec![0xee; BYTES].into_boxed_slice();
     let place = given.as_ptr();
@@ -43,8 +36,8 @@ fn a_lent_buffer_comes_back_with_what_was_received() {
     receive.post_recv(post(to)).expect("it fits");
     let send = left.create_transfer("right").expect("it is up");
     send.post_send(post(from)).expect("it fits");
-    receive.wait(PATIENCE).expect("it arrives");
-    send.wait(PATIENCE).expect("it leaves");
+    receive.wait(Some(PATIENCE)).expect("it arrives");
+    send.wait(Some(PATIENCE)).expect("it leaves");
 
     let taken = right.take_buffer(to).expect("nothing uses it any more");
     assert_eq!(taken.as_ptr(), place, "the buffer itself, not a copy");
@@ -56,8 +49,7 @@ fn a_lent_buffer_comes_back_with_what_was_received() {
 
 #[test]
 fn only_a_lent_buffer_can_be_taken_and_only_one_to_write_is_received_into() {
-    let (left, right) = (session(), session());
-    connect(&left, &right);
+    let [left, _right] = ends();
     let allocated = left.allocate(10, MemoryType::Host).expect("there is room");
     let refused = left.take_buffer(allocated);
     let problem = RegistrationProblem::NotLent;
@@ -86,8 +78,7 @@ fn only_a_lent_buffer_can_be_taken_and_only_one_to_write_is_received_into() {
 
 #[test]
 fn a_session_that_is_dropped_takes_the_buffer_of_an_open_receive_along() {
-    let (left, right) = (session(), session());
-    connect(&left, &right);
+    let [left, right] = ends();
     let to = right.register_buffer(vec![0; BYTES], Access::ReadWrite).expect("it fits");
     let receive = right.create_transfer("left").expect("it is up");
     receive.post_recv(post(to)).expect("it fits");
@@ -95,7 +86,7 @@ fn a_session_that_is_dropped_takes_the_buffer_of_an_open_receive_along() {
     let from = left.register_buffer(message(), Access::ReadOnly).expect("it fits");
     let refused = left.create_transfer("right").and_then(|transfer| {
         transfer.post_send(post(from))?;
-        transfer.wait(PATIENCE)
+        transfer.wait(Some(PATIENCE))
     });
     assert!(matches!(refused, Err(Error::PeerGone { .. })), "{refused:?}");
     let taken = left.take_buffer(from).expect("its peer is gone, so nothing uses it");

@@ -4,28 +4,21 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use tcpx_testkit::PATIENCE;
 use tcpx_unpack::{Backend, OnFinished, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::connect;
-use crate::Session;
+use super::{connected, soft, take_turns};
 use crate::engine::round::Rest;
 use crate::types::MemoryType;
 use crate::types::memory_id::MemoryId;
-use crate::{CopyThreads, Error, PluginChoice, Post, SessionOptions, Transfer};
+use crate::{CopyThreads, Error, Post, Session, Transfer};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 2 << 20;
 
-fn session(channels: u16) -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(channels),
-        copy_threads: CopyThreads::Count(3),
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("a session opens")
+fn ends(channels: u16) -> [Session; 2] {
+    connected(soft().channels(channels).copy_threads(CopyThreads::Count(3)))
 }
 
 struct Posted {
@@ -48,8 +41,10 @@ fn post(left: &Session, right: &Session, bytes: &[u8]) -> Posted {
     Posted { from, to, send, receive }
 }
 
-fn pattern(seed: u8) -> Vec<u8> {
-    (0..BYTES).map(|at| (at * 7 + at / 256) as u8 ^ seed).collect()
+fn pattern(seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BYTES as usize];
+    tcpx_testkit::pattern::fill(seed, 0, &mut bytes);
+    bytes
 }
 
 /// Whether every byte has arrived.
@@ -61,13 +56,12 @@ fn is_whole(session: &Session, memory: MemoryId, sent: &[u8]) -> bool {
 
 #[test]
 fn what_threads_copy_is_whole_when_its_transfer_is_complete() {
-    let (left, right) = (session(3), session(3));
-    connect(&left, &right);
+    let [left, right] = ends(3);
     for seed in 0..4 {
         let Posted { from, to, send, receive } = post(&left, &right, &pattern(seed));
         thread::scope(|scope| {
-            let sent = scope.spawn(|| send.wait(PATIENCE));
-            receive.wait(PATIENCE).expect("everything arrives");
+            let sent = scope.spawn(|| send.wait(Some(PATIENCE)));
+            receive.wait(Some(PATIENCE)).expect("everything arrives");
             assert!(is_whole(&right, to, &pattern(seed)), "message {seed}");
             sent.join().expect("no panic").expect("everything is sent");
         });
@@ -79,19 +73,15 @@ fn what_threads_copy_is_whole_when_its_transfer_is_complete() {
 #[test]
 fn a_session_that_ends_while_threads_copy_waits_for_them() {
     for round in 0..8 {
-        let (left, right) = (session(2), session(2));
-        connect(&left, &right);
+        let [left, right] = ends(2);
         let Posted { to, send, receive, .. } = post(&left, &right, &pattern(round));
-        let give_up_at = Instant::now() + Duration::from_secs(60);
-        while right.stats().unpack_batches <= u64::from(round) % 4 {
-            assert!(Instant::now() < give_up_at, "nothing arrives");
-            left.progress();
-            right.progress();
-        }
+        take_turns(&[&left, &right], "something arrives", || {
+            right.stats().unpack_batches > round % 4
+        });
         let key = right.shared.engine().expect("no fork").peer("left").expect("it is up").0;
         right.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
         // Its last chunk may have arrived before.
-        let _ = receive.wait(PATIENCE);
+        let _ = receive.wait(Some(PATIENCE));
         right.deregister_memory(to).expect("no thread copies to it");
         drop((left, send));
     }
@@ -134,24 +124,20 @@ impl Unpack for Telling {
 
 #[test]
 fn nobody_asks_an_unpacker_that_tells() {
-    let (left, right) = (session(1), session(1));
-    connect(&left, &right);
+    let [left, right] = ends(1);
     let gate = Arc::new(Gate::default());
     let held = Arc::clone(&gate);
     let engine = || right.shared.engine().expect("no fork");
     engine().unpack_with(|real| Box::new(Telling { real, gate: held }));
     let Posted { to, send, receive, .. } = post(&left, &right, &pattern(1));
-    let give_up_at = Instant::now() + Duration::from_secs(60);
     let is_at_rest = || matches!(engine().rest(Instant::now()), Rest::Until(_));
     // Nothing that was submitted is seen to finish.
-    while right.stats().unpack_batches == 0 || !is_at_rest() {
-        assert!(Instant::now() < give_up_at, "somebody is to ask it");
-        left.progress();
-        right.progress();
-    }
+    take_turns(&[&left, &right], "nobody is to ask it", || {
+        right.stats().unpack_batches > 0 && is_at_rest()
+    });
     thread::scope(|scope| {
-        let sent = scope.spawn(|| send.wait(PATIENCE));
-        let received = scope.spawn(|| receive.wait(PATIENCE));
+        let sent = scope.spawn(|| send.wait(Some(PATIENCE)));
+        let received = scope.spawn(|| receive.wait(Some(PATIENCE)));
         gate.is_open.store(true, Ordering::SeqCst);
         while !received.is_finished() {
             gate.tell.get().expect("it was asked to tell")();

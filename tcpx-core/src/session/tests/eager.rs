@@ -2,24 +2,17 @@
 //! is counted in rounds, not in time.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
-use super::connect;
+use tcpx_testkit::PATIENCE;
+
+use super::{connect, open, soft, take_turns};
 use crate::types::MemoryType;
-use crate::{Error, MemoryId, PluginChoice, Post, Session, SessionOptions, Transfer};
+use crate::{Error, MemoryId, Post, Session, SessionOptions, Transfer};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const BYTES: u64 = 5000;
 
 fn options() -> SessionOptions {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).channels(1);
-    // Most sessions here are dropped while nobody would answer a goodbye.
-    let options = options.peer_timeout(None).close_timeout(Duration::from_millis(1));
-    options.eager_bytes(8192)
-}
-
-fn session(options: SessionOptions) -> Session {
-    Session::new(options).expect("the software plugin is always there")
+    soft().channels(1).eager_bytes(8192)
 }
 
 /// Two connected sessions, with memory of one kind that holds a few messages.
@@ -31,7 +24,7 @@ struct Scene {
 }
 
 fn scene(left: SessionOptions, right: SessionOptions, memory: MemoryType) -> Scene {
-    let (left, right) = (session(left), session(right));
+    let (left, right) = (open(left), open(right));
     connect(&left, &right);
     let [source, target] = [&left, &right].map(|at| at.allocate(10 * BYTES, memory).unwrap());
     left.write_memory(source, 0, &bytes_at(0, 10 * BYTES)).unwrap();
@@ -66,27 +59,22 @@ impl Scene {
     }
 
     fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let give_up_at = Instant::now() + PATIENCE;
-        while !is_so() {
-            assert!(Instant::now() < give_up_at, "{what}");
-            self.left.progress();
-            self.right.progress();
-        }
+        take_turns(&[&self.left, &self.right], what, is_so);
     }
 
     fn complete(&self, transfer: &Transfer) {
-        self.until("it does not end", || is_done(transfer));
+        self.until("it ends", || is_done(transfer));
         transfer.wait(None).expect("it goes well");
     }
 
     /// Left has heard of all receives so far.
     fn announce(&self, receives: usize) {
-        self.until("nothing is announced", || self.left.stats().peers[0].announced == receives);
+        self.until("it is announced", || self.left.stats().peers[0].announced == receives);
     }
 
     /// Right keeps what left has sent ahead.
     fn arrive(&self) {
-        self.until("nothing arrives", || {
+        self.until("it arrives", || {
             let (left, right) = (self.left.stats(), self.right.stats());
             right.peers[0].eager_kept == left.peers[0].eager_unreceived
         });

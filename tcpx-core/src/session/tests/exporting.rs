@@ -6,27 +6,20 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::{connect, uses};
+use tcpx_testkit::PATIENCE;
+
+use super::{connect, connected, open, patient, soft, uses};
 use crate::error::{Phase, PluginHang, RegistrationProblem, RemoteProblem};
 use crate::exports::table::ExportKey;
 use crate::plugin::registrations::stage::Forgetting;
 use crate::workers::Step;
 use crate::{
     Access, Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
-    OperationStatus, PluginChoice, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
+    OperationStatus, RemoteAccess, RemoteKey, RemoteRange, Session,
 };
 
 const READ: ExportOptions =
     ExportOptions { access: RemoteAccess::Read, offset: 0, bytes: None, is_stable: false };
-
-fn session() -> Session {
-    patient_session(Duration::from_secs(60))
-}
-
-fn patient_session(close_timeout: Duration) -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft);
-    Session::new(options.close_timeout(close_timeout)).expect("it is always there")
-}
 
 fn lent(session: &Session, access: Access) -> MemoryId {
     session.register_buffer(vec![0; 100], access).expect("it fits")
@@ -61,7 +54,7 @@ fn problem(refused: Result<(), Error>) -> RemoteProblem {
 
 #[test]
 fn a_key_leads_to_the_range_that_was_asked_for_and_is_never_given_twice() {
-    let session = session();
+    let session = open(patient());
     let memory = lent(&session, Access::ReadWrite);
     let start = session.memory_info(memory).expect("it is there").address;
     let options = ExportOptions::new(RemoteAccess::ReadWrite);
@@ -85,7 +78,7 @@ fn a_key_leads_to_the_range_that_was_asked_for_and_is_never_given_twice() {
 
 #[test]
 fn what_cannot_be_exported_is_refused_by_name() {
-    let session = session();
+    let session = open(patient());
     let memory = lent(&session, Access::ReadOnly);
     let refused = |options| match session.export(memory, options) {
         Err(Error::Registration { id: Some(id), problem }) if id == memory => problem,
@@ -109,7 +102,7 @@ fn what_cannot_be_exported_is_refused_by_name() {
 
 #[test]
 fn only_a_key_of_this_session_that_was_not_taken_back_is_taken_back() {
-    let (left, right) = (session(), session());
+    let (left, right) = (open(patient()), open(patient()));
     let memory = lent(&left, Access::ReadOnly);
     let key = left.export(memory, READ).expect("it may be");
     assert_eq!(problem(right.unexport(&key)), RemoteProblem::AnotherSession);
@@ -127,7 +120,7 @@ fn only_a_key_of_this_session_that_was_not_taken_back_is_taken_back() {
 
 #[test]
 fn memory_that_is_taken_back_takes_its_keys_along() {
-    let session = session();
+    let session = open(patient());
     let (memory, other) = (lent(&session, Access::ReadOnly), lent(&session, Access::ReadOnly));
     let keys = [(); 3].map(|()| session.export(memory, READ).expect("it may be"));
     let stays = session.export(other, READ).expect("it may be");
@@ -142,7 +135,7 @@ fn memory_that_is_taken_back_takes_its_keys_along() {
 fn a_stable_key_opens_the_same_memory_whenever_it_is_exported() {
     // The session goes first.
     let mut memory = vec![0_u8; 64];
-    let session = session();
+    let session = open(patient());
     let stable = ExportOptions::new(RemoteAccess::ReadWrite).stable(true);
     let mut register = || {
         let address = crate::MemoryAddress::from_ptr(memory.as_mut_ptr());
@@ -164,7 +157,7 @@ fn a_stable_key_opens_the_same_memory_whenever_it_is_exported() {
 
 #[test]
 fn taking_back_waits_until_no_peer_uses_it() {
-    let session = session();
+    let session = open(patient());
     let memory = lent(&session, Access::ReadOnly);
     let key = session.export(memory, READ).expect("it may be");
     let export = begin(&session, &key);
@@ -194,7 +187,7 @@ fn taking_back_waits_until_no_peer_uses_it() {
 
 #[test]
 fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
-    let mut session = patient_session(Duration::from_millis(1));
+    let mut session = open(soft());
     session.let_go_timeout = Duration::from_millis(1);
     let memory = lent(&session, Access::ReadWrite);
     let key = session.export(memory, READ).expect("it may be");
@@ -229,7 +222,7 @@ fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
 /// A comm that is slow to forget the memory.
 #[test]
 fn memory_stays_known_until_every_comm_has_forgotten_it() {
-    let mut session = session();
+    let mut session = open(patient());
     session.let_go_timeout = Duration::from_millis(1);
     let memory = lent(&session, Access::ReadWrite);
     let (go_on, goes_on) = mpsc::channel::<()>();
@@ -251,16 +244,16 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
         assert!(session.memory_info(memory).is_ok(), "its id remains");
     }
     drop(go_on);
-    session.let_go_timeout = Duration::from_secs(60);
+    session.let_go_timeout = PATIENCE;
     session.take_buffer(memory).expect("it is forgotten now");
     assert!(session.memory_info(memory).is_err());
 }
 
 #[test]
 fn keys_are_revoked_before_anything_else_ends() {
-    let mut right = patient_session(Duration::from_millis(1));
+    let mut right = open(soft());
     right.let_go_timeout = Duration::from_millis(1);
-    let left = session();
+    let left = open(patient());
     connect(&left, &right);
     let memory = lent(&right, Access::ReadWrite);
     let key = right.export(memory, READ).expect("it may be");
@@ -283,8 +276,7 @@ fn keys_are_revoked_before_anything_else_ends() {
 #[test]
 fn requests_of_peers_wait_for_a_copy_to_or_from_the_memory() {
     // Nobody answers a goodbye: they go one after the other.
-    let [left, right] = [(); 2].map(|()| patient_session(Duration::from_millis(1)));
-    connect(&left, &right);
+    let [left, right] = connected(soft());
     let [here, there] = [&left, &right].map(|it| lent(it, Access::ReadWrite));
     let options = ExportOptions::new(RemoteAccess::ReadWrite);
     let key = right.export(there, options).expect("it may be");

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
 use tcpx_rx::UnpackDescriptor;
+use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::{connect, uses};
-use crate::Session;
+use super::{connect, open, part, patient, take_turns, uses};
 use crate::engine::UNPACK_TIMEOUT;
 use crate::stats::channel::ChannelStats;
 use crate::types::MemoryType;
-use crate::{Departure, Error, MemoryId, PluginChoice, Post, SessionOptions, Transfer};
+use crate::{Departure, Error, MemoryId, Post, Session, Transfer};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const STALL_AFTER: Duration = Duration::from_secs(1);
 const MESSAGES: u64 = 20;
 const MESSAGE_BYTES: u64 = 1000;
 /// From one message to the next at the sender.
@@ -107,20 +107,10 @@ struct Scene {
     receive: Transfer,
 }
 
-fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        close_timeout: Duration::from_secs(60),
-        stall_after: Some(Duration::from_secs(1)),
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("a session opens")
-}
-
 /// Scattered sends from left to right, which left's slow GPU is gathering.
 fn gathering() -> Scene {
-    let (left, right) = (session(), session());
+    let [left, right] =
+        [(); 2].map(|()| open(patient().channels(1).stall_after(Some(STALL_AFTER))));
     let gpu = Arc::new(Gpu { is_slow: AtomicBool::new(true), ..Gpu::default() });
     let held = Arc::clone(&gpu);
     let late = |real| -> Box<dyn Unpack> {
@@ -140,11 +130,11 @@ fn gathering() -> Scene {
     receive.post_recv_batch(&posts(target, MESSAGE_BYTES)).expect("they fit");
     let scene = Scene { left, right, gpu, source, target, send, receive };
     // So that all are matched in one call.
-    scene.progress_until("the receives were not announced", |scene| {
+    scene.progress_until("the receives are announced", |scene| {
         scene.left.stats().peers[0].announced == MESSAGES as usize
     });
     scene.send.post_send_batch(&posts(source, STEP)).expect("they fit");
-    scene.progress_until("nothing is gathered", |scene| {
+    scene.progress_until("something is gathered", |scene| {
         scene.gpu.submitted.load(Ordering::Relaxed) > 0
     });
     assert!(!scene.send.is_complete().expect("it is under way"));
@@ -160,18 +150,13 @@ fn pattern() -> Vec<u8> {
 
 impl Scene {
     fn progress_until(&self, what: &str, is_there: impl Fn(&Self) -> bool) {
-        let give_up_at = Instant::now() + Duration::from_secs(60);
-        while !is_there(self) {
-            assert!(Instant::now() < give_up_at, "{what}");
-            self.left.progress();
-            self.right.progress();
-        }
+        take_turns(&[&self.left, &self.right], what, || is_there(self));
     }
 
     fn wait_both(&self) -> [crate::Result<()>; 2] {
         thread::scope(|scope| {
-            let sent = scope.spawn(|| self.send.wait(PATIENCE));
-            [self.receive.wait(PATIENCE), sent.join().expect("no panic")]
+            let sent = scope.spawn(|| self.send.wait(Some(PATIENCE)));
+            [self.receive.wait(Some(PATIENCE)), sent.join().expect("no panic")]
         })
     }
 
@@ -185,21 +170,11 @@ impl Scene {
         }
     }
 
-    fn part(&self) {
-        thread::scope(|scope| {
-            let parting = scope.spawn(|| self.left.disconnect("right"));
-            self.right.disconnect("left").expect("right parts in peace");
-            parting.join().expect("no panic").expect("left parts in peace");
-        });
-    }
-
     /// Right gives up, and left notices.
     fn abandon(&self) {
         let key = self.right.shared.engine().expect("no fork").peer("left").expect("it is up").0;
         self.right.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
-        self.progress_until("the abort did not come", |scene| {
-            scene.left.stats().peers[0].state == "gone"
-        });
+        self.progress_until("the abort comes", |scene| scene.left.stats().peers[0].state == "gone");
         assert_eq!(self.left.stats().peers_parked, 1);
         assert!(uses(&self.left, self.source) > 0);
         assert!(!self.send.is_complete().expect("it has not ended"));
@@ -220,7 +195,7 @@ fn what_comes_behind_a_late_chunk_waits_for_it() {
     let post = |memory| Post { memory, offset: 0, bytes: large, tag: 2 };
     scene.receive.post_recv(post(to)).expect("it fits");
     scene.send.post_send(post(from)).expect("it fits");
-    scene.progress_until("the large one is not matched", |scene| {
+    scene.progress_until("the large one is matched", |scene| {
         scene.left.stats().peers[0].messages_sent == MESSAGES + 1
     });
     scene.left.progress();
@@ -228,19 +203,22 @@ fn what_comes_behind_a_late_chunk_waits_for_it() {
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
     scene.wait_both().into_iter().for_each(|end| end.expect("all is well"));
     scene.verify();
-    scene.part();
+    part(&scene.left, &scene.right);
 }
 
 #[test]
 fn a_gather_that_does_not_come_to_its_end_is_noticed_once() {
     let scene = gathering();
-    scene.progress_until("nothing was noticed", |scene| !scene.left.stats().alarms.is_empty());
+    let begin = Instant::now();
+    for looks in 1..=3_u32 {
+        scene.left.shared.progress_at(begin + (STALL_AFTER + Duration::from_millis(1)) * looks);
+    }
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
     scene.wait_both().into_iter().for_each(|end| end.expect("all is well"));
     let alarms = scene.left.stats().alarms;
     assert_eq!(alarms.len(), 1, "{alarms:?}");
     assert_eq!((alarms[0].id.as_str(), alarms[0].count), ("TCPX-914", 1));
-    scene.part();
+    part(&scene.left, &scene.right);
 }
 
 #[test]
@@ -249,11 +227,7 @@ fn a_goodbye_waits_for_what_is_gathered() {
     thread::scope(|scope| {
         let parting = scope.spawn(|| scene.left.disconnect("right"));
         let answering = scope.spawn(|| scene.right.disconnect("left"));
-        let give_up_at = Instant::now() + Duration::from_secs(60);
-        while scene.left.stats().peers[0].state != "closing" {
-            assert!(Instant::now() < give_up_at, "nobody parts");
-            thread::yield_now();
-        }
+        until("left parts", || scene.left.stats().peers[0].state == "closing");
         for _ in 0..100 {
             scene.left.progress();
         }
@@ -273,7 +247,7 @@ fn nothing_is_freed_before_a_late_gather_has_finished() {
     scene.abandon();
     // Now it reads the sends and writes the staging buffer.
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
-    assert_aborted(scene.send.wait(PATIENCE));
+    assert_aborted(scene.send.wait(Some(PATIENCE)));
     assert_eq!(scene.left.stats().peers_parked, 0);
     scene.left.deregister_memory(scene.source).expect("nothing touches it");
     scene.left.close().expect("nothing is left");
@@ -284,11 +258,11 @@ fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
     let scene = gathering();
     scene.abandon();
     scene.left.shared.progress_at(Instant::now() + UNPACK_TIMEOUT);
-    assert_aborted(scene.send.wait(PATIENCE));
+    assert_aborted(scene.send.wait(Some(PATIENCE)));
     assert!(uses(&scene.left, scene.source) > 0);
     // It comes to its end after all.
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
-    scene.progress_until("it stays parked", |scene| scene.left.stats().peers_parked == 0);
+    scene.progress_until("it ends", |scene| scene.left.stats().peers_parked == 0);
     scene.left.deregister_memory(scene.source).expect("nothing touches it");
     scene.left.close().expect("nothing is left");
 }
@@ -297,6 +271,8 @@ fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
 fn a_failed_gather_is_named_and_ends_the_session() {
     let scene = gathering();
     scene.gpu.is_sick.store(true, Ordering::Relaxed);
+    scene.progress_until("it is parked", |scene| scene.left.stats().peers_parked == 1);
+    scene.left.shared.progress_at(Instant::now() + UNPACK_TIMEOUT);
     let [received, sent] = scene.wait_both();
     let failure = match &sent {
         Err(Error::UnpackFailed(failure)) => failure,
@@ -316,7 +292,7 @@ fn a_failed_gather_is_named_and_ends_the_session() {
     // What was submitted before the failure may still read it.
     assert!(uses(&scene.left, scene.source) > 0);
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
-    scene.progress_until("it stays parked", |scene| scene.left.stats().peers_parked == 0);
+    scene.progress_until("it ends", |scene| scene.left.stats().peers_parked == 0);
     scene.left.deregister_memory(scene.source).expect("nothing reads it");
     scene.left.close().expect("nothing is left");
 }

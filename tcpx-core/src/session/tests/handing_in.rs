@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use super::{connect, uses};
+use tcpx_testkit::{PATIENCE, until};
+
+use super::{connected, soft, uses};
 use crate::types::Direction;
-use crate::{Access, Error, MemoryId, PluginChoice, Post, Session, SessionOptions, Transfer};
-
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+use crate::{Access, Error, MemoryId, Post, Session, SessionOptions, Transfer};
 
 /// One end, with memory of 64 bytes.
 struct End {
@@ -28,14 +27,8 @@ impl End {
     }
 }
 
-fn pair(options: impl Fn() -> SessionOptions) -> [End; 2] {
-    let sessions = [(); 2].map(|()| {
-        let options = options().plugin(PluginChoice::Soft);
-        let options = options.close_timeout(Duration::from_millis(1));
-        Session::new(options).expect("the software plugin is always there")
-    });
-    connect(&sessions[0], &sessions[1]);
-    let [left, right] = sessions;
+fn pair(options: SessionOptions) -> [End; 2] {
+    let [left, right] = connected(options);
     [(left, "right"), (right, "left")].map(|(session, peer)| {
         let bytes: Vec<u8> = (0..64).collect();
         let memory = session.register_buffer(bytes, Access::ReadWrite).expect("memory");
@@ -46,7 +39,7 @@ fn pair(options: impl Fn() -> SessionOptions) -> [End; 2] {
 
 #[test]
 fn posts_are_taken_in_order_while_another_thread_has_the_engine() {
-    let [left, right] = pair(SessionOptions::default);
+    let [left, right] = pair(soft());
     {
         // Whoever waits for them here waits forever.
         let engines = [&left, &right].map(|end| end.session.shared.engine().expect("no fork"));
@@ -63,8 +56,8 @@ fn posts_are_taken_in_order_while_another_thread_has_the_engine() {
         drop(engines);
     }
     thread::scope(|scope| {
-        scope.spawn(|| left.transfer.wait(PATIENCE).expect("the sends go well"));
-        right.transfer.wait(PATIENCE).expect("the receives go well");
+        scope.spawn(|| left.transfer.wait(Some(PATIENCE)).expect("the sends go well"));
+        right.transfer.wait(Some(PATIENCE)).expect("the receives go well");
     });
     let received = right.session.take_buffer(right.memory).expect("nothing uses it");
     assert!(received.iter().rev().copied().eq(0..64), "all of one tag, in the order of posts");
@@ -72,7 +65,7 @@ fn posts_are_taken_in_order_while_another_thread_has_the_engine() {
 
 #[test]
 fn what_is_wrong_is_said_by_the_call_and_not_by_the_operation() {
-    let [left, _right] = pair(SessionOptions::default);
+    let [left, _right] = pair(soft());
     let good = left.post(0);
     let read_only = left.session.register_buffer(vec![0; 8], Access::ReadOnly).expect("memory");
     let gone = left.session.register_buffer(vec![0; 8], Access::ReadOnly).expect("memory");
@@ -101,7 +94,7 @@ fn what_is_wrong_is_said_by_the_call_and_not_by_the_operation() {
 
 #[test]
 fn what_is_handed_in_is_given_up_with_its_memory() {
-    let [left, _right] = pair(|| SessionOptions::default().eager_bytes(0));
+    let [left, _right] = pair(soft().eager_bytes(0));
     let engine = left.session.shared.engine().expect("no fork");
     left.transfer.post_send(left.post(0)).expect("it is taken");
     drop(engine);
@@ -114,7 +107,7 @@ fn what_is_handed_in_is_given_up_with_its_memory() {
 
 #[test]
 fn nothing_is_handed_in_while_memory_is_copied() {
-    let [left, _right] = pair(|| SessionOptions::default().eager_bytes(0));
+    let [left, _right] = pair(soft().eager_bytes(0));
     let mut engine = left.session.shared.engine().expect("no fork");
     let key = {
         let registrations = &engine.commons.ledger.registrations;
@@ -130,20 +123,20 @@ fn nothing_is_handed_in_while_memory_is_copied() {
 
 #[test]
 fn a_peer_that_ends_ends_what_was_handed_in() {
-    let [left, _right] = pair(SessionOptions::default);
+    let [left, _right] = pair(soft());
     let mut engine = left.session.shared.engine().expect("no fork");
     left.transfer.post_send(left.post(0)).expect("it is taken");
     let key = engine.peer("right").expect("it is known").0;
     engine.fail_peer(key, Error::Cancelled);
     assert!(!left.takes(Direction::Send, &[left.post(0)]), "it is over, and that shows");
     drop(engine);
-    assert!(matches!(left.transfer.wait(PATIENCE), Err(Error::Cancelled)));
+    assert!(matches!(left.transfer.wait(Some(PATIENCE)), Err(Error::Cancelled)));
     assert!(matches!(left.transfer.post_send(left.post(0)), Err(Error::Cancelled)));
 }
 
 #[test]
 fn a_session_that_closes_ends_what_was_handed_in() {
-    let [left, right] = pair(SessionOptions::default);
+    let [left, right] = pair(soft());
     // The peer leaves too, whenever it hears of it.
     drop(right);
     let mut engine = left.session.shared.engine().expect("no fork");
@@ -158,9 +151,8 @@ fn a_session_that_closes_ends_what_was_handed_in() {
 #[test]
 fn many_threads_post_while_one_leads() {
     const ROUNDS: u64 = 300;
-    let [left, right] = pair(|| SessionOptions::default().progress_thread(true));
+    let [left, right] = pair(soft().progress_thread(true));
     let is_over = AtomicBool::new(false);
-    let give_up_at = Instant::now() + Duration::from_secs(120);
     thread::scope(|scope| {
         for end in [&left, &right] {
             // It has the engine again and again.
@@ -194,10 +186,9 @@ fn many_threads_post_while_one_leads() {
         let posted = |end: &End| end.transfer.counts().expect("no fork").operations_posted;
         assert_eq!([posted(&left), posted(&right)], [4 * ROUNDS; 2]);
         for end in [&left, &right] {
-            while !end.transfer.is_complete().expect("nothing fails") {
-                assert!(Instant::now() < give_up_at, "something was posted and not moved");
-                thread::yield_now();
-            }
+            until("what was posted is moved", || {
+                end.transfer.is_complete().expect("nothing fails")
+            });
         }
         is_over.store(true, Ordering::Relaxed);
     });

@@ -2,27 +2,18 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
+use super::{open, soft, take_turns};
 use crate::completions::peer_queue::PeerQueue;
 use crate::control::conn_info::ConnInfo;
 use crate::control::identity::new_id;
 use crate::engine::handing_over::MOST_HANDED_OVER;
 use crate::engine::membership::Membership;
 use crate::types::device::Device;
-use crate::{Error, PeerState, PluginChoice, Session, SessionOptions};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::{Error, PeerState, Session, SessionOptions};
 
 fn options() -> SessionOptions {
-    SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        accept_all: true,
-        connect_timeout: 10 * PATIENCE,
-        close_timeout: Duration::from_millis(1),
-        ..SessionOptions::default()
-    }
+    soft().channels(1).accept_all(true)
 }
 
 /// How many are on their way.
@@ -53,18 +44,15 @@ fn those_who_wait_for_a_member_are_bounded() {
     let front = Session::with_membership(options(), Some(membership)).expect("soft");
     let info = ConnInfo::decode(&front.listen().expect("listen")).expect("own bytes load");
     let info = ConnInfo { session: Device::Gpu(3).session_of(info.session), ..info };
-    let client = Session::new(options()).expect("soft");
+    let client = open(options());
     let names: Vec<String> = (0..=MOST_HANDED_OVER).map(|number| format!("x{number}")).collect();
     for (number, name) in names.iter().enumerate() {
         client.know(name, info.clone()).expect("it is open");
         client.start_connect(name).expect("it is known");
         // One after the other: an address has a share of those that have not said who they are.
-        let begin = Instant::now();
-        while handed_over(&front) < (number + 1).min(MOST_HANDED_OVER) {
-            assert!(begin.elapsed() < PATIENCE, "{number} do not come in");
-            front.progress();
-            client.progress();
-        }
+        take_turns(&[&front, &client], "they come in", || {
+            handed_over(&front) >= (number + 1).min(MOST_HANDED_OVER)
+        });
     }
     let failures = |word: &str| {
         let has_failed = |name: &&String| match client.peer_state(name).expect("it is known") {
@@ -78,12 +66,7 @@ fn those_who_wait_for_a_member_are_bounded() {
         names.iter().filter(has_failed).count()
     };
     let progress_until = |word: &str, count: usize| {
-        let begin = Instant::now();
-        while failures(word) < count {
-            assert!(begin.elapsed() < PATIENCE, "{} of {count}: {word}", failures(word));
-            front.progress();
-            client.progress();
-        }
+        take_turns(&[&front, &client], word, || failures(word) >= count);
     };
     progress_until("too many", 1);
     assert_eq!(failures("no more"), 0, "the others wait");

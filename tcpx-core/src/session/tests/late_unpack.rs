@@ -3,17 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::connect;
-use crate::Session;
+use super::{connected, soft};
 use crate::types::MemoryType;
-use crate::{PluginChoice, Post, SessionOptions};
+use crate::{Error, Post, Session};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const STALL_AFTER: Duration = Duration::from_secs(1);
 const MESSAGE_BYTES: u64 = 100_000;
 
 /// Copies at once and says so late.
@@ -41,22 +40,10 @@ impl Unpack for Late {
     }
 }
 
-fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        chunk_bytes: Some(16 << 10),
-        stall_after: Some(Duration::from_secs(1)),
-        progress_thread: true,
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("a session opens")
-}
-
 #[test]
 fn chunks_that_wait_for_their_unpack_are_noticed_once() {
-    let (left, right) = (session(), session());
-    connect(&left, &right);
+    let options = soft().channels(1).chunk_bytes(16 << 10).progress_thread(true);
+    let [left, right] = connected(options.stall_after(Some(STALL_AFTER)));
     let may_finish = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&may_finish);
     right
@@ -71,11 +58,11 @@ fn chunks_that_wait_for_their_unpack_are_noticed_once() {
     to.post_recv(post(allocate(&right).expect("there is room"))).expect("post_recv");
     from.post_send(post(allocate(&left).expect("there is room"))).expect("post_send");
 
-    let give_up_at = Instant::now() + PATIENCE;
-    while right.stats().alarms.is_empty() {
-        assert!(Instant::now() < give_up_at, "nothing was noticed");
-        thread::yield_now();
-    }
+    until("it is noticed", || {
+        let waited = to.wait(Some(Duration::from_millis(100)));
+        assert!(matches!(waited, Err(Error::Deadline { .. })), "{waited:?}");
+        !right.stats().alarms.is_empty()
+    });
     may_finish.store(true, Ordering::Release);
     to.wait(Some(PATIENCE)).expect("the backend finishes");
     from.wait(Some(PATIENCE)).expect("the bytes have left");

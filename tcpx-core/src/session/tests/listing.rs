@@ -1,20 +1,12 @@
 #![allow(unsafe_code)]
 //! Lists of memory that are registered as one.
 
-use super::connect;
+use super::{connected, open, patient, soft};
 use crate::error::RegistrationProblem;
-use crate::{
-    Access, Error, MemoryAddress, MemoryType, NewRegistration, PluginChoice, Post, Session,
-    SessionOptions,
-};
+use crate::{Access, Error, MemoryAddress, MemoryType, NewRegistration, Post, Session};
 
 const RANGES: usize = 5;
 const RANGE_BYTES: usize = 100;
-
-fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    Session::new(options).expect("a session opens")
-}
 
 /// The ranges of a buffer, one behind the other, and of each kind in turn.
 fn ranges(buffer: *mut u8) -> [NewRegistration; RANGES] {
@@ -28,8 +20,7 @@ fn ranges(buffer: *mut u8) -> [NewRegistration; RANGES] {
 
 #[test]
 fn all_ranges_of_a_list_are_registered_and_serve() {
-    let (left, right) = (session(), session());
-    connect(&left, &right);
+    let [left, right] = connected(patient().progress_thread(true));
     let mut from = [0; RANGES * RANGE_BYTES];
     from.iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8);
     let mut to = [0; RANGES * RANGE_BYTES];
@@ -64,7 +55,7 @@ fn all_ranges_of_a_list_are_registered_and_serve() {
 
 #[test]
 fn one_wrong_range_leaves_none_of_a_list() {
-    let session = session();
+    let session = open(soft());
     let mut buffer = [0; RANGES * RANGE_BYTES];
     let mut list = ranges(buffer.as_mut_ptr());
     let max = MemoryAddress::from_device(u64::MAX);

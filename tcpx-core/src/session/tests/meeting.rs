@@ -5,6 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tcpx_testkit::PATIENCE;
+
+use super::{LOOPBACK, open, soft, take_turns};
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::control::handshake_frame::HandshakeFrame;
@@ -14,21 +17,10 @@ use crate::control::introduction::Introduction;
 use crate::control::link_frame::LinkFrame;
 use crate::control::socket::LinkSocket;
 use crate::engine::accept_queue::Accept;
-use crate::{Error, PluginChoice, Session, SessionOptions};
+use crate::{Error, Session};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        connect_timeout: 10 * PATIENCE,
-        // Nobody answers a goodbye here: the sessions go one after the other.
-        close_timeout: Duration::from_millis(1),
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("the software plugin is always there")
+fn local() -> Session {
+    open(soft().channels(1).listen(LOOPBACK))
 }
 
 fn info(session: &Session) -> ConnInfo {
@@ -42,7 +34,7 @@ fn identity(session: &Session) -> Identity {
 /// Two sessions that know each other as "peer", by the addresses in `towards` where there are some.
 /// The first has the smaller id.
 fn acquainted(towards: [Option<SocketAddr>; 2]) -> [Session; 2] {
-    let mut sessions = [session(), session()];
+    let mut sessions = [(); 2].map(|()| local());
     sessions.sort_by_key(|session| identity(session).session);
     for (from, to) in [(0, 1), (1, 0)] {
         let mut info = info(&sessions[to]);
@@ -75,21 +67,10 @@ fn link(stream: TcpStream) -> LinkSocket {
     LinkSocket::new(stream, None, Instant::now()).expect("a socket")
 }
 
-fn progress_until(sessions: &[&Session], what: &str, mut is_over: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_over() {
-        let states: Vec<_> = sessions.iter().map(|session| session.stats().peers).collect();
-        assert!(begin.elapsed() < PATIENCE, "{what}: {states:?}");
-        for session in sessions {
-            session.progress();
-        }
-    }
-}
-
 /// The next frame on a link, while the sessions go on.
 fn hear<F: LinkFrame>(link: &mut LinkSocket, sessions: &[&Session]) -> F {
     let mut heard = None;
-    progress_until(sessions, "a frame", || {
+    take_turns(sessions, "a frame", || {
         link.flush().expect("the other end is there");
         heard = link.receive(Instant::now()).expect("the other end is there");
         heard.is_some()
@@ -107,7 +88,7 @@ fn greet(
     from.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     // A round that takes long leaves the dial to the next one.
     let mut dial = None;
-    progress_until(&[from], "it dials", || {
+    take_turns(&[from], "it dials", || {
         dial = stranger.accept().ok();
         dial.is_some()
     });
@@ -153,12 +134,12 @@ fn the_smaller_id_waits_for_its_own_dial_and_takes_the_others_when_that_fails() 
     let [small, large] = acquainted([None, Some(address)]);
     let (held, _) = greet(&stranger, &small, &[]);
     large.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
-    progress_until(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
+    take_turns(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
     rounds(&[&small, &large]);
     assert!(state(&large).starts_with("greeted"), "{}", state(&large));
     assert_eq!(small.stats().peers.len(), 1, "the dial of the other end is no peer of its own");
     drop(held);
-    progress_until(&[&small, &large], "one connection", || are_one([&small, &large]));
+    take_turns(&[&small, &large], "one connection", || are_one([&small, &large]));
     assert_eq!((small.stats().peers_failed, large.stats().peers_failed), (0, 0));
 }
 
@@ -169,8 +150,8 @@ fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
     let (mut given_up, said) = greet(&stranger, &large, &[]);
     assert_eq!(said.session(), &identity(&large).session);
     small.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
-    progress_until(&[&small, &large], "one connection", || are_one([&small, &large]));
-    progress_until(&[&small, &large], "the dial ends", || {
+    take_turns(&[&small, &large], "one connection", || are_one([&small, &large]));
+    take_turns(&[&small, &large], "the dial ends", || {
         given_up.receive::<HandshakeFrame>(Instant::now()).is_err()
     });
     // Its hello comes late, at the end that it was meant for: it is no peer.
@@ -180,7 +161,7 @@ fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
     let again = said.proven.hello.prove(Role::Connector, &challenge.nonce, &secret);
     let again = Introduction::new(again, &identity(&large).secret);
     late.queue(&HandshakeFrame::Hello(Box::new(again)));
-    progress_until(&[&small, &large], "it is dropped", || {
+    take_turns(&[&small, &large], "it is dropped", || {
         late.flush().is_err() || late.receive::<HandshakeFrame>(Instant::now()).is_err()
     });
     assert!(are_one([&small, &large]), "{:?}", small.stats().peers);
@@ -193,9 +174,9 @@ fn a_connect_that_is_given_up_leaves_the_other_end_its_own() {
     let [small, large] = acquainted([None, Some(address)]);
     let (_held, _) = greet(&stranger, &small, &[]);
     large.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
-    progress_until(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
+    take_turns(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
     small.disconnect("peer").expect("it is dropped at once");
-    progress_until(&[&small, &large], "the other end is up", || state(&large) == "up");
+    take_turns(&[&small, &large], "the other end is up", || state(&large) == "up");
     assert!(small.stats().peers[0].name.contains("not accepted"), "{:?}", small.stats().peers);
     // The next connect takes it.
     small.connect("peer").expect("it is there");
@@ -245,7 +226,7 @@ fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
         for session in order {
             session.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
         }
-        progress_until(&order, "one connection", || are_one(order));
+        take_turns(&order, "one connection", || are_one(order));
         let told = order.map(|session| {
             let mut engine = session.shared.engine().expect("no fork");
             engine.accept_overdue(&somebody_else, PATIENCE).to_string()
@@ -260,10 +241,10 @@ fn who_is_reached_nowhere_may_still_come_later() {
     let (_taken, closed) = closed_port();
     let [small, large] = acquainted([None, Some(closed)]);
     small.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
-    progress_until(&[&small], "no address", || state(&small).starts_with("reached at none"));
+    take_turns(&[&small], "no address", || state(&small).starts_with("reached at none"));
     thread::scope(|scope| {
         let waiting = scope.spawn(|| large.connect("peer"));
-        progress_until(&[&small], "it comes", || state(&small) == "up");
+        take_turns(&[&small], "it comes", || state(&small) == "up");
         waiting.join().expect("no panic").expect("it reaches the other end");
     });
     assert!(are_one([&small, &large]));
@@ -285,7 +266,7 @@ fn where_no_direction_leads_anywhere_both_are_told_the_addresses() {
                 assert!(matches!(early, Error::Unreachable { .. }), "{early}");
             }
             now += Duration::from_millis(100);
-            assert!(now < begin + 10 * PATIENCE, "it ends before its deadline");
+            assert!(now < begin + PATIENCE, "it ends before its deadline");
             session.shared.progress_at(now);
         }
         let why = lock().peer("peer").expect("it is known").1.why_gone().cloned();
@@ -301,11 +282,11 @@ fn state_of(engine: &crate::engine::Engine, key: crate::types::PeerKey) -> &'sta
 #[test]
 fn who_does_not_listen_is_told_at_once_that_no_address_answers() {
     let (_taken, closed) = closed_port();
-    let [from, to] = [session(), session()];
+    let [from, to] = [(); 2].map(|()| local());
     let info = ConnInfo { addresses: vec![closed], ..info(&to) };
     from.load_remote_conn_info("peer", &info.encode()).expect("own bytes load");
     from.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
-    progress_until(&[&from], "the error", || state(&from) == "gone");
+    take_turns(&[&from], "the error", || state(&from) == "gone");
 }
 
 /// Somebody who has this session's connection info, and has heard the id of another session, is
@@ -315,12 +296,12 @@ fn a_pretender_is_a_peer_like_any_other() {
     let (stranger, address) = stranger();
     for comes_first in [true, false] {
         let [small, large] = acquainted([None, Some(address)]);
-        let mut pretender = identity(&session());
+        let mut pretender = identity(&local());
         pretender.session = identity(&large).session;
         let mut connector = Connector::new(info(&small), 0);
         let mut come = || {
             let mut reached = None;
-            progress_until(&[&small], "the pretender is welcomed", || {
+            take_turns(&[&small], "the pretender is welcomed", || {
                 let outcome = connector.poll("small", Instant::now(), &pretender);
                 reached = outcome.expect("it is welcomed");
                 reached.is_some()

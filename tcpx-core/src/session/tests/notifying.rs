@@ -1,14 +1,9 @@
 //! Notifications that wait for room at a peer when somebody leaves.
 
 use std::thread;
-use std::time::Duration;
 
-use crate::{Error, PluginChoice, Session, SessionOptions};
-
-fn session(close_timeout: Duration) -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    Session::new(options.close_timeout(close_timeout)).expect("it is always there")
-}
+use super::{connect, connected, open, patient, soft};
+use crate::{Error, Session};
 
 /// Sends until no more may wait. Returns how many were taken.
 fn fill(session: &Session) -> u64 {
@@ -25,8 +20,7 @@ fn fill(session: &Session) -> u64 {
 
 #[test]
 fn what_waits_is_sent_before_a_goodbye() {
-    let (left, right) = (session(Duration::from_secs(60)), session(Duration::from_secs(60)));
-    super::connect(&left, &right);
+    let [left, right] = connected(patient().progress_thread(true));
     let sent = fill(&left);
     let mut taken = Vec::new();
     thread::scope(|scope| {
@@ -45,8 +39,8 @@ fn what_waits_is_sent_before_a_goodbye() {
 #[test]
 fn what_nobody_gets_is_counted() {
     for both_leave in [true, false] {
-        let (left, right) = (session(Duration::from_millis(1)), session(Duration::from_secs(60)));
-        super::connect(&left, &right);
+        let [left, right] = [soft(), patient()].map(|options| open(options.progress_thread(true)));
+        connect(&left, &right);
         let sent = fill(&left);
         if both_leave {
             thread::scope(|scope| {

@@ -1,13 +1,10 @@
 //! Short messages behind a long one to the same peer, and a long one among short ones without end.
 //! One thread drives both ends, and counts tell who was first.
 
-use std::time::{Duration, Instant};
-
-use super::connect;
+use super::{connected, soft, take_turns};
 use crate::types::MemoryType;
-use crate::{PluginChoice, Post, Session, SessionOptions, Transfer};
+use crate::{Post, Session, Transfer};
 
-const PATIENCE: Duration = Duration::from_secs(120);
 const LONG_BYTES: u64 = 64 << 20;
 const SHORT_BYTES: u64 = 64;
 /// What is dealt ahead of a short message: a section of 4 MiB, and what keeps windows full, which
@@ -18,7 +15,6 @@ struct Scene {
     left: Session,
     right: Session,
     memory: MemoryType,
-    give_up_at: Instant,
 }
 
 /// A message under way, at both ends.
@@ -29,18 +25,8 @@ struct Message {
 
 impl Scene {
     fn new(memory: MemoryType) -> Self {
-        let session = || {
-            let options = SessionOptions {
-                plugin: PluginChoice::Soft,
-                channels: Some(2),
-                chunk_bytes: Some(64 << 10),
-                ..SessionOptions::default()
-            };
-            Session::new(options).expect("a session opens")
-        };
-        let (left, right) = (session(), session());
-        connect(&left, &right);
-        Self { left, right, memory, give_up_at: Instant::now() + PATIENCE }
+        let [left, right] = connected(soft().channels(2).chunk_bytes(64 << 10));
+        Self { left, right, memory }
     }
 
     fn allocate(&self, bytes: u64) -> [Post; 2] {
@@ -62,10 +48,8 @@ impl Scene {
         message.send.post_send(from).expect("post_send");
     }
 
-    fn progress(&self) {
-        self.left.progress();
-        self.right.progress();
-        assert!(Instant::now() < self.give_up_at, "it never ends");
+    fn until(&self, what: &str, is_over: impl FnMut() -> bool) {
+        take_turns(&[&self.left, &self.right], what, is_over);
     }
 }
 
@@ -79,19 +63,14 @@ fn a_short_message_overtakes(memory: MemoryType) {
     let scene = Scene::new(memory);
     let (long, short) = (scene.message(), scene.message());
     Scene::post(&long, scene.allocate(LONG_BYTES));
-    while long.receive.counts().expect("it is there").bytes_done == 0 {
-        scene.progress();
-    }
-    let begun = long.receive.counts().expect("it is there").bytes_done;
+    let done = || long.receive.counts().expect("it is there").bytes_done;
+    scene.until("the long one begins", || done() > 0);
+    let begun = done();
     Scene::post(&short, scene.allocate(SHORT_BYTES));
-    while !short.is_complete() {
-        scene.progress();
-    }
-    let done = long.receive.counts().expect("it is there").bytes_done;
+    scene.until("the short one ends", || short.is_complete());
+    let done = done();
     assert!(done - begun <= AHEAD_BYTES, "{done} bytes, {begun} before");
-    while !long.is_complete() {
-        scene.progress();
-    }
+    scene.until("the long one ends", || long.is_complete());
 }
 
 #[test]
@@ -114,15 +93,13 @@ fn a_long_message_does_not_wait_until_no_more_short_ones_come() {
     shorts.iter().for_each(|(short, posts)| Scene::post(short, *posts));
     Scene::post(&long, posts);
     let mut ended = 0u64;
-    while !long.is_complete() {
-        scene.progress();
+    scene.until("the long one ends", || {
         for (short, posts) in shorts.iter().filter(|(short, _)| short.is_complete()) {
             ended += 1;
             Scene::post(short, *posts);
         }
-    }
+        long.is_complete()
+    });
     assert!(ended > 0, "nor do they wait for it");
-    while !shorts.iter().all(|(short, _)| short.is_complete()) {
-        scene.progress();
-    }
+    scene.until("the short ones end", || shorts.iter().all(|(short, _)| short.is_complete()));
 }

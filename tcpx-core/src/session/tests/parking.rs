@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
+use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::{connect, uses};
-use crate::Session;
+use super::{connect, open, soft, take_turns, uses};
 use crate::engine::UNPACK_TIMEOUT;
 use crate::types::MemoryType;
-use crate::{Departure, Error, MemoryId, Phase, PluginChoice, Post, SessionOptions, Transfer};
+use crate::{Departure, Error, MemoryId, Phase, Post, Session, Transfer};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 50_000;
 
 /// What the test does to the backend, and sees of it.
@@ -78,19 +77,9 @@ struct Scene {
     gpu: Arc<Gpu>,
 }
 
-fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        close_timeout: Duration::from_millis(10),
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("a session opens")
-}
-
 /// A receiver whose GPU hangs while it unpacks.
 fn unpacking() -> Scene {
-    let (left, right) = (session(), session());
+    let [left, right] = [(); 2].map(|()| open(soft().channels(1)));
     let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
     let held = Arc::clone(&gpu);
     right
@@ -105,12 +94,7 @@ fn unpacking() -> Scene {
         (left.create_transfer("right").unwrap(), right.create_transfer("left").unwrap());
     receive.post_recv(Post { memory, offset: 0, bytes: BYTES, tag: 1 }).unwrap();
     send.post_send(Post { memory: source, offset: 0, bytes: BYTES, tag: 1 }).unwrap();
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while gpu.submitted.load(Ordering::Relaxed) == 0 {
-        assert!(Instant::now() < give_up_at, "no chunk came");
-        left.progress();
-        right.progress();
-    }
+    take_turns(&[&left, &right], "a chunk comes", || gpu.submitted.load(Ordering::Relaxed) > 0);
     Scene { left, right, receive, memory, gpu }
 }
 
@@ -118,13 +102,9 @@ fn unpacking() -> Scene {
 fn abandoned_while_unpacking() -> Scene {
     let scene = unpacking();
     let Scene { left, right, memory, .. } = &scene;
-    let give_up_at = Instant::now() + Duration::from_secs(60);
     let key = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
     left.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
-    while right.stats().peers[0].state == "up" {
-        assert!(Instant::now() < give_up_at, "the abort did not come");
-        right.progress();
-    }
+    take_turns(&[right], "the abort comes", || right.stats().peers[0].state != "up");
     assert_eq!(right.stats().peers_parked, 1);
     assert_eq!(uses(right, *memory), 1);
     scene
@@ -133,6 +113,11 @@ fn abandoned_while_unpacking() -> Scene {
 fn assert_aborted(outcome: crate::Result<()>) {
     let error = outcome.expect_err("the peer gave up");
     assert!(matches!(error, Error::PeerGone { how: Departure::Abort(_), .. }), "{error}");
+}
+
+/// A close has a millisecond, which a busy machine may take for nothing.
+fn close_at_last(session: &Session) {
+    until("nothing is left", || session.close().is_ok());
 }
 
 /// Lets the time pass after which nobody waits for an unpack any more.
@@ -145,10 +130,10 @@ fn memory_is_free_when_a_late_unpack_has_finished() {
     let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     assert!(!receive.is_complete().expect("it has not ended"));
     gpu.hangs.store(false, Ordering::Relaxed);
-    assert_aborted(receive.wait(PATIENCE));
+    assert_aborted(receive.wait(Some(PATIENCE)));
     assert_eq!(right.stats().peers_parked, 0);
     right.deregister_memory(memory).expect("nothing touches it");
-    right.close().expect("nothing is left");
+    close_at_last(&right);
     drop(right);
     drop(receive);
     assert!(gpu.dropped.load(Ordering::Relaxed));
@@ -158,7 +143,7 @@ fn memory_is_free_when_a_late_unpack_has_finished() {
 fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
     let Scene { mut right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     wait_for_the_unpack(&right);
-    assert_aborted(receive.wait(PATIENCE));
+    assert_aborted(receive.wait(Some(PATIENCE)));
     right.let_go_timeout = Duration::from_millis(1);
     let error = right.deregister_memory(memory).expect_err("it still unpacks");
     assert!(matches!(error, Error::InUse { id, operations: 1, .. } if id == memory), "{error}");
@@ -173,7 +158,7 @@ fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
     assert!(error.to_string().contains("left"), "{error}");
     // It comes to its end after all.
     gpu.hangs.store(false, Ordering::Relaxed);
-    right.close().expect("nothing is left");
+    close_at_last(&right);
     assert_eq!(right.stats().peers_parked, 0);
     right.deregister_memory(memory).expect("nothing touches it");
 }
@@ -186,7 +171,7 @@ fn what_never_ends_is_left_behind_with_the_session() {
         if !is_stalled {
             wait_for_the_unpack(&right);
         }
-        assert_aborted(receive.wait(PATIENCE));
+        assert_aborted(receive.wait(Some(PATIENCE)));
         assert_eq!(uses(&right, memory), 1);
         assert!(right.close().is_err());
         drop((receive, right));
@@ -205,12 +190,7 @@ fn an_unpacker_that_has_failed_may_still_copy() {
     let target = right.allocate(BYTES, MemoryType::Device).unwrap();
     more.post_recv(Post { memory: target, offset: 0, bytes: BYTES, tag: 2 }).unwrap();
     send.post_send(Post { memory: source, offset: 0, bytes: BYTES, tag: 2 }).unwrap();
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while right.stats().peers[0].state == "up" {
-        assert!(Instant::now() < give_up_at, "the failure is not noticed");
-        left.progress();
-        right.progress();
-    }
+    take_turns(&[&left, &right], "it is noticed", || right.stats().peers[0].state != "up");
     // What was submitted before the failure goes on.
     for _ in 0..100 {
         right.progress();
@@ -219,18 +199,14 @@ fn an_unpacker_that_has_failed_may_still_copy() {
     assert_eq!(uses(&right, memory), 1);
     wait_for_the_unpack(&right);
     for transfer in [&receive, &more] {
-        let error = transfer.wait(PATIENCE).expect_err("unpacking failed");
+        let error = transfer.wait(Some(PATIENCE)).expect_err("unpacking failed");
         assert!(matches!(error, Error::UnpackFailed(_)), "{error}");
     }
     assert_eq!(uses(&right, memory), 1);
     assert!(right.close().is_err() && !right.is_settled());
     assert!(!gpu.dropped.load(Ordering::Relaxed));
     gpu.hangs.store(false, Ordering::Relaxed);
-    // A close has 10 ms, which a busy machine may take for nothing.
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while let Err(error) = right.close() {
-        assert!(Instant::now() < give_up_at, "something is left: {error}");
-    }
+    close_at_last(&right);
     assert!(right.is_settled());
     right.deregister_memory(memory).expect("nothing touches it");
 }

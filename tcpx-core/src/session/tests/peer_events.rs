@@ -1,27 +1,16 @@
 //! Peers that come up and end, of which a program hears without asking.
 
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tcpx_testkit::PATIENCE;
 
-use crate::{
-    Access, Departure, Error, PeerState, PluginChoice, Post, Session, SessionEvent, SessionOptions,
-};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::{LOOPBACK, open, patient};
+use crate::{Access, Departure, Error, PeerState, Post, Session, SessionEvent};
 
 fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        connect_timeout: 10 * PATIENCE,
-        close_timeout: 10 * PATIENCE,
-        eager_bytes: 0,
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("the software plugin is always there")
+    open(patient().channels(1).listen(LOOPBACK).eager_bytes(0))
 }
 
 fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
@@ -60,7 +49,7 @@ fn begin_to_meet(left: &Session, right: &Session) {
 
 #[test]
 fn a_peer_that_comes_up_and_parts_is_told() {
-    let (left, right) = (session(), session());
+    let [left, right] = [(); 2].map(|()| session());
     let both = [&left, &right];
     left.report_peers().expect("no fork");
     begin_to_meet(&left, &right);
@@ -87,7 +76,7 @@ fn a_peer_that_comes_up_and_parts_is_told() {
 
 #[test]
 fn a_peer_that_fails_is_told_beside_what_has_ended_with_it() {
-    let (left, right) = (session(), session());
+    let [left, right] = [(); 2].map(|()| session());
     begin_to_meet(&left, &right);
     left.report_peers().expect("no fork");
     let both = [&left, &right];
@@ -118,7 +107,7 @@ fn an_accept_for_which_nobody_comes_is_told() {
     session.report_peers().expect("no fork");
     session.listen().expect("listen");
     session.start_accept("nobody").expect("it begins");
-    session.shared.progress_at(Instant::now() + 20 * PATIENCE);
+    session.shared.progress_at(Instant::now() + 2 * PATIENCE);
     let told = next_state(&session, &[]);
     assert!(matches!(&told.1, PeerState::Failed(Error::Deadline { .. })), "{told:?}");
     assert_eq!(told.0, "nobody");

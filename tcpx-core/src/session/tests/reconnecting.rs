@@ -1,21 +1,14 @@
 //! Operations whose peer has ended, and is there again.
 
-use std::thread;
-use std::time::Duration;
+use tcpx_testkit::PATIENCE;
 
+use super::{connect, connected, open, part, patient};
 use crate::{
     Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation, OperationKind,
-    OperationStatus, PluginChoice, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange, Session,
-    SessionOptions,
+    OperationStatus, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange, Session,
 };
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 1000;
-
-fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    Session::new(options).expect("it is always there")
-}
 
 fn exported(session: &Session) -> (MemoryId, RemoteKey) {
     let memory = session.allocate(BYTES, MemoryType::Host).expect("memory");
@@ -31,21 +24,12 @@ fn prepare(session: &Session, memory: MemoryId, key: &RemoteKey) -> Operation {
 
 fn run(operation: &Operation) -> Result<(), Error> {
     operation.post(None)?;
-    operation.wait(PATIENCE)
-}
-
-fn part(left: &Session, right: &Session) {
-    thread::scope(|scope| {
-        let left = scope.spawn(|| left.disconnect("right"));
-        right.disconnect("left").expect("both say it");
-        left.join().expect("no panic").expect("both say it");
-    });
+    operation.wait(Some(PATIENCE))
 }
 
 #[test]
 fn an_operation_is_posted_again_to_the_same_session() {
-    let (left, right) = (session(), session());
-    super::connect(&left, &right);
+    let [left, right] = connected(patient().progress_thread(true));
     let (there, key) = exported(&right);
     let memory = left.allocate(BYTES, MemoryType::Host).expect("memory");
     let operation = prepare(&left, memory, &key);
@@ -58,14 +42,13 @@ fn an_operation_is_posted_again_to_the_same_session() {
         assert_eq!(left.stats().peers[0].one_sided.ranges_told, 1, "once on each connection");
         part(&left, &right);
         assert!(matches!(operation.status(), OperationStatus::Done), "as the last post ended");
-        super::connect(&left, &right);
+        connect(&left, &right);
     }
 }
 
 #[test]
 fn what_its_peer_took_along_stays_its_status_until_it_is_posted_again() {
-    let (left, right) = (session(), session());
-    super::connect(&left, &right);
+    let [left, right] = connected(patient().progress_thread(true));
     let (_, key) = exported(&right);
     let memory = left.allocate(BYTES, MemoryType::Host).expect("memory");
     let operation = prepare(&left, memory, &key);
@@ -86,22 +69,21 @@ fn what_its_peer_took_along_stays_its_status_until_it_is_posted_again() {
     assert!(operation.post(None).is_err_and(|error| is_abort(&error)), "it is not up");
     right.disconnect("left").ok();
     left.disconnect("right").ok();
-    super::connect(&left, &right);
+    connect(&left, &right);
     run(&operation).expect("it is up again");
     assert!(matches!(operation.status(), OperationStatus::Done));
 }
 
 #[test]
 fn another_session_of_the_name_is_not_written_to() {
-    let (left, right) = (session(), session());
-    super::connect(&left, &right);
+    let [left, right] = connected(patient().progress_thread(true));
     let (_, key) = exported(&right);
     let memory = left.allocate(BYTES, MemoryType::Host).expect("memory");
     let operation = prepare(&left, memory, &key);
     run(&operation).expect("it is up");
     part(&left, &right);
-    let next = session();
-    super::connect(&left, &next);
+    let next = open(patient().progress_thread(true));
+    connect(&left, &next);
     let refused = operation.post(None);
     let is_told = |problem: &RemoteProblem| *problem == RemoteProblem::AnotherSession;
     assert!(matches!(&refused, Err(Error::Remote { problem, .. }) if is_told(problem)));

@@ -1,23 +1,16 @@
 //! Requests for memory that a session has not exported, or not for that: refused, and counted.
 
-use std::time::Duration;
+use tcpx_testkit::{PATIENCE, until};
 
+use super::{connected, soft};
 use crate::exports::export_secret::ExportSecret;
 use crate::{
     Error, ExportOptions, LinkBytes, MemoryRange, MemoryType, OneSidedStats, OperationKind,
-    PluginChoice, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
+    RemoteAccess, RemoteKey, RemoteRange, Session,
 };
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 300_000;
 const LITTLE: u64 = 1000;
-
-fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    // Little travels on the link, and a lot on the channels.
-    let options = options.link_bytes(LinkBytes::Most(LITTLE));
-    Session::new(options).expect("it is always there")
-}
 
 struct Ends {
     left: Session,
@@ -28,8 +21,9 @@ struct Ends {
 
 impl Ends {
     fn new() -> Self {
-        let (left, right) = (session(), session());
-        super::connect(&left, &right);
+        // Little travels on the link, and a lot on the channels.
+        let options = soft().link_bytes(LinkBytes::Most(LITTLE));
+        let [left, right] = connected(options.progress_thread(true));
         let filled = |session: &Session, byte| {
             let memory = session.allocate(BYTES, MemoryType::Host).expect("memory");
             session.write_memory(memory, 0, &vec![byte; BYTES as usize]).expect("it is ours");
@@ -49,7 +43,7 @@ impl Ends {
         let remote = [RemoteRange { key, offset: key.bytes() - bytes, bytes }];
         let operation = self.left.prepare("right", kind, &local, &remote)?;
         operation.post(Some(b"note"))?;
-        operation.wait(PATIENCE)
+        operation.wait(Some(PATIENCE))
     }
 
     fn stats(&self) -> OneSidedStats {
@@ -116,7 +110,7 @@ fn an_operation_works_again_when_its_stable_key_is_exported_again() {
         let operation = ends.left.prepare("right", kind, &local, &remote).expect("it fits");
         let run = || {
             operation.post(None).expect("it is not under way");
-            operation.wait(PATIENCE)
+            operation.wait(Some(PATIENCE))
         };
         for _ in 0..2 {
             run().expect("it is exported");
@@ -153,11 +147,7 @@ fn what_is_served_counts_at_the_target_and_what_is_told_at_the_initiator() {
         ..OneSidedStats::default()
     };
     let has_come = || ends.stats().notifications_received == 4;
-    let begin = std::time::Instant::now();
-    while !has_come() {
-        assert!(begin.elapsed() < PATIENCE.expect("a time"), "{:?}", ends.stats());
-        std::thread::yield_now();
-    }
+    until("all notifications come", has_come);
     assert_eq!(ends.stats(), expected);
     let report = ends.right.stats();
     assert_eq!((report.notifications_waiting, report.peers[0].notifications_waiting), (4, 4));

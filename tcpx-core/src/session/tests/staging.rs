@@ -1,13 +1,13 @@
 //! Scattered small sends in a session that has little memory to gather them in.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
-use super::connect;
+use tcpx_testkit::PATIENCE;
+
+use super::{connect, open, part, patient, take_turns};
 use crate::types::MemoryType;
-use crate::{PluginChoice, Post, Session, SessionOptions, StagingMemory};
+use crate::{Post, Session, StagingMemory};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const CHUNK_BYTES: u32 = 64 << 10;
 const MESSAGES: u64 = 200;
 const MESSAGE_BYTES: u64 = 1000;
@@ -15,15 +15,7 @@ const MESSAGE_BYTES: u64 = 1000;
 const STEP: u64 = 1500;
 
 fn session(staging_bytes: u64) -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(2),
-        chunk_bytes: Some(CHUNK_BYTES),
-        staging_bytes,
-        close_timeout: Duration::from_secs(60),
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("a session opens")
+    open(patient().channels(2).chunk_bytes(CHUNK_BYTES).staging_bytes(staging_bytes))
 }
 
 /// Sends scattered messages from left to right, and looks at every byte.
@@ -40,16 +32,13 @@ fn send_scattered(left: &Session, right: &Session, memory: MemoryType) {
     let send = left.create_transfer("right").expect("it is up");
     receive.post_recv_batch(&posts(target)).expect("they fit");
     // So that all are matched in one call.
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while left.stats().peers[0].announced < MESSAGES as usize {
-        assert!(Instant::now() < give_up_at, "the receives are not announced");
-        left.progress();
-        right.progress();
-    }
+    take_turns(&[left, right], "the receives are announced", || {
+        left.stats().peers[0].announced == MESSAGES as usize
+    });
     send.post_send_batch(&posts(source)).expect("they fit");
     thread::scope(|scope| {
-        let sent = scope.spawn(|| send.wait(PATIENCE));
-        receive.wait(PATIENCE).expect("everything arrives");
+        let sent = scope.spawn(|| send.wait(Some(PATIENCE)));
+        receive.wait(Some(PATIENCE)).expect("everything arrives");
         sent.join().expect("no panic").expect("everything is sent");
     });
     let mut received = vec![0; (MESSAGES * STEP) as usize];
@@ -61,14 +50,6 @@ fn send_scattered(left: &Session, right: &Session, memory: MemoryType) {
     }
     left.deregister_memory(source).expect("nothing is posted");
     right.deregister_memory(target).expect("nothing is posted");
-}
-
-fn part(left: &Session, right: &Session) {
-    thread::scope(|scope| {
-        let parting = scope.spawn(|| left.disconnect("right"));
-        right.disconnect("left").expect("right parts in peace");
-        parting.join().expect("no panic").expect("left parts in peace");
-    });
 }
 
 fn bytes(session: &Session) -> [u64; 2] {

@@ -4,21 +4,20 @@ use std::sync::mpsc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::connect;
+use tcpx_testkit::PATIENCE;
+
+use super::{connected, open, soft};
 use crate::engine::Engine;
 use crate::session::wait::WaitLimit;
-use crate::{Access, Error, PluginChoice, Post, Session, SessionOptions, Transfer};
+use crate::{Access, Error, Post, Session, SessionOptions, Transfer};
 
-fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft);
-    let options = options.close_timeout(Duration::from_millis(1)).eager_bytes(0);
-    Session::new(options).expect("the software plugin is always there")
+fn options() -> SessionOptions {
+    soft().eager_bytes(0)
 }
 
 #[test]
 fn whoever_waits_beside_a_thread_that_leads_looks_only_when_it_is_told() {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    let session = Session::new(options).expect("the software plugin is always there");
+    let session = open(soft().progress_thread(true));
     // The progress thread leads the second time at the latest, and nothing moves.
     for _ in 0..2 {
         let mut looks = 0;
@@ -46,9 +45,8 @@ fn round(session: &Session) -> bool {
 
 #[test]
 fn whoever_waits_for_peers_hears_of_them_and_not_of_messages() {
-    let [left, right] = [session(), session()];
-    connect(&left, &right);
-    let give_up_at = Instant::now() + Duration::from_secs(60);
+    let [left, right] = connected(options());
+    let give_up_at = Instant::now() + PATIENCE;
     let memory = [&left, &right]
         .map(|session| session.register_buffer(vec![0; 8], Access::ReadWrite).expect("memory"));
     let send = left.create_transfer("right").expect("it is up");
@@ -75,8 +73,7 @@ fn whoever_waits_for_peers_hears_of_them_and_not_of_messages() {
 
 #[test]
 fn a_transfer_answers_while_another_thread_has_the_engine() {
-    let [left, right] = [session(), session()];
-    connect(&left, &right);
+    let [left, _right] = connected(options());
     let memory = left.register_buffer(vec![0; 8], Access::ReadOnly).expect("memory");
     let post = Post { memory, offset: 0, bytes: 8, tag: 1 };
     let [waits, failed] = [(), ()].map(|()| left.create_transfer("right").expect("it is up"));
@@ -118,7 +115,7 @@ fn is_woken_by(session: &Session, act: impl FnOnce(&Engine)) -> bool {
 
 #[test]
 fn whoever_rests_is_woken_when_something_is_due_sooner() {
-    let session = session();
+    let session = open(options());
     assert!(!is_woken_by(&session, |_| {}));
     let (hold, held) = mpsc::channel::<()>();
     // Somebody has to see whether the workers are held up.

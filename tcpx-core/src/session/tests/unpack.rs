@@ -3,20 +3,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use tcpx_cuda::CudaError;
+use tcpx_testkit::PATIENCE;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::connect;
-use crate::Session;
+use super::{connected, soft};
 use crate::types::MemoryType;
 use crate::{
-    Departure, Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, OperationKind, PluginChoice,
-    Post, RemoteAccess, RemoteRange, SessionOptions, UnpackFailure,
+    Departure, Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, OperationKind, Post,
+    RemoteAccess, RemoteRange, Session, UnpackFailure,
 };
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const CHUNK_BYTES: u32 = 16 << 10;
 const MESSAGE_BYTES: u64 = 10 * CHUNK_BYTES as u64 + 5;
 
@@ -68,16 +66,9 @@ impl Unpack for Faulty {
     }
 }
 
-fn session() -> Session {
-    let options = SessionOptions {
-        plugin: PluginChoice::Soft,
-        channels: Some(1),
-        chunk_bytes: Some(CHUNK_BYTES),
-        // What travels on the link is copied, not unpacked.
-        link_bytes: LinkBytes::Most(0),
-        ..SessionOptions::default()
-    };
-    Session::new(options).expect("a session opens")
+/// What travels on the link is copied, not unpacked.
+fn ends() -> [Session; 2] {
+    connected(soft().channels(1).chunk_bytes(CHUNK_BYTES).link_bytes(LinkBytes::Most(0)))
 }
 
 /// One message from left to right. What the two waits returned, and the chunks that right has given
@@ -91,8 +82,8 @@ fn send(left: &Session, right: &Session, memories: [MemoryId; 2], tag: i64) -> (
     to.post_recv(post(memories[1])).expect("post_recv");
     from.post_send(post(memories[0])).expect("post_send");
     let ends = thread::scope(|scope| {
-        let sent = scope.spawn(|| from.wait(PATIENCE));
-        [to.wait(PATIENCE), sent.join().expect("no panic")]
+        let sent = scope.spawn(|| from.wait(Some(PATIENCE)));
+        [to.wait(Some(PATIENCE)), sent.join().expect("no panic")]
     });
     let done = to.counts().expect("it is there").chunks_done;
     (ends, done)
@@ -111,8 +102,7 @@ fn chunk_named_by(outcome: &crate::Result<()>) -> &UnpackFailure {
 #[test]
 fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
     for at in [Call::Submit, Call::Poll] {
-        let (left, right) = (session(), session());
-        connect(&left, &right);
+        let [left, right] = ends();
         let memories = [&left, &right].map(|session| {
             session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room")
         });
@@ -167,7 +157,7 @@ fn operate(
             }
         });
         operation.post(Some(b"never")).expect("it is not under way");
-        let ended = operation.wait(PATIENCE);
+        let ended = operation.wait(Some(PATIENCE));
         is_over.store(true, Ordering::Release);
         ended
     })
@@ -184,9 +174,8 @@ fn assert_aborted(outcome: &crate::Result<()>) {
 fn a_failed_unpack_ends_an_operation_at_both_ends_and_leaves_no_memory_in_use() {
     for at in [Call::Submit, Call::Poll] {
         for kind in [OperationKind::Write, OperationKind::Read] {
-            let sessions = [session(), session()];
+            let sessions = ends();
             let [left, right] = &sessions;
-            connect(left, right);
             let memories = [left, right].map(|session| {
                 session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room")
             });

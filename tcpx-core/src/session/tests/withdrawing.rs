@@ -1,17 +1,12 @@
 //! Large transfers are withdrawn in slices, one in a round. Nothing here reads a clock: what one
 //! call does is counted.
 
-use super::{connect, uses};
+use super::{connected, patient, soft, uses};
 use crate::peer::protocol::SLICE;
 use crate::types::MemoryType;
-use crate::{Error, MemoryId, PluginChoice, Post, Session, SessionOptions, Transfer};
+use crate::{Error, MemoryId, Post, Session, SessionOptions, Transfer};
 
 const MANY: usize = 3 * SLICE + 5;
-
-fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).channels(1);
-    Session::new(options.peer_timeout(None)).expect("the software plugin is always there")
-}
 
 fn posts(memory: MemoryId, count: usize) -> Vec<Post> {
     vec![Post { memory, offset: 0, bytes: 1, tag: 7 }; count]
@@ -29,9 +24,8 @@ struct Scene {
     many: Transfer,
 }
 
-fn scene() -> Scene {
-    let (left, right) = (session(), session());
-    connect(&left, &right);
+fn scene(options: SessionOptions) -> Scene {
+    let [left, right] = connected(options.channels(1));
     let memory = left.allocate(1, MemoryType::Host).unwrap();
     let many = left.create_transfer("right").unwrap();
     many.post_send_batch(&posts(memory, MANY)).unwrap();
@@ -40,7 +34,7 @@ fn scene() -> Scene {
 
 #[test]
 fn a_cancel_ends_a_slice_and_every_round_another() {
-    let Scene { left, right: _right, memory, many } = scene();
+    let Scene { left, right: _right, memory, many } = scene(soft());
     many.cancel();
     assert_eq!(ended(&many), SLICE);
     // A small one need not wait until the large one is done, which goes on with the rest.
@@ -57,7 +51,7 @@ fn a_cancel_ends_a_slice_and_every_round_another() {
 
 #[test]
 fn a_cancel_beside_a_backlog_touches_its_own_operations_alone() {
-    let Scene { left, right: _right, memory, many } = scene();
+    let Scene { left, right: _right, memory, many } = scene(soft());
     let small = left.create_transfer("right").unwrap();
     small.post_send_batch(&posts(memory, 3)).unwrap();
     small.cancel();
@@ -68,7 +62,7 @@ fn a_cancel_beside_a_backlog_touches_its_own_operations_alone() {
 
 #[test]
 fn memory_of_a_large_transfer_that_was_released_is_free_after_some_rounds() {
-    let Scene { left, right: _right, memory, many } = scene();
+    let Scene { left, right: _right, memory, many } = scene(soft());
     drop(many);
     assert_eq!(uses(&left, memory), MANY - SLICE);
     left.progress();
@@ -81,7 +75,7 @@ fn memory_of_a_large_transfer_that_was_released_is_free_after_some_rounds() {
 
 #[test]
 fn a_deregistration_waits_until_every_slice_is_withdrawn() {
-    let Scene { left, right: _right, memory, many } = scene();
+    let Scene { left, right: _right, memory, many } = scene(soft());
     left.deregister_memory(memory).expect("no peer has heard of any");
     assert_eq!(ended(&many), MANY);
     assert!(matches!(many.is_complete(), Err(Error::Cancelled)));
@@ -89,7 +83,7 @@ fn a_deregistration_waits_until_every_slice_is_withdrawn() {
 
 #[test]
 fn a_peers_goodbye_ends_a_slice_in_each_round() {
-    let Scene { left, right, many, .. } = scene();
+    let Scene { left, right, many, .. } = scene(patient());
     std::thread::scope(|scope| {
         let leaving = scope.spawn(|| right.disconnect("left"));
         let mut before = 0;
@@ -107,7 +101,7 @@ fn a_peers_goodbye_ends_a_slice_in_each_round() {
 
 #[test]
 fn a_transfer_is_used_again_after_an_error() {
-    let Scene { left, right, memory, many } = scene();
+    let Scene { left, right, memory, many } = scene(soft());
     many.cancel();
     assert!(matches!(many.wait(None), Err(Error::Cancelled)));
     assert!(matches!(many.error(), Some(Error::Cancelled)));
