@@ -50,9 +50,9 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Instant;
 
-    use super::*;
+    use tcpx_testkit::PATIENCE;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    use super::*;
 
     /// A host acknowledges the probes of a closed window, however long its program does not read.
     #[test]

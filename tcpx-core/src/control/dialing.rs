@@ -61,7 +61,7 @@ impl Dialing {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::time::Duration;
+    use tcpx_testkit::PATIENCE;
 
     use super::*;
 
@@ -69,7 +69,7 @@ mod tests {
     fn dialing_a_closed_port_is_an_error_and_an_open_one_connects() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let give_up_at = Instant::now() + Duration::from_secs(60);
+        let give_up_at = Instant::now() + PATIENCE;
         let settle = |address| {
             let dialing = Dialing::start(address, give_up_at)?;
             loop {

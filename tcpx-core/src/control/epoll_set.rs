@@ -88,21 +88,18 @@ impl AsFd for EpollSet {
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
-    use std::time::{Duration, Instant};
+
+    use tcpx_testkit::until;
 
     use super::*;
 
     /// Waits until exactly these are ready.
     fn become_ready(set: &EpollSet, expected: &[u64]) {
-        let give_up_at = Instant::now() + Duration::from_secs(60);
-        loop {
+        until("these are ready", || {
             let mut ready = set.ready().unwrap();
             ready.sort_unstable();
-            if ready.as_slice() == expected {
-                return;
-            }
-            assert!(Instant::now() < give_up_at, "{ready:?}, not {expected:?}");
-        }
+            ready.as_slice() == expected
+        });
     }
 
     #[test]
@@ -153,12 +150,11 @@ mod tests {
             })
             .collect();
         let mut named = std::collections::BTreeSet::new();
-        let give_up_at = Instant::now() + Duration::from_secs(60);
-        while named.len() < pairs.len() {
-            assert!(Instant::now() < give_up_at, "{} of {}", named.len(), pairs.len());
+        until("all are named", || {
             let ready = set.ready().unwrap();
             assert!(ready.len() <= MOST_AT_ONCE);
             named.extend(ready);
-        }
+            named.len() == pairs.len()
+        });
     }
 }

@@ -2,7 +2,9 @@
 //! refuses the other, and names both values.
 
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use tcpx_testkit::{eventually, until};
 
 use super::handshake_frame::HandshakeFrame;
 use super::hello::{Challenge, Hello, Role};
@@ -16,8 +18,6 @@ use crate::control::introduction::Introduction;
 use crate::control::listener::ControlListener;
 use crate::error::Error;
 use crate::settings::SessionOptions;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A change that makes a hello incompatible, and words of the refusal.
 type Incompatibility = (fn(&mut Hello), &'static [&'static str]);
@@ -43,15 +43,11 @@ fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
 
 /// Waits for the next frame. `meanwhile` keeps the other end going.
 fn hear(link: &mut LinkSocket, mut meanwhile: impl FnMut()) -> HandshakeFrame {
-    let begin = Instant::now();
-    loop {
-        assert!(begin.elapsed() < PATIENCE, "nothing came");
+    eventually(|| {
         meanwhile();
         link.flush().expect("the other end is there");
-        if let Some(frame) = link.receive(Instant::now()).expect("the other end is there") {
-            return frame;
-        }
-    }
+        link.receive(Instant::now()).expect("the other end is there")
+    })
 }
 
 #[test]
@@ -106,12 +102,11 @@ fn a_connector_refuses_an_incompatible_peer() {
             &proven.hello.nonce,
             &theirs.secret,
         ))));
-        let begin = Instant::now();
-        while outcome.is_ok() {
-            assert!(begin.elapsed() < PATIENCE, "{words:?}");
+        until("it refuses", || {
             link.flush().expect("the other end is there");
             outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-        }
+            outcome.is_err()
+        });
         let Err(Error::Handshake { peer, reason }) = outcome else { panic!("{outcome:?}") };
         assert_eq!(peer, "far");
         words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
@@ -129,12 +124,11 @@ fn a_refused_connector_says_that_the_words_are_the_peers() {
     let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
     let reason = format!("control link protocol {PROTOCOL_VERSION} here, 2 there");
     link.queue(&HandshakeFrame::Refuse(reason.clone()));
-    let begin = Instant::now();
-    while outcome.is_ok() {
-        assert!(begin.elapsed() < PATIENCE, "no refusal");
+    until("it is refused", || {
         link.flush().expect("the other end is there");
         outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-    }
+        outcome.is_err()
+    });
     let text = outcome.expect_err("refused").to_string();
     assert!(text.contains(&format!("it says: {reason}")), "{text}");
 }

@@ -1,8 +1,8 @@
 use std::sync::mpsc::{Receiver, channel};
 
-use super::*;
+use tcpx_testkit::{PATIENCE, until};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::*;
 
 /// Something whose drop waits until it may end, and is remembered.
 struct Slow {
@@ -38,11 +38,7 @@ impl Scene {
 }
 
 fn wait_for(ticket: &Ticket) {
-    let give_up_at = Instant::now() + PATIENCE;
-    while !ticket.is_done() {
-        assert!(Instant::now() < give_up_at, "it is never over");
-        thread::yield_now();
-    }
+    until("it is over", || ticket.is_done());
 }
 
 fn told(of: &Receiver<()>) {
@@ -55,12 +51,10 @@ fn nobody_waits_for_what_is_handed_over_nor_for_somebody_elses() {
     let stuck: Vec<_> = (0..5).map(|name| workers.close(scene.slow(name))).collect();
     assert!(stuck.iter().all(|ticket| !ticket.is_done()));
     let quick = workers.close(());
-    let give_up_at = Instant::now() + PATIENCE;
-    while !quick.is_done() {
-        assert!(Instant::now() < give_up_at, "it waits for the others");
+    until("it does not wait for the others", || {
         workers.tend();
-        thread::yield_now();
-    }
+        quick.is_done()
+    });
     assert!(!workers.finish(Duration::from_millis(1)), "the others still wait");
     scene.let_go();
     stuck.iter().for_each(wait_for);

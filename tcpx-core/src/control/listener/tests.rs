@@ -1,3 +1,5 @@
+use tcpx_testkit::{PATIENCE, eventually, until};
+
 use super::*;
 use crate::control::admission::MAX_UNPROVEN_PER_ADDRESS;
 use crate::control::channel_offer::ChannelOffer;
@@ -25,17 +27,13 @@ fn a_peer_comes_in_past_silent_connections_on_real_sockets() {
     let info =
         ConnInfo { session: ours.session, secret: ours.secret.clone(), addresses: vec![address] };
     let mut connector = Connector::new(info, 0);
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    let proven = loop {
+    let proven = eventually(|| {
         let now = Instant::now();
-        assert!(now < give_up_at, "the peer is {}", connector.state());
         assert!(connector.poll("ours", now, &theirs).expect("it is let in").is_none());
         listener.progress(now, &ours);
         let first = listener.proven().next().map(|(number, _)| number);
-        if let Some(proven) = first.and_then(|number| listener.take(number)) {
-            break proven;
-        }
-    };
+        first.and_then(|number| listener.take(number))
+    });
     assert!(proven.is_proven() && listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS);
     drop(silent);
 }
@@ -61,18 +59,17 @@ fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothi
     assert_eq!(polls(&listener), polls_before);
     // Of two that leave, both are noticed, and nobody else is driven.
     silent.truncate(silent.len() - 2);
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while listener.unproven.len() > MAX_UNPROVEN_PER_ADDRESS - 2 {
-        assert!(Instant::now() < give_up_at, "they have left");
+    until("they have left", || {
         listener.progress(now, &ours);
-    }
+        listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS - 2
+    });
     assert_eq!(polls(&listener), listener.unproven.len(), "once each, when they came");
 }
 
-/// What the session's poller says of the listener, in a minute at most.
+/// What the session's poller says of the listener.
 fn is_told(poller: &Poller) -> bool {
     let mut events = Vec::new();
-    poller.wait(Duration::from_secs(60), &mut events);
+    poller.wait(PATIENCE, &mut events);
     events.iter().any(|event| event.target == Target::Listener)
 }
 
@@ -116,14 +113,14 @@ fn greeted(
     listener: &mut ControlListener,
     [ours, theirs]: [&Identity; 2],
 ) {
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while connector.unanswered().is_none() {
-        assert!(Instant::now() < give_up_at, "the peer is {}", connector.state());
+    until("it has said hello", || {
         connector.poll("ours", Instant::now(), theirs).expect("it is let in");
-        if connector.unanswered().is_none() {
+        let is_greeting = connector.unanswered().is_some();
+        if !is_greeting {
             listener.progress(Instant::now(), ours);
         }
-    }
+        is_greeting
+    });
     connector.poll("ours", Instant::now(), theirs).expect("its hello is written");
 }
 
@@ -155,12 +152,10 @@ fn who_finds_no_room_comes_again_and_gets_in() {
     let address = listener.address().unwrap();
     let (session, secret) = (ours.session, ours.secret.clone());
     let mut connector = Connector::new(ConnInfo { session, secret, addresses: vec![address] }, 0);
-    let give_up_at = Instant::now() + Duration::from_secs(60);
     let mut sent_away = 0;
     let mut silent = Vec::new();
-    while !listener.has_proven() {
+    until("it gets in", || {
         let now = Instant::now();
-        assert!(now < give_up_at, "the peer is {}", connector.state());
         connector.poll("ours", now, &theirs).expect("it is only asked to wait");
         listener.progress(now, &ours);
         // The first few times a flood takes its place before it can say hello.
@@ -171,7 +166,8 @@ fn who_finds_no_room_comes_again_and_gets_in() {
                 listener.progress(Instant::now(), &ours);
             }
         }
-    }
+        listener.has_proven()
+    });
     assert_eq!(sent_away, 3);
 }
 
@@ -185,13 +181,12 @@ fn an_address_that_says_nothing_keeps_nobody_from_the_next() {
     let (session, secret) = (ours.session, ours.secret.clone());
     let mut connector = Connector::new(ConnInfo { session, secret, addresses }, 0);
     let mut now = Instant::now();
-    let give_up_at = now + Duration::from_secs(60);
-    while !listener.has_proven() {
-        assert!(Instant::now() < give_up_at, "the peer is {}", connector.state());
+    until("it gets in", || {
         connector.poll("ours", now, &theirs).expect("one of them is it");
         // As late as it wants to be asked again.
         let next = connector.attention().timeout;
         now = next.map_or(now, |next| next.max(now)).max(Instant::now());
         listener.progress(Instant::now(), &ours);
-    }
+        listener.has_proven()
+    });
 }

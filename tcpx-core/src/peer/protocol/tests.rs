@@ -20,7 +20,6 @@ mod pair;
 mod parts;
 mod payload;
 mod post_room;
-mod random;
 mod requests;
 mod revocations;
 mod sections;

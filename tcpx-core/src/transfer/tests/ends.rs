@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use slotmap::Key;
+use tcpx_testkit::{PATIENCE, eventually, until};
 use tcpx_unpack::{Choice, Unpack};
 
 use crate::memory::device_memory::DeviceMemory;
@@ -40,7 +41,6 @@ const SEND_WINDOW: usize = 12;
 const RECV_WINDOW: usize = 16;
 /// Slots of a lane's staging buffer.
 const SLOTS: usize = 2;
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the sender has dealt, as it would tell it on the control link.
 #[derive(Clone, Copy, Debug)]
@@ -181,17 +181,11 @@ fn connect(plugin: &Arc<Plugin>, channel: u16) -> (SendComm, RecvComm) {
     let handle = listening.handle();
     let mut connecting = PendingConnect::new(plugin, label(plugin, channel), handle);
     let (mut send, mut recv) = (None, None);
-    let give_up_at = Instant::now() + PATIENCE;
-    loop {
-        send = send.or_else(|| connecting.poll().expect("connect"));
-        recv = recv.or_else(|| listening.poll_accept().expect("accept"));
-        match (send, recv) {
-            (Some(send), Some(recv)) => return (send, recv),
-            unfinished => (send, recv) = unfinished,
-        }
-        assert!(Instant::now() < give_up_at, "nobody comes");
-        std::thread::yield_now();
-    }
+    eventually(|| {
+        send = send.take().or_else(|| connecting.poll().expect("connect"));
+        recv = recv.take().or_else(|| listening.poll_accept().expect("accept"));
+        (send.is_some() && recv.is_some()).then(|| send.take().zip(recv.take()))?
+    })
 }
 
 /// Two ends with channels between them.
@@ -238,15 +232,13 @@ impl Sender {
     /// Has a staging buffer on every channel for what is gathered of this memory.
     pub(super) fn prepare_staging(&mut self, memory: MemoryType) {
         let Self { books: Books { registrations, memory: device, .. }, lanes, staging, .. } = self;
-        let give_up_at = Instant::now() + PATIENCE;
         for lane in lanes {
             let chunk_bytes = DEFAULT_CHUNK_BYTES;
             let request = StagingRequest { memory, slots: SLOTS, chunk_bytes, device };
             assert!(lane.prepare_staging(request, staging, registrations));
-            while lane.known_staging(staging, registrations) != Some((memory, true)) {
-                assert!(Instant::now() < give_up_at, "no staging buffer");
-                std::thread::yield_now();
-            }
+            until("the staging buffer is there", || {
+                lane.known_staging(staging, registrations) == Some((memory, true))
+            });
         }
     }
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
+use tcpx_testkit::Random;
 
 use super::driver::{Check, ensure};
-use super::random::Random;
 use crate::control::frame::ChunkCounts;
 use crate::plugin::bounce_pool::{BounceCredit, BouncePool};
 

@@ -7,9 +7,10 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use tcpx_testkit::Random;
+
 use super::driver::{CHUNK_BYTES, Check, Over, ensure};
 use super::pair::{ENDS, Pair};
-use super::random::Random;
 use super::setting::{Setting, WHOLE};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
@@ -22,8 +23,10 @@ use crate::peer::protocol::one_sided::telling::ListLimits;
 use crate::peer::protocol::one_sided::{MOST_PLANNED, OneSidedTerms};
 use crate::types::{Direction, MemoryType};
 
-/// Conversations in a run of the tests. TCPX_TEST_INTERLEAVINGS asks for others.
-const INTERLEAVINGS: u64 = 40_000;
+/// Conversations in each run of the tests.
+const FEW: u64 = 4_000;
+/// Conversations in a deep run. TCPX_TEST_INTERLEAVINGS asks for others.
+const MANY: u64 = 40_000;
 
 /// One conversation after the other, as of sessions that connect again.
 struct Story {
@@ -297,17 +300,29 @@ fn tell_all(seeds: impl Iterator<Item = u64>) {
     }
 }
 
-fn interleavings() -> u64 {
+fn many() -> u64 {
     let asked = std::env::var("TCPX_TEST_INTERLEAVINGS").ok();
-    asked.map_or(INTERLEAVINGS, |asked| asked.parse().expect("a number"))
+    asked.map_or(MANY, |asked| asked.parse().expect("a number"))
 }
 
 #[test]
 fn any_interleaving_ends_every_operation_once_even_seeds() {
-    tell_all((0..interleavings()).step_by(2));
+    tell_all((0..FEW).step_by(2));
 }
 
 #[test]
 fn any_interleaving_ends_every_operation_once_odd_seeds() {
-    tell_all((1..interleavings()).step_by(2));
+    tell_all((1..FEW).step_by(2));
+}
+
+#[test]
+#[ignore = "deep: 40,000 conversations"]
+fn any_of_many_interleavings_ends_every_operation_once_even_seeds() {
+    tell_all((0..many()).step_by(2));
+}
+
+#[test]
+#[ignore = "deep: 40,000 conversations"]
+fn any_of_many_interleavings_ends_every_operation_once_odd_seeds() {
+    tell_all((1..many()).step_by(2));
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tcpx_testkit::Random;
+
 use super::Story;
 use crate::exports::export_secret::ExportSecret;
 use crate::exports::listed::{ListedKey, ListedRange};
@@ -10,7 +12,6 @@ use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::peer::protocol::tests::driver::Check;
 use crate::peer::protocol::tests::exporting::Area;
 use crate::peer::protocol::tests::pair::ENDS;
-use crate::peer::protocol::tests::random::Random;
 use crate::peer::protocol::tests::requests::{Note, Ranges, Request};
 use crate::transfer::pieces::{Piece, Pieces};
 use crate::types::remote_access::{OperationKind, RemoteAccess};
