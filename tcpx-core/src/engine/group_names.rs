@@ -362,8 +362,8 @@ mod tests {
             id
         };
         let mut names = names.names();
+        let mut stranger = session(1, Device::Host, "", &OWN);
         for number in 0..=MOST_STRANGERS {
-            let mut stranger = session(1, Device::Host, "", &OWN);
             stranger.proven.hello.name = format!("name {number}");
             names.add(group(number), &stranger);
         }

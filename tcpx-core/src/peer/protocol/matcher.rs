@@ -217,20 +217,32 @@ mod tests {
         assert!(matcher.sends.capacity() <= 16);
     }
 
-    /// A million receives of one tag, withdrawn oldest first and newest first: each without a
-    /// search.
-    #[test]
-    fn withdrawing_many_of_one_tag_takes_as_many_steps() {
+    /// Receives of one tag, withdrawn oldest first and newest first: each without a search.
+    fn withdraw_many_of_one_tag(receives: u64) {
         let mut matcher = Matcher::default();
-        let names = 0..1_000_000u64;
+        let names = 0..receives;
         for name in names.clone() {
             assert_eq!(matcher.announce(7, announced(name)), Ok(None));
         }
-        let (oldest, newest) = (names.clone().take(500_000), names.rev().take(500_000));
+        let (oldest, newest) = {
+            let half = receives as usize / 2;
+            (names.clone().take(half), names.rev().take(half))
+        };
         for name in newest.chain(oldest) {
             assert!(matcher.withdraw_receive(name));
         }
         assert!(matcher.receives.tags() == 0 && matcher.announced() == 0);
+    }
+
+    #[test]
+    fn withdrawing_many_of_one_tag_takes_as_many_steps() {
+        withdraw_many_of_one_tag(100_000);
+    }
+
+    #[test]
+    #[ignore = "deep: a million receives"]
+    fn withdrawing_a_million_of_one_tag_takes_as_many_steps() {
+        withdraw_many_of_one_tag(1_000_000);
     }
 
     #[test]

@@ -173,77 +173,135 @@ fn rules() -> impl Strategy<Value = CutRules> {
     )
 }
 
+/// A list that both ends move, and how.
+#[derive(Clone, Debug)]
+struct Moved {
+    list: (Vec<u64>, Layout, Layout),
+    rules: CutRules,
+    chunk_bytes: Vec<u32>,
+    channels: u16,
+    first: u16,
+}
+
+fn moved() -> impl Strategy<Value = Moved> {
+    let chunk_bytes = proptest::collection::vec(1u32..300, 1..5);
+    (lists(), rules(), chunk_bytes, 1u16..5, 0u16..5).prop_map(
+        |(list, rules, chunk_bytes, channels, first)| Moved {
+            list,
+            rules,
+            chunk_bytes,
+            channels,
+            first,
+        },
+    )
+}
+
+fn both_ends_move_the_same(moved: Moved) -> Result<(), TestCaseError> {
+    let Moved { list: (lengths, left, right), rules, chunk_bytes, channels, first } = moved;
+    let mut sender = End::new(pieces(&lengths, &left), channels);
+    let mut receiver = End::new(pieces(&lengths, &right), channels);
+    let mut first_channel = first % channels;
+    let mut sections = 0;
+    while let Some(cut) = sender.cursor.next_section(&sender.pieces, &rules) {
+        prop_assert!((1..=rules.section_bytes).contains(&cut.bytes));
+        let found = segments(sender.cursor, &sender.pieces, cut.bytes);
+        prop_assert_eq!(cut.is_gathered, found.len() > 1);
+        if cut.is_gathered {
+            let gathering = rules.gathering.expect("what may be gathered");
+            prop_assert!(!rules.cut_pairs && found.len() >= gathering.segments);
+            prop_assert!(found.iter().all(|bytes| *bytes <= gathering.segment_bytes));
+        }
+        prop_assert!(receiver.cursor.allows(&receiver.pieces, cut.bytes, rules.cut_pairs));
+        let is_whole = receiver.cursor.ends_a_piece(&receiver.pieces, cut.bytes);
+        prop_assert!(is_whole || cut.bytes == rules.section_bytes);
+        let chunk_bytes = chunk_bytes[sections % chunk_bytes.len()];
+        let dealt = section(cut.bytes, chunk_bytes, first_channel, channels);
+        sender.deal(dealt, cut.is_gathered)?;
+        let received = ListedSection { direction: Direction::Receive, ..dealt };
+        receiver.deal(received, false)?;
+        let behind = u64::from(first_channel) + chunk_count(cut.bytes, chunk_bytes);
+        first_channel = (behind % u64::from(channels)) as u16;
+        sections += 1;
+    }
+    prop_assert_eq!(&sender.channels, &receiver.channels, "a chunk has the same bytes");
+    let mut all: Vec<u64> = sender.channels.into_iter().flatten().flatten().collect();
+    all.sort_unstable();
+    let total: u64 = lengths.iter().sum();
+    prop_assert_eq!(all, (0..total).collect::<Vec<_>>(), "each byte once");
+    prop_assert_eq!(sender.cursor.dealt, total);
+    prop_assert!(!receiver.cursor.allows(&receiver.pieces, 1, false), "nothing is left");
+    Ok(())
+}
+
+/// A list of one end, and lengths of sections that it is told, which may be any.
+#[derive(Clone, Debug)]
+struct Dealt {
+    list: (Vec<u64>, Layout, Layout),
+    told: Vec<u64>,
+    cut_pairs: bool,
+    chunk_bytes: u32,
+}
+
+fn dealt() -> impl Strategy<Value = Dealt> {
+    let told = proptest::collection::vec(prop_oneof![0u64..500, any::<u64>()], 1..20);
+    (lists(), told, any::<bool>(), 1u32..300).prop_map(|(list, told, cut_pairs, chunk_bytes)| {
+        Dealt { list, told, cut_pairs, chunk_bytes }
+    })
+}
+
+fn an_allowed_section_is_dealt_to_its_end(dealt: Dealt) -> Result<(), TestCaseError> {
+    let Dealt { list: (lengths, layout, _), told, cut_pairs, chunk_bytes } = dealt;
+    let mut end = End::new(pieces(&lengths, &layout), 2);
+    for bytes in told {
+        let left = end.pieces.bytes - end.cursor.dealt;
+        let dealt: u64 = end.cursor.dealt;
+        let ends = lengths.iter().scan(0, |end, bytes| {
+            *end += bytes;
+            Some(*end)
+        });
+        let crosses = ends.clone().any(|end| end > dealt && end < dealt.saturating_add(bytes));
+        let is_allowed = bytes > 0 && bytes <= left && !(cut_pairs && crosses);
+        prop_assert_eq!(end.cursor.allows(&end.pieces, bytes, cut_pairs), is_allowed);
+        if is_allowed {
+            let ends_one = ends.into_iter().any(|end| end == dealt + bytes);
+            prop_assert_eq!(end.cursor.ends_a_piece(&end.pieces, bytes), ends_one);
+            let mut skipped = end.cursor;
+            skipped.skip(&end.pieces, bytes);
+            let received = section(bytes, chunk_bytes, 0, 2);
+            end.deal(ListedSection { direction: Direction::Receive, ..received }, false)?;
+            prop_assert_eq!(skipped, end.cursor);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn both_ends_move_the_same_bytes_in_the_same_chunks(moved in moved()) {
+        both_ends_move_the_same(moved)?;
+    }
+
+    #[test]
+    fn a_section_that_is_allowed_is_dealt_to_its_end(dealt in dealt()) {
+        an_allowed_section_is_dealt_to_its_end(dealt)?;
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn both_ends_move_the_same_bytes_in_the_same_chunks(
-        (lengths, left, right) in lists(),
-        rules in rules(),
-        chunk_bytes in proptest::collection::vec(1u32..300, 1..5),
-        channels in 1u16..5,
-        first in 0u16..5,
-    ) {
-        let mut sender = End::new(pieces(&lengths, &left), channels);
-        let mut receiver = End::new(pieces(&lengths, &right), channels);
-        let mut first_channel = first % channels;
-        let mut sections = 0;
-        while let Some(cut) = sender.cursor.next_section(&sender.pieces, &rules) {
-            prop_assert!((1..=rules.section_bytes).contains(&cut.bytes));
-            let found = segments(sender.cursor, &sender.pieces, cut.bytes);
-            prop_assert_eq!(cut.is_gathered, found.len() > 1);
-            if cut.is_gathered {
-                let gathering = rules.gathering.expect("what may be gathered");
-                prop_assert!(!rules.cut_pairs && found.len() >= gathering.segments);
-                prop_assert!(found.iter().all(|bytes| *bytes <= gathering.segment_bytes));
-            }
-            prop_assert!(receiver.cursor.allows(&receiver.pieces, cut.bytes, rules.cut_pairs));
-            let is_whole = receiver.cursor.ends_a_piece(&receiver.pieces, cut.bytes);
-            prop_assert!(is_whole || cut.bytes == rules.section_bytes);
-            let chunk_bytes = chunk_bytes[sections % chunk_bytes.len()];
-            let dealt = section(cut.bytes, chunk_bytes, first_channel, channels);
-            sender.deal(dealt, cut.is_gathered)?;
-            let received = ListedSection { direction: Direction::Receive, ..dealt };
-            receiver.deal(received, false)?;
-            let behind = u64::from(first_channel) + chunk_count(cut.bytes, chunk_bytes);
-            first_channel = (behind % u64::from(channels)) as u16;
-            sections += 1;
-        }
-        prop_assert_eq!(&sender.channels, &receiver.channels, "a chunk has the same bytes");
-        let mut all: Vec<u64> = sender.channels.into_iter().flatten().flatten().collect();
-        all.sort_unstable();
-        let total: u64 = lengths.iter().sum();
-        prop_assert_eq!(all, (0..total).collect::<Vec<_>>(), "each byte once");
-        prop_assert_eq!(sender.cursor.dealt, total);
-        prop_assert!(!receiver.cursor.allows(&receiver.pieces, 1, false), "nothing is left");
+    #[ignore = "deep: 512 lists"]
+    fn both_ends_move_the_same_bytes_of_many_lists_in_the_same_chunks(moved in moved()) {
+        both_ends_move_the_same(moved)?;
     }
 
-    /// A receiver is told any lengths.
     #[test]
-    fn a_section_that_is_allowed_is_dealt_to_its_end(
-        (lengths, layout, _) in lists(),
-        told in proptest::collection::vec(prop_oneof![0u64..500, any::<u64>()], 1..20),
-        cut_pairs: bool,
-        chunk_bytes in 1u32..300,
-    ) {
-        let mut end = End::new(pieces(&lengths, &layout), 2);
-        for bytes in told {
-            let left = end.pieces.bytes - end.cursor.dealt;
-            let dealt: u64 = end.cursor.dealt;
-            let ends = lengths.iter().scan(0, |end, bytes| { *end += bytes; Some(*end) });
-            let crosses = ends.clone().any(|end| end > dealt && end < dealt.saturating_add(bytes));
-            let is_allowed = bytes > 0 && bytes <= left && !(cut_pairs && crosses);
-            prop_assert_eq!(end.cursor.allows(&end.pieces, bytes, cut_pairs), is_allowed);
-            if is_allowed {
-                let ends_one = ends.into_iter().any(|end| end == dealt + bytes);
-                prop_assert_eq!(end.cursor.ends_a_piece(&end.pieces, bytes), ends_one);
-                let mut skipped = end.cursor;
-                skipped.skip(&end.pieces, bytes);
-                let received = section(bytes, chunk_bytes, 0, 2);
-                end.deal(ListedSection { direction: Direction::Receive, ..received }, false)?;
-                prop_assert_eq!(skipped, end.cursor);
-            }
-        }
+    #[ignore = "deep: 512 lists"]
+    fn a_section_of_many_lists_that_is_allowed_is_dealt_to_its_end(dealt in dealt()) {
+        an_allowed_section_is_dealt_to_its_end(dealt)?;
     }
 }
 

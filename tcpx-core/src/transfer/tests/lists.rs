@@ -1,5 +1,7 @@
 //! Every byte of a list comes to its place, and nothing else is written.
 
+use tcpx_testkit::pattern;
+
 use super::ends::{Buffer, Receiver, Sender, ends, transfer};
 use crate::types::MemoryType;
 
@@ -46,8 +48,8 @@ fn moves(sender: &mut Sender, receiver: &mut Receiver, from: MemoryType, to: Mem
     let destination = Buffer::new(size(&right), MARK);
     let lists = (sender.pieces(&source, from, &left), receiver.pieces(&destination, to, &right));
     for round in 0..3u64 {
-        let bytes = (0..size(&left) as u64).map(|at| (((at + round) * 2_654_435_761) >> 13) as u8);
-        let bytes: Vec<u8> = bytes.collect();
+        let mut bytes = vec![0; size(&left)];
+        pattern::fill(round, 0, &mut bytes);
         source.write(&bytes);
         transfer(sender, receiver, (&lists.0, &lists.1));
         let mut expected = vec![MARK; size(&right)];

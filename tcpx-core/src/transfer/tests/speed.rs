@@ -80,7 +80,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 #[test]
-#[ignore = "measures"]
+#[ignore = "deep: measures"]
 fn pieces_of_4_kib_beside_one_message_of_as_many_bytes() {
     use Places::{Apart, Shuffled, Whole};
     let cases =
