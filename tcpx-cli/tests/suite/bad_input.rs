@@ -1,11 +1,10 @@
-//! Whatever is wrong: one line that names cause and cure, the right exit status, in time, and
-//! nothing left running.
+//! Tests of mistakes and failures: one line that names cause and cure, the right exit status, in
+//! time, and nothing left running.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use crate::tcpx::{Finished, Server, Tcpx, leftovers};
-use serial_test::serial;
+use crate::tcpx::{EXECUTABLE, Finished, NO_SERVER, Server, Tcpx, client};
 
 const USAGE: i32 = 2;
 const FAILED: i32 = 1;
@@ -14,12 +13,8 @@ const FAILED: i32 = 1;
 fn expect(finished: &Finished, status: i32, words: &[&str]) {
     assert_eq!(finished.status, Some(status), "{finished}");
     assert!(finished.stdout.is_empty(), "{finished}");
-    let errors: Vec<&str> =
-        finished.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert_eq!(errors.len(), 1, "{finished}");
-    for word in words {
-        assert!(errors[0].contains(word), "{word:?} is missing: {finished}");
-    }
+    finished.expect_error(words);
+    finished.expect_alone();
 }
 
 /// As `expect`, and not a line besides.
@@ -29,7 +24,6 @@ fn expect_only(finished: &Finished, status: i32, words: &[&str]) {
 }
 
 #[test]
-#[serial]
 fn settings_out_of_range() {
     for (words, status, expected) in [
         (&["perf", "--size", "0"][..], USAGE, &["--size", "at least 1 byte"][..]),
@@ -53,11 +47,9 @@ fn settings_out_of_range() {
     ] {
         expect(&Tcpx::new(words).run(), status, expected);
     }
-    assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 #[test]
-#[serial]
 fn mistakes_are_answered_with_cause_cure_and_id() {
     for (words, status, expected) in [
         (
@@ -92,7 +84,6 @@ fn mistakes_are_answered_with_cause_cure_and_id() {
 }
 
 #[test]
-#[serial]
 fn a_variable_that_keeps_the_plugin_from_starting_is_named() {
     for variable in ["TCPX_SOFT_IFNAME", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"] {
         let command = || Tcpx::new(&["connect", "--plugin", "soft"]);
@@ -109,16 +100,14 @@ fn a_variable_that_keeps_the_plugin_from_starting_is_named() {
 }
 
 #[test]
-#[serial]
 fn a_process_that_may_open_no_more_files_says_so() {
     let mut few = std::process::Command::new("sh");
     let line = "ulimit -n 16; exec \"$0\" connect --plugin soft --channels 8 --timeout 60";
-    few.args(["-c", line, env!("CARGO_BIN_EXE_tcpx")]);
+    few.args(["-c", line, EXECUTABLE]);
     expect(&Tcpx::of(few).run(), FAILED, &["16 may be (ulimit -n)", "ulimit -n 65536", "TCPX-608"]);
 }
 
 #[test]
-#[serial]
 fn a_larger_chunk_is_refused_only_where_a_variable_forbids_it() {
     let words = ["transfer", "--plugin", "soft", "--chunk", "1M"];
     let free = Tcpx::new(&words).run();
@@ -129,7 +118,6 @@ fn a_larger_chunk_is_refused_only_where_a_variable_forbids_it() {
 }
 
 #[test]
-#[serial]
 fn variables_that_cannot_be_read() {
     for (name, value) in [
         ("UCCL_TCPX_PERF_SIZE", "big"),
@@ -144,22 +132,26 @@ fn variables_that_cannot_be_read() {
 }
 
 #[test]
-#[serial]
 fn plugins_that_are_none() {
     let missing = Tcpx::new(&["perf", "--plugin", "/nonexistent/plugin.so"]).run();
     expect_only(&missing, FAILED, &["/nonexistent/plugin.so", "no such file", "install"]);
     let text = Tcpx::new(&["connect", "--plugin", "/etc/passwd"]).run();
     expect_only(&text, FAILED, &["/etc/passwd", "not a shared ELF object"]);
-    let library = crate::tcpx::path_of_loaded_library("libc.so");
+    let library = path_of_loaded_library("libc.so");
     let other = Tcpx::new(&["transfer", "--plugin", &library]).env("RUST_LOG", "off").run();
     expect_only(&other, FAILED, &["ncclNetPlugin_v7", "no ncclNet v7 plugin"]);
     let server = Tcpx::new(&["perf", "server", "--plugin", "/nonexistent/plugin.so"]).run();
     expect_only(&server, FAILED, &["no such file"]);
-    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+/// The file of a library that this process has loaded: a library, but no plugin.
+fn path_of_loaded_library(part: &str) -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.contains(part)).unwrap();
+    line[line.find('/').unwrap()..].to_owned()
 }
 
 #[test]
-#[serial]
 fn a_port_in_use() {
     let holder = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = holder.local_addr().unwrap().port().to_string();
@@ -168,28 +160,24 @@ fn a_port_in_use() {
 }
 
 #[test]
-#[serial]
 fn a_peer_that_never_comes() {
     let start = Instant::now();
     let server = Tcpx::new(&["perf", "server", "--port", "0", "--timeout", "2"]).run();
     expect(&server, FAILED, &["nobody connected", "within 1.5 s (of --timeout 2 s)"]);
-    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let client = Tcpx::new(&["perf", "client", &unused, "--timeout", "2"]).run();
-    expect_only(&client, FAILED, &["no server", &unused, "1.5 s", "refused"]);
+    let client = client(NO_SERVER, &["perf", "--timeout", "2"]).run();
+    expect_only(&client, FAILED, &["no server", NO_SERVER, "1.5 s", "refused"]);
     assert!(start.elapsed() < Duration::from_secs(40));
 }
 
 #[test]
-#[serial]
 fn a_server_that_accepts_and_is_silent() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let client = Tcpx::new(&["connect", "client", &address, "--timeout", "4"]).run();
-    expect_only(&client, FAILED, &["no greeting within 3 s (of --timeout 4 s)"]);
+    let client = client(&address, &["connect", "--timeout", "2"]).run();
+    expect_only(&client, FAILED, &["no greeting within 1.5 s (of --timeout 2 s)"]);
 }
 
 #[test]
-#[serial]
 fn ends_that_want_different_things_refuse_with_both_values() {
     for (server, client, words) in [
         (
@@ -206,21 +194,17 @@ fn ends_that_want_different_things_refuse_with_both_values() {
         (&["transfer", "server"], &["perf"], &["tcpx transfer", "tcpx perf"]),
     ] {
         let server = Server::start(server);
-        let address = format!("127.0.0.1:{}", server.port);
-        let (command, flags) = client.split_first().unwrap();
-        let client = Tcpx::new(&[&[*command, "client", &address], flags].concat()).run();
+        let client = server.client(client).run();
         expect_only(&client, FAILED, &[&["refused"], words].concat());
         expect(&server.finish(), FAILED, words);
     }
 }
 
 #[test]
-#[serial]
 fn a_server_that_cannot_tells_the_client_why() {
     let server = Server::start(&["perf", "server"]);
-    let address = format!("127.0.0.1:{}", server.port);
     // The client asks for larger chunks than the server's plugin takes.
-    let client = Tcpx::new(&["perf", "client", &address, "--chunk", "1M"]).run();
+    let client = server.client(&["perf", "--chunk", "1M"]).run();
     expect_only(&client, FAILED, &["refused", "at most 524288 bytes"]);
     expect(&server.finish(), FAILED, &["at most 524288 bytes"]);
 }

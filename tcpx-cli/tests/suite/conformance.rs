@@ -1,14 +1,15 @@
-//! `tcpx conformance`: lists, results for people and for machines, and what it refuses.
+//! Tests of `tcpx conformance`: lists, results for people and for machines, and what it refuses.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::tcpx::{Signal, Tcpx, child_of, leftovers, send};
-use serial_test::serial;
+use tcpx_testkit::process::send;
+
+use crate::tcpx::timeout::with_timeout;
+use crate::tcpx::{Finished, Signal, Tcpx, children_of, library};
 
 #[test]
-#[serial]
 fn the_built_in_plugin_passes_a_group() {
     let finished = Tcpx::new(&["conformance", "--plugin", "soft", "--only", "abi"]).run();
     assert_eq!(finished.status, Some(0), "{finished}");
@@ -17,11 +18,9 @@ fn the_built_in_plugin_passes_a_group() {
         assert!(finished.stdout.contains(words), "{words}: {finished}");
     }
     assert!(finished.stderr.is_empty(), "{finished}");
-    assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 #[test]
-#[serial]
 fn machines_get_one_object() {
     let words = ["conformance", "--plugin", "soft", "--json", "--memory", "host"];
     let finished = Tcpx::new(&[&words[..], &["--only", "abi.members"]].concat()).run();
@@ -37,7 +36,6 @@ fn machines_get_one_object() {
 }
 
 #[test]
-#[serial]
 fn a_plugin_that_breaks_rules_fails_with_what_was_expected() {
     // A file that no linker loads breaks the first rule already.
     let file = tempfile::NamedTempFile::with_suffix(".so").unwrap();
@@ -51,84 +49,82 @@ fn a_plugin_that_breaks_rules_fails_with_what_was_expected() {
     }
     let json = Tcpx::new(&[&words[..], &["--json"]].concat()).run();
     assert_eq!(json.status, Some(1), "{json}");
-    let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let report = json.object();
     assert_eq!(report["failed"], true);
     assert!(report["checks"][0]["outcome"]["fail"]["expected"].is_string(), "{json}");
 }
 
 /// Processes that are stopped, each as it comes, hold up every check.
 #[test]
-#[serial]
 fn a_run_ends_in_time_whatever_its_processes_do() {
-    let words = ["conformance", "--plugin", "soft", "--only", "fifo", "--timeout", "4"];
-    let start = Instant::now();
-    let mut running = Tcpx::new(&words).start();
-    while running.process.try_wait().unwrap().is_none() {
-        if let Some(child) = child_of(running.process.id()) {
-            // It may have ended meanwhile.
-            let _ = send(Signal::STOP, child);
+    with_timeout(1, |timeout| {
+        let flag = timeout.flag();
+        let words = ["conformance", "--plugin", "soft", "--only", "fifo", "--timeout", &flag];
+        let start = Instant::now();
+        let mut running = Tcpx::new(&words).start();
+        let mut stopped = None;
+        while running.process.try_wait().unwrap().is_none() {
+            for child in children_of(running.process.id()) {
+                // It may have ended meanwhile.
+                let is_there = send(Signal::STOP, child).is_ok();
+                stopped = stopped.or(is_there.then(Instant::now));
+            }
+            thread::yield_now();
         }
-    }
-    let finished = running.finish();
-    // A check has 30 s of its own, and there are many.
-    assert!(start.elapsed() < Duration::from_secs(28), "{finished}");
-    // None was broken, and some were not tried.
-    assert_eq!(finished.status, Some(3), "{finished}");
-    let lines = finished.stdout.lines();
-    let why: Vec<&str> = lines.filter(|line| line.contains("the time of the run")).collect();
-    let [why] = why[..] else { panic!("one line says why: {finished}") };
-    assert!(why.ends_with("checks not run: the time of the run was over"), "{finished}");
-    let groups = finished.stdout.lines().skip_while(|line| line != &why).nth(1);
-    let groups = groups.expect("a line below it");
-    assert_eq!(groups, "  they are of fifo", "{finished}");
-    assert!(!finished.stdout.contains("FAIL"), "{finished}");
-    assert_eq!(leftovers(), Vec::<String>::new());
+        let finished = running.finish();
+        // A check has 30 s of its own, and there are many.
+        assert!(start.elapsed() < Duration::from_secs(28), "{finished}");
+        stopped.filter(|moment| timeout.had_half(start, *moment))?;
+        // None was broken, and some were not tried.
+        assert_eq!(finished.status, Some(3), "{finished}");
+        let why = why_not_run(&finished);
+        assert!(why.ends_with("checks not run: the time of the run was over"), "{finished}");
+        let groups = finished.stdout.lines().skip_while(|line| *line != why).nth(1);
+        let groups = groups.expect("a line below it");
+        assert_eq!(groups, "  they are of fifo", "{finished}");
+        assert!(!finished.stdout.contains("FAIL"), "{finished}");
+        finished.expect_alone();
+        Some(())
+    });
 }
 
-/// A plugin of this name: every call but `init` ends the process. `code` defines that.
-fn library(directory: &Path, name: &str, code: &str) -> PathBuf {
-    let (source, library) = (directory.join("plugin.c"), directory.join("plugin.so"));
-    let text = format!(
-        "#include <stdlib.h>\n#include <unistd.h>\n{code}\n\
-         static int other(void) {{ exit(1); }}\n\
-         struct {{ const char *name; void *members[18]; }} ncclNetPlugin_v7 =\n\
-         {{\"{name}\", {{init, other, other, other, other, other, other, 0, other, other,\n\
-         other, other, other, other, other, other, other, other}}}};\n"
-    );
-    std::fs::write(&source, text).unwrap();
-    let status =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
-    assert!(status.expect("a C compiler runs").success(), "{code} was compiled");
-    library
+/// The one line that says why checks were not run.
+fn why_not_run(finished: &Finished) -> &str {
+    let lines = finished.stdout.lines();
+    let why: Vec<&str> = lines.filter(|line| line.contains("not run: ")).collect();
+    let [why] = why[..] else { panic!("one line says why: {finished}") };
+    why
 }
+
+/// What a plugin does when anything but `init` is called: it ends the process.
+const OTHER: &str = "static int other(void) { exit(1); }";
 
 /// The hardware plugin by its name, with its answer to `init` where there is no driver. `needs`:
 /// code with a symbol that it needs.
-fn hardware(directory: &Path, needs: &str) -> PathBuf {
+fn hardware(directory: &Path, needs: &str) -> String {
     let init = "static int init(void *logger) { exit(1); }";
-    library(directory, "GPUDirectTCPX_v7", &format!("{needs}\n{init}"))
+    library(directory, "GPUDirectTCPX_v7", &format!("{needs}\n{init}\n{OTHER}"))
 }
 
 #[test]
-#[serial]
 fn a_plugin_that_hangs_in_every_check_is_over_in_time() {
     let directory = tempfile::tempdir().unwrap();
     let hangs = "static int init(void *logger) { for (;;) pause(); }";
-    let plugin = library(directory.path(), "Other_v7", hangs);
-    let words = ["conformance", "--plugin", plugin.to_str().unwrap(), "--deadline", "1"];
+    let plugin = library(directory.path(), "Other_v7", &format!("{hangs}\n{OTHER}"));
+    // The shortest time that a check may have.
+    let words = ["conformance", "--plugin", &plugin, "--deadline", "1", "--jobs", "1"];
     let start = Instant::now();
-    let finished = Tcpx::new(&[&words[..], &["--only", "fifo", "--timeout", "12"]].concat()).run();
+    let finished = Tcpx::new(&words).args(&["--only", "fifo", "--timeout", "6"]).run();
     // Each check may hang for 3 s, and there are eleven that call init.
     assert!(start.elapsed() < Duration::from_secs(30), "{finished}");
     assert_eq!(finished.status, Some(1), "{finished}");
     for words in ["`init` returns before the deadline", "not run: the time of the run was over"] {
         assert!(finished.stdout.contains(words), "{words}: {finished}");
     }
-    assert_eq!(leftovers(), Vec::<String>::new());
+    finished.expect_alone();
 }
 
 #[test]
-#[serial]
 fn a_run_has_three_minutes_and_the_memory_that_suits_the_plugin() {
     let help = Tcpx::new(&["conformance", "--help"]).run();
     let after = |flag| help.stdout.split_once(flag).expect(flag).1;
@@ -146,44 +142,39 @@ fn a_run_has_three_minutes_and_the_memory_that_suits_the_plugin() {
 const NO_GPU: [&str; 2] = ["--gpu", "4096"];
 
 #[test]
-#[serial]
 fn the_hardware_plugin_without_a_gpu_is_said_to_be_unchecked() {
     let directory = tempfile::tempdir().unwrap();
     let plugin = hardware(directory.path(), "");
-    let words = ["conformance", "--plugin", plugin.to_str().unwrap()];
+    let words = ["conformance", "--plugin", &plugin];
     let finished = Tcpx::new(&[&words[..], &NO_GPU].concat()).run();
     assert_eq!(finished.status, Some(3), "{finished}");
-    let lines = finished.stdout.lines();
-    let why: Vec<&str> = lines.filter(|line| line.contains("not run: ")).collect();
-    let [why] = why[..] else { panic!("one line says why: {finished}") };
+    let why = why_not_run(&finished);
     assert!(why.contains("there is no GPU memory to check with: "), "{finished}");
     assert!(finished.stdout.contains("  pass     abi.members "), "{finished}");
     assert!(finished.stdout.contains("checks over cuda memory: 5 passed, 0 failed"), "{finished}");
-    assert_eq!(leftovers(), Vec::<String>::new());
+    finished.expect_alone();
 }
 
 /// Where there is no driver, the original cannot even be loaded.
 #[test]
-#[serial]
 fn the_hardware_plugin_without_a_driver_is_said_to_be_unchecked() {
     let directory = tempfile::tempdir().unwrap();
     let plugin = hardware(directory.path(), "extern int cuAbsent; int *needs = &cuAbsent;");
-    let words = ["conformance", "--plugin", plugin.to_str().unwrap(), "--only", "abi", "--json"];
+    let words = ["conformance", "--plugin", &plugin, "--only", "abi", "--json"];
     let finished = Tcpx::new(&[&words[..], &NO_GPU].concat()).run();
     assert_eq!(finished.status, Some(3), "{finished}");
-    let report: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap();
+    let report = finished.object();
     assert_eq!((&report["totals"]["failed"], &report["complete"]), (&0.into(), &false.into()));
     let reason = &report["checks"][0]["outcome"]["not-run"]["reason"];
     assert!(reason.as_str().unwrap().contains("cuAbsent"), "{finished}");
 }
 
 #[test]
-#[serial]
 fn the_hardware_plugin_over_other_memory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let plugin = hardware(directory.path(), "");
     for memory in ["host", "emulated"] {
-        let words = ["conformance", "--plugin", plugin.to_str().unwrap(), "--memory", memory];
+        let words = ["conformance", "--plugin", &plugin, "--memory", memory];
         let finished = Tcpx::new(&words).run();
         assert_eq!(finished.status, Some(2), "{finished}");
         assert!(finished.stdout.is_empty(), "{finished}");
@@ -194,7 +185,6 @@ fn the_hardware_plugin_over_other_memory_is_refused() {
 }
 
 #[test]
-#[serial]
 fn the_list_has_every_check_once() {
     let text = Tcpx::new(&["conformance", "--list"]).run();
     assert_eq!(text.status, Some(0), "{text}");
@@ -212,7 +202,6 @@ fn the_list_has_every_check_once() {
 }
 
 #[test]
-#[serial]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     let soft = ["conformance", "--plugin", "soft"];
     for (flags, status, words) in [

@@ -1,35 +1,33 @@
-//! `--timeout` bounds the whole command, whatever has become of the other end; and an end whose
-//! other end is gone does not sit it out.
+//! Tests of `--timeout`, which bounds the whole command, whatever has become of the other end; and
+//! of an end whose other end is gone, which does not sit it out.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::tcpx::between::{ANSWER, CONNECTED, From, GO, REQUEST, TIMES, Then, When, relay};
-use crate::tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, child_of, signal};
-use serial_test::serial;
+use tcpx_testkit::process::send;
 
-/// Of a command whose other end is disturbed. Enough for a slow machine to get there.
-const TIMEOUT: &str = "8";
-/// The command's work is over by then, and a quarter is kept for its end.
-const WORK: &str = "within 6 s (of --timeout 8 s)";
-/// The same for two ends that have to be well under way first.
-const PAIR_TIMEOUT: &str = "16";
-const PAIR_WORK: &str = "within 12 s (of --timeout 16 s)";
+use crate::tcpx::between::{ANSWER, CONNECTED, From, GO, REQUEST, TIMES, Then, When, relay};
+use crate::tcpx::timeout::{Timeout, with_timeout};
+use crate::tcpx::{Finished, Running, Server, Signal, Tcpx, child_of, client};
+
+/// Of a command whose other end is disturbed, in seconds.
+const TIMEOUT: u64 = 2;
 /// Far more than that, on a slow machine, too; and less than a single step may take without it.
 const LATEST: Duration = Duration::from_secs(28);
 
-/// The session's own wait for a goodbye. A command with a timeout must not sit it out.
-const CLOSE_TIMEOUT: (&str, &str) = ("TCPX_CLOSE_TIMEOUT_MS", "60000");
-
 /// A command, with a close timeout that shows if it counts.
-fn command(words: &[&str]) -> Tcpx {
+fn command(tcpx: Tcpx, timeout: Option<Timeout>) -> Tcpx {
     // Every send waits for its receive.
-    let command = Tcpx::new(words).env("TCPX_EAGER_BYTES", "0");
-    match words.contains(&"--timeout") {
-        true => command.env(CLOSE_TIMEOUT.0, CLOSE_TIMEOUT.1),
-        false => command,
+    let tcpx = tcpx.env("TCPX_EAGER_BYTES", "0");
+    match timeout {
+        // The session's own wait for a goodbye, which a command with a timeout must not sit out.
+        Some(timeout) => {
+            tcpx.env("TCPX_CLOSE_TIMEOUT_MS", "60000").args(&["--timeout", &timeout.flag()])
+        }
+        // A stopped end does not say goodbye.
+        None => tcpx.env("TCPX_CLOSE_TIMEOUT_MS", "300"),
     }
 }
 
@@ -40,9 +38,8 @@ struct Ending {
 }
 
 impl Ending {
-    fn of(tcpx: Tcpx) -> Self {
-        let start = Instant::now();
-        let finished = tcpx.run();
+    fn of(running: Running, start: Instant) -> Self {
+        let finished = running.finish();
         Self { finished, took: start.elapsed() }
     }
 
@@ -52,10 +49,8 @@ impl Ending {
         assert_eq!(finished.status, Some(1), "{finished}");
         // Sizes that were measured before are shown, but not as if all were well.
         assert!(!finished.stdout.contains("GB/s (10^9 bytes a second)"), "{finished}");
-        let errors: Vec<&str> =
-            finished.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
-        assert_eq!(errors.len(), 1, "{finished}");
-        assert!(words.iter().any(|words| errors[0].contains(words)), "{words:?}: {finished}");
+        let error = finished.error();
+        assert!(words.iter().any(|words| error.contains(words)), "{words:?}: {finished}");
         assert!(*took < LATEST, "{took:?}: {finished}");
     }
 }
@@ -71,41 +66,39 @@ struct Point {
     after: Option<u16>,
 }
 
-fn first(sender: From, kind: u16) -> Point {
+const fn first(sender: From, kind: u16) -> Point {
     Point { sender, kind, count: 1, after: None }
 }
 
 /// Both ends are connected, of which the server has not heard.
-fn before_a_transfer() -> Point {
-    Point { after: Some(CONNECTED), ..first(From::Client, CONNECTED) }
-}
-
+const BEFORE_A_TRANSFER: Point = Point { after: Some(CONNECTED), ..first(From::Client, CONNECTED) };
 /// In the middle of many.
-fn among_transfers() -> Point {
-    Point { count: 4, ..first(From::Server, GO) }
-}
+const AMONG_TRANSFERS: Point = Point { count: 4, ..first(From::Server, GO) };
 
-/// Calls `act` at a point of the conversation.
+/// Calls `act` at a point of the conversation, and notes when.
 fn at(
     point: Point,
+    reached: Arc<OnceLock<Instant>>,
     act: impl Fn() -> Then + Send + Sync,
 ) -> impl Fn(When, From, u16) -> Then + Send + Sync {
-    let (seen, is_after) = (AtomicUsize::new(0), AtomicBool::new(point.after.is_none()));
+    let (seen, is_after) = (AtomicUsize::new(0), OnceLock::new());
     move |when, sender, kind| {
         let is_of_sender = sender == point.sender;
         match when {
             When::After if !is_of_sender && point.after == Some(kind) => {
-                is_after.store(true, Ordering::Release);
+                let _ = is_after.set(());
             }
             When::Before
                 if is_of_sender
                     && kind == point.kind
                     && seen.fetch_add(1, Ordering::Relaxed) + 1 == point.count =>
             {
-                while !is_after.load(Ordering::Acquire) {
-                    thread::yield_now();
+                if point.after.is_some() {
+                    is_after.wait();
                 }
-                return act();
+                let then = act();
+                let _ = reached.set(Instant::now());
+                return then;
             }
             _ => {}
         }
@@ -113,200 +106,263 @@ fn at(
     }
 }
 
-/// Does `act` with the server's process id at a point of its conversation with a client. Returns
-/// how the client ended.
-fn client_whose_server(
-    words: &[&str],
-    flags: &[&str],
+/// What is done to an end at a point, and how the other end has to fail.
+struct Disturbance {
+    /// Of the client, without its end and address.
+    words: &'static [&'static str],
     point: Point,
     act: fn(u32) -> Then,
-) -> Ending {
-    let mut server = Server::start(&[words[0], "server", "--timeout", "600"]);
-    let pid = server.running().process.id();
-    let address = format!("127.0.0.1:{}", relay(server.port, at(point, move || act(pid))));
-    let client = command(&[&[words[0], "client", &address], &words[1..], flags].concat());
-    let ending = Ending::of(client);
-    // One that was killed before keeps its number until it is waited for.
-    signal(Signal::KILL, pid);
-    server.finish();
-    ending
+    /// One of these is in its error line, with the time of its work in place of `WORK`.
+    errors: &'static [&'static str],
 }
 
-/// The same with the ends changed: the client is disturbed, and the server's ending is returned.
-fn server_whose_client(flags: &[&str], point: Point, act: fn(u32) -> Then) -> Ending {
-    let start = Instant::now();
-    let server = Server::of(command(&[&["perf", "server"], flags].concat()));
-    let client_pid = Arc::new(AtomicU32::new(0));
-    let pid = Arc::clone(&client_pid);
-    let known_pid = move || {
-        while pid.load(Ordering::Acquire) == 0 {
-            thread::yield_now();
-        }
-        pid.load(Ordering::Acquire)
-    };
-    let port = relay(server.port, at(point, move || act(known_pid())));
-    let address = format!("127.0.0.1:{port}");
-    let words = ["perf", "client", &address, "--size", "64K", "--iters", "10", "--timeout", "600"];
-    let client = Tcpx::new(&words).start();
-    client_pid.store(client.process.id(), Ordering::Release);
-    let ending = Ending { finished: server.finish(), took: start.elapsed() };
-    signal(Signal::KILL, client.process.id());
-    client.finish();
-    ending
+impl Disturbance {
+    /// Does it to the server, and expects the client to fail. `None`: the machine is too slow.
+    fn client_fails(&self, timeout: Option<Timeout>) -> Option<()> {
+        let server = Server::start(&[self.words[0], "server", "--timeout", "600"]);
+        let pid = server.running.process.id();
+        let (reached, act) = (Arc::new(OnceLock::new()), self.act);
+        let on_message = at(self.point, Arc::clone(&reached), move || act(pid));
+        let address = format!("127.0.0.1:{}", relay(server.port, on_message));
+        let start = Instant::now();
+        let running = command(client(&address, self.words), timeout).start();
+        let ending = Ending::of(running, start);
+        // One that was killed before keeps its number until it is waited for.
+        server.running.process.signal(Signal::KILL);
+        server.finish();
+        self.judge(&ending, timeout, start, reached.get())
+    }
+
+    /// Does it to the client, and expects the server to fail.
+    fn server_fails(&self, timeout: Option<Timeout>) -> Option<()> {
+        let start = Instant::now();
+        let server = Server::of(command(Tcpx::new(&[self.words[0], "server"]), timeout));
+        let (pid, reached) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+        let (known, act) = (Arc::clone(&pid), self.act);
+        let on_message = at(self.point, Arc::clone(&reached), move || act(*known.wait()));
+        let address = format!("127.0.0.1:{}", relay(server.port, on_message));
+        let client = client(&address, &[self.words, &["--timeout", "600"]].concat()).start();
+        pid.set(client.process.id()).expect("it is not known yet");
+        let ending = Ending::of(server.running, start);
+        client.process.signal(Signal::KILL);
+        client.finish();
+        self.judge(&ending, timeout, start, reached.get())
+    }
+
+    fn judge(
+        &self,
+        ending: &Ending,
+        timeout: Option<Timeout>,
+        start: Instant,
+        reached: Option<&Instant>,
+    ) -> Option<()> {
+        let work = match timeout {
+            Some(timeout) => {
+                reached.filter(|moment| timeout.had_half(start, **moment))?;
+                timeout.work()
+            }
+            None => String::new(),
+        };
+        let errors: Vec<String> =
+            self.errors.iter().map(|words| words.replace("WORK", &work)).collect();
+        ending.expect(&errors.iter().map(String::as_str).collect::<Vec<_>>());
+        Some(())
+    }
 }
 
 fn stop(pid: u32) -> Then {
-    signal(Signal::STOP, pid);
+    send(Signal::STOP, pid).unwrap();
     Then::Pass
 }
 
 fn kill(pid: u32) -> Then {
-    signal(Signal::KILL, pid);
+    send(Signal::KILL, pid).unwrap();
     Then::Pass
 }
 
 fn stop_and_hang_up(pid: u32) -> Then {
-    signal(Signal::STOP, pid);
+    send(Signal::STOP, pid).unwrap();
     Then::PassAndHangUp
 }
 
-const PERF: [&str; 5] = ["perf", "--size", "64K", "--iters", "10"];
+const PERF: &[&str] = &["perf", "--size", "64K", "--iters", "10"];
+
+/// Servers that stop.
+const STOPPED_SERVERS: [Disturbance; 5] = [
+    Disturbance {
+        words: PERF,
+        point: first(From::Client, REQUEST),
+        act: stop,
+        errors: &["sent no answer WORK"],
+    },
+    Disturbance {
+        words: PERF,
+        point: AMONG_TRANSFERS,
+        act: stop,
+        errors: &["during send", "sent no go WORK"],
+    },
+    Disturbance {
+        words: PERF,
+        point: first(From::Server, ANSWER),
+        act: stop,
+        errors: &["during connect"],
+    },
+    Disturbance {
+        words: &["transfer"],
+        point: BEFORE_A_TRANSFER,
+        act: stop,
+        errors: &["during send"],
+    },
+    // It may have said what comes next before it stopped.
+    Disturbance {
+        words: PERF,
+        point: first(From::Server, TIMES),
+        act: stop,
+        errors: &["during close", "sent no word of what comes next WORK"],
+    },
+];
+
+/// Clients that stop.
+const STOPPED_CLIENTS: [Disturbance; 3] = [
+    Disturbance {
+        words: PERF,
+        point: AMONG_TRANSFERS,
+        act: stop,
+        errors: &["during receive", "sent no times WORK"],
+    },
+    Disturbance {
+        words: PERF,
+        point: first(From::Client, REQUEST),
+        act: stop,
+        errors: &["during accept"],
+    },
+    Disturbance {
+        words: PERF,
+        point: first(From::Client, TIMES),
+        act: stop,
+        errors: &["during close"],
+    },
+];
+
+/// Servers that are gone. Each step has 30 s.
+const GONE_SERVERS: [Disturbance; 3] = [
+    // All connections of a process that is killed end at once.
+    Disturbance {
+        words: PERF,
+        point: first(From::Server, ANSWER),
+        act: kill,
+        errors: &[
+            "closed the connection while this end was connecting to its session",
+            "its control link closed without a goodbye",
+            "Connection refused",
+        ],
+    },
+    // Only the connection over which they met is gone.
+    Disturbance {
+        words: &["transfer"],
+        point: BEFORE_A_TRANSFER,
+        act: stop_and_hang_up,
+        errors: &["closed the connection while this end was waiting for a transfer"],
+    },
+    Disturbance {
+        words: PERF,
+        point: first(From::Server, ANSWER),
+        act: stop_and_hang_up,
+        errors: &["closed the connection while this end was connecting to its session"],
+    },
+];
+
+/// Does `each` with all of them at once.
+fn all(disturbances: &[Disturbance], each: impl Fn(&Disturbance) + Sync) {
+    thread::scope(|scope| {
+        for disturbance in disturbances {
+            scope.spawn(|| each(disturbance));
+        }
+    });
+}
 
 #[test]
-#[serial]
 fn a_client_whose_server_stops_ends_in_time_and_says_where() {
-    let stopped = |words: &[&str], point, expected: &[&str]| {
-        client_whose_server(words, &["--timeout", TIMEOUT], point, stop).expect(expected);
-    };
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let sent_no = format!("sent no answer {WORK}");
-            stopped(&PERF, first(From::Client, REQUEST), &[&sent_no]);
-        });
-        scope.spawn(|| {
-            stopped(&PERF, first(From::Server, ANSWER), &["during connect"]);
-        });
-        scope.spawn(|| {
-            let point = before_a_transfer();
-            stopped(&["transfer"], point, &["during send"]);
-        });
-        scope.spawn(|| {
-            let sent_no = format!("sent no go {WORK}");
-            stopped(&PERF, among_transfers(), &["during send", &sent_no]);
-        });
-        scope.spawn(|| {
-            // It may have said what comes next before it stopped.
-            let sent_no = format!("sent no word of what comes next {WORK}");
-            stopped(&PERF, first(From::Server, TIMES), &["during close", &sent_no]);
-        });
-    });
-    assert_nothing_is_left();
+    all(&STOPPED_SERVERS, |it| with_timeout(TIMEOUT, |time| it.client_fails(Some(time))));
 }
 
 #[test]
-#[serial]
 fn a_server_whose_client_stops_ends_in_time_and_says_where() {
-    let stopped = |point, expected: &[&str]| {
-        server_whose_client(&["--timeout", TIMEOUT], point, stop).expect(expected);
-    };
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            stopped(first(From::Client, REQUEST), &["during accept"]);
-        });
-        scope.spawn(|| {
-            let sent_no = format!("sent no times {WORK}");
-            stopped(among_transfers(), &["during receive", &sent_no]);
-        });
-        scope.spawn(|| {
-            stopped(first(From::Client, TIMES), &["during close"]);
-        });
-    });
-    assert_nothing_is_left();
+    all(&STOPPED_CLIENTS, |it| with_timeout(TIMEOUT, |time| it.server_fails(Some(time))));
 }
 
-/// Each step of these has 30 s.
 #[test]
-#[serial]
 fn an_end_that_is_gone_is_not_waited_for() {
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let answered = first(From::Server, ANSWER);
-            // All connections of a process that is killed end at once.
-            client_whose_server(&PERF, &[], answered, kill).expect(&[
-                "closed the connection while this end was connecting to its session",
-                "its control link closed without a goodbye",
-                "Connection refused",
-            ]);
-        });
-        scope.spawn(|| {
-            let asked = first(From::Client, REQUEST);
-            server_whose_client(&[], asked, kill)
-                .expect(&["while this end was waiting for its session to connect"]);
-        });
-        // Only the connection over which they met is gone.
-        scope.spawn(|| {
-            let point = before_a_transfer();
-            client_whose_server(&["transfer"], &[], point, stop_and_hang_up)
-                .expect(&["closed the connection while this end was waiting for a transfer"]);
-        });
-        scope.spawn(|| {
-            let answered = first(From::Server, ANSWER);
-            client_whose_server(&PERF, &[], answered, stop_and_hang_up)
-                .expect(&["closed the connection while this end was connecting to its session"]);
-        });
-    });
-    assert_nothing_is_left();
+    all(&GONE_SERVERS, |it| it.client_fails(None).expect("a judgement"));
+    let killed_client = Disturbance {
+        words: PERF,
+        point: first(From::Client, REQUEST),
+        act: kill,
+        errors: &["while this end was waiting for its session to connect"],
+    };
+    killed_client.server_fails(None).expect("a judgement");
+}
+
+/// Starts a pair that has far more to do than its time allows.
+fn long_pair(timeout: Timeout) -> (Instant, Running) {
+    let start = Instant::now();
+    let perf = Tcpx::new(&["perf", "--size", "64K", "--iters", "100000"]);
+    (start, command(perf.env("RUST_LOG", "tcpx=debug"), Some(timeout)).start())
+}
+
+/// Stops the started end of a pair once `child` finds it, and expects the pair to fail.
+fn pair_fails(timeout: Timeout, child: fn(&Running) -> Option<u32>, errors: &[&str]) -> Option<()> {
+    let (start, running) = long_pair(timeout);
+    let child = child(&running);
+    if let Some(child) = child {
+        stop(child);
+    }
+    let stopped = Instant::now();
+    let ending = Ending::of(running, start);
+    child.filter(|_| timeout.had_half(start, stopped))?;
+    ending.expect(&[&[timeout.work().as_str()], errors].concat());
+    Some(())
+}
+
+/// However far it came.
+#[test]
+fn a_pair_whose_started_end_stops_ends_in_time() {
+    let is_there = |running: &Running| {
+        let pid = running.process.id();
+        let deadline = Instant::now() + LATEST;
+        while Instant::now() < deadline {
+            let child = child_of(pid);
+            if child.is_some() {
+                return child;
+            }
+            thread::yield_now();
+        }
+        None
+    };
+    with_timeout(TIMEOUT, |time| pair_fails(time, is_there, &["during connect", "during send"]));
 }
 
 #[test]
-#[serial]
-fn a_pair_whose_started_end_stops_ends_in_time() {
-    let pair = || {
-        let words = ["--size", "64K", "--iters", "100000", "--timeout", PAIR_TIMEOUT];
-        let start = Instant::now();
-        let perf = command(&[&["perf"], &words[..]].concat());
-        (start, perf.env("RUST_LOG", "tcpx=debug").start())
+fn a_pair_whose_started_end_stops_while_it_measures_ends_in_time() {
+    let measures = |running: &Running| {
+        running.find_line("iteration=3")?;
+        child_of(running.process.id())
     };
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let (start, running) = pair();
-            let child = wait_for_child(running.process.id());
-            signal(Signal::STOP, child);
-            // However far it came.
-            let expected = &[PAIR_WORK, "during connect", "during send"];
-            Ending { finished: running.finish(), took: start.elapsed() }.expect(expected);
-        });
-        scope.spawn(|| {
-            let (start, running) = pair();
-            running.wait_for_line("iteration=3");
-            signal(Signal::STOP, child_of(running.process.id()).unwrap());
-            let expected = &[PAIR_WORK, "during send"];
-            Ending { finished: running.finish(), took: start.elapsed() }.expect(expected);
-        });
-    });
-    assert_nothing_is_left();
+    with_timeout(TIMEOUT, |time| pair_fails(time, measures, &["during send"]));
 }
 
 /// Both ends are well, and come to the end of the time in the middle of their work.
 #[test]
-#[serial]
 fn a_run_that_takes_too_long_says_so_once() {
-    let words = ["perf", "--size", "64K", "--iters", "100000", "--timeout", TIMEOUT];
-    let ending = Ending::of(command(&words));
-    ending.expect(&["(of --timeout ", "deadline of 5.", "deadline of 6s"]);
-    let stderr = &ending.finished.stderr;
-    assert!(stderr.matches("the other end failed: ").count() <= 1, "{stderr}");
-    assert_nothing_is_left();
-}
-
-/// The one child of a process, once it is there.
-fn wait_for_child(pid: u32) -> u32 {
-    let deadline = Instant::now() + LATEST;
-    loop {
-        if let Some(child) = child_of(pid) {
-            return child;
-        }
-        assert!(Instant::now() < deadline, "process {pid} starts another");
-        thread::yield_now();
-    }
+    with_timeout(1, |timeout| {
+        let (start, running) = long_pair(timeout);
+        let measured = running.find_line("iteration=3").map(|_| Instant::now());
+        let ending = Ending::of(running, start);
+        measured.filter(|moment| timeout.had_half(start, *moment))?;
+        ending.expect(&["(of --timeout ", "deadline of "]);
+        assert!(ending.took >= timeout.of_work(), "{}", ending.finished);
+        let stderr = &ending.finished.stderr;
+        assert!(stderr.matches("the other end failed: ").count() <= 1, "{stderr}");
+        Some(())
+    });
 }

@@ -1,11 +1,9 @@
-//! `--plugin devmem` on a machine whose NICs cannot: a refusal that says what is missing, and the
-//! doctor's cure. The loopback can on no machine.
+//! Tests of `--plugin devmem` on a machine whose NICs cannot: a refusal that says what is missing,
+//! and the doctor's cure. The loopback can on no machine.
 
-use crate::tcpx::{Tcpx, leftovers};
-use serial_test::serial;
+use crate::tcpx::Tcpx;
 
 #[test]
-#[serial]
 fn a_nic_that_cannot_is_refused_with_its_diagnosis() {
     let refused =
         Tcpx::new(&["connect", "--plugin", "devmem"]).env("TCPX_SOFT_IFNAME", "=lo").run();
@@ -16,11 +14,10 @@ fn a_nic_that_cannot_is_refused_with_its_diagnosis() {
     let known = ["TCPX-407", "TCPX-420"];
     assert!(known.iter().any(|id| last.contains(id)), "{refused}");
     assert!(last.contains("tcpx explain"), "{refused}");
-    assert_eq!(leftovers(), Vec::<String>::new());
+    refused.expect_alone();
 }
 
 #[test]
-#[serial]
 fn the_doctor_says_what_to_type() {
     let examined = Tcpx::new(&["doctor", "--plugin", "devmem"])
         .env("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=lo")

@@ -1,32 +1,25 @@
-//! `tcpx doctor`, `env`, `explain` and `devices` on the machine that runs the tests, whatever it
-//! is.
+//! Tests of `tcpx doctor`, `env`, `explain` and `devices` on the machine that runs the tests,
+//! whatever it is.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::process::Command;
 
-use crate::tcpx::{Finished, Tcpx};
-use serial_test::serial;
+use crate::tcpx::{NO_SERVER, Tcpx};
 
 const PROFILE_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_TX_BINDINGS";
-
-/// The one JSON object of a run, whatever its exit status.
-fn json(finished: &Finished) -> serde_json::Value {
-    serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished}"))
-}
 
 fn codes(report: &serde_json::Value) -> BTreeSet<&str> {
     report["findings"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect()
 }
 
 #[test]
-#[serial]
 fn the_doctors_text_object_and_exit_status_agree() {
     for plugin in ["soft", "/nonexistent/plugin.so"] {
         let words = ["doctor", "--plugin", plugin, "--min-severity", "info"];
         let (text, object) =
             (Tcpx::new(&words).run(), Tcpx::new(&[&words[..], &["--json"]].concat()).run());
-        let report = json(&object);
+        let report = object.object();
         assert_eq!(report["transport"]["plugin"], plugin);
         assert_eq!(object.status, report["exit_status"].as_i64().map(|it| it as i32), "{object}");
         assert_eq!(text.status, object.status, "{text}");
@@ -47,7 +40,6 @@ fn the_doctors_text_object_and_exit_status_agree() {
 }
 
 #[test]
-#[serial]
 fn a_textfile_says_what_the_object_says() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tcpx.prom");
@@ -55,7 +47,7 @@ fn a_textfile_says_what_the_object_says() {
     let finished = Tcpx::new(&[&words[..], &[file.to_str().unwrap()]].concat()).run();
     assert_eq!(finished.status, Some(3), "{finished}");
     let page = std::fs::read_to_string(&file).unwrap();
-    for code in codes(&json(&finished)) {
+    for code in codes(&finished.object()) {
         assert!(page.contains(&format!("tcpx_doctor_finding{{id=\"{code}\",")), "{code}: {page}");
     }
     assert!(page.contains("\ntcpx_doctor_exit_status 3\n"), "{page}");
@@ -66,7 +58,6 @@ fn a_textfile_says_what_the_object_says() {
 }
 
 #[test]
-#[serial]
 fn a_bundle_has_all_of_it_and_no_secret() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("case.tar.gz");
@@ -78,7 +69,7 @@ fn a_bundle_has_all_of_it_and_no_secret() {
     };
     let finished = bundle();
     assert!(finished.stderr.contains("look into it before you send it"), "{finished}");
-    let report = json(&finished);
+    let report = finished.object();
     let unpacked =
         Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(folder.path()).status().unwrap();
     assert!(unpacked.success());
@@ -104,23 +95,21 @@ fn a_bundle_has_all_of_it_and_no_secret() {
 }
 
 #[test]
-#[serial]
 fn a_missing_plugin_is_fatal_and_named() {
     let finished = Tcpx::new(&["doctor", "--plugin", "/nonexistent/plugin.so", "--json"]).run();
     assert_eq!(finished.status, Some(3), "{finished}");
-    let report = json(&finished);
+    let report = finished.object();
     assert_eq!(report["worst"], "fatal-for-plugin");
     assert!(codes(&report).contains("TCPX-201"), "{finished}");
     let variable =
         Tcpx::new(&["doctor", "--json"]).env("TCPX_PLUGIN", "/nonexistent/plugin.so").run();
-    assert_eq!(json(&variable)["findings"], report["findings"]);
+    assert_eq!(variable.object()["findings"], report["findings"]);
 }
 
 #[test]
-#[serial]
 fn a_nic_and_a_peer_narrow_and_widen_the_examination() {
     let loopback = Tcpx::new(&["doctor", "--json", "--nic", "lo"]).run();
-    assert_eq!(json(&loopback)["nic"], "lo");
+    assert_eq!(loopback.object()["nic"], "lo");
     assert!(!loopback.stdout.contains("eth0:"), "{loopback}");
     for (flag, value, words) in
         [("--nic", "nosuchnic0", "this machine has "), ("--gpu", "4711", "this machine has ")]
@@ -134,11 +123,10 @@ fn a_nic_and_a_peer_narrow_and_widen_the_examination() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let there = Tcpx::new(&["doctor", "--json", "--peer", &address]).run();
-    assert!(codes(&json(&there)).contains("TCPX-909"), "{there}");
-    assert!(!codes(&json(&there)).contains("TCPX-607"), "{there}");
-    drop(listener);
-    let gone = Tcpx::new(&["doctor", "--json", "--peer", &address]).run();
-    assert!(codes(&json(&gone)).contains("TCPX-607"), "{gone}");
+    assert!(codes(&there.object()).contains("TCPX-909"), "{there}");
+    assert!(!codes(&there.object()).contains("TCPX-607"), "{there}");
+    let gone = Tcpx::new(&["doctor", "--json", "--peer", NO_SERVER]).run();
+    assert!(codes(&gone.object()).contains("TCPX-607"), "{gone}");
 
     let nonsense = Tcpx::new(&["doctor", "--peer", "127.0.0.1"]).run();
     assert_eq!(nonsense.status, Some(64), "{nonsense}");
@@ -146,7 +134,6 @@ fn a_nic_and_a_peer_narrow_and_widen_the_examination() {
 }
 
 #[test]
-#[serial]
 fn wrong_flags_do_not_look_like_a_finding() {
     for words in [
         &["doctor", "--no-such-flag"][..],
@@ -160,17 +147,15 @@ fn wrong_flags_do_not_look_like_a_finding() {
 }
 
 #[test]
-#[serial]
 fn the_nics_counters_are_watched() {
     let finished = Tcpx::new(&["doctor", "--json", "--nic", "lo", "--watch", "1"]).run();
     // Nothing counts packets of the loopback interface into device memory.
-    let report = json(&finished);
+    let report = finished.object();
     assert!(codes(&report).contains("TCPX-410"), "{finished}");
     assert_eq!(finished.status, report["exit_status"].as_i64().map(|it| it as i32), "{finished}");
 }
 
 #[test]
-#[serial]
 fn the_environment_is_shown_and_judged() {
     let shown = Tcpx::new(&["env"]).env("NCCL_DYNAMIC_CHUNK_SIZE", "524288").run();
     assert_eq!(shown.status, Some(0), "{shown}");
@@ -198,19 +183,18 @@ fn the_environment_is_shown_and_judged() {
     }
     let unset = Tcpx::new(&[&for_hardware[..], &["--json"]].concat()).run();
     assert_eq!(unset.status, Some(3), "{unset}");
-    let report = json(&unset);
+    let report = unset.object();
     assert!(codes(&report).contains("TCPX-101"), "{unset}");
     assert!(report["variables"].as_array().unwrap().len() > 40, "{unset}");
 }
 
 #[test]
-#[serial]
 fn a_variable_is_as_bad_alone_as_in_the_whole_examination() {
     for plugin in ["soft", "/nonexistent/plugin.so"] {
         let severity = |words: &[&str]| {
             let words = [&["doctor", "--json", "--plugin", plugin], words].concat();
             let finished = Tcpx::new(&words).run();
-            let report = json(&finished);
+            let report = finished.object();
             let found = report["findings"].as_array().unwrap().iter();
             found.clone().find(|it| it["id"] == "TCPX-101").unwrap()["severity"].clone()
         };
@@ -220,7 +204,6 @@ fn a_variable_is_as_bad_alone_as_in_the_whole_examination() {
 }
 
 #[test]
-#[serial]
 fn findings_are_left_out_by_their_severity() {
     let run = |words: &[&str]| {
         Tcpx::new(&[&["doctor", "--env", "--plugin", "soft"], words].concat()).run()
@@ -230,18 +213,17 @@ fn findings_are_left_out_by_their_severity() {
     assert!(!folded.stdout.contains("TCPX-101 info: "), "{folded}");
     let whole = run(&["--min-severity", "info"]);
     assert!(whole.stdout.contains("TCPX-101 info: "), "{whole}");
-    assert!(codes(&json(&run(&["--json"]))).contains("TCPX-101"));
-    assert!(codes(&json(&run(&["--json", "--min-severity", "error"]))).is_empty());
+    assert!(codes(&run(&["--json"]).object()).contains("TCPX-101"));
+    assert!(codes(&run(&["--json", "--min-severity", "error"]).object()).is_empty());
 }
 
 /// Over the software plugin, on a machine without GPUs and RxDM, that is most of what there is.
 #[test]
-#[serial]
 fn what_is_about_hardware_that_is_not_there_is_one_line() {
     let words = ["doctor", "--plugin", "soft"];
     let (text, object) =
         (Tcpx::new(&words).run(), Tcpx::new(&[&words[..], &["--json"]].concat()).run());
-    let report = json(&object);
+    let report = object.object();
     let of = |is_info: bool| {
         let findings = report["findings"].as_array().unwrap().iter();
         let of_severity = findings.filter(move |it| (it["severity"] == "info") == is_info);
@@ -261,7 +243,6 @@ fn what_is_about_hardware_that_is_not_there_is_one_line() {
 }
 
 #[test]
-#[serial]
 fn the_environment_is_compared_with_a_profile() {
     for words in [&["--env"][..], &[]] {
         let words = [&["doctor", "--json", "--profile", "a3-high"], words].concat();
@@ -270,7 +251,7 @@ fn the_environment_is_compared_with_a_profile() {
             .env("NCCL_DYNAMIC_CHUNK_SIZE", "524288")
             .env("NCCL_P2P_NET_CHUNKSIZE", "1048576")
             .run();
-        let report = json(&compared);
+        let report = compared.object();
         let seen: Vec<&str> = report["findings"]
             .as_array()
             .unwrap()
@@ -289,7 +270,6 @@ fn the_environment_is_compared_with_a_profile() {
 }
 
 #[test]
-#[serial]
 fn an_nccl_that_may_choose_a_wrong_algorithm_is_found() {
     let folder = tempfile::tempdir().unwrap();
     for (version, algorithms, expected) in [
@@ -304,12 +284,11 @@ fn an_nccl_that_may_choose_a_wrong_algorithm_is_found() {
             .env("LD_LIBRARY_PATH", folder.path().to_str().unwrap())
             .env("NCCL_ALGO", algorithms.unwrap_or_default());
         let run = doctor.run();
-        assert_eq!(codes(&json(&run)).contains("TCPX-136"), expected, "{version}: {run}");
+        assert_eq!(codes(&run.object()).contains("TCPX-136"), expected, "{version}: {run}");
     }
 }
 
 #[test]
-#[serial]
 fn a_shell_can_source_the_profile() {
     let profile = Tcpx::new(&["env", "--profile", "a3-high"]).run();
     assert_eq!(profile.status, Some(0), "{profile}");
@@ -331,7 +310,6 @@ fn a_shell_can_source_the_profile() {
 }
 
 #[test]
-#[serial]
 fn codes_words_and_log_lines_are_explained() {
     for (words, expected) in [
         (&["TCPX-101"][..], "TCPX-101 NCCL_DYNAMIC_CHUNK_SIZE is unset"),
@@ -355,7 +333,6 @@ fn codes_words_and_log_lines_are_explained() {
 }
 
 #[test]
-#[serial]
 fn what_cannot_be_explained_ends_with_what_to_try() {
     for (words, instead) in [
         (&["TCPX-999"][..], "tcpx explain --list"),
@@ -372,7 +349,6 @@ fn what_cannot_be_explained_ends_with_what_to_try() {
 }
 
 #[test]
-#[serial]
 fn devices_and_the_plugin_that_would_serve_are_listed() {
     let text = Tcpx::new(&["devices"]).run();
     assert_eq!(text.status, Some(0), "{text}");
@@ -393,7 +369,6 @@ fn devices_and_the_plugin_that_would_serve_are_listed() {
 
 /// docs/troubleshooting.md shows codes and flags: those that exist.
 #[test]
-#[serial]
 fn the_troubleshooting_page_names_what_there_is() {
     const PAGE: &str = include_str!("../../../docs/troubleshooting.md");
     let named = PAGE.match_indices("TCPX-").map(|(at, _)| {

@@ -1,11 +1,10 @@
-//! Every JSON object says where it comes from, is what the schema says, and every member of it is
-//! documented.
+//! Tests of all JSON objects: each says where it comes from and is what the schema says, and every
+//! member of it is documented.
 
 use std::path::Path;
 
 use crate::tcpx::{Tcpx, schema};
 use serde_json::Value;
-use serial_test::serial;
 
 /// Members whose own members are names of other things.
 const MAPS: [&str; 1] = ["errors"];
@@ -26,7 +25,6 @@ fn members(value: &Value, names: &mut Vec<String>) {
 }
 
 #[test]
-#[serial]
 fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
     let file = |name: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);

@@ -1,12 +1,9 @@
-//! The log of the built command: where it goes, how much it says, and that nobody need take it.
+//! Tests of the command's log: where it goes, how much it says, and that it need not be taken.
 
 use std::fs::{File, read_to_string};
 use std::process::{Command, Stdio};
 
-use crate::tcpx::Tcpx;
-use serial_test::serial;
-
-const EXECUTABLE: &str = env!("CARGO_BIN_EXE_tcpx");
+use crate::tcpx::{EXECUTABLE, Tcpx};
 
 /// A line of the log: time, level, the end that says it, words.
 fn is_log_line(line: &str) -> bool {
@@ -28,7 +25,6 @@ fn transfer(words: &[&str]) -> Command {
 }
 
 #[test]
-#[serial]
 fn every_line_has_its_time_level_and_end() {
     let finished = Tcpx::of(transfer(&[])).run();
     assert_eq!(finished.status, Some(0), "{finished}");
@@ -39,7 +35,6 @@ fn every_line_has_its_time_level_and_end() {
 }
 
 #[test]
-#[serial]
 fn a_full_disk_or_a_reader_that_left_changes_nothing_but_the_log() {
     // Every write to it fails as on a full disk.
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
@@ -63,7 +58,6 @@ fn a_full_disk_or_a_reader_that_left_changes_nothing_but_the_log() {
 }
 
 #[test]
-#[serial]
 fn a_file_takes_the_log_of_both_ends() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tcpx.log");
@@ -78,7 +72,6 @@ fn a_file_takes_the_log_of_both_ends() {
 }
 
 #[test]
-#[serial]
 fn a_file_that_cannot_take_the_log_is_named_before_or_once() {
     let refused = Tcpx::of(transfer(&["--log-file", "/nonexistent/tcpx.log"])).run();
     assert_eq!(refused.status, Some(2), "{refused}");
@@ -94,7 +87,6 @@ fn a_file_that_cannot_take_the_log_is_named_before_or_once() {
 }
 
 #[test]
-#[serial]
 fn the_flag_says_more_each_time_at_both_ends() {
     let run = |flag: &str| {
         let mut command = Command::new(EXECUTABLE);

@@ -1,4 +1,4 @@
-//! Tests of the built command, and of what it and others say of each other.
+//! Tests of the built command, and of the tables that it shares with others.
 
 mod bad_input;
 mod conformance;

@@ -1,14 +1,15 @@
-//! Ctrl-C while `tcpx perf` measures: both ends come to an end, and show what there is.
+//! Tests of Ctrl-C while `tcpx perf` measures: both ends come to an end, and show what there is.
 
-use crate::tcpx::{Running, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
+use tcpx_testkit::report_skip;
+
+use crate::tcpx::{Running, Server, Signal, Tcpx};
 use serde_json::Value;
-use serial_test::serial;
 
 const DEBUG: (&str, &str) = ("RUST_LOG", "tcpx=debug");
 
 /// A run that takes longer than anybody waits, some iterations of which are over.
-fn start(words: &[&str]) -> Running {
-    let running = Tcpx::new(words).env(DEBUG.0, DEBUG.1).start();
+fn start(tcpx: Tcpx) -> Running {
+    let running = tcpx.env(DEBUG.0, DEBUG.1).start();
     running.wait_for_line("iteration=7");
     running
 }
@@ -21,15 +22,14 @@ fn assert_partial(object: &Value) {
 }
 
 #[test]
-#[serial]
 fn the_first_interrupt_shows_what_was_measured() {
     if ignores_interrupts() {
         report_skip("this process ignores interrupts, and so does everything that it starts");
         return;
     }
     for format in ["--json", "--csv"] {
-        let running = start(&["perf", "--size", "64K", "--iters", "100000", format]);
-        signal(Signal::INT, running.process.id());
+        let running = start(Tcpx::new(&["perf", "--size", "64K", "--iters", "100000", format]));
+        running.process.signal(Signal::INT);
         let finished = running.finish();
         assert_eq!(finished.status, Some(130), "{finished}");
         assert!(finished.stderr.contains("error: interrupted"), "{finished}");
@@ -37,12 +37,10 @@ fn the_first_interrupt_shows_what_was_measured() {
             "--json" => assert_partial(&serde_json::from_str(&finished.stdout).unwrap()),
             _ => assert_eq!(finished.stdout.lines().count(), 2, "a heading, a row: {finished}"),
         }
-        assert_nothing_is_left();
     }
 }
 
 #[test]
-#[serial]
 fn the_second_interrupt_ends_it_at_once() {
     if ignores_interrupts() {
         report_skip("this process ignores interrupts, and so does everything that it starts");
@@ -53,24 +51,21 @@ fn the_second_interrupt_ends_it_at_once() {
     running.wait_for_line("measuring");
     // Two that come at once are one to the system.
     while running.process.try_wait().unwrap().is_none() {
-        signal(Signal::INT, running.process.id());
+        running.process.signal(Signal::INT);
     }
     assert_eq!(running.finish().status, None, "ended by the signal");
-    assert_nothing_is_left();
 }
 
 #[test]
-#[serial]
 fn the_other_host_has_the_partial_result_too() {
     if ignores_interrupts() {
         report_skip("this process ignores interrupts, and so does everything that it starts");
         return;
     }
     let server = Server::start(&["perf", "server", "--json"]);
-    let address = format!("127.0.0.1:{}", server.port);
-    let words = ["perf", "client", &address, "--size", "64K,1M", "--duration", "3600", "--json"];
-    let client = start(&words);
-    signal(Signal::INT, client.process.id());
+    let words = ["perf", "--size", "64K,1M", "--duration", "3600", "--json"];
+    let client = start(server.client(&words));
+    client.process.signal(Signal::INT);
     let client = client.finish();
     assert_eq!(client.status, Some(130), "{client}");
     let client: Value = serde_json::from_str(&client.stdout).unwrap();

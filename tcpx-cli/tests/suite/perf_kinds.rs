@@ -1,15 +1,14 @@
-//! Ways to measure: for a time, both ways, several clients at once; and ways to show it.
+//! Tests of the ways to measure: for a time, both ways, several clients at once; and of those to
+//! show it.
 
-use crate::tcpx::{Server, Signal, Tcpx, report_skip, signal};
+use crate::tcpx::{Server, Signal, Tcpx, client, has_ipv6};
 use serde_json::Value;
-use serial_test::serial;
 
 fn median(rates: &Value) -> f64 {
     rates["gb_per_s_median"].as_f64().unwrap_or_else(|| panic!("no rate: {rates}"))
 }
 
 #[test]
-#[serial]
 fn a_duration_says_how_many_iterations_there_are() {
     let words = ["perf", "--duration", "0.5", "--size", "1K,64K", "--json"];
     let object = Tcpx::new(&words).run().json();
@@ -24,7 +23,6 @@ fn a_duration_says_how_many_iterations_there_are() {
 }
 
 #[test]
-#[serial]
 fn sweeps_of_latencies_have_percentiles_and_a_histogram() {
     let words = ["perf", "--latency", "--sweep", "64..5000:8", "--iters", "1000", "--json"];
     let object = Tcpx::new(&words).run().json();
@@ -40,7 +38,6 @@ fn sweeps_of_latencies_have_percentiles_and_a_histogram() {
 }
 
 #[test]
-#[serial]
 fn both_ways_at_once_are_verified_and_summed() {
     let words = ["perf", "--bidir", "--size", "300001", "--iters", "4", "--json"];
     for memory in ["host", "emulated"] {
@@ -52,12 +49,10 @@ fn both_ways_at_once_are_verified_and_summed() {
 }
 
 #[test]
-#[serial]
 fn several_clients_send_at_once() {
     let server = Server::start(&["perf", "server", "--clients", "3", "--json"]);
-    let address = format!("127.0.0.1:{}", server.port);
-    let words = ["perf", "client", &address, "--size", "100001", "--iters", "6", "--json"];
-    let clients: Vec<_> = (0..3).map(|_| Tcpx::new(&words).start()).collect();
+    let words = ["perf", "--size", "100001", "--iters", "6", "--json"];
+    let clients: Vec<_> = (0..3).map(|_| server.client(&words).start()).collect();
     for client in clients {
         let client = client.finish().json();
         assert_eq!((&client["verified"], &client["iterations"]), (&true.into(), &6.into()));
@@ -72,20 +67,17 @@ fn several_clients_send_at_once() {
 
 /// The row of a size is there while the next one is measured, and stays when that one fails.
 #[test]
-#[serial]
 fn rows_of_several_clients_come_as_they_are_measured() {
     for format in [&[][..], &["--csv"]] {
         let words = [&["perf", "server", "--clients", "2"], format].concat();
         let server = Server::of(Tcpx::new(&words).env("RUST_LOG", "tcpx=debug"));
-        let address = format!("127.0.0.1:{}", server.port);
-        let words = ["perf", "client", &address, "--size", "4K,64M", "--iters", "500"];
-        let words = [&words[..], &["--warmup", "0"]].concat();
-        let clients = [(), ()].map(|()| Tcpx::new(&words).start());
+        let words = ["perf", "--size", "4K,64M", "--iters", "100", "--warmup", "0"];
+        let clients = [(), ()].map(|()| server.client(&words).start());
         // The one that ends the first size shows its row before it goes on.
         for _ in &clients {
             server.wait_for_line("measuring bytes=67108864");
         }
-        signal(Signal::KILL, clients[0].process.id());
+        clients[0].process.signal(Signal::KILL);
         let server = server.finish();
         assert_eq!(server.status, Some(1), "{server}");
         let is_row = |line: &&str| line.starts_with("   4 KiB ") || line.contains(",4096,");
@@ -97,11 +89,9 @@ fn rows_of_several_clients_come_as_they_are_measured() {
 }
 
 #[test]
-#[serial]
 fn clients_with_other_flags_are_refused_and_nobody_waits_for_them() {
     let server = Server::start(&["perf", "server", "--clients", "2"]);
-    let address = format!("127.0.0.1:{}", server.port);
-    let client = |size| Tcpx::new(&["perf", "client", &address, "--size", size]).start();
+    let client = |size| server.client(&["perf", "--size", size]).start();
     let ends = [client("4K"), client("8K")].map(|client| client.finish());
     assert!(ends.iter().all(|end| end.status == Some(1)), "{} {}", ends[0], ends[1]);
     assert!(ends.iter().any(|end| end.stderr.contains("other flags")), "{} {}", ends[0], ends[1]);
@@ -110,7 +100,6 @@ fn clients_with_other_flags_are_refused_and_nobody_waits_for_them() {
 }
 
 #[test]
-#[serial]
 fn csv_has_a_line_for_each_size() {
     let words = ["perf", "--csv", "--sweep", "4K..64K", "--iters", "2"];
     let finished = Tcpx::new(&words).run();
@@ -128,7 +117,6 @@ fn csv_has_a_line_for_each_size() {
 }
 
 #[test]
-#[serial]
 fn a_page_shows_it_without_anything_else() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
@@ -148,7 +136,6 @@ fn a_page_shows_it_without_anything_else() {
 }
 
 #[test]
-#[serial]
 fn every_nic_says_what_went_over_it() {
     let object = Tcpx::new(&["perf", "--size", "1M", "--iters", "3", "--json"]).run().json();
     let nics = object["nics"].as_array().unwrap();
@@ -159,7 +146,6 @@ fn every_nic_says_what_went_over_it() {
 }
 
 #[test]
-#[serial]
 fn channels_go_over_the_nics_that_are_named() {
     let words = ["perf", "--size", "1M", "--iters", "2", "--json"];
     let object = Tcpx::new(&[&words[..], &["--nic", "lo"]].concat()).run().json();
@@ -169,7 +155,6 @@ fn channels_go_over_the_nics_that_are_named() {
 }
 
 #[test]
-#[serial]
 fn every_pair_is_measured_in_one_run() {
     let words = ["perf", "--pairs", "--nic", "lo", "--size", "4K,64K", "--iters", "2"];
     let object = Tcpx::new(&[&words[..], &["--json"]].concat()).run().json();
@@ -183,36 +168,30 @@ fn every_pair_is_measured_in_one_run() {
     assert_eq!(table.stdout.lines().count(), 3, "a heading, two sizes: {table}");
 
     let server = Server::start(&["perf", "server", "--forever"]);
-    let address = format!("127.0.0.1:{}", server.port);
-    let csv = Tcpx::new(&["perf", "client", &address, "--pairs", "--csv", "--size", "4K"]).run();
+    let csv = server.client(&["perf", "--pairs", "--csv", "--size", "4K"]).run();
     assert_eq!(csv.status, Some(0), "{csv}");
     // The software plugin offers at least loopback.
     let nics: Vec<&str> =
         csv.stdout.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect();
     assert!(nics.contains(&"lo"), "{csv}");
-    let mut server = server;
-    signal(Signal::KILL, server.running().process.id());
+    server.running.process.signal(Signal::KILL);
     server.finish();
 }
 
 #[test]
-#[serial]
 fn measuring_over_ipv6_works() {
-    if std::net::TcpStream::connect("[::1]:1").is_err_and(|it| it.raw_os_error() == Some(99)) {
-        report_skip("this machine has no IPv6");
+    if !has_ipv6() {
         return;
     }
-    let running = Tcpx::new(&["perf", "server", "--port", "0", "--bind", "::1"]).start();
-    let line = running.wait_for_line("listening on [::1]:");
-    let address = format!("[::1]:{}", line.rsplit(':').next().unwrap());
-    let words = ["perf", "client", &address, "--size", "100001", "--iters", "2", "--baseline"];
-    let client = Tcpx::new(&words).run();
+    let server = Server::start(&["perf", "server", "--bind", "::1"]);
+    let address = format!("[::1]:{}", server.port);
+    let words = ["perf", "--size", "100001", "--iters", "2", "--baseline"];
+    let client = client(&address, &words).run();
     assert_eq!(client.status, Some(0), "{client}");
-    assert_eq!(running.finish().status, Some(0));
+    assert_eq!(server.finish().status, Some(0));
 }
 
 #[test]
-#[serial]
 fn flags_that_do_not_go_together_are_refused() {
     for flags in [
         &["--bidir", "--latency"][..],

@@ -1,32 +1,26 @@
-//! A server and who connects to it: its client, strangers, clients with another token, and those
-//! that come while it is busy.
+//! Tests of a server and who connects to it: its client, strangers, clients with another token, and
+//! those that come while it is busy.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::tcpx::{Finished, Server, Signal, Tcpx, assert_nothing_is_left, report_skip, signal};
-use serial_test::serial;
+use tcpx_testkit::report_skip;
+
+use crate::tcpx::timeout::with_timeout;
+use crate::tcpx::{self, Finished, Server, Signal, Tcpx, has_ipv6};
 
 const TOKEN: &str = "correct-horse-battery";
 
 fn client(server: &Server, words: &[&str]) -> Finished {
-    let address = format!("127.0.0.1:{}", server.port);
-    Tcpx::new(&[&["connect", "client", &address], words].concat()).run()
+    server.client(&[&["connect"], words].concat()).run()
 }
 
-/// Asserts one error line with `words`.
-fn expect(finished: &Finished, words: &[&str]) {
-    let errors: Vec<&str> =
-        finished.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert!(finished.status != Some(0) && errors.len() == 1, "{finished}");
-    for word in words {
-        assert!(errors[0].contains(word), "{word:?} is missing: {finished}");
-    }
+fn client_of(address: &str, words: &[&str]) -> Finished {
+    tcpx::client(address, &[&["connect"], words].concat()).run()
 }
 
 #[test]
-#[serial]
 fn garbage_on_the_bootstrap_port_ends_nothing() {
     // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
     let greeting = [&[24, 0, 0, 0, 0, 0, 0, 0, 9, 5][..], b"0.1.0", &[7; 16], &[0]].concat();
@@ -67,7 +61,6 @@ fn garbage_on_the_bootstrap_port_ends_nothing() {
 }
 
 #[test]
-#[serial]
 fn silent_strangers_keep_the_client_waiting_for_nothing() {
     let server = Server::start(&["connect", "server"]);
     let _silent: Vec<TcpStream> =
@@ -80,24 +73,28 @@ fn silent_strangers_keep_the_client_waiting_for_nothing() {
 }
 
 #[test]
-#[serial]
 fn a_server_that_waits_in_vain_says_who_came() {
-    let server = Server::start(&["connect", "server", "--timeout", "8"]);
-    TcpStream::connect(("127.0.0.1", server.port))
-        .unwrap()
-        .write_all(b"GET / HTTP/1.1\r\n\r\n")
-        .unwrap();
-    expect(&server.finish(), &["nobody connected", "1 who connected were turned away", "protocol"]);
+    with_timeout(2, |timeout| {
+        let start = Instant::now();
+        let server = Server::start(&["connect", "server", "--timeout", &timeout.flag()]);
+        let mut stranger = TcpStream::connect(("127.0.0.1", server.port)).ok()?;
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").ok()?;
+        let written = Instant::now();
+        let finished = server.finish();
+        timeout.had_half(start, written).then_some(())?;
+        let words = ["nobody connected", "1 who connected were turned away", "protocol"];
+        finished.expect_error(&words);
+        Some(())
+    });
 }
 
 #[test]
-#[serial]
 fn only_who_knows_the_token_takes_part() {
     let server = Server::start(&["connect", "server", "--token", TOKEN]);
     let without = client(&server, &[]);
-    expect(&without, &["wants a token", "--token TOKEN", "TCPX-737"]);
+    without.expect_error(&["wants a token", "--token TOKEN", "TCPX-737"]);
     let wrong = client(&server, &["--token", "another-horse-battery"]);
-    expect(&wrong, &["the token is another one"]);
+    wrong.expect_error(&["the token is another one"]);
     let right = client(&server, &["--token", TOKEN]);
     assert_eq!(right.status, Some(0), "{right}");
     let finished = server.finish();
@@ -106,104 +103,90 @@ fn only_who_knows_the_token_takes_part() {
 
     let open = Server::start(&["connect", "server"]);
     let strict = client(&open, &["--token", TOKEN]);
-    expect(&strict, &["asks for no token", "TCPX-737"]);
+    strict.expect_error(&["asks for no token", "TCPX-737"]);
     assert_eq!(client(&open, &[]).status, Some(0));
     let finished = open.finish();
     assert!(finished.stderr.contains("no --token: for trusted networks only"), "{finished}");
 }
 
 #[test]
-#[serial]
 fn a_token_that_the_server_makes_is_shown_and_good() {
-    let running = Tcpx::new(&["connect", "server", "--port", "0", "--token", "auto"]).start();
-    let token = running.wait_for_line("token: ")["token: ".len()..].to_owned();
-    let line = running.wait_for_line("listening on ");
-    let address = format!("127.0.0.1:{}", line.rsplit(':').next().unwrap());
-    let client = Tcpx::new(&["connect", "client", &address, "--token", &token]).run();
+    let server = Tcpx::new(&["connect", "server", "--port", "0", "--token", "auto"]).start();
+    let token = server.wait_for_line("token: ")["token: ".len()..].to_owned();
+    let address = format!("127.0.0.1:{}", server.port());
+    let client = client_of(&address, &["--token", &token]);
     assert_eq!(client.status, Some(0), "{client}");
-    assert_eq!(running.finish().status, Some(0));
+    assert_eq!(server.finish().status, Some(0));
 }
 
 #[test]
-#[serial]
 fn a_server_that_runs_for_ever_serves_one_after_the_other() {
-    let mut server = Server::of(
+    let server = Server::of(
         Tcpx::new(&["perf", "server", "--forever", "--timeout", "60"])
             .env("RUST_LOG", "tcpx=debug"),
     );
-    let address = format!("127.0.0.1:{}", server.port);
     let perf = |words: &[&str]| {
-        let size = ["perf", "client", &address, "--size", "64K", "--iters"];
-        Tcpx::new(&[&size[..], words].concat()).env("RUST_LOG", "tcpx=debug").start()
+        let size = ["perf", "--size", "64K"];
+        server.client(&[&size[..], words].concat()).env("RUST_LOG", "tcpx=debug").start()
     };
     // Each comes as soon as the one before has gone, which the server may not have heard.
     for _ in 0..5 {
-        let served = perf(&["3"]).finish();
+        let served = perf(&["--iters", "3"]).finish();
         assert_eq!(served.status, Some(0), "{served}");
     }
-    let long = perf(&["100000"]);
-    long.wait_for_line("iteration=3");
-    expect(&perf(&["3"]).finish(), &["the server is busy with 127.0.0.1:", "try again later"]);
-    signal(Signal::KILL, long.process.id());
+    let long = perf(&["--latency", "--idle-ms", "100", "--iters", "100000"]);
+    long.wait_for_line("measuring");
+    perf(&["--iters", "3"])
+        .finish()
+        .expect_error(&["the server is busy with 127.0.0.1:", "try again later"]);
+    long.process.signal(Signal::KILL);
     long.finish();
     // When the second of these is served, the server is through with the first.
     for _ in 0..2 {
-        let served = perf(&["3"]).finish();
+        let served = perf(&["--iters", "3"]).finish();
         assert_eq!(served.status, Some(0), "{served}");
     }
     // Whoever starts this in the background may have told it to ignore an interrupt.
-    signal(Signal::TERM, server.running().process.id());
+    server.running.process.signal(Signal::TERM);
     let finished = server.finish();
     assert!(finished.stdout.matches("recv GB/s").count() >= 2, "{finished}");
     assert!(finished.stderr.contains("error: client 127.0.0.1:"), "{finished}");
-    assert_nothing_is_left();
 }
 
 #[test]
-#[serial]
 fn a_server_listens_where_it_is_told() {
-    let running = Tcpx::new(&["connect", "server", "--port", "0", "--bind", "127.0.0.2"]).start();
-    let line = running.wait_for_line("listening on 127.0.0.2:");
-    let port = line.rsplit(':').next().unwrap();
-    let elsewhere = format!("127.0.0.1:{port}");
-    let missed = Tcpx::new(&["connect", "client", &elsewhere, "--timeout", "2"]).run();
-    expect(&missed, &["no server at 127.0.0.1"]);
-    let client = Tcpx::new(&["connect", "client", &format!("127.0.0.2:{port}")]).run();
+    let server = Server::start(&["connect", "server", "--bind", "127.0.0.2"]);
+    let missed = client(&server, &["--timeout", "2"]);
+    missed.expect_error(&["no server at 127.0.0.1"]);
+    let client = client_of(&format!("127.0.0.2:{}", server.port), &[]);
     assert_eq!(client.status, Some(0), "{client}");
-    assert_eq!(running.finish().status, Some(0));
+    assert_eq!(server.finish().status, Some(0));
 }
 
 #[test]
-#[serial]
 fn the_two_ends_may_meet_over_ipv6() {
-    if TcpStream::connect("[::1]:1").is_err_and(|it| it.raw_os_error() == Some(99)) {
-        report_skip("this machine has no IPv6");
+    if !has_ipv6() {
         return;
     }
-    let running = Tcpx::new(&["connect", "server", "--port", "0", "--bind", "::"]).start();
-    let line = running.wait_for_line("listening on [::]:");
-    let port = line.rsplit(':').next().unwrap();
-    let client = Tcpx::new(&["connect", "client", &format!("[::1]:{port}")]).run();
+    let server = Server::start(&["connect", "server", "--bind", "::"]);
+    let client = client_of(&format!("[::1]:{}", server.port), &[]);
     assert_eq!(client.status, Some(0), "{client}");
-    assert_eq!(running.finish().status, Some(0));
+    assert_eq!(server.finish().status, Some(0));
 }
 
 #[test]
-#[serial]
 fn a_server_over_ipv4_alone_says_so_to_who_comes_over_ipv6() {
     let server = Server::start(&["connect", "server"]);
-    let address = format!("[::1]:{}", server.port);
-    let missed = Tcpx::new(&["connect", "client", &address, "--timeout", "2"]).run();
+    let missed = client_of(&format!("[::1]:{}", server.port), &["--timeout", "2"]);
     match missed.stderr.contains("os error 99") {
         true => report_skip("this machine has no IPv6"),
-        false => expect(&missed, &["give its IPv4 address", "--bind ::", "TCPX-607"]),
+        false => missed.expect_error(&["give its IPv4 address", "--bind ::", "TCPX-607"]),
     }
     assert_eq!(client(&server, &[]).status, Some(0));
     assert_eq!(server.finish().status, Some(0));
 }
 
 #[test]
-#[serial]
 fn flags_of_servers_are_refused_elsewhere() {
     for (words, expected) in [
         (&["perf", "--bind", "127.0.0.1"][..], "--bind is for a server"),
@@ -214,6 +197,6 @@ fn flags_of_servers_are_refused_elsewhere() {
     ] {
         let finished = Tcpx::new(words).run();
         assert_eq!(finished.status, Some(2), "{finished}");
-        expect(&finished, &[expected]);
+        finished.expect_error(&[expected]);
     }
 }

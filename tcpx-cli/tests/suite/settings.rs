@@ -1,4 +1,4 @@
-//! The table of this library's own variables, against those who read them.
+//! Tests of the table of this library's own variables, against those who read them.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

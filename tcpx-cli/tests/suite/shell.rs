@@ -1,4 +1,4 @@
-//! What shells and `man` are given.
+//! Tests of what shells and `man` are given.
 
 use std::process::Command;
 

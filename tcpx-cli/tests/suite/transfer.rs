@@ -1,7 +1,7 @@
-//! `tcpx transfer`, which shows every step, and `tcpx connect`, which is the handshake only.
+//! Tests of `tcpx transfer`, which shows every step, and `tcpx connect`, which is the handshake
+//! only.
 
-use crate::tcpx::{Server, Tcpx, leftovers};
-use serial_test::serial;
+use crate::tcpx::{Server, Tcpx};
 
 /// What `tcpx transfer --help` promises of the server's log, in this order.
 const SERVER_LINES: [&str; 14] = [
@@ -42,7 +42,6 @@ fn assert_lines(log: &str, end: &str, expected: &[&str]) {
 }
 
 #[test]
-#[serial]
 fn transfer_shows_every_step_in_order_and_passes() {
     let finished = Tcpx::new(&["transfer"]).run();
     assert_eq!(finished.status, Some(0), "{finished}");
@@ -52,15 +51,12 @@ fn transfer_shows_every_step_in_order_and_passes() {
     for words in ["rc=0", "ndev=", "device handle: meta=0x", "bounce_buf=0x", "len=23 dst_off=0"] {
         assert!(finished.stderr.contains(words), "{words}: {finished}");
     }
-    assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 #[test]
-#[serial]
 fn transfer_between_two_hosts() {
     let server = Server::start(&["transfer", "server"]);
-    let address = format!("127.0.0.1:{}", server.port);
-    let client = Tcpx::new(&["transfer", "client", &address, "--memory", "host"]).run();
+    let client = server.client(&["transfer", "--memory", "host"]).run();
     let server = server.finish();
     for finished in [&client, &server] {
         assert_eq!(finished.status, Some(0), "{finished}");
@@ -69,7 +65,6 @@ fn transfer_between_two_hosts() {
 }
 
 #[test]
-#[serial]
 fn connect_is_the_handshake_only() {
     for flags in [&[][..], &["--channels", "8"]] {
         let finished = Tcpx::new(&[&["connect"], flags].concat()).run();
@@ -78,15 +73,12 @@ fn connect_is_the_handshake_only() {
         assert!(finished.stderr.is_empty(), "{finished}");
     }
     let server = Server::start(&["connect", "server"]);
-    let address = format!("127.0.0.1:{}", server.port);
-    let client = Tcpx::new(&["connect", "client", &address]).run();
+    let client = server.client(&["connect"]).run();
     let server = server.finish();
     assert_eq!((client.status, server.status), (Some(0), Some(0)), "{client}{server}");
-    assert_eq!(leftovers(), Vec::<String>::new());
 }
 
 #[test]
-#[serial]
 fn the_log_is_shown_when_asked_for() {
     let quiet = Tcpx::new(&["connect"]).run();
     assert!(quiet.stderr.is_empty(), "{quiet}");
@@ -102,15 +94,13 @@ fn the_log_is_shown_when_asked_for() {
 
 /// Empty is unset, and a default gives way to what the plugins of both ends take.
 #[test]
-#[serial]
 fn chunks_are_no_larger_than_the_variable_of_either_end() {
     const VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
     for (value, chunk) in [("", "chunk 524288 bytes"), ("65536", "chunk 65536 bytes")] {
         let both = Tcpx::new(&["connect"]).env(VARIABLE, value).run();
         assert!(both.stdout.contains(chunk), "{both}");
         let server = Server::of(Tcpx::new(&["connect", "server"]).env(VARIABLE, value));
-        let address = format!("127.0.0.1:{}", server.port);
-        let client = Tcpx::new(&["connect", "client", &address]).env(VARIABLE, "4194304").run();
+        let client = server.client(&["connect"]).env(VARIABLE, "4194304").run();
         let server = server.finish();
         assert!(client.stdout.contains(chunk) && server.stdout.contains(chunk), "{client}{server}");
     }

@@ -1,29 +1,36 @@
 //! The built command as a process: started with a clean environment, never waited for without a
-//! deadline.
+//! deadline, and over only when all that it started is.
 
 pub(crate) mod between;
 pub(crate) mod schema;
+pub(crate) mod timeout;
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::ops::{Deref, DerefMut};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
 
-use rustix::process::Pid;
 pub(crate) use rustix::process::Signal;
+use serde_json::Value;
+use tcpx_testkit::process::Owned;
+use tcpx_testkit::{PATIENCE, report_skip, until};
 
-/// No run of these tests is meant to take nearly as long.
-const DEADLINE: Duration = Duration::from_secs(120);
-const EXECUTABLE: &str = env!("CARGO_BIN_EXE_tcpx");
-/// Variable of every process that a test starts, and of what those start: the test's process id.
+pub(crate) const EXECUTABLE: &str = env!("CARGO_BIN_EXE_tcpx");
+/// An address of this machine at which no server listens.
+pub(crate) const NO_SERVER: &str = "127.0.0.1:1";
+/// Variable of every process that a run starts, directly or not: the run's mark.
 const STARTED_BY: &str = "STARTED_BY_TEST";
 
 /// A command line to run.
 pub(crate) struct Tcpx {
     command: Command,
+    /// Of this run alone.
+    mark: String,
 }
 
 /// How a run ended.
@@ -33,6 +40,8 @@ pub(crate) struct Finished {
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    /// Processes that were still there when the run had just ended. They have ended since.
+    left: Vec<String>,
 }
 
 impl fmt::Display for Finished {
@@ -47,12 +56,39 @@ impl fmt::Display for Finished {
 
 impl Finished {
     /// The one JSON object on stdout of a run that went well.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> Value {
         assert_eq!(self.status, Some(0), "{self}");
+        self.object()
+    }
+
+    /// The one JSON object on stdout, whatever the exit status.
+    pub(crate) fn object(&self) -> Value {
         let mut objects = serde_json::Deserializer::from_str(&self.stdout).into_iter();
-        let object: serde_json::Value = objects.next().unwrap().unwrap();
+        let object: Value =
+            objects.next().expect("an object").unwrap_or_else(|error| panic!("{error}: {self}"));
         assert!(object.is_object() && objects.next().is_none(), "{self}");
         object
+    }
+
+    /// Asserts that it failed with one error line that has all of `words`.
+    pub(crate) fn expect_error(&self, words: &[&str]) {
+        let error = self.error();
+        for word in words {
+            assert!(error.contains(word), "{word:?} is missing: {self}");
+        }
+    }
+
+    /// The one error line of a run that failed.
+    pub(crate) fn error(&self) -> &str {
+        let mut errors = self.stderr.lines().filter(|line| line.starts_with("error: "));
+        let error = errors.next().unwrap_or_else(|| panic!("no error: {self}"));
+        assert!(self.status != Some(0) && errors.next().is_none(), "{self}");
+        error
+    }
+
+    /// Asserts that nothing that it had started was there when it ended, though it failed.
+    pub(crate) fn expect_alone(&self) {
+        assert_eq!(self.left, Vec::<String>::new(), "{self}");
     }
 }
 
@@ -65,6 +101,7 @@ impl Tcpx {
 
     /// Another command line that leads to the same executable; variables that it sets itself stay.
     pub(crate) fn of(mut command: Command) -> Self {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let own: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
         for (name, _) in std::env::vars_os() {
@@ -74,8 +111,15 @@ impl Tcpx {
                 command.env_remove(&name);
             }
         }
-        command.env(STARTED_BY, std::process::id().to_string());
-        Self { command }
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{STARTED_BY}={}.{number}", std::process::id());
+        command.env(STARTED_BY, &mark[STARTED_BY.len() + 1..]);
+        Self { command, mark }
+    }
+
+    pub(crate) fn args(mut self, words: &[&str]) -> Self {
+        self.command.args(words);
+        self
     }
 
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
@@ -88,45 +132,20 @@ impl Tcpx {
     }
 
     pub(crate) fn start(mut self) -> Running {
-        let mut process = self.command.spawn().unwrap();
+        let mut process = Owned::start(&mut self.command);
         let stdout = collect(process.stdout.take().unwrap());
         let stderr = process.stderr.take().unwrap();
-        let (line, first_line) = channel();
-        let stderr = std::thread::spawn(move || {
+        let (line, lines) = channel();
+        let stderr = thread::spawn(move || {
             let mut text = String::new();
             let mut reader = BufReader::new(stderr);
             while reader.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
-                // Only the first receiver listens, and it may be gone.
+                // Its receiver may be gone.
                 let _ = line.send(text.lines().last().unwrap_or_default().to_owned());
             }
             text
         });
-        Running { process: Owned(process), stdout, stderr, lines: first_line }
-    }
-}
-
-/// A process that does not outlive the test, also where that fails.
-pub(crate) struct Owned(Child);
-
-impl Deref for Owned {
-    type Target = Child;
-
-    fn deref(&self) -> &Child {
-        &self.0
-    }
-}
-
-impl DerefMut for Owned {
-    fn deref_mut(&mut self) -> &mut Child {
-        &mut self.0
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // Most have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        Running { process, stdout, stderr, lines, mark: self.mark }
     }
 }
 
@@ -136,42 +155,54 @@ pub(crate) struct Running {
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
     /// Lines of stderr as they come.
-    pub(crate) lines: std::sync::mpsc::Receiver<String>,
+    lines: Receiver<String>,
+    mark: String,
 }
 
 impl Running {
     /// The next line of stderr that contains `words`.
     pub(crate) fn wait_for_line(&self, words: &str) -> String {
+        self.find_line(words).unwrap_or_else(|| panic!("{words:?} on stderr"))
+    }
+
+    /// The same, if it comes before the run ends.
+    pub(crate) fn find_line(&self, words: &str) -> Option<String> {
         loop {
-            let line = self.lines.recv_timeout(DEADLINE).expect("another line on stderr");
+            let line = match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => panic!("neither a line on stderr nor its end"),
+            };
             if line.contains(words) {
-                return line;
+                return Some(line);
             }
         }
     }
 
-    /// Waits for the end. A run that outlives the deadline is killed and fails the test.
+    /// The port on which a server says that it listens.
+    pub(crate) fn port(&self) -> u16 {
+        let line = self.wait_for_line("listening on ");
+        line.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
+    /// Waits for the end, and then until nothing is left that it started: the kernel delivers a
+    /// signal at once, but a process needs a moment to be gone.
     pub(crate) fn finish(mut self) -> Finished {
-        let (done, ended) = channel();
-        let pid = self.process.id();
-        let watch = std::thread::spawn(move || {
-            let is_late = ended.recv_timeout(DEADLINE).is_err();
-            if is_late {
-                let _ = send(Signal::KILL, pid);
-            }
-            is_late
-        });
-        let status = self.process.wait().unwrap();
-        done.send(()).ok();
-        assert!(!watch.join().unwrap(), "the run took longer than {DEADLINE:?}");
+        let status = self.process.wait_for(PATIENCE).expect("an end of the run");
+        let left = marked(&self.mark);
+        assert!(status.code() != Some(0) || left.is_empty(), "it ended before all of {left:?}");
         let (stdout, stderr) = (self.stdout.join().unwrap(), self.stderr.join().unwrap());
-        Finished { status: status.code(), stdout, stderr }
+        let finished = Finished { status: status.code(), stdout, stderr, left };
+        if !finished.left.is_empty() {
+            until("an end of all that the run started", || marked(&self.mark).is_empty());
+        }
+        finished
     }
 }
 
-/// A server on an ephemeral port.
+/// A server on a port that the system chose.
 pub(crate) struct Server {
-    running: Running,
+    pub(crate) running: Running,
     pub(crate) port: u16,
 }
 
@@ -181,12 +212,15 @@ impl Server {
     }
 
     /// A command line without a port.
-    pub(crate) fn of(mut tcpx: Tcpx) -> Self {
-        tcpx.command.args(["--port", "0"]);
-        let running = tcpx.start();
-        let line = running.wait_for_line("listening on ");
-        let port = line.rsplit(':').next().unwrap().parse().unwrap();
+    pub(crate) fn of(tcpx: Tcpx) -> Self {
+        let running = tcpx.args(&["--port", "0"]).start();
+        let port = running.port();
         Self { running, port }
+    }
+
+    /// A client of it: `words` without the end and its address.
+    pub(crate) fn client(&self, words: &[&str]) -> Tcpx {
+        client(&format!("127.0.0.1:{}", self.port), words)
     }
 
     /// The next line of stderr that contains `words`.
@@ -194,79 +228,80 @@ impl Server {
         self.running.wait_for_line(words)
     }
 
-    pub(crate) fn running(&mut self) -> &mut Running {
-        &mut self.running
-    }
-
     pub(crate) fn finish(self) -> Finished {
         self.running.finish()
     }
 }
 
+/// A client: `words` without the end and its address.
+pub(crate) fn client(address: &str, words: &[&str]) -> Tcpx {
+    Tcpx::new(&[&[words[0], "client", address], &words[1..]].concat())
+}
+
 fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let mut text = String::new();
         from.read_to_string(&mut text).unwrap();
         text
     })
 }
 
-/// Processes of this executable that this test has started, directly or not, with their command
-/// lines.
-pub(crate) fn leftovers() -> Vec<String> {
-    let executable = std::fs::canonicalize(EXECUTABLE).unwrap();
-    let mark = format!("{STARTED_BY}={}", std::process::id());
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+/// Processes of this executable that have this mark, by their command lines.
+fn marked(mark: &str) -> Vec<String> {
+    let executable = fs::canonicalize(EXECUTABLE).unwrap();
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
+        .filter(|entry| fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == executable))
         .filter(|entry| {
-            std::fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == executable)
-        })
-        .filter(|entry| {
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
         })
-        .filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok())
+        .filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok())
         .map(|line| line.replace('\0', " "))
         .collect()
 }
 
-/// Prints why a test is skipped, past the test harness's capture, so that it is seen.
-pub(crate) fn report_skip(reason: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+/// The children of a process that are programs of their own already: until then their parent waits
+/// for them, and would wait for ever if they were stopped.
+pub(crate) fn children_of(pid: u32) -> Vec<u32> {
+    let words = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).ok();
+    let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let children: Vec<String> = threads.filter_map(Result::ok).filter_map(of_thread).collect();
+    let children = children.iter().flat_map(|text| text.split_whitespace());
+    let children = children.map(|number| number.parse().expect("the number of a process"));
+    children.filter(|child| words(*child).is_some_and(|it| Some(it) != words(pid))).collect()
 }
 
-/// Sends a signal to a process that is there, or has not been waited for.
-pub(crate) fn signal(signal: Signal, pid: u32) {
-    send(signal, pid).unwrap();
-}
-
-/// Sends a signal to a process, if it is there. The program `kill` is not on every machine.
-pub(crate) fn send(signal: Signal, pid: u32) -> rustix::io::Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the number of a process");
-    rustix::process::kill_process(pid, signal)
-}
-
-/// The one child of a process, once it is a program of its own: until then its parent waits for it,
-/// and would wait for ever if it were stopped.
+/// The one child of a process, once it is a program of its own.
 pub(crate) fn child_of(pid: u32) -> Option<u32> {
-    let path = format!("/proc/{pid}/task/{pid}/children");
-    let child: u32 = std::fs::read_to_string(path).unwrap().trim().parse().ok()?;
-    let words = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).ok();
-    (words(child)? != words(pid)?).then_some(child)
+    children_of(pid).pop()
 }
 
-/// The kernel delivers the signal at once, but the process needs a moment to be gone.
-pub(crate) fn assert_nothing_is_left() {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !leftovers().is_empty() {
-        assert!(Instant::now() < deadline, "{:?}", leftovers());
-        std::thread::yield_now();
+/// Whether this machine has IPv6; if it has not, the test is skipped.
+pub(crate) fn has_ipv6() -> bool {
+    const CANNOT_ASSIGN: i32 = 99;
+    let is_missing = TcpStream::connect("[::1]:1")
+        .is_err_and(|error| error.raw_os_error() == Some(CANNOT_ASSIGN));
+    if is_missing {
+        report_skip("this machine has no IPv6");
     }
+    !is_missing
 }
 
-/// The file of a library that this process has loaded: a library, but no plugin.
-pub(crate) fn path_of_loaded_library(part: &str) -> String {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let line = maps.lines().find(|line| line.contains(part)).unwrap();
-    line[line.find('/').unwrap()..].to_owned()
+/// The file of a library in `directory` that passes for a plugin of this name. `code` has its
+/// function `init`, and one for all others, `other`.
+pub(crate) fn library(directory: &Path, name: &str, code: &str) -> String {
+    let (source, library) = (directory.join("plugin.c"), directory.join("plugin.so"));
+    let text = format!(
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n{code}\n\
+         struct {{ const char *name; void *members[18]; }} ncclNetPlugin_v7 =\n\
+         {{\"{name}\", {{init, other, other, other, other, other, other, 0, other, other,\n\
+         other, other, other, other, other, other, other, other}}}};\n"
+    );
+    fs::write(&source, text).unwrap();
+    let status =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    assert!(status.expect("a C compiler runs").success(), "{code} was compiled");
+    library.to_str().unwrap().to_owned()
 }
