@@ -1,7 +1,10 @@
-//! The examples run as their README says, and tell what goes wrong.
+//! Tests of the examples: they run as their README says, and say what goes wrong.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
+
+use tcpx_testkit::PATIENCE;
+use tcpx_testkit::process::{Owned, finish, printed};
 
 const HELLO: &str = env!("CARGO_BIN_EXE_hello");
 const KV_PULL: &str = env!("CARGO_BIN_EXE_kv_pull");
@@ -12,36 +15,23 @@ fn command(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn text(output: &Output) -> String {
-    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
-}
-
-/// Ends a server that waits for a client, when the client has failed.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs a program as a server and a client, which both succeed. Returns what each says; of the
 /// server what comes after its port.
 fn run(program: &str) -> (String, String) {
-    let mut server = Server(command(program, &["server"]).spawn().unwrap());
-    let mut output = BufReader::new(server.0.stdout.take().unwrap());
+    let mut server = Owned::start(&mut command(program, &["server"]));
+    let mut output = BufReader::new(server.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     let port = line.trim().strip_prefix("port ").expect("the server's port");
 
-    let client = command(program, &["client", "127.0.0.1", port]).output().unwrap();
-    assert!(client.status.success(), "{}", text(&client));
+    let client = finish(&mut command(program, &["client", "127.0.0.1", port]), PATIENCE);
+    assert!(client.status.success(), "{}", printed(&client));
 
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
-    assert!(server.0.wait().unwrap().success(), "{rest}");
-    (rest, text(&client))
+    let status = server.wait_for(PATIENCE).expect("an end of the server");
+    assert!(status.success(), "{rest}");
+    (rest, printed(&client))
 }
 
 #[test]
@@ -63,12 +53,13 @@ fn a_cache_is_read_and_written_while_its_owner_sleeps() {
 #[test]
 fn what_goes_wrong_is_told() {
     for (name, program) in [("hello", HELLO), ("kv_pull", KV_PULL)] {
-        let nobody = command(program, &["client", "127.0.0.1", "1"]).output().unwrap();
-        assert!(!nobody.status.success());
-        assert!(text(&nobody).contains("refused"), "{}", text(&nobody));
-        let unknown = command(program, &["serve"]).output().unwrap();
-        assert!(!unknown.status.success());
-        let usage = format!("usage: {name} server");
-        assert!(text(&unknown).contains(&usage), "{}", text(&unknown));
+        for (words, expected) in [
+            (&["client", "127.0.0.1", "1"][..], "refused"),
+            (&["serve"], &format!("usage: {name} server")),
+        ] {
+            let failed = finish(&mut command(program, words), PATIENCE);
+            let text = printed(&failed);
+            assert!(!failed.status.success() && text.contains(expected), "{text}");
+        }
     }
 }

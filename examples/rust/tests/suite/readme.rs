@@ -1,8 +1,9 @@
-//! The README's program in Rust is the one below, and moves its bytes.
+//! Tests of the README's program in Rust: it is the one below, and moves its bytes.
 
 use std::time::Duration;
 
 use tcpx_core::{MemoryType, Post, Session, SessionOptions};
+use tcpx_testkit::PATIENCE;
 
 fn send(info: &[u8], bytes: &[u8]) -> tcpx_core::Result<()> {
     let session = Session::new(SessionOptions::default())?;
@@ -38,7 +39,7 @@ fn what_it_sends_is_received() {
     let memory = session.allocate(bytes, MemoryType::Device).unwrap();
     let transfer = session.create_transfer("sender").unwrap();
     transfer.post_recv(Post { memory, offset: 0, bytes, tag: 42 }).unwrap();
-    transfer.wait(Some(Duration::from_secs(120))).unwrap();
+    transfer.wait(Some(PATIENCE)).unwrap();
     let mut received = vec![0; message.len()];
     session.read_memory(memory, 0, &mut received).unwrap();
     assert!(received == message, "other bytes came");
