@@ -6,11 +6,12 @@
 //! `tree` reads the sources of one library or program and notes which module writes which path,
 //! with the help of `attributes`, which know what is there for tests only. `resolve` says which
 //! file such a path means, and `graph` finds circles among the files: `made_up` tests the three.
-//! The checks are `crates`, `circles`, `names`, `comments`; and `packages`, for what crates.io
-//! asks.
+//! The checks are `crates`, `circles`, `names`, `comments`; `packages`, for what crates.io asks; and
+//! `suites`, for how tests are kept fast.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use self::tree::Tree;
 use cargo_metadata::{MetadataCommand, Package, TargetKind};
@@ -24,20 +25,31 @@ mod made_up;
 mod names;
 mod packages;
 mod resolve;
+mod suites;
 mod tree;
 
 /// All crates of the workspace, by name.
-fn workspace() -> BTreeMap<String, Package> {
-    let metadata = MetadataCommand::new()
-        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
-        .no_deps()
-        .exec()
-        .expect("cargo metadata");
-    metadata.packages.into_iter().map(|package| (package.name.to_string(), package)).collect()
+fn workspace() -> &'static BTreeMap<String, Package> {
+    static WORKSPACE: OnceLock<BTreeMap<String, Package>> = OnceLock::new();
+    WORKSPACE.get_or_init(|| {
+        let metadata = MetadataCommand::new()
+            .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
+            .no_deps()
+            .exec()
+            .expect("cargo metadata");
+        metadata.packages.into_iter().map(|package| (package.name.to_string(), package)).collect()
+    })
 }
 
-/// The library and the programs of a crate. Tests, benches, examples and build scripts are none.
-fn trees(package: &Package) -> Vec<Tree> {
+/// The library and the programs of a crate, which are read once for all checks. Tests, benches,
+/// examples and build scripts are none.
+fn trees(package: &Package) -> &'static [Tree] {
+    static TREES: OnceLock<BTreeMap<String, Vec<Tree>>> = OnceLock::new();
+    let read = || workspace().iter().map(|(name, package)| (name.clone(), read(package))).collect();
+    &TREES.get_or_init(read)[package.name.as_str()]
+}
+
+fn read(package: &Package) -> Vec<Tree> {
     let folder = package.manifest_path.parent().expect("a manifest lies in a folder");
     let is_product = |kind: &TargetKind| {
         matches!(

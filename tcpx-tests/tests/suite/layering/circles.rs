@@ -13,16 +13,16 @@ fn files_use_each_other_downwards_only() {
     let mut wrong = String::new();
     for (name, package) in super::workspace() {
         let mut row = [0; 5];
-        for tree in super::trees(&package) {
-            let edges = edges(&tree);
+        for tree in super::trees(package) {
+            let edges = edges(tree);
             let knots = knots(&edges);
             let tangled: usize = knots.iter().map(|knot| knot.files.len()).sum();
-            let more = [tree.files.len(), rooms(&tree), edges.lines.len(), knots.len(), tangled];
+            let more = [tree.files.len(), rooms(tree), edges.lines.len(), knots.len(), tangled];
             for (sum, more) in row.iter_mut().zip(more) {
                 *sum += more;
             }
             for knot in &knots {
-                wrong += &format!("{name}: {}", describe(&tree, &edges, knot));
+                wrong += &format!("{name}: {}", describe(tree, &edges, knot));
             }
         }
         let [files, rooms, edges, circles, tangled] = row;
@@ -36,17 +36,17 @@ fn files_use_each_other_downwards_only() {
 fn rooms_use_each_other_downwards_only() {
     let mut wrong = String::new();
     for (name, package) in super::workspace() {
-        for tree in super::trees(&package) {
-            let files = edges(&tree);
+        for tree in super::trees(package) {
+            let files = edges(tree);
             let mut rooms = Edges::default();
             for ((from, to), line) in &files.lines {
-                let (from, to) = (room(&tree, *from), room(&tree, *to));
+                let (from, to) = (room(tree, *from), room(tree, *to));
                 if from != to {
                     rooms.lines.entry((from, to)).or_insert(*line);
                 }
             }
             for knot in knots(&rooms) {
-                wrong += &format!("{name}, by rooms: {}", describe(&tree, &rooms, &knot));
+                wrong += &format!("{name}, by rooms: {}", describe(tree, &rooms, &knot));
             }
         }
     }

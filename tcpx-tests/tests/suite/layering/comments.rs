@@ -18,7 +18,7 @@ fn no_comment_is_wider_than_code() {
 }
 
 /// All Rust files below a folder, but for what cargo builds.
-fn sources(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder of the tree") {
         let path = entry.expect("an entry of a folder").path();

@@ -14,8 +14,8 @@ fn no_two_types_of_a_crate_share_a_name() {
     for (name, package) in super::workspace() {
         let allowed = || TWICE.iter().filter(|it| it.0 == name).map(|it| it.1);
         let mut shared = BTreeMap::new();
-        for tree in super::trees(&package) {
-            shared.extend(shared_names(&tree));
+        for tree in super::trees(package) {
+            shared.extend(shared_names(tree));
         }
         for stale in allowed().filter(|stale| !shared.contains_key(*stale)) {
             wrong += &format!("{name} has one {stale} at most: take it off the list\n");

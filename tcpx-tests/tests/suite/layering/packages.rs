@@ -13,10 +13,10 @@ fn a_crate_is_ready_to_be_published_or_says_that_it_is_not() {
         if package.publish == Some(Vec::new()) {
             continue;
         }
-        for fault in faults(&package) {
+        for fault in faults(package) {
             wrong += &format!("{name}: {fault}\n");
         }
-        published.insert(name);
+        published.insert(name.as_str());
     }
     assert!(wrong.is_empty(), "\n{wrong}");
     for name in ["tcpx-core", "tcpx-capi", "tcpx-cli"] {
