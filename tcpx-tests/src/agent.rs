@@ -12,6 +12,7 @@ use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tcpx_testkit::PATIENCE;
 
 use crate::script::{Command, Failure};
 
@@ -112,14 +113,13 @@ impl Agent {
         }
     }
 
-    /// Gives a command and waits, for up to two minutes: longer than any deadline of the peer's
-    /// own.
+    /// Gives a command and waits, for longer than any deadline of the peer's own.
     ///
     /// # Errors
     /// See [`Refusal`].
     pub fn ask(&mut self, command: Command) -> Reply {
         self.tell(command);
-        self.hear(Duration::from_secs(120))
+        self.hear(PATIENCE)
     }
 
     /// Gives a command again and again, with progress in between, until it fails, as it must before
@@ -128,7 +128,7 @@ impl Agent {
     /// # Panics
     /// When it does not.
     pub fn first_refusal(&mut self, command: &Command) -> Failure {
-        let give_up_at = Instant::now() + Duration::from_secs(60);
+        let give_up_at = Instant::now() + PATIENCE;
         loop {
             match self.ask(command.clone()) {
                 Ok(_) => assert!(Instant::now() < give_up_at, "{command:?} goes on to succeed"),

@@ -68,6 +68,22 @@ impl Network {
         }
     }
 
+    /// The same where packets can be lost or refused, too, which needs the `nft` command.
+    ///
+    /// # Panics
+    /// When there is none although TCPX_TEST_REQUIRE names `netns`.
+    #[must_use]
+    pub fn with_filters_or_skip() -> Option<Self> {
+        let network = Self::lay_or_skip()?;
+        match network.unblock() {
+            Ok(()) => Some(network),
+            Err(reason) => {
+                skip("netns", &format!("no packet filters: {reason}"));
+                None
+            }
+        }
+    }
+
     /// Name of the first namespace, 10.231.0.1.
     #[must_use]
     pub fn left(&self) -> String {

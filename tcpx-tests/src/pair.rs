@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use tcpx_testkit::PATIENCE;
+
 use crate::agent::{Agent, Reply};
 use crate::script::{Command, Memory, Options, PostSpec};
-
-/// Longest wait for anything in a test that should succeed.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Two scripted peers that call each other "left" and "right".
 #[derive(Debug)]

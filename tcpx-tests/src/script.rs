@@ -2,6 +2,10 @@
 //! a line on its output.
 
 use serde::{Deserialize, Serialize};
+use tcpx_testkit::PATIENCE;
+
+/// How long a test waits for something that must come, in a script's unit.
+pub const PATIENCE_MS: u64 = PATIENCE.as_millis() as u64;
 
 /// Kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

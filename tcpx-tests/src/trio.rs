@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tcpx_testkit::PATIENCE;
 
 use crate::agent::{Agent, Reply};
-use crate::script::{Command, Failure, Memory, Options, PostSpec};
+use crate::script::{Command, Failure, Memory, Options, PATIENCE_MS, PostSpec};
 
-/// Longest wait for anything that should succeed.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the message with which things happen: 46 chunks.
 const MESSAGE_BYTES: u64 = 3_000_000;
 const CHUNK_BYTES: u32 = 65_536;
@@ -209,7 +208,7 @@ impl Trio {
         self.witness.run(Command::Fill { memory, offset: 0, bytes: MESSAGE_BYTES, seed: 77 });
         let transfer = self.witness.get(Command::Transfer { peer: "hub".into() });
         self.witness.run(Command::Send { transfer, posts: vec![whole(memory, 7)] });
-        self.witness.run(Command::Wait { transfer, timeout_ms: PATIENCE.as_millis() as u64 });
+        self.witness.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
     }
 
     /// What the witness sent is there.
@@ -218,7 +217,7 @@ impl Trio {
     /// When a byte is wrong or a step fails.
     pub fn verify(&mut self, expected: Expected) {
         let Expected { memory, transfer } = expected;
-        self.hub.run(Command::Wait { transfer, timeout_ms: PATIENCE.as_millis() as u64 });
+        self.hub.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
         let verify = Command::Verify { memory, offset: 0, bytes: MESSAGE_BYTES, seed: 77 };
         assert_eq!(self.hub.get::<Value>(verify), Value::Null);
     }
@@ -288,7 +287,7 @@ fn one_way(from: &mut Agent, to_name: &str, to: &mut Agent, from_name: &str, see
     let receive: usize = to.get(Command::Transfer { peer: from_name.into() });
     to.run(Command::Receive { transfer: receive, posts: vec![whole(target, 3)] });
     from.run(Command::Send { transfer: send, posts: vec![whole(source, 3)] });
-    let timeout_ms = PATIENCE.as_millis() as u64;
+    let timeout_ms = PATIENCE_MS;
     from.run(Command::Wait { transfer: send, timeout_ms });
     to.run(Command::Wait { transfer: receive, timeout_ms });
     let verify = Command::Verify { memory: target, offset: 0, bytes, seed };

@@ -14,7 +14,8 @@ use tcpx_core::{
 use tcpx_testkit::pattern;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
 
-/// Deadline of whatever should succeed: no test is about how fast the machine is.
+/// Deadline of whatever should succeed: no test is about how fast the machine is. A test waits
+/// longer, and so hears of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Memory is filled and verified in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -80,7 +81,8 @@ impl Peer {
                 let end = Instant::now() + Duration::from_millis(time_ms);
                 while Instant::now() < end {
                     if !session.progress() {
-                        std::thread::yield_now();
+                        // Leaves the processor to whoever has something to do.
+                        std::thread::park_timeout(Duration::from_micros(200));
                     }
                 }
             }

@@ -6,14 +6,16 @@ use std::process::Command as Process;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 use tcpx_tests::{Agent, Pair, Side};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::peers_to_run;
+
 const CHUNK: u64 = 65_536;
 /// For what is to stand still: short to wait for, long for a busy machine to stand still by itself.
-const STALL: Option<u64> = Some(3000);
+const STALL: Option<u64> = Some(1500);
 
 /// Two connected peers, and what each of them has logged.
 struct Watched {
@@ -32,7 +34,7 @@ impl Watched {
         let logs = TempDir::new().expect("a directory");
         let agent = |name: &str, variables: &[(&str, &str)]| {
             let log = File::create(logs.path().join(name)).expect("a file");
-            let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
+            let mut process = Process::new(peers_to_run::PROGRAM);
             process
                 .env("RUST_LOG", "warn")
                 .env("NO_COLOR", "1")
@@ -107,7 +109,7 @@ impl Watched {
 fn the_first_message_is_lost() {
     let mut watched = Watched::start(STALL, &[("TCPX_SOFT_FAULTS", "lose:send@1")], &[]);
     let (sent, _) = watched.post(CHUNK, true, (1, 1));
-    watched.pair.left.run(Command::Wait { transfer: sent, timeout_ms: 60_000 });
+    watched.pair.left.run(Command::Wait { transfer: sent, timeout_ms: PATIENCE_MS });
     watched.expect(Side::Right, "TCPX-916", "nothing ever came");
     watched.expect_none(Side::Left);
 }
@@ -116,7 +118,7 @@ fn the_first_message_is_lost() {
 fn a_transfer_is_stuck_while_the_peer_answers() {
     let mut watched = Watched::start(STALL, &[("TCPX_SOFT_FAULTS", "lose:send@3")], &[]);
     let (sent, _) = watched.post(3 * CHUNK, true, (1, 1));
-    watched.pair.left.run(Command::Wait { transfer: sent, timeout_ms: 60_000 });
+    watched.pair.left.run(Command::Wait { transfer: sent, timeout_ms: PATIENCE_MS });
     watched.expect(Side::Right, "TCPX-902", "channel 0");
     watched.expect_none(Side::Left);
 }
@@ -159,6 +161,7 @@ fn a_buffer_that_was_never_filled() {
 }
 
 #[test]
+#[ignore = "deep: five seconds of traffic"]
 fn a_window_that_is_never_full() {
     let mut watched = Watched::sound();
     let (left, right) = watched.pair.allocate(CHUNK, Memory::Device);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tcpx_core::{
     Error, Group, Operation, OperationStatus, PluginChoice, PostOptions, Session, SessionOptions,
 };
+use tcpx_testkit::PATIENCE;
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const LONGEST: usize = 65_536;
 
 fn options(name: &str) -> SessionOptions {
@@ -25,7 +25,7 @@ fn pair(change: impl Fn(SessionOptions) -> SessionOptions) -> [Session; 2] {
 
 fn run(operation: &Operation, note: Option<&[u8]>) {
     operation.post(note).expect("it is not under way");
-    operation.wait(PATIENCE).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it goes well");
 }
 
 /// Also where no message travels on the link, and with a peer that the first post connects.
@@ -55,7 +55,7 @@ fn a_post_is_done_when_its_notification_is_there() {
         let too_long = told.post(Some(&vec![7; LONGEST + 1])).expect_err("it is too long");
         assert!(matches!(too_long, Error::NotificationTooLong { .. }), "{too_long}");
         right.close().expect("left answers");
-        let gone = told.post(Some(b"d")).and_then(|()| told.wait(PATIENCE));
+        let gone = told.post(Some(b"d")).and_then(|()| told.wait(Some(PATIENCE)));
         gone.expect_err("nobody is there");
     }
 }
@@ -69,22 +69,22 @@ fn a_post_waits_for_room_at_the_peer() {
     let posts: Vec<Operation> = (0..9).map(prepare).collect();
     posts.iter().for_each(|it| it.post(Some(&note)).expect("it waits"));
     for done in &posts[..3] {
-        done.wait(PATIENCE).expect("there is room for it");
+        done.wait(Some(PATIENCE)).expect("there is room for it");
     }
     assert!(matches!(posts[8].status(), OperationStatus::Active));
     posts[8].cancel().expect("no fork");
-    let cancelled = posts[8].wait(PATIENCE).expect_err("it was given up");
+    let cancelled = posts[8].wait(Some(PATIENCE)).expect_err("it was given up");
     assert!(matches!(cancelled, Error::Cancelled), "{cancelled}");
     let mut late = PostOptions::default().timeout(Duration::from_millis(1));
     late.notification = Some(&note);
     posts[8].post_with(late).expect("it ended");
-    let expired = posts[8].wait(PATIENCE).expect_err("there is no room");
+    let expired = posts[8].wait(Some(PATIENCE)).expect_err("there is no room");
     assert!(matches!(expired, Error::Expired { .. }), "{expired}");
     let mut heard = Vec::new();
     while heard.len() < 8 {
-        right.wait_notifications(&mut heard, 9, PATIENCE).expect("one comes");
+        right.wait_notifications(&mut heard, 9, Some(PATIENCE)).expect("one comes");
     }
-    posts[..8].iter().for_each(|it| it.wait(PATIENCE).expect("there is room by now"));
+    posts[..8].iter().for_each(|it| it.wait(Some(PATIENCE)).expect("there is room by now"));
     assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 0, "none of what failed");
 }
 

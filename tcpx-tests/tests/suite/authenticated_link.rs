@@ -11,9 +11,9 @@ use tcpx_core::{
     MemoryType, OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
     SessionOptions,
 };
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// In parts on the link, or in several chunks on the channels.
 const LONG: usize = 300_000;
 /// On the link, with its header.

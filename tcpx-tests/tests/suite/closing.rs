@@ -1,19 +1,19 @@
 //! Comms that take long to close: nobody else waits for them, and memory that they may use stays.
 
-use std::process::Command as Process;
 use std::time::{Duration, Instant};
 
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 use tcpx_tests::{Agent, Refusal};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_MS: u64 = 60_000;
+use crate::peers_to_run;
+
 const BYTES: u64 = 64 << 20;
 /// What a slow machine moves before a call of the plugin is given up.
 const LITTLE: u64 = 1 << 20;
-/// The first comm that the hub closes takes so long. Longer than operations of a peer that ended
-/// wait.
-const DELAY: &str = "delay:closeSend/closeRecv@1=15000";
+/// The first comm that the hub closes takes longer than operations of a peer that ended wait, and
+/// than a call may take.
+const LONG_DELAY: &str = "delay:closeSend/closeRecv@1=15000";
 
 /// A hub, and two sessions that it knows as "a" and "b".
 struct Star {
@@ -22,20 +22,8 @@ struct Star {
     b: Agent,
 }
 
-fn start(faults: Option<&str>) -> Agent {
-    let mut program = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-    if let Some(faults) = faults {
-        program.env("TCPX_SOFT_FAULTS", faults);
-    }
-    Agent::start_with(program)
-}
-
-fn star(faults_of_a: Option<&str>) -> Star {
-    star_of(DELAY, faults_of_a)
-}
-
-fn star_of(faults_of_hub: &str, faults_of_a: Option<&str>) -> Star {
-    let mut hub = start(Some(faults_of_hub));
+fn star(faults_of_hub: &str, faults_of_a: &str) -> Star {
+    let mut hub = peers_to_run::agent_with(&[("TCPX_SOFT_FAULTS", faults_of_hub)]);
     let options = Options {
         channels: Some(1),
         chunk_bytes: Some(65_536),
@@ -44,8 +32,8 @@ fn star_of(faults_of_hub: &str, faults_of_a: Option<&str>) -> Star {
     };
     hub.run(Command::New(options.clone()));
     let conn_info: Vec<u8> = hub.get(Command::Listen);
-    let [a, b] = [("a", faults_of_a), ("b", None)].map(|(name, faults)| {
-        let mut agent = start(faults);
+    let [a, b] = [("a", faults_of_a), ("b", "")].map(|(name, faults)| {
+        let mut agent = peers_to_run::agent_with(&[("TCPX_SOFT_FAULTS", faults)]);
         agent.run(Command::New(options.clone()));
         agent.run(Command::Load { peer: "hub".into(), conn_info: conn_info.clone() });
         hub.tell(Command::Accept { peer: name.into() });
@@ -84,8 +72,9 @@ fn hear_nothing(agent: &mut Agent) {
 }
 
 #[test]
+#[ignore = "deep: it is slower than a call may be"]
 fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
-    let Star { mut hub, mut a, mut b } = star(None);
+    let Star { mut hub, mut a, mut b } = star(LONG_DELAY, "");
     // Both ways with b; b's part comes later.
     let (_, receive) = post(&mut hub, "b", false, LITTLE);
     post(&mut hub, "b", true, LITTLE);
@@ -114,22 +103,32 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
 /// be done until then, and nothing is.
 #[test]
 fn whoever_waits_for_its_last_comm_to_close_uses_no_processor() {
-    let Star { mut hub, mut a, b: _b } = star_of("delay:closeSend/closeRecv@2=5000", None);
+    let Star { mut hub, mut a, b: _b } = star("delay:closeSend/closeRecv@2=2000", "");
     let (before, began) = (hub.processor_time(), Instant::now());
     hub.tell(Command::Disconnect { peer: "a".into() });
     a.run(Command::Disconnect { peer: "hub".into() });
     assert!(a.end(PATIENCE).is_some(), "its link ends with it");
     hub.hear(PATIENCE).expect("the goodbye is answered");
-    assert!(began.elapsed() >= Duration::from_secs(5), "the second comm was not slow");
+    assert!(began.elapsed() >= Duration::from_secs(2), "the second comm was not slow");
     let used = hub.processor_time() - before;
-    assert!(used < Duration::from_millis(250), "{used:?} of five seconds");
+    assert!(used < Duration::from_millis(200), "{used:?} of two seconds");
 }
 
 #[test]
 fn memory_stays_until_the_comm_that_receives_into_it_is_closed() {
+    memory_stays("delay:closeSend/closeRecv@1=2000");
+}
+
+#[test]
+#[ignore = "deep: it is slower than a call may be"]
+fn memory_stays_until_the_comm_that_receives_into_it_is_closed_however_late() {
+    memory_stays(LONG_DELAY);
+}
+
+fn memory_stays(delay: &str) {
     // It stops in the middle of its message, with more behind it than sockets hold: the hub has
     // begun to receive it.
-    let Star { mut hub, mut a, b: _b } = star(Some("freeze:isend@512"));
+    let Star { mut hub, mut a, b: _b } = star(delay, "freeze:isend@512");
     let (memory, receive) = post(&mut hub, "a", false, BYTES);
     let memory_of_a = a.get(Command::Allocate { bytes: BYTES, memory: Memory::Host });
     let transfer = a.get(Command::Transfer { peer: "hub".into() });

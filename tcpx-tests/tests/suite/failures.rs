@@ -2,30 +2,29 @@
 //! alone.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustix::process::Signal;
 use serde_json::Value;
-use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PATIENCE_MS, PostSpec};
 use tcpx_tests::{Agent, Pair, Side};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_MS: u64 = 60_000;
+use crate::peers_to_run::agent;
+
 /// What a deadline may be late by on a busy machine.
 const SLACK_MS: u64 = 15_000;
-
-fn agent() -> Agent {
-    Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"))
-}
 
 fn patient() -> Options {
     Options { chunk_bytes: Some(65_536), ..Options::default() }
 }
 
 /// For what ends by its deadline.
-fn hasty() -> Options {
-    Options { connect_timeout_ms: Some(1_500), close_timeout_ms: Some(1_000), ..patient() }
+const HASTE_MS: u64 = 400;
+
+fn hasty_to_close() -> Options {
+    Options { close_timeout_ms: Some(HASTE_MS), ..patient() }
 }
 
 fn pair() -> Pair {
@@ -69,16 +68,17 @@ fn works(pair: &mut Pair) {
 
 #[test]
 fn a_peer_that_never_comes_ends_with_the_deadline() {
-    let (mut right, conn_info, _) = listening(hasty());
+    let hasty = Options { connect_timeout_ms: Some(HASTE_MS), ..patient() };
+    let (mut right, conn_info, _) = listening(hasty.clone());
     let failure = refuse(&mut right, Command::Accept { peer: "left".into() }, "Deadline");
-    assert_in_time(&failure, 1_500);
+    assert_in_time(&failure, HASTE_MS);
     assert!(failure.text.contains("no session has connected"), "{failure:?}");
     // And one that is there but makes no progress.
     let mut left = agent();
-    left.run(Command::New(hasty()));
+    left.run(Command::New(hasty));
     left.run(Command::Load { peer: "right".into(), conn_info });
     let failure = refuse(&mut left, Command::Connect { peer: "right".into() }, "Deadline");
-    assert_in_time(&failure, 1_500);
+    assert_in_time(&failure, HASTE_MS);
     assert!(failure.text.contains("its session has not answered"), "{failure:?}");
 }
 
@@ -182,8 +182,7 @@ fn a_killed_peer_is_noticed_at_once_in_every_phase() {
 
 #[test]
 fn a_frozen_peer_ends_with_the_callers_deadline_and_is_said_to_be_silent() {
-    let hasty_to_close = Options { close_timeout_ms: Some(1_000), ..patient() };
-    let mut pair = Pair::connect(agent(), agent(), hasty_to_close, patient());
+    let mut pair = Pair::connect(agent(), agent(), hasty_to_close(), patient());
     let (left, right) = pair.allocate(200_000_000, Memory::Device);
     let receive = pair.post(
         Side::Right,
@@ -197,12 +196,12 @@ fn a_frozen_peer_ends_with_the_callers_deadline_and_is_said_to_be_silent() {
     );
     pair.right.signal(Signal::STOP);
     let failure =
-        refuse(&mut pair.left, Command::Wait { transfer: send, timeout_ms: 2_500 }, "Deadline");
-    assert_in_time(&failure, 2_500);
+        refuse(&mut pair.left, Command::Wait { transfer: send, timeout_ms: 1_500 }, "Deadline");
+    assert_in_time(&failure, 1_500);
     assert!(failure.text.contains("nothing was heard of it"), "{failure:?}");
     // Closing does not wait for ever either.
     let failure = refuse(&mut pair.left, Command::Disconnect { peer: "right".into() }, "Deadline");
-    assert_in_time(&failure, 1_000);
+    assert_in_time(&failure, HASTE_MS);
     pair.right.signal(Signal::CONT);
     pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let failure = pair.right.hear(2 * PATIENCE).unwrap_err().failure();
@@ -257,7 +256,7 @@ fn sessions_come_and_go_without_a_trace() {
 
 #[test]
 fn dropping_a_session_in_full_traffic_is_quick_and_clean() {
-    let mut pair = Pair::connect(agent(), agent(), hasty(), patient());
+    let mut pair = Pair::connect(agent(), agent(), hasty_to_close(), patient());
     let bytes = 300_000_000;
     let (left, right) = pair.allocate(bytes, Memory::Device);
     let receive =
@@ -265,7 +264,7 @@ fn dropping_a_session_in_full_traffic_is_quick_and_clean() {
     pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
     pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let close_ms: u64 = pair.left.get(Command::Close);
-    assert!(close_ms < 1_000 + SLACK_MS, "{close_ms}");
+    assert!(close_ms < HASTE_MS + SLACK_MS, "{close_ms}");
     // Either all of it was drained before the goodbye, or the peer was told.
     match pair.right.hear(2 * PATIENCE) {
         Ok(_) => {}

@@ -3,7 +3,6 @@
 //! does to a program that breaks its rules is known.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -13,11 +12,8 @@ use tcpx_cuda::{
     CudaGpu, DeviceBuffer, Event, HeldStream, PinnedBuffer, RegisteredMemory, Stream,
     allocation_end,
 };
-use tcpx_testkit::{in_own_process, report_skip};
+use tcpx_testkit::{PATIENCE, again, in_own_process, process, report_skip};
 use tcpx_tests::has_gpu;
-
-/// Names what the process that loses its life touches.
-const TOUCHED: &str = "TCPX_TEST_TOUCHED";
 
 /// GPU 0, if it is none.
 fn fake_gpu() -> Option<CudaGpu> {
@@ -34,30 +30,25 @@ fn fake_gpu() -> Option<CudaGpu> {
 
 #[test]
 fn a_cpu_that_touches_gpu_addresses_ends_by_a_signal() {
-    if fake_gpu().is_none() {
-        return;
+    if let Some(touched) = process::role() {
+        return touch(&touched);
     }
     for (touched, signal) in [("host", None), ("device", Some(11)), ("alias", Some(11))] {
-        let program = std::env::current_exe().expect("a test knows its own file");
-        let status = Command::new(program)
-            .args(["--exact", "fake_gpu::touch", "--ignored"])
-            .env(TOUCHED, touched)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .expect("this program starts");
-        assert_eq!((status.signal(), status.success()), (signal, signal.is_none()), "{touched}");
+        let ended = process::finish(&mut again!(touched), PATIENCE);
+        let text = process::printed(&ended);
+        if let Some((_, why)) = text.split_once("skipped: ") {
+            return report_skip(why.lines().next().unwrap_or(why));
+        }
+        let how = (ended.status.signal(), ended.status.success());
+        assert_eq!(how, (signal, signal.is_none()), "{touched}: {text}");
     }
 }
 
-#[test]
-#[ignore = "a part of the test above, in a process of its own"]
-fn touch() {
-    let Ok(touched) = std::env::var(TOUCHED) else { return };
-    let gpu = CudaGpu::open(0).expect("there is a GPU");
+fn touch(touched: &str) {
+    let Some(gpu) = fake_gpu() else { return };
     let device = DeviceBuffer::new(&gpu, 4096).expect("there is room");
     let pinned = PinnedBuffer::new(&gpu, 4096).expect("there is room");
-    let address = match touched.as_str() {
+    let address = match touched {
         "device" => device.address(),
         "alias" => pinned.device_address(),
         _ => pinned.address(),

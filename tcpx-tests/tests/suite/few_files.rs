@@ -2,17 +2,17 @@
 
 use std::net::TcpStream;
 use std::process::Command as Process;
-use std::time::Duration;
 
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::Agent;
 use tcpx_tests::script::{Command, Options};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+use crate::peers_to_run;
 
 fn agent(limit: u32) -> Agent {
     let mut process = Process::new("sh");
     process.args(["-c", &format!("ulimit -n {limit}; exec \"$0\"")]);
-    process.arg(env!("CARGO_BIN_EXE_tcpx-peer")).env("TCPX_PEER_LOOPBACK", "1");
+    process.arg(peers_to_run::PROGRAM).env("TCPX_PEER_LOOPBACK", "1");
     Agent::start_with(process)
 }
 

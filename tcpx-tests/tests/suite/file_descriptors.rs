@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_testkit::{CapturedLog, in_own_process};
+use tcpx_testkit::{CapturedLog, PATIENCE, in_own_process};
 use tcpx_tests::control_addresses;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn complaints(log: &CapturedLog) -> usize {
     log.text().matches("accepting control connections fails").count()

@@ -13,7 +13,6 @@ use tcpx_testkit::in_own_process;
 
 /// Bytes of a message: several chunks.
 const BYTES: u64 = 1 << 20;
-const FORKS: usize = 200;
 /// A child that takes longer hangs, on whatever machine; SIGALRM ends it.
 const CHILD_SECONDS: u32 = 240;
 
@@ -170,7 +169,7 @@ fn nothing_is_closed(pair: &Pair) {
     assert_eq!(open(), before, "descriptors");
 }
 
-fn children_are_refused_and_harm_nobody(progress_thread: bool) {
+fn children_are_refused_and_harm_nobody(progress_thread: bool, forks: usize) {
     let pair = Pair::new(progress_thread);
     let is_over = AtomicBool::new(false);
     let while_running = |work: &dyn Fn()| {
@@ -182,7 +181,7 @@ fn children_are_refused_and_harm_nobody(progress_thread: bool) {
         scope.spawn(|| while_running(&|| pair.exchange(1)));
         scope.spawn(|| while_running(&|| _ = (pair.left.progress(), pair.right.stats())));
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            for _ in 0..FORKS {
+            for _ in 0..forks {
                 in_child(|| {
                     everything_is_refused(&pair);
                     // SAFETY: the child ends without another look at it.
@@ -203,6 +202,17 @@ fn children_are_refused_and_harm_nobody(progress_thread: bool) {
 #[test]
 fn children_of_a_process_with_sessions_are_refused() {
     in_own_process!();
+    refuse_children(20);
+}
+
+#[test]
+#[ignore = "deep: at very many moments"]
+fn children_of_a_process_with_sessions_are_refused_at_any_moment() {
+    in_own_process!();
+    refuse_children(200);
+}
+
+fn refuse_children(forks: usize) {
     let exchange = || {
         let pair = Pair::new(true);
         pair.exchange(3);
@@ -212,8 +222,8 @@ fn children_of_a_process_with_sessions_are_refused() {
     in_child(exchange);
     let _ = gpu_count();
     in_child(exchange);
-    children_are_refused_and_harm_nobody(false);
-    children_are_refused_and_harm_nobody(true);
+    children_are_refused_and_harm_nobody(false, forks);
+    children_are_refused_and_harm_nobody(true, forks);
     // It is the use that counts, not what is left of it.
     in_child(|| assert!(matches!(Session::new(options(false)), Err(Error::Forked))));
 }

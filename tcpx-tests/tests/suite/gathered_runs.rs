@@ -1,26 +1,27 @@
 //! Small messages whose sends lie apart: they are gathered, and each of them is still a message of
 //! its own.
 
-use std::process::Command as Process;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Agent, Pair, Side};
+
+use crate::peers_to_run;
 
 const MESSAGES: u64 = 300;
 const CHUNK_BYTES: u32 = 64 << 10;
 /// Half of the messages fit it, with their gaps.
 const REGISTRATION_BYTES: u64 = 2 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn pair(options: Options) -> Pair {
-    pair_with(Agent::start(env!("CARGO_BIN_EXE_tcpx-peer")), options)
+    pair_with(peers_to_run::agent(), options)
 }
 
 fn pair_with(left: Agent, options: Options) -> Pair {
     let options = Options { chunk_bytes: Some(CHUNK_BYTES), ..options };
-    Pair::connect(left, Agent::start(env!("CARGO_BIN_EXE_tcpx-peer")), options.clone(), options)
+    Pair::connect(left, peers_to_run::agent(), options.clone(), options)
 }
 
 /// Bytes of a message: most are small, some empty, a few longer than what is gathered, two longer
@@ -187,11 +188,9 @@ fn a_request_carries_a_chunk_of_scattered_messages() {
 #[test]
 fn without_a_staging_buffer_each_goes_by_itself() {
     let refused = |channels| {
-        let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
         // The first memory that is registered is the staging buffer.
-        process.env("TCPX_SOFT_FAULTS", "rc:regMr@1=3");
-        let options = Options { channels: Some(channels), ..Options::default() };
-        pair_with(Agent::start_with(process), options)
+        let left = peers_to_run::agent_with(&[("TCPX_SOFT_FAULTS", "rc:regMr@1=3")]);
+        pair_with(left, Options { channels: Some(channels), ..Options::default() })
     };
     let scattered = |memories| scatter(memories, 11, small);
     let mut pair = refused(1);

@@ -4,23 +4,16 @@
 
 use std::thread;
 
-use crate::gpu_sessions::{PATIENCE, connect, connect_as, session};
 use tcpx_core::{
     Access, Error, MemoryAddress, MemoryId, MemoryType, MemoryUnavailable, Post,
     RegistrationProblem, Session, SessionOptions, UnpackChoice, gpu_count,
 };
 use tcpx_cuda::{CudaGpu, DeviceBuffer, HeldStream, ReadOnlyMapping};
-use tcpx_testkit::{in_own_process, pattern};
+use tcpx_testkit::{PATIENCE, in_own_process, pattern};
 use tcpx_tests::has_gpu;
+use tcpx_tests::sessions::{connect, join, part};
 
-/// Both ends say goodbye, each waiting for the other.
-fn part(left: &Session, right: &Session) {
-    thread::scope(|scope| {
-        let goodbye = scope.spawn(|| left.disconnect("right"));
-        right.disconnect("left").expect("right parts");
-        goodbye.join().expect("no panic").expect("left parts");
-    });
-}
+use crate::gpu_sessions::session;
 
 /// Sends `bytes` bytes from an odd offset of memory of one kind to memory of another, and checks
 /// every byte and those around them.
@@ -55,8 +48,8 @@ fn send_as(
     receive.post_recv(post(to)).expect("post_recv");
     send.post_send(post(from)).expect("post_send");
     thread::scope(|scope| {
-        let sent = scope.spawn(|| send.wait(PATIENCE));
-        receive.wait(PATIENCE).expect("everything arrives");
+        let sent = scope.spawn(|| send.wait(Some(PATIENCE)));
+        receive.wait(Some(PATIENCE)).expect("everything arrives");
         sent.join().expect("no panic").expect("everything is sent");
     });
     drop((send, receive));
@@ -85,7 +78,7 @@ fn a_program_whose_gpu_waits_for_one_peer_may_lose_another() {
         let right = session(Some(0), unpack);
         let [a, b] = ["a", "b"].map(|name| {
             let peer = session(None, UnpackChoice::Auto);
-            connect_as(name, &peer, &right);
+            join((&peer, name), (&right, "right"));
             peer
         });
         send_as("a", &a, &right, device, 5_000_000, 1);
@@ -100,8 +93,8 @@ fn a_program_whose_gpu_waits_for_one_peer_may_lose_another() {
                 let post = |memory| Post { memory, offset: 0, bytes: 100, tag };
                 receive.post_recv(post(to))?;
                 send.post_send(post(from))?;
-                let sent = scope.spawn(|| send.wait(PATIENCE));
-                let received = receive.wait(PATIENCE);
+                let sent = scope.spawn(|| send.wait(Some(PATIENCE)));
+                let received = receive.wait(Some(PATIENCE));
                 sent.join().expect("no panic").and(received)
             });
             // Both ends have parted although the GPU is held.

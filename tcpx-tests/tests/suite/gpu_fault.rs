@@ -2,20 +2,17 @@
 //! A GPU that fails in the middle of a session. A fault takes the process's CUDA context with it,
 //! so each backend's runs in a process of its own: this program again.
 
-use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::gpu_sessions::{PATIENCE, connect, session};
 use tcpx_core::{Error, MemoryType, Post, UnpackChoice, UnpackFailure};
+use tcpx_testkit::{PATIENCE, again, process};
 use tcpx_tests::has_gpu;
+use tcpx_tests::sessions::connect;
 use tcpx_unpack::cuda::{CudaGpu, DeviceBuffer};
 use tcpx_unpack::{Choice, MemoryKind, Unpack, UnpackJob};
 
-/// Names the backend to the process that loses its GPU.
-const BACKEND: &str = "TCPX_TEST_FAULT_BACKEND";
-/// Longest life of such a process.
-const LIFE: Duration = Duration::from_secs(90);
+use crate::gpu_sessions::session;
+
 const MESSAGE_BYTES: u64 = (64 << 20) + 3;
 
 #[test]
@@ -23,26 +20,12 @@ fn a_gpu_fault_ends_the_session_with_the_chunk_and_the_process_goes_on() {
     if !has_gpu() {
         return;
     }
+    if let Some(backend) = process::role() {
+        return lose_the_gpu(&backend);
+    }
     for backend in ["host", "d2d", "kernel"] {
-        let program = std::env::current_exe().expect("a test knows its own file");
-        let mut child = Command::new(program)
-            .args(["--exact", "gpu_fault::lose_the_gpu", "--ignored", "--nocapture"])
-            .env(BACKEND, backend)
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("this program starts");
-        let start = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().expect("it is ours") {
-                break status;
-            }
-            if start.elapsed() > LIFE {
-                child.kill().expect("it is ours");
-                panic!("{backend}: the session hangs after a GPU fault");
-            }
-            thread::sleep(Duration::from_millis(20));
-        };
-        assert!(status.success(), "{backend}: {status}");
+        let said = process::pass(&mut again!(backend));
+        assert!(said.contains(&format!("{backend}: closed after the fault")), "{said}");
     }
 }
 
@@ -61,10 +44,7 @@ fn break_context(kernel: &mut dyn Unpack, bounce: &DeviceBuffer) {
     unsafe { kernel.submit(&[job]) }.expect("the launch itself works");
 }
 
-#[test]
-#[ignore = "a part of the test above, in a process of its own"]
-fn lose_the_gpu() {
-    let Ok(backend) = std::env::var(BACKEND) else { return };
+fn lose_the_gpu(backend: &str) {
     let backend: UnpackChoice = backend.parse().expect("the test above names one");
     let gpu = CudaGpu::open(0).expect("there is a GPU");
     let bounce = DeviceBuffer::new(&gpu, 4096).expect("there is room");
@@ -83,7 +63,7 @@ fn lose_the_gpu() {
         receive.post_recv(post(to))?;
         send.post_send(post(from)).expect("post_send");
         thread::scope(|scope| {
-            scope.spawn(|| send.wait(PATIENCE));
+            scope.spawn(|| send.wait(Some(PATIENCE)));
             if tag == 2 {
                 // In the middle of the message.
                 while receive.counts()?.chunks_done == 0 && receive.error().is_none() {
@@ -91,7 +71,7 @@ fn lose_the_gpu() {
                 }
                 break_context(kernel.as_mut(), &bounce);
             }
-            receive.wait(PATIENCE)
+            receive.wait(Some(PATIENCE))
         })
     };
     message(1).expect("the first message arrives");

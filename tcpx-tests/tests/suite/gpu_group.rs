@@ -1,16 +1,12 @@
 //! A group with GPUs: all ways between their memory and that of the host, to a peer and to itself.
 //! Without a GPU the tests say that they are skipped; `TCPX_TEST_REQUIRE=gpu` makes that a failure.
 
-use std::time::Duration;
-
 use tcpx_core::{
     CudaError, Device, Error, ExportOptions, Group, MemoryRange, MemoryUnavailable, OperationKind,
     PluginChoice, RemoteAccess, RemoteRange, SessionOptions, gpu_count,
 };
-use tcpx_testkit::in_own_process;
+use tcpx_testkit::{PATIENCE, in_own_process};
 use tcpx_tests::has_gpu;
-
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 fn group() -> Group {
     let options = SessionOptions::default().plugin(PluginChoice::Soft);
@@ -37,7 +33,7 @@ fn there_and_back([left, right]: [&Group; 2], peer: &str, here: Device, there: D
         for kind in [OperationKind::Write, OperationKind::Read] {
             let operation = left.prepare(peer, kind, &local, &remote).expect("it is known");
             operation.post(None).expect("it waits");
-            operation.wait(PATIENCE).expect("it goes well");
+            operation.wait(Some(PATIENCE)).expect("it goes well");
             let is_write = kind == OperationKind::Write;
             let (group, memory) = if is_write { (right, theirs) } else { (left, ours) };
             let mut moved = vec![0; bytes];
@@ -103,9 +99,9 @@ fn one_operation_moves_bytes_of_all_devices() {
     let remote: Vec<_> = keys.iter().map(|key| RemoteRange { key, offset: 0, bytes }).collect();
     let operation = left.prepare("right", OperationKind::Write, &local, &remote).expect("known");
     operation.post(Some(b"all")).expect("it waits");
-    operation.wait(PATIENCE).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it goes well");
     let mut notes = Vec::new();
-    right.wait_notifications(&mut notes, 1, PATIENCE).expect("it is there");
+    right.wait_notifications(&mut notes, 1, Some(PATIENCE)).expect("it is there");
     assert_eq!(&notes[0].bytes[..], b"all");
     for (place, memory) in theirs.iter().enumerate() {
         let mut moved = vec![0; BYTES];

@@ -5,13 +5,15 @@
 use std::thread;
 use std::time::Instant;
 
-use crate::gpu_sessions::{PATIENCE, connect, session};
 use tcpx_core::{
     Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, RemoteAccess,
     RemoteRange, Session, UnpackChoice,
 };
-use tcpx_testkit::{in_own_process, pattern};
+use tcpx_testkit::{PATIENCE, in_own_process, pattern};
 use tcpx_tests::has_gpu;
+use tcpx_tests::sessions::connect;
+
+use crate::gpu_sessions::session;
 
 /// Ranges of one end: offset and bytes.
 type Ranges = Vec<(u64, u64)>;
@@ -42,7 +44,7 @@ fn memory(session: &Session, kind: MemoryType, bytes: usize, seed: u64) -> (Memo
 /// end when all bytes have arrived there, which this end hears later.
 fn contents(session: &Session, memory: MemoryId, bytes: usize) -> Vec<u8> {
     let mut contents = vec![0; bytes];
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     while let Err(error) = session.read_memory(memory, 0, &mut contents) {
         assert!(matches!(error, Error::InUse { .. }), "{error}");
         assert!(Instant::now() < give_up_at, "{error}");
@@ -84,8 +86,10 @@ fn there_and_back(
         let mut notes = Vec::new();
         thread::scope(|scope| {
             // Nothing else lets the other end make progress.
-            let notified = scope.spawn(|| right.wait_notifications(&mut notes, 1, PATIENCE));
-            operation.wait(PATIENCE).unwrap_or_else(|error| panic!("{what}: {kind}: {error}"));
+            let notified = scope.spawn(|| right.wait_notifications(&mut notes, 1, Some(PATIENCE)));
+            operation
+                .wait(Some(PATIENCE))
+                .unwrap_or_else(|error| panic!("{what}: {kind}: {error}"));
             // The notification of a read goes now.
             while !notified.is_finished() {
                 left.progress();

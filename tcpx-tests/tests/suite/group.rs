@@ -2,8 +2,8 @@
 //! memory stands in for GPUs.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpx_core::{
@@ -11,12 +11,10 @@ use tcpx_core::{
     MemoryUnavailable, Notification, Operation, OperationKind, PluginChoice, RemoteAccess,
     RemoteKey, RemoteProblem, RemoteRange, Session, SessionOptions, SettingProblem,
 };
+use tcpx_testkit::{PATIENCE, again, process};
 use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
-/// Set in a process that is to serve memory.
-const SERVES: &str = "TCPX_TEST_GROUP_SERVES";
 
 fn options() -> SessionOptions {
     SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(2)
@@ -64,11 +62,11 @@ fn prepare(
 
 fn run(operation: &Operation, note: Option<&[u8]>) {
     operation.post(note).expect("it is not under way");
-    operation.wait(PATIENCE).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it goes well");
 }
 
 fn notification(group: &Group) -> Notification {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     let mut taken = Vec::new();
     while group.poll_notifications(&mut taken, 1).expect("no fork") == 0 {
         assert!(Instant::now() < give_up_at, "no notification comes");
@@ -204,7 +202,7 @@ fn a_device_that_is_not_there_is_named() {
         let there = key_of(key, 7);
         let write = prepare(&left, peer, OperationKind::Write, here, &there).expect("who knows");
         write.post(None).expect("it waits");
-        let refused = write.wait(PATIENCE).expect_err("it is not there");
+        let refused = write.wait(Some(PATIENCE)).expect_err("it is not there");
         assert!(
             matches!(&refused, Error::Handshake { peer: device, .. }
             if *device == format!("{peer}/gpu6")),
@@ -264,7 +262,7 @@ fn memory_of_a_gpu_comes_back_from_writes_under_way() {
             let refused = scope.spawn(|| {
                 loop {
                     write.post(None).expect("it is not under way");
-                    if let Err(refused) = write.wait(PATIENCE) {
+                    if let Err(refused) = write.wait(Some(PATIENCE)) {
                         break refused;
                     }
                 }
@@ -309,10 +307,10 @@ fn a_group_that_closes_ends_what_others_have_with_it() {
         assert!(matches!(closed, Error::Closed), "{closed}");
     }
     right.close().expect("again");
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     let gone = loop {
         // The goodbye may be on its way.
-        match write.post(None).and_then(|()| write.wait(PATIENCE)) {
+        match write.post(None).and_then(|()| write.wait(Some(PATIENCE))) {
             Err(gone) => break gone,
             Ok(()) => assert!(Instant::now() < give_up_at, "it goes on"),
         }
@@ -335,7 +333,7 @@ fn one_descriptor_tells_of_all_devices() {
     for (context, write) in (7..).zip(&writes) {
         write.report_completions(context).expect("no fork");
         write.post(Some(b"x")).expect("it waits");
-        let give_up_at = Instant::now() + PATIENCE.expect("a time");
+        let give_up_at = Instant::now() + PATIENCE;
         while left.poll_completions(&mut completions, 1).expect("no fork") == 0 {
             assert!(Instant::now() < give_up_at, "nothing is told");
             let mut entry = [PollFd::new(&descriptor, PollFlags::IN)];
@@ -349,11 +347,7 @@ fn one_descriptor_tells_of_all_devices() {
 }
 
 /// What the other process of the next test does.
-#[test]
-fn serves_another_process() {
-    if std::env::var_os(SERVES).is_none() {
-        return;
-    }
+fn serve_another_process() {
     let group = group("server");
     let memories = DEVICES.map(|device| memory(&group, device, 2, 100_000));
     let mut line = hex(&group.listen().expect("listen"));
@@ -373,13 +367,11 @@ fn serves_another_process() {
 
 #[test]
 fn a_group_in_another_process_serves_and_dies() {
-    let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "group::serves_another_process", "--nocapture"])
-        .env(SERVES, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    if process::role().is_some() {
+        return serve_another_process();
+    }
+    let mut server = again!("server");
+    let mut child = process::Owned::start(server.stdin(Stdio::piped()).stdout(Stdio::piped()));
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let mut hear = |word: &str| {
         let line = lines.find_map(|line| line.ok()?.strip_prefix(word).map(str::to_owned));
@@ -400,7 +392,7 @@ fn a_group_in_another_process_serves_and_dies() {
     child.kill().expect("it lives");
     child.wait().expect("it is ours");
     for write in &writes {
-        let posted = write.post(None).and_then(|()| write.wait(PATIENCE));
+        let posted = write.post(None).and_then(|()| write.wait(Some(PATIENCE)));
         let gone = posted.expect_err("nobody is there");
         assert!(
             matches!(&gone, Error::PeerGone { peer, .. } if peer.starts_with("server")),

@@ -2,45 +2,24 @@
 //! What the library does because a plugin has the hardware plugin's name. Each case is a process of
 //! its own, because a plugin is loaded once and a signal's disposition is the process's.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_testkit::report_skip;
+use tcpx_testkit::{again, process, report_skip};
+use tcpx_tests::null;
 
-/// Says to a child which case it is.
-const CASE: &str = "TCPX_TEST_CASE";
-
-/// Runs a case of `child`, which must succeed, over the plugin that moves nothing, under the
-/// hardware plugin's name and without the checks. Returns all that it printed.
-fn run(case: &str, variables: &[(&str, &str)]) -> String {
-    let output = Command::new(std::env::current_exe().expect("own path"))
-        .args(["--exact", "hardware_plugin::child", "--ignored", "--nocapture"])
-        .env(CASE, case)
-        .env("TCPX_PLUGIN", plugin())
-        .env("TCPX_PREFLIGHT", "0")
-        .env("TCPX_NULL_NAME", "hardware")
-        .envs(variables.iter().copied())
-        .output()
-        .expect("the test starts");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let is_done = said.contains(&format!("{case}: done"));
-    assert!(output.status.success() && is_done, "{case}: {said}");
-    said
+/// Runs the test that `command` names once more, in the role of a case over the plugin that moves
+/// nothing, under the hardware plugin's name and without the checks. It must succeed. Returns all
+/// that it printed.
+fn run(mut command: Command, variables: &[(&str, &str)]) -> String {
+    command.env("TCPX_PLUGIN", null::plugin());
+    command.envs([("TCPX_PREFLIGHT", "0"), ("TCPX_NULL_NAME", "hardware")]);
+    process::pass(command.envs(variables.iter().copied()))
 }
 
-/// Where cargo puts it for a test of this crate.
-fn plugin() -> PathBuf {
-    let program = std::env::current_exe().expect("own path");
-    program.with_file_name("libtcpx_null_plugin.so")
-}
-
-#[test]
-#[ignore = "a case of the others, in a process of its own"]
-fn child() {
-    // Unset when somebody runs the ignored tests too.
-    let Ok(case) = std::env::var(CASE) else { return };
+/// Whether this process has the role of a case, which it then is.
+fn is_case() -> bool {
+    let Some(case) = process::role() else { return false };
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
     let options = || SessionOptions::from_env().expect("readable");
     match case.as_str() {
@@ -73,7 +52,7 @@ fn child() {
         }
         other => panic!("no such case: {other}"),
     }
-    println!("{case}: done");
+    true
 }
 
 /// Whether the session comes about is another question: the plugin is loaded either way.
@@ -99,7 +78,10 @@ fn sigpipe() -> libc::sighandler_t {
 
 #[test]
 fn sigpipe_is_ignored_where_it_would_end_the_process_and_the_log_says_so() {
-    let said = run("a C program", &[]);
+    if is_case() {
+        return;
+    }
+    let said = run(again!("a C program"), &[]);
     let line = "SIGPIPE is ignored from now on";
     assert_eq!(said.matches(line).count(), 2, "each time that it changes: {said}");
     assert!(said.lines().any(|said| said.contains(line) && said.contains(" INFO ")), "{said}");
@@ -107,31 +89,40 @@ fn sigpipe_is_ignored_where_it_would_end_the_process_and_the_log_says_so() {
 
 #[test]
 fn sigpipe_is_left_alone_when_the_program_has_chosen() {
+    if is_case() {
+        return;
+    }
     for (case, variables) in [
         ("a handler", &[][..]),
         ("SIGPIPE is as before", &[("TCPX_KEEP_SIGPIPE", "1")]),
         ("SIGPIPE is as before", &[("TCPX_NULL_NAME", "")]),
     ] {
-        let said = run(case, variables);
+        let said = run(again!(case), variables);
         assert!(!said.contains("SIGPIPE is ignored"), "{said}");
     }
 }
 
 #[test]
 fn inline_messages_are_refused_without_the_checks_too() {
-    let said = run("a refusal", &[("NCCL_INLINE_THRESHOLD", "64")]);
+    if is_case() {
+        return;
+    }
+    let said = run(again!("a refusal"), &[("NCCL_INLINE_THRESHOLD", "64")]);
     assert!(said.contains("refused: NCCL_INLINE_THRESHOLD = 64: must be 0 or unset"), "{said}");
     assert!(said.contains("[TCPX-115]"), "{said}");
 }
 
 #[test]
 fn a_chunk_of_too_many_packets_is_refused_with_the_nics_numbers() {
+    if is_case() {
+        return;
+    }
     let Some((nic, mtu)) = nic_of_small_mtu() else {
         report_skip("no interface here has an MTU that bounds a chunk");
         return;
     };
     let chunk = [("NCCL_DYNAMIC_CHUNK_SIZE", "4194304"), ("TCPX_CHUNK_BYTES", "4194304")];
-    let said = run("a refusal", &[&chunk[..], &[("TCPX_NULL_NIC", &nic)]].concat());
+    let said = run(again!("a refusal"), &[&chunk[..], &[("TCPX_NULL_NIC", &nic)]].concat());
     let expected = format!("refused: chunk_bytes = 4194304: with the MTU of {nic}, {mtu}, ");
     assert!(said.contains(&expected) && said.contains("[TCPX-814]"), "{said}");
 }

@@ -1,14 +1,12 @@
 //! Calls of the plugin that never return: their peer is given up and they are left behind, counted
 //! and named. Other peers go on, and every deadline holds.
 
-use std::process::Command as Process;
-use std::time::Duration;
-
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 use tcpx_tests::{Agent, Refusal};
 
-const PATIENCE: Duration = Duration::from_secs(100);
-const PATIENCE_MS: u64 = 100_000;
+use crate::peers_to_run;
+
 const BYTES: u64 = 3 << 20;
 
 /// A hub with a plugin one of whose calls never returns, and two sessions that connect to it.
@@ -19,12 +17,8 @@ struct Star {
     b: Agent,
 }
 
-fn start(name: &str, faults: Option<String>) -> Agent {
-    let mut program = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-    if let Some(faults) = faults {
-        program.env("TCPX_SOFT_FAULTS", faults);
-    }
-    let mut agent = Agent::start_with(program);
+fn start(name: &str, faults: &str) -> Agent {
+    let mut agent = peers_to_run::agent_with(&[("TCPX_SOFT_FAULTS", faults)]);
     agent.run(Command::New(Options {
         name: Some(name.to_owned()),
         channels: Some(1),
@@ -37,9 +31,9 @@ fn start(name: &str, faults: Option<String>) -> Agent {
 impl Star {
     /// The first of these calls never returns.
     fn hanging_in(call: &str) -> Self {
-        let mut hub = start("hub", Some(format!("block:{call}@1")));
+        let mut hub = start("hub", &format!("block:{call}@1"));
         let conn_info = hub.get(Command::Listen);
-        let [a, b] = ["a", "b"].map(|name| start(name, None));
+        let [a, b] = ["a", "b"].map(|name| start(name, ""));
         Self { hub, conn_info, a, b }
     }
 
@@ -166,8 +160,15 @@ fn a_close_that_hangs() {
     star.end();
 }
 
+/// One of all calls.
+#[test]
+fn a_connect_that_hangs_is_left_behind() {
+    a_connect_that_hangs("connect");
+}
+
 /// All at once: most of the time they wait.
 #[test]
+#[ignore = "deep: seven calls, each of which hangs for longer than a call may take"]
 fn a_call_that_hangs_is_left_behind_whichever_it_is() {
     std::thread::scope(|scope| {
         for call in ["listen", "connect", "accept", "closeListen"] {

@@ -8,14 +8,15 @@
 use std::path::Path;
 use std::process::Command as Process;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::Signal;
-use tcpx_tests::script::Command;
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, PATIENCE_MS};
 use tcpx_tests::{Agent, Fate, Network, Side, Trio};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_MS: u64 = 60_000;
+use crate::peers_to_run;
+
 /// Deadline of calls that end by it: long enough for two processes to meet on a busy machine.
 const DEADLINE_MS: u64 = 8_000;
 /// What a deadline may be late by on a busy machine.
@@ -38,7 +39,7 @@ struct Hosts {
 impl Hosts {
     fn agent(&self, host: &str, faults: &str) -> Agent {
         let mut process = Process::new("ip");
-        process.args(["netns", "exec", host]).arg(Path::new(env!("CARGO_BIN_EXE_tcpx-peer")));
+        process.args(["netns", "exec", host]).arg(Path::new(peers_to_run::PROGRAM));
         process.env("TCPX_SOFT_FAULTS", faults).env("TCPX_SOFT_POISON", "1");
         Agent::start_with(process)
     }
@@ -158,6 +159,7 @@ const CALLS: [(Phase, &str); 7] = [
 ];
 
 #[test]
+#[ignore = "deep: network namespaces, in all phases"]
 fn cut_for_longer_than_the_deadline() {
     at_once(CALLS.map(|(phase, call)| {
         Box::new(move || cut_and_mended_too_late(phase, call)) as Box<dyn FnOnce() + Send>
@@ -165,6 +167,7 @@ fn cut_for_longer_than_the_deadline() {
 }
 
 #[test]
+#[ignore = "deep: network namespaces, in all phases"]
 fn cut_for_a_moment() {
     // Without a route new connections fail at once, so connecting is not among these.
     let calls = CALLS.into_iter().filter(|(phase, _)| *phase != Phase::Connect);
@@ -174,6 +177,7 @@ fn cut_for_a_moment() {
 }
 
 #[test]
+#[ignore = "deep: network namespaces, in all phases"]
 fn cut_in_the_handshake() {
     let Some(network) = Network::lay_or_skip() else { return };
     let hosts = Hosts { network };
@@ -199,6 +203,7 @@ fn cut_in_the_handshake() {
 }
 
 #[test]
+#[ignore = "deep: network namespaces, in all phases"]
 fn cut_before_anything() {
     let Some(network) = Network::lay_or_skip() else { return };
     let hosts = Hosts { network };
@@ -219,8 +224,9 @@ fn cut_before_anything() {
 /// Words pass and payload is lost: the deadline ends the wait, and the message goes on once packets
 /// pass again.
 #[test]
+#[ignore = "deep: network namespaces, in all phases"]
 fn the_data_sockets_alone_are_cut() {
-    let Some(network) = Network::lay_or_skip() else { return };
+    let Some(network) = Network::with_filters_or_skip() else { return };
     let hosts = Hosts { network };
     let mut trio = hosts.trio("freeze:isend@10", DEADLINE_MS);
     let expected = trio.expect_from_witness();
@@ -242,8 +248,9 @@ fn the_data_sockets_alone_are_cut() {
 
 /// Payload passes and words are lost: what was matched before needs no more of them.
 #[test]
+#[ignore = "deep: network namespaces, in all phases"]
 fn the_control_link_alone_is_cut() {
-    let Some(network) = Network::lay_or_skip() else { return };
+    let Some(network) = Network::with_filters_or_skip() else { return };
     let hosts = Hosts { network };
     let mut trio = hosts.trio("freeze:irecv@10", PATIENCE_MS);
     let expected = trio.expect_from_witness();

@@ -1,4 +1,5 @@
-//! End-to-end tests.
+//! End-to-end tests, and tests of the workspace as a whole (`layering`, `metrics_page`).
+#![expect(clippy::print_stdout, reason = "a test in a role of another tells it so what it has")]
 
 mod alarms;
 mod allocations;
@@ -42,6 +43,7 @@ mod peer_events;
 mod peer_faults;
 mod peer_names;
 mod peers;
+mod peers_to_run;
 mod registrations;
 mod runs;
 mod scripted_faults;

@@ -7,9 +7,10 @@ use serde_json::Value;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Network, Pair, Side};
 
+use crate::peers_to_run;
+
 fn pair(network: &Network, options: &Options) -> Pair {
-    let start =
-        |host: &str| tcpx_tests::Agent::start_in(host, Path::new(env!("CARGO_BIN_EXE_tcpx-peer")));
+    let start = |host: &str| tcpx_tests::Agent::start_in(host, Path::new(peers_to_run::PROGRAM));
     Pair::connect(start(&network.left()), start(&network.right()), options.clone(), options.clone())
 }
 
@@ -30,7 +31,7 @@ fn transfer(pair: &mut Pair, bytes: u64, seed: u64) {
 fn two_hosts_move_verified_bytes_over_the_interface_between_them() {
     let Some(network) = Network::lay_or_skip() else { return };
     let mut pair = pair(&network, &Options { channels: Some(3), ..Options::default() });
-    transfer(&mut pair, 30_000_001, 1);
+    transfer(&mut pair, 3_000_001, 1);
     let stats: Value = pair.left.get(Command::Stats);
     let nic = stats["peers"][0]["channels"][0]["nic"].as_str().unwrap();
     assert!(nic.starts_with("tvl"), "the NIC between the hosts, not loopback: {stats}");
@@ -38,8 +39,9 @@ fn two_hosts_move_verified_bytes_over_the_interface_between_them() {
 }
 
 #[test]
+#[ignore = "deep: network namespaces"]
 fn one_percent_loss_changes_no_byte() {
-    let Some(network) = Network::lay_or_skip() else { return };
+    let Some(network) = Network::with_filters_or_skip() else { return };
     network.lose(1).expect("netem or nftables");
     let mut pair = pair(&network, &Options::default());
     transfer(&mut pair, 8_000_001, 2);

@@ -7,8 +7,8 @@ use tcpx_core::{
     OperationStatus, PeerState, PluginChoice, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange,
     Session, SessionOptions,
 };
+use tcpx_testkit::PATIENCE;
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: usize = 100_000;
 
 fn session(options: SessionOptions) -> Session {
@@ -35,7 +35,7 @@ fn write(session: &Session, here: MemoryId, key: &RemoteKey) -> Operation {
 }
 
 fn notifications(session: &Session, count: usize) -> Vec<Notification> {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     let mut taken = Vec::new();
     while taken.len() < count {
         session.poll_notifications(&mut taken, count).expect("no fork");
@@ -76,7 +76,7 @@ fn the_first_post_connects_its_peer() {
             assert!(matches!(again, Error::PeerState { .. }), "{again}");
         }
         for write in &writes {
-            write.wait(PATIENCE).expect("the peer comes up");
+            write.wait(Some(PATIENCE)).expect("the peer comes up");
         }
         let notes = notifications(&target, 2 + usize::from(notifies_first));
         assert!(notes.iter().all(|note| note.peer == "initiator"), "{notes:?}");
@@ -100,7 +100,7 @@ fn an_operation_ends_with_the_error_of_its_connect() {
     let write = write(&initiator, here, &key);
     for round in 1..=2 {
         write.post(None).expect("each post tries again");
-        let error = write.wait(PATIENCE).expect_err("nobody listens there");
+        let error = write.wait(Some(PATIENCE)).expect_err("nobody listens there");
         assert!(matches!(error, Error::Unreachable { .. }), "{error}");
         assert_eq!(write.counts().expect("no fork").operations_done, round);
     }
@@ -113,7 +113,7 @@ fn an_operation_ends_with_a_connect_that_takes_too_long() {
     let (initiator, _target, key) = before_a_silent_target(impatient);
     let write = write(&initiator, memory(&initiator, 7), &key);
     write.post(None).expect("it waits");
-    let error = write.wait(PATIENCE).expect_err("nobody answers there");
+    let error = write.wait(Some(PATIENCE)).expect_err("nobody answers there");
     assert!(matches!(&error, Error::PeerGone { peer, .. } if peer == "target"), "{error}");
     let state = initiator.peer_state("target").expect("it was tried");
     assert!(matches!(state, PeerState::Failed(Error::Deadline { .. })), "{state:?}");
@@ -131,11 +131,11 @@ fn what_waits_for_a_peer_is_given_up() {
     let full = (0..).find_map(|_| initiator.notify("target", &[0; 60_000]).err());
     assert!(matches!(full, Some(Error::NotificationsFull { .. })), "{full:?}");
     cancelled.cancel().expect("no fork");
-    let error = cancelled.wait(PATIENCE).expect_err("it was given up");
+    let error = cancelled.wait(Some(PATIENCE)).expect_err("it was given up");
     assert!(matches!(error, Error::Cancelled), "{error}");
     drop(dropped);
     initiator.disconnect("target").expect("nobody is there");
-    let error = left.wait(PATIENCE).expect_err("its peer was left");
+    let error = left.wait(Some(PATIENCE)).expect_err("its peer was left");
     assert!(matches!(error, Error::Closed), "{error}");
     initiator.deregister_memory(here).expect("nothing uses it");
 }

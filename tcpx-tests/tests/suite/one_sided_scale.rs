@@ -2,63 +2,18 @@
 //! and ends that do other things meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tcpx_core::{
-    Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Notification, Operation,
-    OperationKind, OperationStatus, PluginChoice, RemoteAccess, RemoteKey, RemoteProblem,
-    RemoteRange, Session, SessionOptions,
+    Error, MemoryId, MemoryRange, MemoryType, Operation, OperationKind, OperationStatus, RemoteKey,
+    RemoteProblem, RemoteRange, Session,
+};
+use tcpx_testkit::{PATIENCE, until};
+use tcpx_tests::sessions::{
+    contents, drop_all, export, join, lively, memory, notifications, open, pair, soft, some_bytes,
 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
 const BOTH: [OperationKind; 2] = [OperationKind::Write, OperationKind::Read];
-
-fn session(has_progress_thread: bool) -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft);
-    Session::new(options.progress_thread(has_progress_thread)).expect("it is always there")
-}
-
-fn meet(left: &Session, right: &Session, [left_name, right_name]: [&str; 2]) {
-    left.load_remote_conn_info(right_name, &right.listen().expect("listen")).expect("it loads");
-    std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept(left_name));
-        left.connect(right_name).expect("they connect");
-        accepted.join().expect("no panic").expect("they connect");
-    });
-}
-
-fn pair() -> [Session; 2] {
-    let [left, right] = [session(true), session(true)];
-    meet(&left, &right, ["left", "right"]);
-    [left, right]
-}
-
-fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
-}
-
-fn memory(session: &Session, kind: MemoryType, bytes: &[u8]) -> MemoryId {
-    let memory = session.allocate(bytes.len() as u64, kind).expect("memory");
-    session.write_memory(memory, 0, bytes).expect("it is ours");
-    memory
-}
-
-fn contents(session: &Session, memory: MemoryId, bytes: usize) -> Vec<u8> {
-    let mut contents = vec![0; bytes];
-    session.read_memory(memory, 0, &mut contents).expect("nothing uses it");
-    contents
-}
-
-fn export(session: &Session, memory: MemoryId) -> RemoteKey {
-    session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
-}
 
 /// An operation on so many bytes from `offset` on at both ends.
 fn prepare(
@@ -79,41 +34,37 @@ fn run(operation: &Operation) {
     operation.wait(Some(PATIENCE)).expect("it goes well");
 }
 
-fn notifications(session: &Session, count: usize) -> Vec<Notification> {
-    let give_up_at = Instant::now() + PATIENCE;
-    let mut taken = Vec::new();
-    while taken.len() < count {
-        assert!(Instant::now() < give_up_at, "{} notifications come", taken.len());
-        let left = count - taken.len();
-        if session.poll_notifications(&mut taken, left).expect("no fork") == 0 {
-            std::thread::yield_now();
-        }
-    }
-    taken
+#[test]
+fn ten_thousand_scattered_pairs() {
+    scattered_pairs(10_000);
 }
 
 #[test]
+#[ignore = "deep: ten times as many"]
 fn a_hundred_thousand_scattered_pairs() {
-    const COUNT: usize = 100_000;
+    scattered_pairs(100_000);
+}
+
+fn scattered_pairs(count: usize) {
     const EACH: usize = 24;
-    let [left, right] = pair();
-    let total = 2 * COUNT * EACH;
+    let [left, right] = pair(lively());
+    let total = 2 * count * EACH;
     for kind in [MemoryType::Host, MemoryType::Device] {
-        let (ours, theirs) = (pattern(1, total), pattern(2, total));
+        let (ours, theirs) = (some_bytes(1, total), some_bytes(2, total));
         let (here, there) = (memory(&left, kind, &ours), memory(&right, kind, &theirs));
         let key = export(&right, there);
         // Every second place at the one end, permuted at the other.
         let from = |index: usize| 2 * index * EACH;
-        let to = |index: usize| 2 * (index * 7_919 % COUNT) * EACH;
+        let to = |index: usize| 2 * (index * 7_919 % count) * EACH;
         let bytes = EACH as u64;
-        let local: Vec<_> = (0..COUNT)
+        let local: Vec<_> = (0..count)
             .map(|index| MemoryRange { memory: here, offset: from(index) as u64, bytes })
             .collect();
-        let remote: Vec<_> = (0..COUNT)
+        let remote: Vec<_> = (0..count)
             .map(|index| RemoteRange { key: &key, offset: to(index) as u64, bytes })
             .collect();
         let (mut read, mut written) = (ours.clone(), theirs.clone());
-        for index in 0..COUNT {
+        for index in 0..count {
             let (from, to) = (from(index), to(index));
             read[from..from + EACH].copy_from_slice(&theirs[to..to + EACH]);
             written[to..to + EACH].copy_from_slice(&ours[from..from + EACH]);
@@ -130,7 +81,7 @@ fn a_hundred_thousand_scattered_pairs() {
 
 #[test]
 fn empty_pairs_move_nothing_and_are_in_nobodys_way() {
-    let [left, right] = pair();
+    let [left, right] = pair(lively());
     let here = memory(&left, MemoryType::Host, b"abcdef");
     let there = memory(&right, MemoryType::Host, b"......");
     let key = export(&right, there);
@@ -153,16 +104,16 @@ fn empty_pairs_move_nothing_and_are_in_nobodys_way() {
 fn many_operations_at_once() {
     const EACH: usize = 70_000;
     const COUNT: usize = 300;
-    let ends = pair();
+    let ends = pair(lively());
     let seeds = [[1, 2], [3, 4]];
     // What each end writes there, and reads from there.
     let own = [0, 1].map(|end| {
-        seeds[end].map(|seed| memory(&ends[end], MemoryType::Host, &pattern(seed, EACH * COUNT)))
+        seeds[end].map(|seed| memory(&ends[end], MemoryType::Host, &some_bytes(seed, EACH * COUNT)))
     });
     let lent = [0, 1].map(|end| {
         let seed = 10 + end as u64;
         [
-            memory(&ends[end], MemoryType::Device, &pattern(seed, EACH * COUNT)),
+            memory(&ends[end], MemoryType::Device, &some_bytes(seed, EACH * COUNT)),
             memory(&ends[end], MemoryType::Device, &vec![0; EACH * COUNT]),
         ]
     });
@@ -186,7 +137,7 @@ fn many_operations_at_once() {
         let written = contents(&ends[1 - end], lent[1 - end][1], EACH * COUNT);
         let read = contents(&ends[end], own[end][1], EACH * COUNT);
         let sources =
-            [pattern(seeds[end][0], EACH * COUNT), pattern(11 - end as u64, EACH * COUNT)];
+            [some_bytes(seeds[end][0], EACH * COUNT), some_bytes(11 - end as u64, EACH * COUNT)];
         for index in 0..COUNT {
             let part = EACH * index..EACH * index + 1 + (index * 31_337 % EACH);
             assert!(written[part.clone()] == sources[0][part.clone()], "{index} of {end}, written");
@@ -200,9 +151,9 @@ fn operations_are_posted_by_several_threads() {
     const THREADS: usize = 6;
     const ROUNDS: usize = 40;
     const EACH: u64 = 20_000;
-    let [left, right] = pair();
+    let [left, right] = pair(lively());
     let bytes = THREADS * EACH as usize;
-    let here = memory(&left, MemoryType::Host, &pattern(5, bytes));
+    let here = memory(&left, MemoryType::Host, &some_bytes(5, bytes));
     let there = memory(&right, MemoryType::Host, &vec![0; bytes]);
     let key = export(&right, there);
     let (posted, shared) = (AtomicUsize::new(0), [0, EACH]);
@@ -231,13 +182,13 @@ fn operations_are_posted_by_several_threads() {
     assert!(posted >= 1);
     let notes = notifications(&right, posted + THREADS * ROUNDS);
     assert_eq!(notes.iter().filter(|note| note.bytes == b"all").count(), posted);
-    assert!(contents(&right, there, bytes) == pattern(5, bytes));
+    assert!(contents(&right, there, bytes) == some_bytes(5, bytes));
 }
 
 #[test]
 fn ten_thousand_notifications_come_in_their_order() {
     const COUNT: usize = 10_000;
-    let [left, right] = pair();
+    let [left, right] = pair(lively());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0..COUNT {
@@ -261,10 +212,10 @@ fn ten_thousand_notifications_come_in_their_order() {
 
 #[test]
 fn the_longest_notification_is_as_long_as_it_says() {
-    let [left, right] = pair();
+    let [left, right] = pair(lively());
     let most = tcpx_core::MAX_NOTIFICATION_BYTES as usize;
     assert_eq!(most, 65_536);
-    let (longest, longer) = (pattern(7, most), pattern(7, most + 1));
+    let (longest, longer) = (some_bytes(7, most), some_bytes(7, most + 1));
     let here = memory(&left, MemoryType::Host, &[1; 8]);
     let there = memory(&right, MemoryType::Host, &[0; 8]);
     let write = prepare(&left, "right", OperationKind::Write, here, &export(&right, there), [0, 8]);
@@ -282,39 +233,42 @@ fn the_longest_notification_is_as_long_as_it_says() {
 #[test]
 fn several_peers_at_once() {
     const EACH: usize = 300_000;
-    let target = session(true);
+    let target = open(lively());
     let names = ["north", "east", "south", "west"];
     let peers = names.map(|name| {
-        let peer = session(true);
-        meet(&peer, &target, [name, "target"]);
+        let peer = open(lively());
+        join((&peer, name), (&target, "target"));
         peer
     });
     let (to_write, to_read) = (
         memory(&target, MemoryType::Device, &[0; 4 * EACH]),
-        memory(&target, MemoryType::Host, &pattern(9, 4 * EACH)),
+        memory(&target, MemoryType::Host, &some_bytes(9, 4 * EACH)),
     );
     let keys = [to_write, to_read].map(|memory| export(&target, memory));
     std::thread::scope(|scope| {
         for (index, peer) in peers.iter().enumerate() {
             let keys = &keys;
             scope.spawn(move || {
-                let own = memory(peer, MemoryType::Host, &pattern(20, 4 * EACH));
+                let own = memory(peer, MemoryType::Host, &some_bytes(20, 4 * EACH));
                 let part = [(index * EACH) as u64, EACH as u64];
                 let write = prepare(peer, "target", OperationKind::Write, own, &keys[0], part);
                 (0..5).for_each(|_| run(&write));
                 let all = [0, 4 * EACH as u64];
                 let read = prepare(peer, "target", OperationKind::Read, own, &keys[1], all);
                 (0..3).for_each(|_| run(&read));
-                assert!(contents(peer, own, 4 * EACH) == pattern(9, 4 * EACH), "{index} has read");
+                assert!(
+                    contents(peer, own, 4 * EACH) == some_bytes(9, 4 * EACH),
+                    "{index} has read"
+                );
             });
         }
     });
-    assert!(contents(&target, to_write, 4 * EACH) == pattern(20, 4 * EACH), "all have written");
+    assert!(contents(&target, to_write, 4 * EACH) == some_bytes(20, 4 * EACH), "all have written");
 }
 
 #[test]
 fn both_ends_connect_at_once_and_reach_each_other() {
-    let [left, right] = [session(true), session(true)];
+    let [left, right] = [open(lively()), open(lively())];
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("it loads");
     right.load_remote_conn_info("left", &left.listen().expect("listen")).expect("it loads");
     std::thread::scope(|scope| {
@@ -334,8 +288,8 @@ fn both_ends_connect_at_once_and_reach_each_other() {
 /// The target's program computes and makes no call; its progress thread serves.
 #[test]
 fn a_target_that_computes_is_reached() {
-    let [left, right] = pair();
-    let here = memory(&left, MemoryType::Host, &pattern(1, 500_000));
+    let [left, right] = pair(lively());
+    let here = memory(&left, MemoryType::Host, &some_bytes(1, 500_000));
     let there = memory(&right, MemoryType::Device, &[0; 500_000]);
     let key = export(&right, there);
     let is_over = AtomicBool::new(false);
@@ -355,15 +309,15 @@ fn a_target_that_computes_is_reached() {
         is_over.store(true, Ordering::Relaxed);
         computed.join().expect("no panic");
     });
-    assert!(contents(&right, there, 500_000) == pattern(1, 500_000));
+    assert!(contents(&right, there, 500_000) == some_bytes(1, 500_000));
+    drop_all([left, right]);
 }
 
 /// Neither end has a progress thread, and both spin.
 #[test]
 fn two_ends_that_spin_reach_each_other() {
-    let [left, right] = [session(false), session(false)];
-    meet(&left, &right, ["left", "right"]);
-    let here = memory(&left, MemoryType::Host, &pattern(1, 500_000));
+    let [left, right] = pair(soft());
+    let here = memory(&left, MemoryType::Host, &some_bytes(1, 500_000));
     let there = memory(&right, MemoryType::Host, &[0; 500_000]);
     let key = export(&right, there);
     let is_over = AtomicBool::new(false);
@@ -375,20 +329,18 @@ fn two_ends_that_spin_reach_each_other() {
                 }
             }
         });
-        let give_up_at = Instant::now() + PATIENCE;
         for (kind, bytes) in BOTH.into_iter().flat_map(|kind| [(kind, 64), (kind, 500_000)]) {
             let operation = prepare(&left, "right", kind, here, &key, [0, bytes]);
             operation.post(None).expect("it is not under way");
             // A status makes no progress by itself.
-            while matches!(operation.status(), OperationStatus::Active) {
-                assert!(Instant::now() < give_up_at, "{kind:?} of {bytes} bytes");
-                if !left.progress() {
-                    std::thread::yield_now();
-                }
-            }
+            until("its bytes have moved", || {
+                left.progress();
+                !matches!(operation.status(), OperationStatus::Active)
+            });
             operation.wait(Some(Duration::ZERO)).expect("it goes well");
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    assert!(contents(&right, there, 500_000) == pattern(1, 500_000));
+    assert!(contents(&right, there, 500_000) == some_bytes(1, 500_000));
+    drop_all([left, right]);
 }

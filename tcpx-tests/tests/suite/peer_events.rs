@@ -1,20 +1,18 @@
 //! A peer's process that is killed, and the next one of its name, told as events.
 
-use std::process::Command as Process;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use tcpx_core::{Departure, Error, PeerState, PluginChoice, Session, SessionEvent, SessionOptions};
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::Agent;
 use tcpx_tests::script::{Command, Options};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::peers_to_run;
 
 fn peer(conn_info: &[u8]) -> Agent {
-    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-    process.env("TCPX_PEER_LOOPBACK", "1");
-    let mut agent = Agent::start_with(process);
+    let mut agent = peers_to_run::agent_with(&[("TCPX_PEER_LOOPBACK", "1")]);
     agent.run(Command::New(Options { progress_thread: true, ..Options::default() }));
     agent.run(Command::Load { peer: "here".into(), conn_info: conn_info.to_vec() });
     agent.tell(Command::Connect { peer: "here".into() });

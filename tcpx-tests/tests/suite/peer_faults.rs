@@ -7,19 +7,21 @@
 //! or hear.
 
 use std::net::Ipv4Addr;
-use std::process::Command as Process;
 use std::thread;
-use std::time::Duration;
 
 use rustix::process::Signal;
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, kind};
-use tcpx_tests::script::Command;
+use tcpx_tests::script::{Command, PATIENCE_MS};
 use tcpx_tests::{Agent, Trio};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENCE_MS: u64 = 60_000;
-/// Deadline of calls that end by it: long enough for two processes to meet on a busy machine.
-const DEADLINE_MS: u64 = 8_000;
+use crate::peers_to_run::faulty_agent as agent;
+
+/// Deadline of waits that end by it.
+const DEADLINE_MS: u64 = 1_000;
+/// Deadline of connects and goodbyes that end by it: long enough for two processes to meet on a
+/// busy machine.
+const MEETING_MS: u64 = 6_000;
 /// What a deadline may be late by on a busy machine.
 const SLACK_MS: u64 = 15_000;
 
@@ -38,13 +40,6 @@ enum Phase {
     Close,
 }
 
-fn agent(faults: &str) -> Agent {
-    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-    process.env("TCPX_SOFT_FAULTS", faults).env("TCPX_SOFT_POISON", "1");
-    process.env("TCPX_PEER_LOOPBACK", "1");
-    Agent::start_with(process)
-}
-
 impl Blow {
     const BOTH: [Self; 2] = [Self::Die, Self::Freeze];
 
@@ -56,10 +51,19 @@ impl Blow {
     }
 
     /// Deadline of the call that must fail: far away where the error should come at once.
-    fn deadline_ms(self) -> u64 {
-        match self {
-            Self::Die => PATIENCE_MS,
-            Self::Freeze => DEADLINE_MS,
+    fn deadline_ms(self, phase: Phase) -> u64 {
+        match (self, phase) {
+            (Self::Die, _) => PATIENCE_MS,
+            (Self::Freeze, Phase::Connect | Phase::Close) => MEETING_MS,
+            (Self::Freeze, Phase::Send | Phase::Receive) => DEADLINE_MS,
+        }
+    }
+
+    /// Deadline of connects and goodbyes of a hub in this phase.
+    fn meeting_ms(self, phase: Phase) -> u64 {
+        match phase {
+            Phase::Connect | Phase::Close => self.deadline_ms(phase),
+            Phase::Send | Phase::Receive => PATIENCE_MS,
         }
     }
 
@@ -79,7 +83,7 @@ impl Blow {
     }
 
     /// The hub's error is the right one.
-    fn check(self, trio: &mut Trio, words: &str) {
+    fn check(self, trio: &mut Trio, phase: Phase, words: &str) {
         let failure = trio.hear_failure();
         assert!(failure.text.contains(words), "{words}: {failure:?}");
         match self {
@@ -91,7 +95,8 @@ impl Blow {
             }
             Self::Freeze => {
                 assert_eq!(failure.kind, "Deadline", "{failure:?}");
-                let window = DEADLINE_MS..DEADLINE_MS + SLACK_MS;
+                let deadline_ms = self.deadline_ms(phase);
+                let window = deadline_ms..deadline_ms + SLACK_MS;
                 assert!(window.contains(&failure.after_ms), "{failure:?}");
             }
         }
@@ -100,8 +105,9 @@ impl Blow {
 
 /// The victim's plugin strikes at `call`, in `phase`.
 fn struck_in_a_call(phase: Phase, blow: Blow, call: &str) {
-    let deadline_ms = blow.deadline_ms();
-    let mut trio = Trio::new(agent(""), agent(&blow.at(call)), agent(""), deadline_ms);
+    let deadline_ms = blow.deadline_ms(phase);
+    let victim = agent(&blow.at(call));
+    let mut trio = Trio::new(agent(""), victim, agent(""), blow.meeting_ms(phase));
     let expected = trio.expect_from_witness();
     trio.introduce();
     if phase == Phase::Connect {
@@ -122,7 +128,7 @@ fn struck_in_a_call(phase: Phase, blow: Blow, call: &str) {
     }
     blow.wait_until_fallen(&mut trio.victim);
     trio.serve();
-    blow.check(&mut trio, "during ");
+    blow.check(&mut trio, phase, "during ");
     trio.verify(expected);
     trio.victim.kill();
     trio.replace_victim(agent(""));
@@ -149,34 +155,49 @@ fn table(phase: Phase, calls: &[&str]) {
 }
 
 #[test]
+fn a_sender_dies_a_receiver_freezes_and_one_dies_in_the_handshake() {
+    thread::scope(|scope| {
+        scope.spawn(|| struck_in_a_call(Phase::Send, Blow::Die, "isend@10"));
+        scope.spawn(|| struck_in_a_call(Phase::Receive, Blow::Freeze, "irecv@10"));
+        let (direction, word) = (Direction::ToListener, kind::HELLO);
+        scope.spawn(move || struck_in_the_handshake(Blow::Die, direction, word));
+    });
+}
+
+#[test]
+#[ignore = "deep: twenty processes"]
 fn while_comms_are_connected() {
     table(Phase::Connect, &["listen@1", "connect@1", "accept@1"]);
 }
 
 #[test]
+#[ignore = "deep: one of all phases"]
 fn while_the_peer_sends() {
     table(Phase::Send, &["isend@10"]);
 }
 
 #[test]
+#[ignore = "deep: one of all phases"]
 fn while_the_peer_receives() {
     table(Phase::Receive, &["irecv@10"]);
 }
 
 /// Between the copy out of the bounce buffer and the call that gives its pages back.
 #[test]
+#[ignore = "deep: one of all phases"]
 fn while_the_peer_unpacks() {
     table(Phase::Receive, &["irecvConsumed@5"]);
 }
 
 #[test]
+#[ignore = "deep: one of all phases"]
 fn while_both_say_goodbye() {
     table(Phase::Close, &["closeSend/closeRecv@1"]);
 }
 
 /// The link is held at one word of the handshake, and the victim never gets further.
 fn struck_in_the_handshake(blow: Blow, direction: Direction, word: u16) {
-    let deadline_ms = blow.deadline_ms();
+    let deadline_ms = blow.meeting_ms(Phase::Connect);
     let mut trio = Trio::new(agent(""), agent(""), agent(""), deadline_ms);
     let expected = trio.expect_from_witness();
     let conn_info = trio.introduce();
@@ -192,13 +213,14 @@ fn struck_in_the_handshake(blow: Blow, direction: Direction, word: u16) {
     blow.wait_until_fallen(&mut trio.victim);
     proxy.release();
     trio.serve();
-    blow.check(&mut trio, "victim");
+    blow.check(&mut trio, Phase::Connect, "victim");
     trio.verify(expected);
     trio.victim.kill();
     trio.replace_victim(agent(""));
 }
 
 #[test]
+#[ignore = "deep: one of all phases"]
 fn in_the_handshake() {
     let words = [(Direction::ToListener, kind::HELLO), (Direction::ToConnector, kind::WELCOME)];
     let cases = words.into_iter().flat_map(|word| Blow::BOTH.map(|blow| (word, blow)));

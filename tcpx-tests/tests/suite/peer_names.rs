@@ -1,13 +1,12 @@
 //! What peers are called that have come by themselves, and how they are found and forgotten.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tcpx_core::{
     Device, Error, ExportOptions, Group, MemoryRange, Notification, OperationKind, PeerState,
     PluginChoice, RemoteAccess, RemoteRange, Session, SessionEvent, SessionOptions,
 };
-
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+use tcpx_testkit::PATIENCE;
 
 fn session(options: SessionOptions) -> Session {
     Session::new(options.plugin(PluginChoice::Soft)).expect("the software plugin is always there")
@@ -19,7 +18,7 @@ fn lively() -> SessionOptions {
 
 /// Memory that is full of a byte.
 fn notifications(session: &Session, count: usize) -> Vec<Notification> {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     let mut taken = Vec::new();
     while taken.len() < count {
         session.poll_notifications(&mut taken, count).expect("no fork");
@@ -31,7 +30,7 @@ fn notifications(session: &Session, count: usize) -> Vec<Notification> {
 
 /// Until a peer is up.
 fn until_up(state: impl Fn() -> Result<PeerState, Error>) {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     while !matches!(state(), Ok(PeerState::Up)) {
         assert!(Instant::now() < give_up_at, "it does not come up");
         std::thread::yield_now();
@@ -110,12 +109,12 @@ fn write_between(from: (&Group, Device), to: (&Group, Device), peer: &str) {
     let remote = [RemoteRange { key: &key, offset: 0, bytes: 5000 }];
     let write = from.0.prepare(peer, OperationKind::Write, &local, &remote).expect("it is known");
     write.post(Some(b"written")).expect("it is not under way");
-    write.wait(PATIENCE).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it goes well");
 }
 
 fn hear_from(group: &Group) -> String {
     let mut heard = Vec::new();
-    group.wait_notifications(&mut heard, 1, PATIENCE).expect("one comes");
+    group.wait_notifications(&mut heard, 1, Some(PATIENCE)).expect("one comes");
     heard.remove(0).peer
 }
 
@@ -169,7 +168,7 @@ fn a_way_is_forgotten_and_a_connection_stays() {
     left.load_remote_conn_info("right", &right_info).expect("own bytes load");
     left.connect("right").expect("it is there");
     right.close().expect("left answers");
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     while !matches!(left.peer_state("right"), Ok(PeerState::Parted)) {
         assert!(Instant::now() < give_up_at, "it does not part");
         std::thread::yield_now();
@@ -252,7 +251,7 @@ fn a_group_forgets_whom_nobody_names() {
         }
         guest.close().expect("the host answers");
     }
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     while connections(&host) > MOST {
         assert!(Instant::now() < give_up_at, "{}", connections(&host));
         std::thread::yield_now();
@@ -303,7 +302,7 @@ fn groups_find_who_has_come_by_itself() {
             let remote = [RemoteRange { key: &key, offset: 0, bytes: 5000 }];
             let write = from.prepare(peer, OperationKind::Write, &local, &remote).expect("known");
             write.post(None).expect("it is not under way");
-            write.wait(PATIENCE).expect("it goes well");
+            write.wait(Some(PATIENCE)).expect("it goes well");
         };
         left.connect("right").expect("it is there");
         write(&left, &right, "right");

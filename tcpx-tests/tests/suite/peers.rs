@@ -1,17 +1,17 @@
 //! One session and many peers.
 
-use std::time::Duration;
-
 use serde_json::Value;
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::Agent;
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
+
+use crate::peers_to_run;
 
 const PEERS: usize = 16;
 const BYTES: u64 = 700_001;
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn agent(name: &str) -> Agent {
-    let mut agent = Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    let mut agent = peers_to_run::agent();
     agent.run(Command::New(Options {
         name: Some(name.into()),
         chunk_bytes: Some(65_536),
@@ -70,10 +70,10 @@ fn sixteen_named_peers_at_once_each_in_both_directions() {
     }
     for ((_, peer), (down, hub_up, seeds, transfers)) in peers.iter_mut().zip(&rows) {
         for transfer in &transfers[..2] {
-            peer.run(Command::Wait { transfer: *transfer, timeout_ms: 60_000 });
+            peer.run(Command::Wait { transfer: *transfer, timeout_ms: PATIENCE_MS });
         }
         for transfer in &transfers[2..] {
-            hub.run(Command::Wait { transfer: *transfer, timeout_ms: 60_000 });
+            hub.run(Command::Wait { transfer: *transfer, timeout_ms: PATIENCE_MS });
         }
         verify(peer, *down, seeds.1);
         verify(&mut hub, *hub_up, seeds.0);
@@ -155,7 +155,7 @@ fn a_name_that_is_taken_or_unknown_is_an_error() {
 #[test]
 fn different_channel_counts_and_chunks_agree_on_the_smaller() {
     let start = |channels, chunk_bytes| {
-        let mut agent = Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+        let mut agent = peers_to_run::agent();
         agent.run(Command::New(Options {
             channels: Some(channels),
             chunk_bytes: Some(chunk_bytes),

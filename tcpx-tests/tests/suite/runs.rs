@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
-use tcpx_tests::{Agent, Pair, Side};
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
+use tcpx_tests::{Pair, Side};
+
+use crate::peers_to_run;
 
 const MESSAGES: u64 = 300;
 
 fn pair() -> Pair {
-    let start = || Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    let start = || peers_to_run::agent();
     Pair::connect(start(), start(), Options::default(), Options::default())
 }
 
@@ -119,7 +121,7 @@ fn one_that_does_not_fit_fails_alone() {
         assert_eq!(reply.unwrap_err().failure().kind, "SizeMismatch");
     }
     for transfer in [first, rest] {
-        pair.right.run(Command::Wait { transfer, timeout_ms: 60_000 });
+        pair.right.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
     }
     for (seed, PostSpec { offset, bytes, .. }) in (0u64..10).zip(receives).chain((11..).zip(others))
     {

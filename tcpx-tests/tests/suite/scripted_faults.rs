@@ -2,14 +2,15 @@
 //! where it happens, an abort with the same words on the other, and the same two sessions connect
 //! and work again afterwards.
 
-use std::process::Command as Process;
 use std::time::Duration;
 
 use serde_json::Value;
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 use tcpx_tests::{Agent, Pair, Reply, Side};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::peers_to_run;
+
 const BYTES: u64 = 3_000_000;
 
 fn options() -> Options {
@@ -17,15 +18,10 @@ fn options() -> Options {
 }
 
 fn agent(faults: Option<&str>, shape: Option<&str>) -> Agent {
-    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-    process.env("TCPX_SOFT_POISON", "1");
-    if let Some(faults) = faults {
-        process.env("TCPX_SOFT_FAULTS", faults);
-    }
-    if let Some(shape) = shape {
-        process.env("TCPX_SOFT_SHAPE", shape).env("TCPX_SOFT_SEED", "7");
-    }
-    Agent::start_with(process)
+    let mut variables = vec![("TCPX_SOFT_POISON", "1"), ("TCPX_SOFT_SEED", "7")];
+    variables.extend(faults.map(|faults| ("TCPX_SOFT_FAULTS", faults)));
+    variables.extend(shape.map(|shape| ("TCPX_SOFT_SHAPE", shape)));
+    peers_to_run::agent_with(&variables)
 }
 
 /// Two sessions that are not connected yet; the left one sends.
@@ -130,12 +126,12 @@ fn a_chunk_that_never_arrives() {
     // The last of its 46 chunks: one behind it would arrive in its place.
     let mut pair = Pair { left: agent(Some("lose:send@46"), None), right: agent(None, None) };
     pair.left.run(Command::New(options()));
-    pair.right.run(Command::New(Options { peer_timeout_ms: Some(2_000), ..options() }));
+    pair.right.run(Command::New(Options { peer_timeout_ms: Some(1_000), ..options() }));
     pair.join("left", "right").expect("connecting is not disturbed");
     let (left, right) = pair.allocate(BYTES, Memory::Device);
     let post = |memory| vec![PostSpec { memory, offset: 0, bytes: BYTES, tag: 1 }];
     let receive = pair.post(Side::Right, false, post(right));
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 100_000 });
+    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     pair.post(Side::Left, true, post(left));
     // It is done for the sender, which goes on making progress.
     let told = pair.left.first_refusal(&Command::Transfer { peer: "right".into() });

@@ -1,17 +1,17 @@
 //! Peers that fall silent: with a progress thread that is their end, without one it is their right.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
-use tcpx_tests::{Agent, Pair, Side};
+use tcpx_tests::{Pair, Side};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::peers_to_run;
+
 /// Far beyond any silence: a wait that ends with it would be as good as endless.
 const ENDLESS_MS: u64 = 100_000;
 
 fn pair(peer_timeout_ms: u64, progress_thread: bool) -> Pair {
-    let agent = || Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    let agent = || peers_to_run::agent();
     // Every send waits for its receive.
     let eager_bytes = Some(0);
     let left =
@@ -27,7 +27,7 @@ fn post(pair: &mut Pair, is_send: bool) -> usize {
 }
 
 fn a_frozen_peer_ends_an_endless_wait(is_send: bool, phase: &str) {
-    let mut pair = pair(5_000, true);
+    let mut pair = pair(1_500, true);
     let transfer = post(&mut pair, is_send);
     pair.right.signal(Signal::STOP);
     pair.left.tell(Command::Wait { transfer, timeout_ms: ENDLESS_MS });
@@ -38,7 +38,7 @@ fn a_frozen_peer_ends_an_endless_wait(is_send: bool, phase: &str) {
     }
     // Its name is free for the next one.
     pair.left.run(Command::Disconnect { peer: "right".into() });
-    pair.right = Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    pair.right = peers_to_run::agent();
     pair.right.run(Command::New(Options::default()));
     pair.join("left", "right").expect("another peer takes the name");
     pair.part();
@@ -57,10 +57,10 @@ fn a_frozen_sender_ends_an_endless_receive() {
 #[test]
 fn a_peer_without_a_progress_thread_may_be_silent() {
     // The system at the other end acknowledges, whatever becomes of the process.
-    let mut pair = pair(1_000, false);
+    let mut pair = pair(400, false);
     let transfer = post(&mut pair, true);
     pair.right.signal(Signal::STOP);
-    pair.left.tell(Command::Wait { transfer, timeout_ms: 4_000 });
+    pair.left.tell(Command::Wait { transfer, timeout_ms: 1_600 });
     let failure = pair.left.hear(PATIENCE).expect_err("nobody receives").failure();
     assert_eq!(failure.kind, "Deadline", "{failure:?}");
     assert!(failure.text.contains("nothing was heard of it for"), "{failure:?}");
@@ -78,7 +78,7 @@ fn a_peer_that_does_not_even_read_for_a_while_is_not_gone() {
     // More announcements than its socket takes: the window of its end stays closed for longer than
     // the limit.
     let (messages, bytes) = (50_000, 64);
-    let mut pair = pair(1_000, false);
+    let mut pair = pair(400, false);
     let (left, right) = pair.allocate(messages * bytes, Memory::Device);
     let posts = |memory| {
         let post = |at| PostSpec { memory, offset: at * bytes, bytes, tag: 1 };
@@ -86,7 +86,7 @@ fn a_peer_that_does_not_even_read_for_a_while_is_not_gone() {
     };
     pair.right.signal(Signal::STOP);
     let receives = pair.post(Side::Left, false, posts(left));
-    pair.left.tell(Command::Wait { transfer: receives, timeout_ms: 5_000 });
+    pair.left.tell(Command::Wait { transfer: receives, timeout_ms: 2_000 });
     let failure = pair.left.hear(PATIENCE).expect_err("nobody sends").failure();
     assert_eq!(failure.kind, "Deadline", "{failure:?}");
     pair.right.signal(Signal::CONT);

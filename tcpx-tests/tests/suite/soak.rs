@@ -8,7 +8,6 @@
 //! Runs for ten seconds; `TCPX_SOAK_SECONDS=600` for a real soak. The seed is printed and can be
 //! set with `TCPX_SOAK_SEED`.
 
-mod dice;
 mod fate;
 mod lane;
 
@@ -18,16 +17,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_testkit::in_own_process;
-use tcpx_tests::Agent;
+use tcpx_testkit::{PATIENCE, Random, in_own_process};
 use tcpx_tests::script::{Command, Options};
 
-use self::dice::Dice;
 use self::lane::Lane;
 
+use crate::peers_to_run;
+
 const PEERS: u64 = 8;
-const MAX_BYTES: u64 = 4 << 20;
-const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
 struct Totals {
@@ -43,7 +40,7 @@ struct Totals {
 }
 
 fn first_peer(hub: &Session, conn_info: &[u8]) {
-    let mut agent = Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    let mut agent = peers_to_run::agent();
     agent.run(Command::New(Options { progress_thread: true, ..Options::default() }));
     agent.run(Command::Load { peer: "hub".into(), conn_info: conn_info.to_vec() });
     agent.tell(Command::Connect { peer: "hub".into() });
@@ -65,6 +62,7 @@ fn count(folder: &str) -> usize {
 }
 
 #[test]
+#[ignore = "deep: ten seconds of it, and longer where TCPX_SOAK_SECONDS says so"]
 fn soak() {
     in_own_process!();
     let seconds =
@@ -94,7 +92,7 @@ fn soak() {
                 conn_info: &conn_info,
                 accepting: &accepting,
                 name: format!("peer-{number}"),
-                dice: Dice(seed * 1000 + number),
+                random: Random::new(seed * 1000 + number),
                 totals: &totals,
             };
             scope.spawn(move || {

@@ -5,12 +5,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use tcpx_core::{PluginChoice, Session, SessionOptions};
-use tcpx_testkit::{CapturedLog, in_own_process};
+use tcpx_core::Session;
+use tcpx_testkit::{CapturedLog, PATIENCE, eventually, in_own_process, scaled};
 use tcpx_tests::control_addresses;
+use tcpx_tests::sessions::{lively, open, soft};
 
 const STRANGERS: usize = 200;
-const PATIENCE: Duration = Duration::from_secs(120);
 /// What a session writes in each minute.
 const LINES_A_MINUTE: usize = 8;
 
@@ -34,10 +34,7 @@ fn turned_away(session: &Session, address: SocketAddr) -> SocketAddr {
 #[test]
 fn a_flood_of_strangers_is_a_few_lines_with_their_addresses() {
     let (log, _logging) = CapturedLog::begin();
-    let options = SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .listen("127.0.0.1:0".parse().expect("an address"));
-    let session = Session::new(options).expect("the software plugin is always there");
+    let session = open(soft());
     let address = control_addresses(&session.listen().expect("listen"))[0];
 
     let begin = Instant::now();
@@ -66,23 +63,16 @@ fn a_name_that_a_peer_gives_itself_stays_in_its_line() {
     // Sessions have threads.
     let log = CapturedLog::of_all_threads();
     for accepts_all in [true, false] {
-        let options = || SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-        let session = Session::new(options().accept_all(accepts_all)).expect("it is always there");
-        let peer = Session::new(options().name(NASTY)).expect("likewise");
+        // Where it is not accepted, the goodbye has no answer.
+        let options = || lively().close_timeout(scaled(Duration::from_millis(300)));
+        let session = open(options().accept_all(accepts_all));
+        let peer = open(options().name(NASTY));
         peer.load_remote_conn_info("other", &session.listen().expect("listen")).expect("own bytes");
         peer.start_connect("other").expect("it is known");
-        let begin = Instant::now();
-        let name = loop {
-            assert!(begin.elapsed() < PATIENCE, "it does not come: {}", log.text());
-            let peers = session.stats().peers;
-            if let Some(peer) = peers.first() {
-                let is_up = format!("peer is up peer={} ", peer.name);
-                if log.text().contains(&is_up) {
-                    break peer.name.clone();
-                }
-            }
-            std::thread::yield_now();
-        };
+        let name = eventually(|| {
+            let name = session.stats().peers.first()?.name.clone();
+            log.text().contains(&format!("peer is up peer={name} ")).then_some(name)
+        });
         drop(peer);
         drop(session);
         let text = log.text();

@@ -6,9 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tcpx_core::{Error, MemoryType, PluginChoice, Post, Session, SessionOptions};
-use tcpx_testkit::pattern;
-
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+use tcpx_testkit::{PATIENCE, pattern, scaled};
 
 fn options(name: &str) -> SessionOptions {
     SessionOptions::default()
@@ -16,8 +14,8 @@ fn options(name: &str) -> SessionOptions {
         .name(name)
         .chunk_bytes(65_536)
         .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
-        .connect_timeout(Duration::from_secs(60))
-        .close_timeout(Duration::from_secs(60))
+        .connect_timeout(PATIENCE)
+        .close_timeout(PATIENCE)
         .peer_timeout(None)
 }
 
@@ -56,11 +54,11 @@ fn exchange(from: (&Session, &str), to: (&Session, &str), bytes: u64, tag: i64) 
         scope.spawn(|| {
             let receive = to.0.create_transfer(from.1).expect("transfer");
             receive.post_recv(Post { memory: target, offset: 0, bytes, tag }).expect("post");
-            receive.wait(PATIENCE).expect("receive");
+            receive.wait(Some(PATIENCE)).expect("receive");
         });
         let send = from.0.create_transfer(to.1).expect("transfer");
         send.post_send(Post { memory: source, offset: 0, bytes, tag }).expect("post");
-        send.wait(PATIENCE).expect("send");
+        send.wait(Some(PATIENCE)).expect("send");
     });
     to.0.read_memory(target, 0, &mut data).expect("read");
     assert_eq!(pattern::first_difference(tag as u64, 0, &data), None);
@@ -140,8 +138,8 @@ fn a_thousand_messages_outstanding_in_random_order() {
         send.post_send(post(source, step * 13 % count)).unwrap();
     }
     thread::scope(|scope| {
-        scope.spawn(|| send.wait(PATIENCE).expect("send"));
-        receive.wait(PATIENCE).expect("receive");
+        scope.spawn(|| send.wait(Some(PATIENCE)).expect("send"));
+        receive.wait(Some(PATIENCE)).expect("receive");
     });
     right.read_memory(target, 0, &mut data).unwrap();
     assert_eq!(pattern::first_difference(1, 0, &data), None);
@@ -153,7 +151,7 @@ fn a_thousand_messages_outstanding_in_random_order() {
 fn everything_may_be_dropped_in_any_order() {
     for order in 0..4 {
         // Where an end is dropped alone, nobody answers its goodbye.
-        let close_timeout = Duration::from_secs(if order < 2 { 2 } else { 60 });
+        let close_timeout = if order < 2 { scaled(Duration::from_millis(300)) } else { PATIENCE };
         let session =
             |name| Session::new(options(name).close_timeout(close_timeout)).expect("a session");
         let (left, right) = (session("left"), session("right"));
@@ -172,7 +170,7 @@ fn everything_may_be_dropped_in_any_order() {
                 drop(send);
                 drop(left);
                 assert!(
-                    receive.wait(PATIENCE).is_err()
+                    receive.wait(Some(PATIENCE)).is_err()
                         || receive.counts().unwrap().bytes_done == bytes
                 );
                 drop(right);
@@ -180,11 +178,11 @@ fn everything_may_be_dropped_in_any_order() {
             }
             1 => {
                 drop(right);
-                let error = send.wait(PATIENCE).unwrap_err();
+                let error = send.wait(Some(PATIENCE)).unwrap_err();
                 assert!(matches!(error, Error::PeerGone { .. }), "{error}");
                 drop((left, send));
                 assert!(matches!(
-                    receive.wait(PATIENCE),
+                    receive.wait(Some(PATIENCE)),
                     Err(Error::Closed | Error::PeerGone { .. })
                 ));
             }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 use tcpx_tests::{Agent, Pair, Refusal, Side};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::peers_to_run;
 
 fn pair(options: &Options) -> Pair {
-    let start = || Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
+    let start = || peers_to_run::agent();
     Pair::connect(start(), start(), options.clone(), options.clone())
 }
 
@@ -92,7 +93,7 @@ fn any_posting_order_matches_by_tag_and_equal_tags_in_order() {
     let rest = vec![post(right, 5, 1), post(right, 3, 3), post(right, 2, 2)];
     let receive_late = pair.post(Side::Right, false, rest);
     pair.wait_both(send, receive_early);
-    pair.right.run(Command::Wait { transfer: receive_late, timeout_ms: 60_000 });
+    pair.right.run(Command::Wait { transfer: receive_late, timeout_ms: PATIENCE_MS });
     verified(&mut pair.right, right, 0, 48_000, 5);
     pair.part();
 }
@@ -191,7 +192,7 @@ fn a_cancelled_receive_is_withdrawn_on_both_ends() {
     let receive = pair.post(Side::Right, false, post(right));
     pair.right.run(Command::Cancel { transfer: receive });
     // Left must make progress to agree.
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: 60_000 });
+    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let cancelled = loop {
         pair.left.run(Command::Progress { time_ms: 1 });
         match pair.right.hear(Duration::ZERO) {

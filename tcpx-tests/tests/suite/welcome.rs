@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use tcpx_core::{
     Departure, Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
 };
-use tcpx_testkit::pattern;
+use tcpx_testkit::{PATIENCE, pattern};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const BYTES: u64 = 300_000;
 
 fn options(name: &str) -> SessionOptions {
@@ -70,8 +69,8 @@ fn what_is_posted_before_the_accept_meets_its_counterpart_after_it() {
     let answer = server.create_transfer("client").expect("it is up");
     answer.post_recv(post(from_client, 7)).unwrap();
     answer.post_send(post(to_client, 8)).unwrap();
-    transfer.wait(PATIENCE).expect("sent and received");
-    answer.wait(PATIENCE).expect("sent and received");
+    transfer.wait(Some(PATIENCE)).expect("sent and received");
+    answer.wait(Some(PATIENCE)).expect("sent and received");
     verify(&server, from_client, 1);
     verify(&client, down, 2);
 }
@@ -93,8 +92,8 @@ fn an_accept_takes_only_who_calls_itself_so_or_nothing() {
     let target = server.allocate(BYTES, MemoryType::Device).unwrap();
     let receive = server.create_transfer("anybody").unwrap();
     receive.post_recv(post(target, 1)).unwrap();
-    send.wait(PATIENCE).unwrap();
-    receive.wait(PATIENCE).unwrap();
+    send.wait(Some(PATIENCE)).unwrap();
+    receive.wait(Some(PATIENCE)).unwrap();
     verify(&server, target, 3);
 }
 
@@ -137,7 +136,7 @@ fn a_session_that_ends_says_goodbye_to_those_it_never_named() {
     send.post_send(post(memory, 1)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let error = send.wait(PATIENCE).expect_err("nobody received it");
+            let error = send.wait(Some(PATIENCE)).expect_err("nobody received it");
             assert!(matches!(error, Error::PeerGone { how: Departure::Goodbye, .. }), "{error}");
         });
         drop(server);

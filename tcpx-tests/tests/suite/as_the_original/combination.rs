@@ -1,14 +1,11 @@
 //! Processes over the combination, and how they have to end.
 
-use std::process::Command as Process;
-use std::time::Duration;
-
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::script::{Command, Failure, Options};
 use tcpx_tests::{Agent, Trio};
 
-/// Longest wait for what should happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-pub(crate) const PATIENCE_MS: u64 = 60_000;
+use crate::peers_to_run;
+
 /// How long an accept waits for flow steering. The original's 5 s would be most of a test.
 const STEERING_WAIT: (&str, &str) =
     ("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS", "100000");
@@ -18,10 +15,8 @@ const BOUNCE_BYTES: (&str, &str) = ("TCPX_SOFT_POOL_BYTES", "16777216");
 
 /// A process with the original's waiting time.
 pub(crate) fn slow_agent(variables: &[(&str, &str)]) -> Agent {
-    let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-    process.env("TCPX_PEER_LOOPBACK", "1");
-    process.envs([BOUNCE_BYTES]).envs(variables.iter().copied());
-    Agent::start_with(process)
+    let common = [("TCPX_PEER_LOOPBACK", "1"), BOUNCE_BYTES];
+    peers_to_run::agent_with(&[&common[..], variables].concat())
 }
 
 pub(crate) fn agent(variables: &[(&str, &str)]) -> Agent {

@@ -1,11 +1,10 @@
 //! Calls of the plugin that never return: RxDM, which they ask, is not there, and that is said.
 
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::script::Command;
 use tcpx_tests::{Agent, Trio, has_gpu};
 
-use super::combination::{
-    PATIENCE, agent, agent_with_fault, assert_named, end, end_all, end_trio, options,
-};
+use super::combination::{agent, agent_with_fault, assert_named, end, end_all, end_trio, options};
 
 /// The session leaves the call behind, and says what is wrong with RxDM, if it found something.
 fn hear_of_hang(agent: &mut Agent, call: &str) {

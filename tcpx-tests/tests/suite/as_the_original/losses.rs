@@ -1,11 +1,10 @@
 //! Peers that are killed while bytes flow. The plugin tells nobody; the control link does.
 
-use tcpx_tests::script::Command;
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, PATIENCE_MS};
 use tcpx_tests::{Trio, has_gpu};
 
-use super::combination::{
-    PATIENCE, PATIENCE_MS, agent, agent_with_fault, assert_named, end_trio, options,
-};
+use super::combination::{agent, agent_with_fault, assert_named, end_trio, options};
 
 /// The victim's process is killed in one of its calls of the plugin. The witness notices nothing.
 fn killed(call: &str, hub_sends: bool, unpack: &str) {

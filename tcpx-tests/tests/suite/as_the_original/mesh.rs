@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use serde_json::Value;
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_testkit::PATIENCE;
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 use tcpx_tests::{Agent, Refusal, has_gpu};
 
-use super::combination::{PATIENCE, PATIENCE_MS, agent, assert_named, end_all, options};
+use super::combination::{agent, assert_named, end_all, options};
 
 const SESSIONS: usize = 8;
 const BACKENDS: [&str; 3] = ["host", "d2d", "kernel"];

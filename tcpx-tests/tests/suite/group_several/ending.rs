@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use tcpx_core::{Error, OperationKind, OperationStatus, PostOptions, RemoteProblem};
+use tcpx_testkit::{PATIENCE, again};
 
-use super::groups::{PATIENCE, crosswise, notes, pair, prepare, until};
-use super::served::Served;
+use super::groups::{crosswise, notes, pair, prepare, until};
+use super::served::{Served, is_server};
 
 #[test]
 fn one_key_that_opens_nothing_any_more_ends_all_of_it() {
@@ -14,13 +15,13 @@ fn one_key_that_opens_nothing_any_more_ends_all_of_it() {
     let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &whole);
     let write = write.expect("it fits");
     write.post(None).expect("it is not under way");
-    write.wait(PATIENCE).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it goes well");
     // Device 1 here writes it: not the first part, and not the last.
     right.unexport(&theirs.keys[2]).expect("nothing uses it");
     theirs.fill_all(&right, 9);
     for _ in 0..20 {
         write.post(Some(b"never")).expect("it is not under way");
-        let refused = write.wait(PATIENCE).expect_err("it opens nothing");
+        let refused = write.wait(Some(PATIENCE)).expect_err("it opens nothing");
         let is_named = matches!(&refused, Error::Remote {
             peer: Some(peer), problem: RemoteProblem::Revoked, ..
         } if peer == "right/gpu1 from gpu0");
@@ -33,7 +34,7 @@ fn one_key_that_opens_nothing_any_more_ends_all_of_it() {
     let rest = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &rest);
     let rest = rest.expect("it fits");
     rest.post(Some(b"rest")).expect("it is not under way");
-    rest.wait(PATIENCE).expect("it goes well");
+    rest.wait(Some(PATIENCE)).expect("it goes well");
     assert_eq!(notes(&right, 1), [b"rest"]);
     assert_eq!(right.poll_notifications(&mut Vec::new(), 1).expect("no fork"), 0);
     drop((write, rest));
@@ -44,17 +45,20 @@ fn one_key_that_opens_nothing_any_more_ends_all_of_it() {
 
 #[test]
 fn a_peer_that_is_killed_ends_all_of_it() {
+    if is_server() {
+        return;
+    }
     for kind in [OperationKind::Write, OperationKind::Read] {
-        let mut served = Served::new();
+        let mut served = Served::new(again!("server"));
         let operation = served.prepare(kind);
         served.stop();
         operation.post(Some(b"never")).expect("it waits");
         served.child.kill().expect("it lives");
-        let gone = operation.wait(PATIENCE).expect_err("nobody is there");
+        let gone = operation.wait(Some(PATIENCE)).expect_err("nobody is there");
         let is_named = matches!(&gone, Error::PeerGone { peer, .. }
             if peer.starts_with("server") && peer.contains(" from "));
         assert!(is_named, "{gone}");
-        let again = operation.post(None).and_then(|()| operation.wait(PATIENCE));
+        let again = operation.post(None).and_then(|()| operation.wait(Some(PATIENCE)));
         again.expect_err("nobody is there");
         drop(operation);
         for id in served.ours.ids {
@@ -66,7 +70,10 @@ fn a_peer_that_is_killed_ends_all_of_it() {
 /// The peer does nothing, so no part ends by itself.
 #[test]
 fn it_is_cancelled_and_let_go_of_under_way() {
-    let served = Served::new();
+    if is_server() {
+        return;
+    }
+    let served = Served::new(again!("server"));
     let write = served.prepare(OperationKind::Write);
     write.cancel().expect("nothing is under way");
     for note in [None, Some(&b"never"[..])] {
@@ -82,11 +89,11 @@ fn it_is_cancelled_and_let_go_of_under_way() {
         );
         write.cancel().expect("no fork");
         served.go_on();
-        let cancelled = write.wait(PATIENCE).expect_err("it was given up");
+        let cancelled = write.wait(Some(PATIENCE)).expect_err("it was given up");
         assert!(matches!(cancelled, Error::Cancelled), "{cancelled}");
         // It can be posted again.
         write.post(None).expect("it is not under way");
-        write.wait(PATIENCE).expect("it goes well");
+        write.wait(Some(PATIENCE)).expect("it goes well");
     }
     for (kind, note) in [
         (OperationKind::Write, None),
@@ -111,12 +118,15 @@ fn it_is_cancelled_and_let_go_of_under_way() {
 /// One part cannot be posted: the other, which the peer does not answer, is given up.
 #[test]
 fn a_part_that_fails_ends_those_that_would_go_on() {
-    let served = Served::new();
+    if is_server() {
+        return;
+    }
+    let served = Served::new(again!("server"));
     let write = served.prepare(OperationKind::Write);
     served.client.deregister_memory(served.ours.ids[2]).expect("nothing uses it");
     served.stop();
     write.post(Some(b"never")).expect("the first part is posted");
-    let failed = write.wait(PATIENCE).expect_err("a part has no memory");
+    let failed = write.wait(Some(PATIENCE)).expect_err("a part has no memory");
     let is_it = matches!(failed, Error::UnknownRegistration { id } if id == served.ours.ids[2]);
     assert!(is_it, "{failed}");
     served.client.deregister_memory(served.ours.ids[0]).expect("nothing uses it");
@@ -129,7 +139,10 @@ fn a_part_that_fails_ends_those_that_would_go_on() {
 
 #[test]
 fn it_ends_when_its_time_is_over() {
-    let served = Served::new();
+    if is_server() {
+        return;
+    }
+    let served = Served::new(again!("server"));
     let write = served.prepare(OperationKind::Write);
     write.report_completions(3).expect("no fork");
     let time = Duration::from_millis(200);
@@ -138,7 +151,7 @@ fn it_ends_when_its_time_is_over() {
         let mut options = PostOptions::default().timeout(time);
         options.notification = note;
         write.post_with(options).expect("it is not under way");
-        let expired = write.wait(PATIENCE).expect_err("nobody answers");
+        let expired = write.wait(Some(PATIENCE)).expect_err("nobody answers");
         let is_it = matches!(&expired, Error::Expired { peer: Some(peer), after }
             if *after == time && peer.starts_with("server"));
         assert!(is_it, "{expired}");
@@ -150,7 +163,7 @@ fn it_ends_when_its_time_is_over() {
         served.go_on();
         // With time enough it goes well, and the notification waits no longer than the rest.
         write.post_with(PostOptions::default().timeout(Duration::from_secs(60))).expect("it ended");
-        write.wait(PATIENCE).expect("it goes well");
+        write.wait(Some(PATIENCE)).expect("it goes well");
         until("its end is told", || {
             served.client.poll_completions(&mut told, 1).expect("no fork") == 1
         });

@@ -1,14 +1,13 @@
 //! Two groups, memory of all their devices, and operations between them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tcpx_core::{
     Device, Error, ExportOptions, Group, MemoryId, MemoryRange, Operation, OperationKind,
     PluginChoice, RemoteAccess, RemoteKey, RemoteRange, SessionOptions,
 };
-use tcpx_testkit::pattern;
+use tcpx_testkit::{PATIENCE, pattern};
 
-pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 pub(crate) const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
 /// Memory of each device.
 pub(crate) const BYTES: u64 = 1 << 20;
@@ -96,7 +95,7 @@ pub(crate) fn crosswise() -> [Range; 3] {
 }
 
 pub(crate) fn notes(group: &Group, count: usize) -> Vec<Vec<u8>> {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     let mut taken = Vec::new();
     while taken.len() < count {
         let room = count - taken.len();
@@ -110,7 +109,7 @@ pub(crate) fn notes(group: &Group, count: usize) -> Vec<Vec<u8>> {
 
 /// Waits until something is so.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let give_up_at = Instant::now() + PATIENCE.expect("a time");
+    let give_up_at = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < give_up_at, "never: {what}");
         std::thread::yield_now();

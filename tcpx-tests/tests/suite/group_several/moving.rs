@@ -8,9 +8,10 @@ use tcpx_core::{
     Access, Error, ExportOptions, MemoryRange, OperationKind, OperationStatus, RemoteAccess,
     RemoteRange, Session,
 };
+use tcpx_testkit::PATIENCE;
 
 use super::groups::{
-    BYTES, Memories, PATIENCE, Range, crosswise, group, notes, options, pair, prepare, some_bytes,
+    BYTES, Memories, Range, crosswise, group, notes, options, pair, prepare, some_bytes,
 };
 
 /// Between each two devices ranges of many lengths, none of which touch, in an order in which
@@ -51,9 +52,9 @@ fn ranges_of_all_devices_are_one_operation() {
             let operation = operation.expect("it fits");
             operation.report_completions(context).expect("no fork");
             assert!(matches!(operation.status(), OperationStatus::Idle));
-            operation.wait(PATIENCE).expect("nothing was posted");
+            operation.wait(Some(PATIENCE)).expect("nothing was posted");
             operation.post(note).expect("it is not under way");
-            operation.wait(PATIENCE).expect("it goes well");
+            operation.wait(Some(PATIENCE)).expect("it goes well");
             assert!(matches!(operation.status(), OperationStatus::Done));
             let counts = operation.counts().expect("no fork");
             assert_eq!((counts.operations_posted, counts.operations_done), (1, 1));
@@ -98,7 +99,16 @@ impl Drop for SetAtEnd<'_> {
 /// connections busy.
 #[test]
 fn a_notification_comes_after_every_byte_of_every_device() {
-    const ROUNDS: u8 = 40;
+    notify_after_every_byte(6);
+}
+
+#[test]
+#[ignore = "deep: many times"]
+fn a_notification_comes_after_every_byte_of_every_device_each_time() {
+    notify_after_every_byte(40);
+}
+
+fn notify_after_every_byte(rounds: u8) {
     let ([left, right], [ours, theirs]) = pair();
     let (loads, loaded) = (Memories::new(&left), Memories::new(&right));
     let all: Vec<Range> = (0..9)
@@ -107,7 +117,7 @@ fn a_notification_comes_after_every_byte_of_every_device() {
     let load = prepare(&left, "right", OperationKind::Write, (&loads.ids, &loaded.keys), &all);
     let (load, is_over) = (load.expect("it fits"), AtomicBool::new(false));
     load.post(None).expect("it is not under way");
-    load.wait(PATIENCE).expect("it goes well");
+    load.wait(Some(PATIENCE)).expect("it goes well");
     let whole = crosswise();
     let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &whole);
     let write = write.expect("it fits");
@@ -117,12 +127,12 @@ fn a_notification_comes_after_every_byte_of_every_device() {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 load.post(None).expect("it is not under way");
-                load.wait(PATIENCE).expect("it goes well");
+                load.wait(Some(PATIENCE)).expect("it goes well");
             }
         });
         let right = &right;
         scope.spawn(move || {
-            for round in 1..=ROUNDS {
+            for round in 1..=rounds {
                 assert_eq!(notes(right, 1), [[round]]);
                 for device in 0..3 {
                     let contents = theirs.contents(right, device);
@@ -132,10 +142,10 @@ fn a_notification_comes_after_every_byte_of_every_device() {
                 has.send(round).expect("somebody waits for it");
             }
         });
-        for round in 1..=ROUNDS {
+        for round in 1..=rounds {
             ours.fill_all(&left, round);
             write.post(Some(&[round])).expect("it is not under way");
-            write.wait(PATIENCE).expect("it goes well");
+            write.wait(Some(PATIENCE)).expect("it goes well");
             if right_has.recv() != Ok(round) {
                 break;
             }
@@ -144,8 +154,17 @@ fn a_notification_comes_after_every_byte_of_every_device() {
 }
 
 #[test]
+fn it_is_posted_a_hundred_times() {
+    post_again(100);
+}
+
+#[test]
+#[ignore = "deep: ten times as often"]
 fn it_is_posted_a_thousand_times() {
-    const POSTS: u32 = 1000;
+    post_again(1000);
+}
+
+fn post_again(posts: u32) {
     let ([left, right], [ours, theirs]) = pair();
     let ranges: Vec<Range> = (0..9)
         .map(|pair| Range { here: (pair / 3, 0), there: (pair % 3, pair as u64 * 600), bytes: 600 })
@@ -153,13 +172,16 @@ fn it_is_posted_a_thousand_times() {
     for kind in [OperationKind::Write, OperationKind::Read] {
         let operation = prepare(&left, "right", kind, (&ours.ids, &theirs.keys), &ranges);
         let operation = operation.expect("it fits");
-        for post in 0..POSTS {
+        for post in 0..posts {
             operation.post(Some(&post.to_le_bytes())).expect("it is not under way");
-            operation.wait(PATIENCE).expect("it goes well");
+            operation.wait(Some(PATIENCE)).expect("it goes well");
             assert_eq!(notes(&right, 1), [post.to_le_bytes()]);
         }
         let counts = operation.counts().expect("no fork");
-        assert_eq!((counts.operations_done, counts.bytes_done), (1000, 1000 * 9 * 600));
+        assert_eq!(
+            (counts.operations_done, counts.bytes_done),
+            (posts.into(), u64::from(posts) * 9 * 600)
+        );
     }
 }
 
@@ -183,7 +205,7 @@ fn several_devices_here_and_one_session_there() {
     ours.fill_all(&left, 4);
     let write = write.expect("it fits");
     write.post(Some(b"to me")).expect("it is not under way");
-    write.wait(PATIENCE).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it goes well");
     assert_eq!(notes(&left, 1), [b"to me"]);
 
     let alone = Session::new(options().progress_thread(true).accept_all(true)).expect("soft");
@@ -195,7 +217,7 @@ fn several_devices_here_and_one_session_there() {
     let remote = [0, 1, 2].map(|at| RemoteRange { key: &key, offset: at * 5000, bytes: 5000 });
     let write = left.prepare("alone", OperationKind::Write, &local, &remote).expect("it fits");
     write.post(Some(b"alone")).expect("it is not under way");
-    write.wait(PATIENCE).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it goes well");
     let mut taken = Vec::new();
     alone.poll_notifications(&mut taken, 9).expect("no fork");
     assert_eq!(taken.len(), 1, "it is there when the operation is done");
@@ -226,7 +248,7 @@ fn a_thread_waits_for_notifications_of_all_devices() {
         let waits = scope.spawn(move || {
             let mut heard = Vec::new();
             for count in 1..=200 {
-                right.wait_notifications(&mut heard, 1, PATIENCE).expect("one comes");
+                right.wait_notifications(&mut heard, 1, Some(PATIENCE)).expect("one comes");
                 assert_eq!(heard.len(), count);
             }
             has.send(()).expect("somebody waits for it");
@@ -236,7 +258,7 @@ fn a_thread_waits_for_notifications_of_all_devices() {
         for _ in 0..100 {
             write.post(Some(b"of a GPU")).expect("it is not under way");
             left.notify("right", b"of the host").expect("there is room");
-            write.wait(PATIENCE).expect("it goes well");
+            write.wait(Some(PATIENCE)).expect("it goes well");
         }
         right_has.recv().expect("all come");
         right.close().expect("left answers");

@@ -1,8 +1,9 @@
 //! What cannot be one operation is refused.
 
 use tcpx_core::{Error, MemoryRange, OperationKind, RemoteProblem, RemoteRange};
+use tcpx_testkit::PATIENCE;
 
-use super::groups::{BYTES, PATIENCE, Range, crosswise, notes, pair, prepare};
+use super::groups::{BYTES, Range, crosswise, notes, pair, prepare};
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_place_in_the_list() {
@@ -44,7 +45,7 @@ fn what_does_not_fit_is_refused_with_its_place_in_the_list() {
     one[1].bytes = 5000;
     let write = try_prepare(&one).expect("it fits");
     write.post(Some(b"one")).expect("it is not under way");
-    write.wait(PATIENCE).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it goes well");
     assert_eq!(notes(&right, 1), [b"one"]);
     left.deregister_memory(ours.ids[2]).expect("nothing uses it");
     let refused = try_prepare(&one).expect_err("one is not registered");

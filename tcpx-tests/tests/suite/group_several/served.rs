@@ -1,21 +1,18 @@
 //! Another process that serves memory of all its devices.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use tcpx_core::{Group, LinkBytes, Operation, OperationKind, RemoteKey};
+use tcpx_testkit::{PATIENCE, process};
 
-use super::groups::{Memories, PATIENCE, crosswise, group, options, prepare};
+use super::groups::{Memories, crosswise, group, options, prepare};
 
-/// Set in a process that is to serve memory.
-const SERVES: &str = "TCPX_TEST_SEVERAL_SERVES";
-
-/// What the other process of the next tests does.
-#[test]
-fn serves_another_process() {
-    if std::env::var_os(SERVES).is_none() {
-        return;
+/// Serves memory where this process has a role, which is that of the other one. Whether it has.
+pub(crate) fn is_server() -> bool {
+    if process::role().is_none() {
+        return false;
     }
     let group = group("server");
     let memories = Memories::new(&group);
@@ -28,11 +25,12 @@ fn serves_another_process() {
     println!("\nserves {line}");
     // Until the test kills this process.
     std::io::stdin().read_to_end(&mut Vec::new()).expect("stdin");
+    true
 }
 
 /// A process that serves memory of all devices, and this end.
 pub(crate) struct Served {
-    pub(crate) child: Child,
+    pub(crate) child: process::Owned,
     pub(crate) client: Group,
     pub(crate) ours: Memories,
     pub(crate) keys: [RemoteKey; 3],
@@ -40,15 +38,11 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// All pairs are connected that [`crosswise`] has.
-    pub(crate) fn new() -> Self {
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "group_several::served::serves_another_process", "--nocapture"])
-            .env(SERVES, "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+    /// Starts the server, which is the calling test again. All pairs are connected that
+    /// [`crosswise`] has.
+    pub(crate) fn new(mut server: Command) -> Self {
+        server.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = process::Owned::start(&mut server);
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let line = lines.find_map(|line| line.ok()?.strip_prefix("serves ").map(str::to_owned));
         let words: Vec<_> = line.expect("it says so").split(' ').map(unhex).collect();
@@ -63,7 +57,7 @@ impl Served {
         let served = Self { child, client, ours, keys, info };
         let read = served.prepare(OperationKind::Read);
         read.post(None).expect("it is not under way");
-        read.wait(PATIENCE).expect("it goes well");
+        read.wait(Some(PATIENCE)).expect("it goes well");
         served
     }
 
@@ -75,20 +69,13 @@ impl Served {
     /// All of its threads have stopped when this returns.
     pub(crate) fn stop(&self) {
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::STOP).expect("it lives");
+        self.child.signal(Signal::STOP);
         let told = waitpid(Some(pid), WaitOptions::UNTRACED).expect("it is ours");
         assert!(told.is_some_and(|(_, status)| status.stopped()), "it stops");
     }
 
     pub(crate) fn go_on(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::CONT).expect("it lives");
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.signal(Signal::CONT);
     }
 }
 

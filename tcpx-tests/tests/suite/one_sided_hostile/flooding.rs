@@ -86,6 +86,7 @@ fn a_list_that_is_announced_takes_no_memory() {
 }
 
 #[test]
+#[ignore = "deep: millions of ranges"]
 fn lists_without_end_are_bounded() {
     in_own_process!();
     const RANGES: usize = 8_000;
@@ -144,6 +145,7 @@ fn reads_that_nobody_takes_are_bounded() {
 
 /// The sections of writes are said, and their chunks do not come.
 #[test]
+#[ignore = "deep: millions of ranges"]
 fn sections_of_nothing_are_bounded() {
     in_own_process!();
     const SECTION: u64 = 4096;

@@ -8,13 +8,13 @@ use tcpx_core::{
     Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, PluginChoice,
     RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
 };
+use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, kind};
 use tcpx_wire::frame;
 
 use super::arena::{Arena, BYTES, MARGIN};
 use super::words::{self, WireKey};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long whoever uses memory that is taken back has for giving it up.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const CHUNK_BYTES: u32 = 65_536;

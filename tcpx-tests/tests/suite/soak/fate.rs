@@ -1,6 +1,6 @@
 //! What becomes of a peer in a round.
 
-use super::dice::Dice;
+use tcpx_testkit::Random;
 
 /// What becomes of the peer in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    pub(super) fn roll(dice: &mut Dice) -> Self {
-        match dice.roll(60) {
+    pub(super) fn draw(random: &mut Random) -> Self {
+        match random.below(60) {
             0..5 => Self::Killed,
             5 => Self::Frozen,
             6..12 => Self::FrozenForAWhile,

@@ -1,6 +1,5 @@
 //! One peer of the hub after the other, all of one name, and what is done with them.
 
-use std::process::Command as Process;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -8,15 +7,16 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::Value;
 use tcpx_core::{Error, MemoryId, MemoryType, Phase, Post, Session};
-use tcpx_testkit::pattern;
+use tcpx_testkit::{Random, pattern};
 use tcpx_tests::Agent;
-use tcpx_tests::script::{Command, Memory, Options, PostSpec};
+use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 
-use super::dice::Dice;
 use super::fate::Fate;
 use super::{PATIENCE, Totals};
+use crate::peers_to_run;
 
-const MAX_MESSAGES: u64 = 6;
+const MAX_MESSAGES: usize = 6;
+const MAX_BYTES: usize = 4 << 20;
 
 #[derive(Clone, Copy)]
 struct Message {
@@ -33,26 +33,27 @@ pub(super) struct Lane<'a> {
     pub(super) conn_info: &'a [u8],
     pub(super) accepting: &'a Mutex<()>,
     pub(super) name: String,
-    pub(super) dice: Dice,
+    pub(super) random: Random,
     pub(super) totals: &'a Totals,
 }
 
-fn shapes(process: &mut Process, seed: u64) {
-    process
-        .env("TCPX_SOFT_SHAPE", "all")
-        .env("TCPX_SOFT_SEED", seed.to_string())
-        .env("TCPX_SOFT_POISON", "1");
+/// Bytes of a message: small, middle and large ones, empty ones too.
+fn some_bytes(random: &mut Random) -> u64 {
+    let limit = random.pick(&[9, 10_000, 300_000, MAX_BYTES + 1]);
+    random.below(limit) as u64
 }
 
 impl Lane<'_> {
     pub(super) fn start_peer(&mut self) -> Agent {
-        let mut process = Process::new(env!("CARGO_BIN_EXE_tcpx-peer"));
-        shapes(&mut process, self.dice.roll(u64::MAX));
-        let mut agent = Agent::start_with(process);
+        let mut agent = peers_to_run::agent_with(&[
+            ("TCPX_SOFT_SHAPE", "all"),
+            ("TCPX_SOFT_SEED", &self.random.next().to_string()),
+            ("TCPX_SOFT_POISON", "1"),
+        ]);
         agent.run(Command::New(Options {
             name: Some(self.name.clone()),
-            chunk_bytes: Some(65_536 << self.dice.roll(3)),
-            channels: Some(1 + self.dice.roll(3) as u16),
+            chunk_bytes: Some(65_536 << self.random.below(3)),
+            channels: Some(1 + self.random.below(3) as u16),
             progress_thread: true,
             ..Options::default()
         }));
@@ -67,22 +68,22 @@ impl Lane<'_> {
     }
 
     fn messages(&mut self, agent: &mut Agent) -> Vec<Message> {
-        (0..1 + self.dice.roll(MAX_MESSAGES))
+        (0..1 + self.random.below(MAX_MESSAGES))
             .map(|number| {
-                let bytes = self.dice.bytes();
-                let (kind, memory) = match self.dice.roll(3) {
+                let bytes = some_bytes(&mut self.random);
+                let (kind, memory) = match self.random.below(3) {
                     0 => (MemoryType::Host, Memory::Host),
                     _ => (MemoryType::Device, Memory::Device),
                 };
                 let message = Message {
-                    to_hub: self.dice.roll(2) == 0,
+                    to_hub: self.random.one_in(2),
                     bytes,
                     hub_memory: self.hub.allocate(bytes.max(1), kind).unwrap(),
                     peer_memory: agent.get(Command::Allocate { bytes: bytes.max(1), memory }),
                     // Equal tags on purpose: they match in order, and order is kept below for each
                     // direction.
                     tag: number as i64,
-                    seed: self.dice.roll(u64::MAX),
+                    seed: self.random.next(),
                 };
                 let mut data = vec![0; bytes as usize];
                 pattern::fill(message.seed, 0, &mut data);
@@ -104,14 +105,14 @@ impl Lane<'_> {
 
     /// Operations that are posted at one end and withdrawn there.
     fn cancelled(&mut self, agent: &mut Agent) {
-        if self.dice.roll(4) != 0 {
+        if !self.random.one_in(4) {
             return;
         }
         self.totals.cancels.fetch_add(1, Ordering::Relaxed);
         // No message of a round has this tag. A shorter send would go ahead, and be done.
-        let (bytes, tag) = (65_537 + self.dice.bytes(), -1);
-        let is_send = self.dice.roll(2) == 0;
-        if self.dice.roll(2) == 0 {
+        let (bytes, tag) = (65_537 + some_bytes(&mut self.random), -1);
+        let is_send = self.random.one_in(2);
+        if self.random.one_in(2) {
             let memory = agent.get(Command::Allocate { bytes, memory: Memory::Device });
             let transfer: usize = agent.get(Command::Transfer { peer: "hub".into() });
             let posts = vec![PostSpec { memory, offset: 0, bytes, tag }; 3];
@@ -120,7 +121,7 @@ impl Lane<'_> {
                 false => Command::Receive { transfer, posts },
             });
             agent.run(Command::Cancel { transfer });
-            let wait = Command::Wait { transfer, timeout_ms: PATIENCE.as_millis() as u64 };
+            let wait = Command::Wait { transfer, timeout_ms: PATIENCE_MS };
             let failure = agent.ask(wait).expect_err("withdrawn").failure();
             assert_eq!(failure.kind, "Cancelled", "{}", failure.text);
             agent.run(Command::Deregister { memory });
@@ -157,12 +158,12 @@ impl Lane<'_> {
     pub(super) fn round(&mut self, mut agent: Agent) -> Agent {
         self.cancelled(&mut agent);
         let messages = self.messages(&mut agent);
-        let fate = Fate::roll(&mut self.dice);
+        let fate = Fate::draw(&mut self.random);
         let transfer = self.hub.create_transfer(&self.name).unwrap();
         let theirs: usize = agent.get(Command::Transfer { peer: "hub".into() });
-        let mut order: Vec<(usize, bool)> =
+        let order: Vec<(usize, bool)> =
             (0..messages.len()).flat_map(|m| [(m, true), (m, false)]).collect();
-        self.dice.shuffle(&mut order);
+        let mut order = self.random.shuffled(&order);
         if fate == Fate::FrozenForAWhile {
             // The hub posts while the peer is frozen; the peer posts afterwards.
             order.sort_by_key(|(_, at_hub)| !at_hub);
@@ -205,8 +206,7 @@ impl Lane<'_> {
                 self.totals.frozen_for_good.fetch_add(1, Ordering::Relaxed);
                 self.disconnect();
             }
-            _ => agent
-                .tell(Command::Wait { transfer: theirs, timeout_ms: PATIENCE.as_millis() as u64 }),
+            _ => agent.tell(Command::Wait { transfer: theirs, timeout_ms: PATIENCE_MS }),
         }
         let outcome = transfer.wait(Some(PATIENCE));
         let counts = transfer.counts().unwrap();
