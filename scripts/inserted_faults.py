@@ -182,7 +182,9 @@ class Tree:
     def update(self):
         """Makes the copy what the working tree is. Files that are so already keep their times."""
         listed = run_git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        files = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+        names = filter(None, listed.split("\0"))
+        # Some links lead to folders.
+        files = {name for name in names if (ROOT / name).is_file() or (ROOT / name).is_symlink()}
         self.path.mkdir(parents=True, exist_ok=True)
         for name in sorted(files):
             source, target = ROOT / name, self.path / name
@@ -193,9 +195,11 @@ class Tree:
             elif not target.is_file() or target.read_bytes() != source.read_bytes():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, target)
-        for path in [path for path in self.path.rglob("*") if path.is_file() or path.is_symlink()]:
-            if str(path.relative_to(self.path)) not in files:
-                path.unlink()
+        for folder, folders, names in os.walk(self.path):
+            for path in [pathlib.Path(folder, name) for name in folders + names]:
+                is_folder = path.is_dir() and not path.is_symlink()
+                if not is_folder and str(path.relative_to(self.path)) not in files:
+                    path.unlink()
 
     def dependents(self, crates):
         """These crates of the workspace, and all that are built of them or read their source."""
