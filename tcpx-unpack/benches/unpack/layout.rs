@@ -1,6 +1,7 @@
 //! Chunks as they arrive: which pages of a large bounce buffer hold them.
 
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
+use tcpx_testkit::Random;
 
 /// Size of the pages a bounce buffer is made of.
 pub(crate) const PAGE: u64 = 4096;
@@ -46,7 +47,7 @@ impl Chunks {
         let pages_each = (chunk_bytes + shift).div_ceil(PAGE) as usize;
         let mut pages: Vec<u32> = (0..(bounce_bytes / PAGE) as u32).collect();
         if shape != Shape::Contiguous {
-            shuffle(&mut pages);
+            pages = Random::new(0x2545_f491_4f6c_dd1d).shuffled(&pages);
         }
         let (mut descriptors, mut ends) = (Vec::new(), Vec::new());
         for pages in pages.chunks_exact(pages_each) {
@@ -78,15 +79,4 @@ fn chunk(pages: &[u32], chunk_bytes: u64, shift: u64) -> Vec<UnpackDescriptor> {
     }
     merge_neighbours(&mut list);
     list
-}
-
-/// The same order in every run.
-fn shuffle(pages: &mut [u32]) {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    for index in (1..pages.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        pages.swap(index, (state % (index as u64 + 1)) as usize);
-    }
 }

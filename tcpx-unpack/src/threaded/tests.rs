@@ -5,14 +5,13 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 use tcpx_rx::UnpackDescriptor;
+use tcpx_testkit::PATIENCE;
 
 use super::*;
 use crate::copy_threads::Spawn;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// What a thread copies.
 const LONG: usize = 2 * INLINE_BYTES as usize;
 

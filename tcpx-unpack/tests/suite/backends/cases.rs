@@ -1,6 +1,7 @@
 //! Layouts of fragments: what arrives, and what could.
 
 use tcpx_rx::UnpackDescriptor;
+use tcpx_testkit::{Random, pattern};
 
 const PAGE: u32 = 4096;
 /// Most descriptors the plugin hands out for one request.
@@ -26,31 +27,9 @@ impl Case {
     /// What the bounce buffers hold: bytes without a period that a page or a word could hide.
     pub(crate) fn content(&self) -> Vec<u8> {
         let end = self.jobs.iter().map(|job| job.bounce_start + job.bounce_bytes).max();
-        let mut random = Random(7);
-        (0..end.unwrap_or(0).max(1)).map(|_| random.next() as u8).collect()
-    }
-}
-
-/// A seeded generator (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn shuffle<T>(&mut self, list: &mut [T]) {
-        for index in (1..list.len()).rev() {
-            list.swap(index, self.below(index + 1));
-        }
+        let mut content = vec![0; end.unwrap_or(0).max(1) as usize];
+        pattern::fill(7, 0, &mut content);
+        content
     }
 }
 
@@ -76,8 +55,7 @@ fn job(dst_shift: u64, descriptors: Vec<UnpackDescriptor>) -> CaseJob {
 
 /// `count` pages in random order, the first entered at `shift`.
 fn pages(random: &mut Random, count: u32, shift: u32) -> Vec<UnpackDescriptor> {
-    let mut order: Vec<u32> = (0..count).collect();
-    random.shuffle(&mut order);
+    let order = random.shuffled(&(0..count).collect::<Vec<u32>>());
     let mut pieces: Vec<_> = order.into_iter().map(|page| (page * PAGE, PAGE)).collect();
     pieces[0].0 += shift;
     pieces[0].1 -= shift;
@@ -92,7 +70,7 @@ fn page_split(random: &mut Random, count: usize) -> Vec<UnpackDescriptor> {
         let to_page_end = PAGE - at % PAGE;
         let len = (1 + random.below(3000) as u32).min(to_page_end);
         pieces.push((at, len));
-        at += len + if random.below(4) == 0 { random.below(300) as u32 } else { 0 };
+        at += len + if random.one_in(4) { random.below(300) as u32 } else { 0 };
     }
     placed(&pieces)
 }
@@ -100,7 +78,7 @@ fn page_split(random: &mut Random, count: usize) -> Vec<UnpackDescriptor> {
 /// Fragments of any length anywhere, sources disjoint or not, with holes at the destination.
 fn anywhere(random: &mut Random, count: usize, longest: usize) -> Vec<UnpackDescriptor> {
     let mut dst_off = 0;
-    let mut list: Vec<_> = (0..count)
+    let list: Vec<_> = (0..count)
         .map(|_| {
             let len = random.below(longest + 1) as u32;
             let descriptor =
@@ -109,8 +87,7 @@ fn anywhere(random: &mut Random, count: usize, longest: usize) -> Vec<UnpackDesc
             descriptor
         })
         .collect();
-    random.shuffle(&mut list);
-    list
+    random.shuffled(&list)
 }
 
 /// Every alignment of source and destination, at lengths around a word and around a warp's reach.
@@ -153,7 +130,7 @@ fn two_bounce_buffers(random: &mut Random) -> Vec<CaseJob> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut random = Random(20_240_607);
+    let mut random = Random::new(20_240_607);
     let random = &mut random;
     let backwards = (0..MOST_FRAGMENTS as u32)
         .map(|index| UnpackDescriptor {
