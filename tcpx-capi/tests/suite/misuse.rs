@@ -118,7 +118,7 @@ fn a_session_is_not_destroyed_while_its_memory_may_be_used() {
 #[test]
 fn cpp_errors_are_exceptions_or_codes() {
     pass(GXX, Linkage::Shared, "cpp/exceptions.cpp", &[], &[]);
-    pass(GXX, Linkage::Static, "cpp/codes.cpp", &["-fno-exceptions"], &[]);
+    pass(GXX, Linkage::Shared, "cpp/codes.cpp", &["-fno-exceptions"], &[]);
 }
 
 #[test]

@@ -185,27 +185,37 @@ fn cmake_finds_an_installation() {
 }
 
 #[test]
-#[ignore = "deep: all examples, in all ways to build them"]
-fn all_examples_build_against_an_installation() {
-    let folder = TempDir::new().unwrap();
-    let mut builds = Vec::new();
+#[ignore = "deep: all examples"]
+fn all_examples_are_made_with_pkg_config() {
     if are_here(&["pkg-config", "make", "gcc", "g++"]) {
-        let build = folder.path().join("make");
-        with_pkg_config(&installation().join("lib"), &build, "all");
-        builds.push(build);
+        let folder = TempDir::new().unwrap();
+        with_pkg_config(&installation().join("lib"), folder.path(), "all");
+        hello(&folder.path().join("hello"));
+        hello(&folder.path().join("hello_cpp"));
     }
+}
+
+/// The examples with one form of the library.
+fn all_with_cmake(is_static: &str) {
     if are_here(&["cmake", "gcc", "g++"]) {
+        let folder = TempDir::new().unwrap();
         let find = format!("-DCMAKE_PREFIX_PATH={}", installation().display());
-        for (linkage, build) in [("OFF", "cmake"), ("ON", "cmake_static")] {
-            let build = folder.path().join(build);
-            with_cmake(&build, "all", &[&find, &format!("-DTCPX_P2P_STATIC={linkage}")]);
-            builds.push(build);
-        }
+        with_cmake(folder.path(), "all", &[&find, &format!("-DTCPX_P2P_STATIC={is_static}")]);
+        hello(&folder.path().join("hello"));
+        hello(&folder.path().join("hello_cpp"));
     }
-    for build in builds {
-        hello(&build.join("hello"));
-        hello(&build.join("hello_cpp"));
-    }
+}
+
+#[test]
+#[ignore = "deep: all examples"]
+fn all_examples_are_made_with_cmake() {
+    all_with_cmake("OFF");
+}
+
+#[test]
+#[ignore = "deep: all examples"]
+fn all_examples_are_made_with_cmake_and_the_static_library() {
+    all_with_cmake("ON");
 }
 
 #[test]
