@@ -2,23 +2,19 @@
 
 use std::time::Duration;
 
-use tcpx_core::{
-    Error, Group, Operation, OperationStatus, PluginChoice, PostOptions, Session, SessionOptions,
-};
+use tcpx_core::{Error, Group, Operation, OperationStatus, PostOptions, Session, SessionOptions};
 use tcpx_testkit::PATIENCE;
+use tcpx_tests::sessions::{lively, open};
 
 const LONGEST: usize = 65_536;
 
 fn options(name: &str) -> SessionOptions {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).name(name);
-    options.progress_thread(true).accept_all(true)
+    lively().name(name).accept_all(true)
 }
 
 /// Two sessions, of which the first knows the way to the second.
 fn pair(change: impl Fn(SessionOptions) -> SessionOptions) -> [Session; 2] {
-    let [left, right] = ["left", "right"].map(|name| Session::new(change(options(name))));
-    let [left, right] =
-        [left, right].map(|made| made.expect("the software plugin is always there"));
+    let [left, right] = ["left", "right"].map(|name| open(change(options(name))));
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
     [left, right]
 }

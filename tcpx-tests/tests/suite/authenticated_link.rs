@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use tcpx_core::{
     Access, Departure, Device, Error, ExportOptions, Group, LinkBytes, MemoryId, MemoryRange,
-    MemoryType, OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
-    SessionOptions,
+    MemoryType, OperationKind, Post, RemoteAccess, RemoteRange, Session, SessionOptions,
 };
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
+use tcpx_tests::sessions::{self, connect, export, join_by, lively, notifications, open, part};
 
 /// In parts on the link, or in several chunks on the channels.
 const LONG: usize = 300_000;
@@ -20,30 +20,12 @@ const LONG: usize = 300_000;
 const SHORT: usize = 1000;
 
 fn options(is_authenticated: bool) -> SessionOptions {
-    SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .progress_thread(true)
-        .authenticate_link(is_authenticated)
-        .advertise(vec![Ipv4Addr::LOCALHOST.into()])
-}
-
-fn session(options: SessionOptions) -> Session {
-    Session::new(options).expect("the software plugin is always there")
-}
-
-/// `left` connects to `right`, by this connection info.
-fn join(left: &Session, right: &Session, info: &[u8]) {
-    left.load_remote_conn_info("right", info).expect("own bytes load");
-    thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept("left"));
-        left.connect("right").expect("left connects");
-        accepted.join().expect("no panic").expect("right accepts");
-    });
+    lively().authenticate_link(is_authenticated)
 }
 
 fn pair(left: bool, right: bool) -> [Session; 2] {
-    let [left, right] = [left, right].map(|is_authenticated| session(options(is_authenticated)));
-    join(&left, &right, &right.listen().expect("listen"));
+    let [left, right] = [left, right].map(|is_authenticated| open(options(is_authenticated)));
+    connect(&left, &right);
     [left, right]
 }
 
@@ -70,10 +52,6 @@ fn message(from: (&Session, &str), to: (&Session, &str), bytes: usize, byte: u8)
     assert!(is_full_of(to.0, received, byte, bytes), "{bytes} bytes");
 }
 
-fn export(session: &Session, memory: MemoryId) -> RemoteKey {
-    session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
-}
-
 /// Writes to memory of the peer and reads it back.
 fn write_and_read(here: (&Session, &str), there: (&Session, &str), bytes: usize) {
     let exported = memory(there.0, 0, bytes);
@@ -92,13 +70,7 @@ fn write_and_read(here: (&Session, &str), there: (&Session, &str), bytes: usize)
 }
 
 fn take_note(session: &Session) {
-    let give_up_at = Instant::now() + PATIENCE;
-    let mut taken = Vec::new();
-    while session.poll_notifications(&mut taken, 1).expect("no fork") == 0 {
-        assert!(Instant::now() < give_up_at, "no notification comes");
-        thread::yield_now();
-    }
-    assert_eq!(taken[0].bytes, b"note");
+    assert_eq!(notifications(session, 1)[0].bytes, b"note");
 }
 
 fn is_authenticated(session: &Session) -> bool {
@@ -127,8 +99,7 @@ fn everything_travels_as_soon_as_one_end_wants_it_authenticated() {
 #[test]
 fn reads_and_writes_travel_on_the_link_and_on_channels() {
     for way in [LinkBytes::Most(0), LinkBytes::Most(u64::MAX)] {
-        let [left, right] = [(); 2].map(|()| session(options(true).link_bytes(way)));
-        join(&left, &right, &right.listen().expect("listen"));
+        let [left, right] = sessions::pair(options(true).link_bytes(way));
         write_and_read((&left, "left"), (&right, "right"), 3_000_000);
         let on_link = right.stats().total.one_sided.link_bytes_received;
         assert_eq!(on_link > 0, way == LinkBytes::Most(u64::MAX));
@@ -159,7 +130,7 @@ fn many_messages_of_both_ends_pass_each_other() {
 
 #[test]
 fn a_session_reaches_itself() {
-    let itself = session(options(true).accept_all(true).name("itself"));
+    let itself = open(options(true).accept_all(true).name("itself"));
     let info = itself.listen().expect("listen");
     itself.load_remote_conn_info("mirror", &info).expect("own bytes load");
     itself.connect("mirror").expect("it accepts whoever comes");
@@ -203,17 +174,13 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let [left, right, witness] = [(); 3].map(|()| session(options(true)));
+        let [left, right, witness] = [(); 3].map(|()| open(options(true)));
         let info = right.listen().expect("listen");
-        witness.load_remote_conn_info("right", &info).expect("own bytes load");
-        thread::scope(|scope| {
-            let accepted = scope.spawn(|| right.accept("witness"));
-            witness.connect("right").expect("it connects");
-            accepted.join().expect("no panic").expect("right accepts");
-        });
+        join_by((&witness, "witness"), (&right, "right"), &info);
         let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
         let port = proxy.address().port();
-        join(&left, &right, &tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port));
+        let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port);
+        join_by((&left, "left"), (&right, "right"), &info);
         Self { left, right, witness, proxy }
     }
 
@@ -302,11 +269,7 @@ fn records_of_an_earlier_connection_are_not_taken() {
     let [to, from] = scene.ends(Direction::ToListener);
     message(from, to, SHORT, 1);
     let earlier = scene.proxy.passed(Direction::ToListener, kind::RECORD);
-    thread::scope(|threads| {
-        let parted = threads.spawn(|| scene.right.disconnect("left"));
-        scene.left.disconnect("right").expect("both say goodbye");
-        parted.join().expect("no panic").expect("both say goodbye");
-    });
+    part(&scene.left, &scene.right);
     scene.connect_again();
     let receive = scene.right.create_transfer("left").expect("it is up");
     let into = memory(&scene.right, 1, SHORT);
@@ -321,7 +284,7 @@ fn records_of_an_earlier_connection_are_not_taken() {
 /// The wish is part of what the hello proves, so nobody on the way can take it out.
 #[test]
 fn a_hello_that_was_changed_is_refused() {
-    let [left, right] = [(); 2].map(|()| session(options(true)));
+    let [left, right] = [(); 2].map(|()| open(options(true)));
     let info = right.listen().expect("listen");
     let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
     let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
@@ -338,14 +301,11 @@ fn a_hello_that_was_changed_is_refused() {
 #[test]
 fn without_it_a_changed_byte_is_taken_for_what_was_said() {
     let [left, right] =
-        [(); 2].map(|()| session(options(false).link_bytes(LinkBytes::Most(u64::MAX))));
+        [(); 2].map(|()| open(options(false).link_bytes(LinkBytes::Most(u64::MAX))));
     let info = right.listen().expect("listen");
     let proxy = LinkProxy::start(tcpx_tests::control_addresses(&info)[0]);
-    join(
-        &left,
-        &right,
-        &tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port()),
-    );
+    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
+    join_by((&left, "left"), (&right, "right"), &info);
     proxy.tamper(Direction::ToListener, kind::PART, Tampering::Flip);
     let exported = right.allocate(LONG as u64, MemoryType::Host).expect("memory");
     let key = export(&right, exported);

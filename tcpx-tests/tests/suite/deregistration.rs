@@ -11,12 +11,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tcpx_core::{
-    Access, Error, ExportOptions, LinkBytes, MemoryAddress, MemoryId, MemoryRange, MemoryType,
-    Operation, OperationKind, OperationStatus, PluginChoice, Post, PostOptions, RemoteAccess,
-    RemoteKey, RemoteRange, Session, SessionOptions, Transfer,
+    Access, Error, LinkBytes, MemoryAddress, MemoryId, MemoryRange, MemoryType, Operation,
+    OperationKind, OperationStatus, Post, PostOptions, RemoteKey, RemoteRange, Session,
+    SessionOptions, Transfer,
 };
-use tcpx_testkit::{PATIENCE, scaled};
+use tcpx_testkit::{PATIENCE, scaled, until};
 use tcpx_tests::proxy::LinkProxy;
+use tcpx_tests::sessions::{export, join_by, open, soft};
 use tcpx_tests::{control_addresses, with_address};
 
 const BYTES: usize = 12 << 20;
@@ -68,7 +69,7 @@ struct Driven {
 
 impl Driven {
     fn new(options: SessionOptions) -> Self {
-        let session = Arc::new(Session::new(options).expect("the software plugin is there"));
+        let session = Arc::new(open(options));
         let (is_frozen, is_over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let (driven, frozen, over) =
             (Arc::clone(&session), Arc::clone(&is_frozen), Arc::clone(&is_over));
@@ -147,10 +148,6 @@ struct Scene {
     their_key: RemoteKey,
 }
 
-fn export(session: &Session, memory: MemoryId) -> RemoteKey {
-    session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
-}
-
 fn prepare(
     from: (&Session, &str),
     kind: OperationKind,
@@ -188,25 +185,19 @@ impl Scene {
         // What a peer that is well uses is not waited for in vain.
         let close_timeout =
             if peer == Peer::Well { PATIENCE } else { scaled(Duration::from_millis(200)) };
-        let options = SessionOptions::default()
-            .plugin(PluginChoice::Soft)
+        let options = soft()
             .link_bytes(way)
             .channels(2)
             .authenticate_link(peer == Peer::Cut)
             .close_timeout(close_timeout);
-        let left = Session::new(options.clone().progress_thread(true)).expect("it is there");
+        let left = open(options.clone().progress_thread(true));
         let right = Driven::new(options);
         let mut info = right.listen().expect("it listens");
         let proxy = (peer == Peer::Cut).then(|| LinkProxy::of_records(control_addresses(&info)[0]));
         if let Some(proxy) = &proxy {
             info = with_address(&info, [127, 0, 0, 1].into(), proxy.address().port());
         }
-        left.load_remote_conn_info("right", &info).expect("own bytes load");
-        thread::scope(|scope| {
-            let accepted = scope.spawn(|| right.accept("left"));
-            left.connect("right").expect("left connects");
-            accepted.join().expect("no panic").expect("right accepts");
-        });
+        join_by((&left, "left"), (&right, "right"), &info);
         let pages = Pages::new();
         let address = MemoryAddress::from_ptr(pages.start.as_ptr());
         // SAFETY: the pages stay until after they were deregistered, and this program touches them
@@ -258,11 +249,7 @@ impl Scene {
 
     /// Waits until bytes move, or time was too short for that.
     fn wait_for_first_bytes(&self, under_way: &[UnderWay]) {
-        let give_up_at = Instant::now() + PATIENCE;
-        while self.moved() == 0 && !under_way.iter().any(UnderWay::is_over) {
-            assert!(Instant::now() < give_up_at, "nothing moves");
-            thread::yield_now();
-        }
+        until("bytes move", || self.moved() > 0 || under_way.iter().any(UnderWay::is_over));
     }
 
     fn harm(&self, peer: Peer) {

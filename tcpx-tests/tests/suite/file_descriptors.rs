@@ -7,9 +7,10 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tcpx_core::{PluginChoice, Session, SessionOptions};
+use tcpx_core::Session;
 use tcpx_testkit::{CapturedLog, PATIENCE, in_own_process};
 use tcpx_tests::control_addresses;
+use tcpx_tests::sessions::{open, soft};
 
 fn complaints(log: &CapturedLog) -> usize {
     log.text().matches("accepting control connections fails").count()
@@ -28,10 +29,7 @@ fn progress_until(session: &Session, what: &str, mut is_over: impl FnMut() -> bo
 fn peers_come_in_once_there_are_file_descriptors_again() {
     in_own_process!();
     let (log, _logging) = CapturedLog::begin();
-    let options = SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .listen("127.0.0.1:0".parse().expect("an address"));
-    let session = Session::new(options).expect("the software plugin is always there");
+    let session = open(soft());
     let addresses = control_addresses(&session.listen().expect("listen"));
 
     let mut peer = TcpStream::connect(addresses[0]).expect("the system takes it in");

@@ -7,21 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tcpx_core::{
     Access, Code, Error, MemoryAddress, MemoryId, MemoryType, PluginChoice, Post, Session,
-    SessionOptions, SessionReport, Transfer, gpu_count, is_forked,
+    SessionReport, Transfer, gpu_count, is_forked,
 };
 use tcpx_testkit::in_own_process;
+use tcpx_tests::sessions::{self, soft};
 
 /// Bytes of a message: several chunks.
 const BYTES: u64 = 1 << 20;
 /// A child that takes longer hangs, on whatever machine; SIGALRM ends it.
 const CHILD_SECONDS: u32 = 240;
-
-fn options(progress_thread: bool) -> SessionOptions {
-    SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .listen("127.0.0.1:0".parse().expect("an address"))
-        .progress_thread(progress_thread)
-}
 
 /// Runs `work` in a forked child, which must end well.
 fn in_child(work: impl FnOnce()) {
@@ -54,14 +48,7 @@ struct Pair {
 
 impl Pair {
     fn new(progress_thread: bool) -> Self {
-        let new = || Session::new(options(progress_thread)).expect("a session");
-        let (left, right) = (new(), new());
-        right.load_remote_conn_info("left", &left.listen().expect("listen")).expect("good");
-        std::thread::scope(|scope| {
-            let accepted = scope.spawn(|| left.accept("right"));
-            right.connect("left").expect("connect");
-            accepted.join().expect("no panic").expect("accept");
-        });
+        let [left, right] = sessions::pair(soft().progress_thread(progress_thread));
         let to = left.allocate(BYTES, MemoryType::Device).expect("memory");
         let receive = left.create_transfer("right").expect("it is up");
         receive.post_recv(Post { memory: to, offset: 0, bytes: BYTES, tag: 7 }).expect("posted");
@@ -98,11 +85,7 @@ impl Pair {
         self.send(&self.receive, self.to, 7);
         let buffer = self.left.take_buffer(self.lent).expect("it is lent");
         assert_eq!(*buffer, [5; 4096]);
-        std::thread::scope(|scope| {
-            let left = scope.spawn(|| self.left.disconnect("right"));
-            self.right.disconnect("left").expect("the other end answers");
-            left.join().expect("no panic").expect("the other end answers");
-        });
+        sessions::part(&self.left, &self.right);
     }
 }
 
@@ -117,7 +100,7 @@ fn everything_is_refused(pair: &Pair) {
     let post = Post { memory: *to, offset: 0, bytes: 1, tag: 1 };
     let mut byte = [0];
     assert!(is_forked());
-    refused(Session::new(options(false)));
+    refused(Session::new(soft()));
     refused(left.listen());
     refused(left.accept("x"));
     refused(right.load_remote_conn_info("x", b"x"));
@@ -225,5 +208,5 @@ fn refuse_children(forks: usize) {
     children_are_refused_and_harm_nobody(false, forks);
     children_are_refused_and_harm_nobody(true, forks);
     // It is the use that counts, not what is left of it.
-    in_child(|| assert!(matches!(Session::new(options(false)), Err(Error::Forked))));
+    in_child(|| assert!(matches!(Session::new(soft()), Err(Error::Forked))));
 }

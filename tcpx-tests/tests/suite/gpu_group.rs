@@ -3,14 +3,14 @@
 
 use tcpx_core::{
     CudaError, Device, Error, ExportOptions, Group, MemoryRange, MemoryUnavailable, OperationKind,
-    PluginChoice, RemoteAccess, RemoteRange, SessionOptions, gpu_count,
+    RemoteAccess, RemoteRange, gpu_count,
 };
 use tcpx_testkit::{PATIENCE, in_own_process};
 use tcpx_tests::has_gpu;
+use tcpx_tests::sessions::soft;
 
 fn group() -> Group {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft);
-    Group::new(options).expect("the software plugin is always there")
+    Group::new(soft()).expect("the software plugin is always there")
 }
 
 /// The host, and the first two GPUs.

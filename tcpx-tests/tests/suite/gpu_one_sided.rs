@@ -11,7 +11,7 @@ use tcpx_core::{
 };
 use tcpx_testkit::{PATIENCE, in_own_process, pattern};
 use tcpx_tests::has_gpu;
-use tcpx_tests::sessions::connect;
+use tcpx_tests::sessions::{connect, drop_all};
 
 use crate::gpu_sessions::session;
 
@@ -129,6 +129,7 @@ fn memory_of_either_kind_is_written_and_read_with_every_unpack_backend() {
                 there_and_back([&left, &right], kinds, ranges);
             }
         }
+        drop_all([left, right]);
     }
 }
 
@@ -146,4 +147,5 @@ fn a_peer_without_a_gpu_reaches_the_memory_of_one() {
             there_and_back([&left, &right], [Host, kind], ranges);
         }
     }
+    drop_all([left, right]);
 }

@@ -8,16 +8,17 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpx_core::{
     Access, CudaError, Device, Error, ExportOptions, Group, MemoryId, MemoryRange,
-    MemoryUnavailable, Notification, Operation, OperationKind, PluginChoice, RemoteAccess,
-    RemoteKey, RemoteProblem, RemoteRange, Session, SessionOptions, SettingProblem,
+    MemoryUnavailable, Notification, Operation, OperationKind, RemoteAccess, RemoteKey,
+    RemoteProblem, RemoteRange, Session, SessionOptions, SettingProblem,
 };
 use tcpx_testkit::{PATIENCE, again, process};
+use tcpx_tests::sessions::soft;
 use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES};
 
 const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
 
 fn options() -> SessionOptions {
-    SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(2)
+    soft().emulated_gpus(2)
 }
 
 fn group(name: &str) -> Group {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tcpx_core::{PluginChoice, Session, SessionOptions};
+use tcpx_tests::sessions::{connect, lively, open};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
@@ -33,14 +33,8 @@ const DOCTORS: [&str; 5] = [
 
 /// The page of a session that has a peer and a channel.
 fn page() -> String {
-    let options = || SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    let [left, right] = ["left", "right"].map(|name| Session::new(options().name(name)).unwrap());
-    right.load_remote_conn_info("left", &left.listen().unwrap()).unwrap();
-    std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| left.accept("right"));
-        right.connect("left").unwrap();
-        accepted.join().unwrap().unwrap();
-    });
+    let [left, right] = ["left", "right"].map(|name| open(lively().name(name)));
+    connect(&left, &right);
     let page = left.metrics_text();
     assert!(page.contains("peer=\"right\"") && page.contains("nic=\""), "{page}");
     page

@@ -2,13 +2,13 @@
 //! warning.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tcpx_core::{MemoryType, PluginChoice, Post, Session, SessionOptions};
-use tcpx_testkit::{PATIENCE, in_own_process, pattern};
+use tcpx_core::{MemoryType, Post, Session};
+use tcpx_testkit::{PATIENCE, Random, in_own_process, pattern};
+use tcpx_tests::sessions::{self, open, soft};
 
 const BYTES: u64 = 100_000;
 /// Rounds for which two sessions stay: they part and connect again under the same names.
@@ -49,14 +49,7 @@ fn assert_no_warning() {
 
 fn session(progress_thread: bool) -> Session {
     let _ = warnings();
-    let options = SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .channels(1)
-        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
-        .connect_timeout(Duration::from_secs(120))
-        .close_timeout(Duration::from_secs(120))
-        .progress_thread(progress_thread);
-    Session::new(options).expect("the software plugin is always there")
+    open(soft().channels(1).progress_thread(progress_thread))
 }
 
 /// A session that knows the other's connection info under this name.
@@ -126,8 +119,7 @@ fn peers(session: &Session) -> Vec<String> {
 }
 
 fn part(left: &Session, right: &Session) {
-    let leave = |session: &Session, peer| session.disconnect(peer).expect("a goodbye");
-    both(|| leave(left, "right"), || leave(right, "left"), Duration::ZERO);
+    sessions::part(left, right);
     assert!(left.stats().peers.is_empty() && right.stats().peers.is_empty());
 }
 
@@ -155,18 +147,17 @@ fn two_that_connect_at_the_same_time_have_one_connection_whenever() {
 
 fn connect_at_the_same_time(rounds: u64) {
     let mut sessions = None;
-    let mut random = 1u64;
+    let mut random = Random::new(1);
     for round in 0..rounds {
         let pair = round / ROUNDS_OF_A_PAIR;
         if round % ROUNDS_OF_A_PAIR == 0 {
             sessions = Some(acquainted([pair.is_multiple_of(2), pair % 4 < 2]));
         }
         let [left, right] = sessions.as_ref().expect("a pair");
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round);
-        let offset = Duration::from_micros((random >> 33) % 600);
+        let offset = Duration::from_micros(random.below(600) as u64);
         let connect =
             |session: &Session, peer| session.connect(peer).unwrap_or_else(|e| panic!("{e}"));
-        if random >> 63 == 0 {
+        if random.one_in(2) {
             both(|| connect(left, "right"), || connect(right, "left"), offset);
         } else {
             both(|| connect(right, "left"), || connect(left, "right"), offset);

@@ -9,12 +9,13 @@ use std::net::Ipv4Addr;
 
 use rustix::process::Signal;
 use tcpx_core::{
-    Access, Error, ExportOptions, MemoryRange, MemoryType, Operation, OperationKind, PluginChoice,
-    RemoteAccess, RemoteProblem, RemoteRange, Session, SessionOptions,
+    Access, Error, ExportOptions, MemoryRange, MemoryType, Operation, OperationKind, RemoteAccess,
+    RemoteProblem, RemoteRange,
 };
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, kind};
 use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS};
+use tcpx_tests::sessions::{join, lively, open};
 use tcpx_tests::{Agent, Trio};
 
 use crate::peers_to_run::faulty_agent as agent;
@@ -337,11 +338,6 @@ fn the_way_between_both_ends_is_cut() {
     ]);
 }
 
-fn session() -> Session {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    Session::new(options).expect("the software plugin is always there")
-}
-
 /// Posts it until it is refused.
 fn fire(operation: &Operation) -> Error {
     loop {
@@ -355,16 +351,10 @@ fn fire(operation: &Operation) -> Error {
 #[test]
 fn memory_that_is_taken_back_under_fire_is_never_touched_again() {
     const PEERS: [&str; 4] = ["north", "east", "south", "west"];
-    let target = session();
-    let conn_info = target.listen().expect("listen");
+    let target = open(lively());
     let peers = PEERS.map(|name| {
-        let peer = session();
-        peer.load_remote_conn_info("target", &conn_info).expect("it loads");
-        std::thread::scope(|scope| {
-            let accepted = scope.spawn(|| target.accept(name));
-            peer.connect("target").expect("they connect");
-            accepted.join().expect("no panic").expect("they connect");
-        });
+        let peer = open(lively());
+        join((&peer, name), (&target, "target"));
         peer
     });
     for bytes in [3_000, 100_000, BYTES] {

@@ -1,31 +1,19 @@
 //! Operations and notifications that are posted before their peer is up: the first connects it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tcpx_core::{
-    Error, ExportOptions, MemoryId, MemoryRange, Notification, Operation, OperationKind,
-    OperationStatus, PeerState, PluginChoice, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange,
-    Session, SessionOptions,
+    Error, MemoryId, MemoryRange, Operation, OperationKind, OperationStatus, PeerState, RemoteKey,
+    RemoteProblem, RemoteRange, Session, SessionOptions,
 };
 use tcpx_testkit::PATIENCE;
+use tcpx_tests::sessions::{export, lively, notifications, open, soft};
 
 const BYTES: usize = 100_000;
-
-fn session(options: SessionOptions) -> Session {
-    Session::new(options.plugin(PluginChoice::Soft)).expect("the software plugin is always there")
-}
-
-fn lively() -> SessionOptions {
-    SessionOptions::default().progress_thread(true)
-}
 
 /// Memory that is full of a byte.
 fn memory(session: &Session, byte: u8) -> MemoryId {
     session.register_buffer(vec![byte; BYTES], tcpx_core::Access::ReadWrite).expect("memory")
-}
-
-fn export(session: &Session, memory: MemoryId) -> RemoteKey {
-    session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
 }
 
 fn write(session: &Session, here: MemoryId, key: &RemoteKey) -> Operation {
@@ -34,21 +22,10 @@ fn write(session: &Session, here: MemoryId, key: &RemoteKey) -> Operation {
     session.prepare("target", OperationKind::Write, &local, &remote).expect("it is known")
 }
 
-fn notifications(session: &Session, count: usize) -> Vec<Notification> {
-    let give_up_at = Instant::now() + PATIENCE;
-    let mut taken = Vec::new();
-    while taken.len() < count {
-        session.poll_notifications(&mut taken, count).expect("no fork");
-        assert!(Instant::now() < give_up_at, "no notification comes");
-        std::thread::yield_now();
-    }
-    taken
-}
-
 /// A session that knows the way to another, which listens and does nothing.
 fn before_a_silent_target(options: SessionOptions) -> (Session, Session, RemoteKey) {
-    let target = session(SessionOptions::default());
-    let initiator = session(options);
+    let target = open(soft());
+    let initiator = open(options);
     let info = target.listen().expect("listen");
     initiator.load_remote_conn_info("target", &info).expect("own bytes load");
     let key = export(&target, memory(&target, 0));
@@ -58,10 +35,10 @@ fn before_a_silent_target(options: SessionOptions) -> (Session, Session, RemoteK
 #[test]
 fn the_first_post_connects_its_peer() {
     for notifies_first in [false, true] {
-        let target = session(lively().accept_all(true));
+        let target = open(lively().accept_all(true));
         let there = memory(&target, 0);
         let key = export(&target, there);
-        let initiator = session(lively().name("initiator"));
+        let initiator = open(lively().name("initiator"));
         let info = target.listen().expect("listen");
         initiator.load_remote_conn_info("target", &info).expect("own bytes load");
         let here = memory(&initiator, 7);
@@ -90,11 +67,11 @@ fn the_first_post_connects_its_peer() {
 
 #[test]
 fn an_operation_ends_with_the_error_of_its_connect() {
-    let gone = session(SessionOptions::default());
+    let gone = open(soft());
     let info = gone.listen().expect("listen");
     let key = export(&gone, memory(&gone, 0));
     drop(gone);
-    let initiator = session(lively());
+    let initiator = open(lively());
     initiator.load_remote_conn_info("target", &info).expect("own bytes load");
     let here = memory(&initiator, 7);
     let write = write(&initiator, here, &key);
@@ -143,7 +120,7 @@ fn what_waits_for_a_peer_is_given_up() {
 #[test]
 fn a_key_of_another_session_is_refused_before_anybody_is_connected() {
     let (initiator, _target, _) = before_a_silent_target(lively());
-    let other = session(SessionOptions::default());
+    let other = open(soft());
     let key = export(&other, memory(&other, 0));
     let here = memory(&initiator, 7);
     let local = [MemoryRange { memory: here, offset: 0, bytes: 1 }];

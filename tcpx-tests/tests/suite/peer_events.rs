@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
-use tcpx_core::{Departure, Error, PeerState, PluginChoice, Session, SessionEvent, SessionOptions};
+use tcpx_core::{Departure, Error, PeerState, Session, SessionEvent};
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::Agent;
 use tcpx_tests::script::{Command, Options};
+use tcpx_tests::sessions::{lively, open};
 
 use crate::peers_to_run;
 
@@ -36,8 +37,7 @@ fn next_state(session: &Session) -> PeerState {
 
 #[test]
 fn a_killed_peer_and_the_next_of_its_name_are_told() {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    let session = Session::new(options).expect("the software plugin is always there");
+    let session = open(lively());
     session.report_peers().expect("no fork");
     let conn_info = session.listen().expect("listen");
     for _ in 0..2 {

@@ -3,30 +3,11 @@
 use std::time::Instant;
 
 use tcpx_core::{
-    Device, Error, ExportOptions, Group, MemoryRange, Notification, OperationKind, PeerState,
-    PluginChoice, RemoteAccess, RemoteRange, Session, SessionEvent, SessionOptions,
+    Device, Error, ExportOptions, Group, MemoryRange, OperationKind, PeerState, RemoteAccess,
+    RemoteRange, SessionEvent,
 };
 use tcpx_testkit::PATIENCE;
-
-fn session(options: SessionOptions) -> Session {
-    Session::new(options.plugin(PluginChoice::Soft)).expect("the software plugin is always there")
-}
-
-fn lively() -> SessionOptions {
-    SessionOptions::default().progress_thread(true)
-}
-
-/// Memory that is full of a byte.
-fn notifications(session: &Session, count: usize) -> Vec<Notification> {
-    let give_up_at = Instant::now() + PATIENCE;
-    let mut taken = Vec::new();
-    while taken.len() < count {
-        session.poll_notifications(&mut taken, count).expect("no fork");
-        assert!(Instant::now() < give_up_at, "no notification comes");
-        std::thread::yield_now();
-    }
-    taken
-}
+use tcpx_tests::sessions::{lively, notifications, open, soft};
 
 /// Until a peer is up.
 fn until_up(state: impl Fn() -> Result<PeerState, Error>) {
@@ -43,7 +24,7 @@ fn until_up(state: impl Fn() -> Result<PeerState, Error>) {
 fn a_connect_finds_who_has_come_by_itself() {
     for knows_before in [true, false] {
         let [left, right] =
-            ["left", "right"].map(|name| session(lively().accept_all(true).name(name)));
+            ["left", "right"].map(|name| open(lively().accept_all(true).name(name)));
         let (left_info, right_info) = (left.listen().expect("it"), right.listen().expect("it"));
         if knows_before {
             right.load_remote_conn_info("left", &left_info).expect("own bytes load");
@@ -65,7 +46,7 @@ fn a_connect_finds_who_has_come_by_itself() {
 /// One peer is one peer, whatever it is called.
 #[test]
 fn a_connect_under_another_name_finds_who_has_come_by_itself() {
-    let [left, right] = ["left", "right"].map(|name| session(lively().accept_all(true).name(name)));
+    let [left, right] = ["left", "right"].map(|name| open(lively().accept_all(true).name(name)));
     let left_info = left.listen().expect("it listens");
     left.load_remote_conn_info("right", &right.listen().expect("it")).expect("own bytes load");
     left.connect("right").expect("it is there");
@@ -122,7 +103,7 @@ fn hear_from(group: &Group) -> String {
 #[test]
 fn groups_find_each_other_under_another_name() {
     let [host, gpu] = [Device::Host, Device::Gpu(0)];
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(1);
+    let options = soft().emulated_gpus(1);
     let [left, right] =
         ["left", "right"].map(|name| Group::new(options.clone().name(name)).expect("soft"));
     let left_info = left.listen().expect("it listens");
@@ -152,7 +133,7 @@ fn groups_find_each_other_under_another_name() {
 
 #[test]
 fn a_way_is_forgotten_and_a_connection_stays() {
-    let [left, right] = ["left", "right"].map(|name| session(lively().accept_all(true).name(name)));
+    let [left, right] = ["left", "right"].map(|name| open(lively().accept_all(true).name(name)));
     let right_info = right.listen().expect("it listens");
     let unknown = left.forget_remote_conn_info("right").expect_err("nothing was loaded");
     assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");
@@ -183,7 +164,7 @@ fn a_way_is_forgotten_and_a_connection_stays() {
 #[test]
 fn a_group_forgets_all_devices_of_a_peer() {
     let [host, gpu] = [Device::Host, Device::Gpu(0)];
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(1);
+    let options = soft().emulated_gpus(1);
     let make = |name| Group::new(options.clone().name(name)).expect("soft");
     let left = make("left");
     for round in 0..3 {
@@ -213,7 +194,7 @@ fn a_group_forgets_all_devices_of_a_peer() {
 #[test]
 fn a_group_that_was_forgotten_and_stays_is_found_under_another_name() {
     let [host, gpu] = [Device::Host, Device::Gpu(0)];
-    let options = SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(1);
+    let options = soft().emulated_gpus(1);
     let [left, right] =
         ["left", "right"].map(|name| Group::new(options.clone().name(name)).expect("soft"));
     let right_info = right.listen().expect("it listens");
@@ -232,7 +213,7 @@ fn a_group_that_was_forgotten_and_stays_is_found_under_another_name() {
 #[test]
 fn a_group_forgets_whom_nobody_names() {
     const MOST: usize = 64;
-    let make = |name| Group::new(SessionOptions::default().plugin(PluginChoice::Soft).name(name));
+    let make = |name| Group::new(soft().name(name));
     let host = make("host").expect("soft");
     let host_info = host.listen().expect("it listens");
     for round in 0..MOST + 8 {
@@ -261,7 +242,7 @@ fn a_group_forgets_whom_nobody_names() {
 /// A name that somebody had who has gone is nobody's.
 #[test]
 fn a_group_that_comes_back_has_the_name_that_was_loaded_meanwhile() {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft);
+    let options = soft();
     let [left, right] =
         ["left", "right"].map(|name| Group::new(options.clone().name(name)).expect("soft"));
     left.load_remote_conn_info("right", &right.listen().expect("it")).expect("own bytes load");
@@ -286,7 +267,7 @@ fn a_group_that_comes_back_has_the_name_that_was_loaded_meanwhile() {
 #[test]
 fn groups_find_who_has_come_by_itself() {
     for knows_before in [true, false] {
-        let options = SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(1);
+        let options = soft().emulated_gpus(1);
         let make = |name| Group::new(options.clone().name(name)).expect("soft");
         let [left, right] = ["left", "right"].map(make);
         let (left_info, right_info) = (left.listen().expect("it"), right.listen().expect("it"));

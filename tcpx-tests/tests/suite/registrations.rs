@@ -1,13 +1,9 @@
 #![allow(unsafe_code)]
 //! Registrations come and go by the hundred thousand while a peer is up, and leave nothing behind.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
-
-use tcpx_core::{
-    Access, MemoryAddress, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
-};
-use tcpx_testkit::in_own_process;
+use tcpx_core::{Access, MemoryAddress, MemoryId, MemoryType, Post, Session};
+use tcpx_testkit::{in_own_process, until};
+use tcpx_tests::sessions::{pair, part, soft};
 
 /// Pairs of register and deregister; the variable TCPX_TEST_REGISTRATIONS asks for another number.
 const PAIRS: u64 = 100_000;
@@ -19,14 +15,6 @@ const USED_EVERY: u64 = 50;
 /// A leak of 41 bytes for each of [`PAIRS`], or of half a page for each used one, passes this.
 const SLACK_KIB: u64 = 4_000;
 const BYTES: u64 = 8_192;
-
-fn session() -> Session {
-    let options = SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .chunk_bytes(4_096)
-        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]);
-    Session::new(options).expect("the software plugin is always there")
-}
 
 /// Open files and resident KiB of this process.
 fn footprint() -> (usize, u64) {
@@ -44,10 +32,9 @@ fn transfer(left: &Session, right: &Session, from: MemoryId, to: MemoryId) {
     let send = left.create_transfer("right").expect("it is up");
     receive.post_recv(post(to)).expect("post");
     send.post_send(post(from)).expect("post");
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while !(send.is_complete().expect("send") & receive.is_complete().expect("receive")) {
-        assert!(Instant::now() < give_up_at, "the message did not come");
-    }
+    until("the message has come", || {
+        send.is_complete().expect("send") & receive.is_complete().expect("receive")
+    });
 }
 
 fn pairs(left: &Session, right: &Session, buffers: &[Vec<u8>], count: u64) {
@@ -88,13 +75,7 @@ fn they_leave_files_and_memory_as_they_were() {
 
 /// Looks at what `count` pairs leave, after so many others.
 fn come_and_go(before_the_first_look: u64, count: u64) {
-    let (left, right) = (session(), session());
-    let conn_info = right.listen().expect("listen");
-    left.load_remote_conn_info("right", &conn_info).expect("load");
-    std::thread::scope(|scope| {
-        scope.spawn(|| right.accept("left").expect("accept"));
-        left.connect("right").expect("connect");
-    });
+    let [left, right] = pair(soft().chunk_bytes(4_096));
     let buffers: Vec<Vec<u8>> = (0..10).map(|_| vec![0; BYTES as usize + 512]).collect();
     // Pages of the bounce region, and whatever grows once, are taken before the first look.
     pairs(&left, &right, &buffers, before_the_first_look);
@@ -104,8 +85,5 @@ fn come_and_go(before_the_first_look: u64, count: u64) {
     println!("{count} pairs: {} -> {} files, {} -> {} KiB", before.0, after.0, before.1, after.1);
     assert_eq!(after.0, before.0, "open files");
     assert!(after.1 <= before.1 + SLACK_KIB, "{} KiB, before {} KiB", after.1, before.1);
-    std::thread::scope(|scope| {
-        scope.spawn(|| left.disconnect("right").expect("goodbye"));
-        right.disconnect("left").expect("goodbye");
-    });
+    part(&left, &right);
 }

@@ -1,44 +1,19 @@
 //! Sessions of one process, used from many threads at once.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use tcpx_core::{Error, MemoryType, PluginChoice, Post, Session, SessionOptions};
+use tcpx_core::{Error, MemoryType, Post, Session, SessionOptions};
 use tcpx_testkit::{PATIENCE, pattern, scaled};
+use tcpx_tests::sessions::{self, connect, drop_all, open, soft};
 
 fn options(name: &str) -> SessionOptions {
-    SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .name(name)
-        .chunk_bytes(65_536)
-        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
-        .connect_timeout(PATIENCE)
-        .close_timeout(PATIENCE)
-        .peer_timeout(None)
+    soft().name(name).chunk_bytes(65_536).peer_timeout(None)
 }
 
 fn session(name: &str) -> Session {
-    Session::new(options(name)).expect("the software plugin is always there")
-}
-
-fn join(left: (&Session, &str), right: (&Session, &str)) {
-    let conn_info = right.0.listen().expect("listen");
-    left.0.load_remote_conn_info(right.1, &conn_info).expect("load");
-    thread::scope(|scope| {
-        scope.spawn(|| right.0.accept(left.1).expect("accept"));
-        left.0.connect(right.1).expect("connect");
-    });
-}
-
-/// Drops sessions that know each other all at once, so that every goodbye has an answer.
-fn part<const N: usize>(sessions: [Session; N]) {
-    thread::scope(|scope| {
-        for session in sessions {
-            scope.spawn(move || drop(session));
-        }
-    });
+    open(options(name))
 }
 
 /// Moves one message and checks it.
@@ -90,13 +65,13 @@ fn one_session_connects_and_accepts_in_two_threads_at_once() {
     exchange((&a, "a"), (&b, "b"), 300_000, 1);
     exchange((&a, "a"), (&c, "c"), 300_000, 2);
     exchange((&c, "c"), (&a, "a"), 300_000, 3);
-    part([a, b, c]);
+    drop_all([a, b, c]);
 }
 
 #[test]
 fn many_threads_post_and_wait_on_one_pair() {
     let (left, right) = (session("left"), session("right"));
-    join((&left, "left"), (&right, "right"));
+    connect(&left, &right);
     thread::scope(|scope| {
         for tag in 0..8 {
             let (left, right) = ((&left, "left"), (&right, "right"));
@@ -112,16 +87,13 @@ fn many_threads_post_and_wait_on_one_pair() {
             });
         }
     });
-    thread::scope(|scope| {
-        scope.spawn(|| left.disconnect("right").expect("goodbye"));
-        right.disconnect("left").expect("goodbye");
-    });
+    sessions::part(&left, &right);
 }
 
 #[test]
 fn a_thousand_messages_outstanding_in_random_order() {
     let (left, right) = (session("left"), session("right"));
-    join((&left, "left"), (&right, "right"));
+    connect(&left, &right);
     let (count, bytes) = (1_000u64, 3_000u64);
     let source = left.allocate(count * bytes, MemoryType::Device).unwrap();
     let target = right.allocate(count * bytes, MemoryType::Device).unwrap();
@@ -144,7 +116,7 @@ fn a_thousand_messages_outstanding_in_random_order() {
     right.read_memory(target, 0, &mut data).unwrap();
     assert_eq!(pattern::first_difference(1, 0, &data), None);
     drop((send, receive));
-    part([left, right]);
+    drop_all([left, right]);
 }
 
 #[test]
@@ -155,7 +127,7 @@ fn everything_may_be_dropped_in_any_order() {
         let session =
             |name| Session::new(options(name).close_timeout(close_timeout)).expect("a session");
         let (left, right) = (session("left"), session("right"));
-        join((&left, "left"), (&right, "right"));
+        connect(&left, &right);
         let bytes = 20_000_000;
         let source = left.allocate(bytes, MemoryType::Device).unwrap();
         let target = right.allocate(bytes, MemoryType::Device).unwrap();
@@ -191,10 +163,7 @@ fn everything_may_be_dropped_in_any_order() {
                 drop(send);
                 // What was matched goes on in the background, and its memory stays in use until
                 // then.
-                thread::scope(|scope| {
-                    scope.spawn(|| left.disconnect("right").expect("goodbye"));
-                    right.disconnect("left").expect("goodbye");
-                });
+                sessions::part(&left, &right);
                 left.deregister_memory(source).unwrap();
                 right.deregister_memory(target).unwrap();
             }
@@ -215,7 +184,7 @@ fn everything_may_be_dropped_in_any_order() {
 #[test]
 fn closing_says_who_did_not_answer_and_can_be_repeated() {
     let (left, right) = (session("left"), session("right"));
-    join((&left, "left"), (&right, "right"));
+    connect(&left, &right);
     exchange((&left, "left"), (&right, "right"), 100_000, 1);
     thread::scope(|scope| {
         scope.spawn(|| left.close().expect("answered"));
@@ -228,7 +197,7 @@ fn closing_says_who_did_not_answer_and_can_be_repeated() {
     let impatient = options("left").close_timeout(Duration::from_millis(50));
     let left = Session::new(impatient).expect("the software plugin is always there");
     let right = session("right");
-    join((&left, "left"), (&right, "right"));
+    connect(&left, &right);
     // Nobody drives the other end.
     let error = left.close().expect_err("no goodbye");
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
@@ -241,12 +210,9 @@ fn numbers_of_peers_that_are_gone_stay_in_the_sums() {
     let (left, right) = (session("left"), session("right"));
     let bytes = 150_000;
     for round in 1..=3 {
-        join((&left, "left"), (&right, "right"));
+        connect(&left, &right);
         exchange((&left, "left"), (&right, "right"), bytes, 1);
-        thread::scope(|scope| {
-            scope.spawn(|| left.disconnect("right").expect("goodbye"));
-            right.disconnect("left").expect("goodbye");
-        });
+        sessions::part(&left, &right);
         let (sent, received) = (left.stats(), right.stats());
         assert!(sent.peers.is_empty() && received.peers.is_empty());
         assert_eq!((sent.total.messages_sent, sent.total.send.bytes), (round, round * bytes));

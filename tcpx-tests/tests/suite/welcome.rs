@@ -1,35 +1,26 @@
 //! A listening session connects its peers before its program asks for them by name.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tcpx_core::{
-    Departure, Error, MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions,
-};
-use tcpx_testkit::{PATIENCE, pattern};
+use tcpx_core::{Departure, Error, MemoryId, MemoryType, Post, Session, SessionOptions};
+use tcpx_testkit::{PATIENCE, pattern, until};
+use tcpx_tests::sessions::{open, soft};
 
 const BYTES: u64 = 300_000;
 
 fn options(name: &str) -> SessionOptions {
-    SessionOptions::default()
-        .plugin(PluginChoice::Soft)
-        .name(name)
-        .chunk_bytes(65_536)
-        .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
-        .connect_timeout(Duration::from_secs(60))
-        .close_timeout(Duration::from_secs(60))
+    soft().name(name).chunk_bytes(65_536)
 }
 
 fn server() -> (Session, Vec<u8>) {
-    let options = options("server").progress_thread(true);
-    let server = Session::new(options).expect("the software plugin is always there");
+    let server = open(options("server").progress_thread(true));
     let conn_info = server.listen().expect("listen");
     (server, conn_info)
 }
 
 /// A session that has connected, though nobody has called accept.
 fn connected(name: &str, conn_info: &[u8]) -> Session {
-    let client = Session::new(options(name)).expect("the software plugin is always there");
+    let client = open(options(name));
     client.load_remote_conn_info("server", conn_info).expect("load");
     client.connect("server").expect("a session that makes progress welcomes whoever proves itself");
     client
@@ -117,11 +108,7 @@ fn who_gives_up_before_the_accept_is_passed_over() {
     hasty.load_remote_conn_info("server", &conn_info).unwrap();
     hasty.connect("server").unwrap();
     drop(hasty);
-    let give_up_at = Instant::now() + Duration::from_secs(60);
-    while !server.stats().peers.is_empty() {
-        assert!(Instant::now() < give_up_at, "it still waits: {:?}", server.stats().peers);
-        std::thread::yield_now();
-    }
+    until("nobody waits for an accept", || server.stats().peers.is_empty());
     let _client = connected("client", &conn_info);
     server.accept("client").expect("the second one");
     assert_eq!(server.stats().peers[0].state, "up");

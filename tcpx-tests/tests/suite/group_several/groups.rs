@@ -4,16 +4,17 @@ use std::time::Instant;
 
 use tcpx_core::{
     Device, Error, ExportOptions, Group, MemoryId, MemoryRange, Operation, OperationKind,
-    PluginChoice, RemoteAccess, RemoteKey, RemoteRange, SessionOptions,
+    RemoteAccess, RemoteKey, RemoteRange, SessionOptions,
 };
 use tcpx_testkit::{PATIENCE, pattern};
+use tcpx_tests::sessions::soft;
 
 pub(crate) const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
 /// Memory of each device.
 pub(crate) const BYTES: u64 = 1 << 20;
 
 pub(crate) fn options() -> SessionOptions {
-    SessionOptions::default().plugin(PluginChoice::Soft).emulated_gpus(2)
+    soft().emulated_gpus(2)
 }
 
 pub(crate) fn group(name: &str) -> Group {

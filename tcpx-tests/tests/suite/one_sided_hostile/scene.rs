@@ -2,14 +2,15 @@
 //! are made to lie.
 
 use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tcpx_core::{
-    Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, PluginChoice,
-    RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions,
+    Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, RemoteAccess,
+    RemoteKey, RemoteRange, Session,
 };
-use tcpx_testkit::PATIENCE;
+use tcpx_testkit::{PATIENCE, until};
 use tcpx_tests::proxy::{Direction, LinkProxy, kind};
+use tcpx_tests::sessions::{drop_all, join_by, lively, open};
 use tcpx_wire::frame;
 
 use super::arena::{Arena, BYTES, MARGIN};
@@ -24,30 +25,8 @@ pub(crate) const LONG: u64 = 100_000;
 const ANSWERS: [u16; 5] = [kind::GRANT, kind::ANSWER, kind::STOPPED, kind::HALT, kind::SECTION];
 
 fn session() -> Session {
-    let mut options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(true);
-    options.advertise = vec![Ipv4Addr::LOCALHOST.into()];
-    options.close_timeout = CLOSE_TIMEOUT;
-    options.chunk_bytes = Some(CHUNK_BYTES);
-    options.channels = Some(1);
-    Session::new(options).expect("the software plugin is always there")
-}
-
-fn meet(left: &Session, right: &Session, name: &str, conn_info: &[u8]) {
-    left.load_remote_conn_info("target", conn_info).expect("it loads");
-    std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| right.accept(name));
-        left.connect("target").expect("they connect");
-        accepted.join().expect("no panic").expect("they connect");
-    });
-}
-
-/// Ends sessions at the same time, so that none waits long for the goodbye of another.
-fn close_all<const COUNT: usize>(sessions: [Session; COUNT]) {
-    std::thread::scope(|scope| {
-        for session in sessions {
-            scope.spawn(move || drop(session));
-        }
-    });
+    let options = lively().close_timeout(CLOSE_TIMEOUT);
+    open(options.chunk_bytes(CHUNK_BYTES).channels(1))
 }
 
 pub(crate) struct Scene {
@@ -73,7 +52,7 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let [target, witness] = [session(), session()];
         let conn_info = target.listen().expect("listen");
-        meet(&witness, &target, "witness", &conn_info);
+        join_by((&witness, "witness"), (&target, "target"), &conn_info);
         let arena = Arena::new();
         let memory = arena.register(&target);
         let export = |access| {
@@ -90,7 +69,7 @@ impl Scene {
         let port = proxy.address().port();
         let lying = tcpx_tests::with_address(&self.conn_info, Ipv4Addr::LOCALHOST, port);
         let session = session();
-        meet(&session, &self.target, name, &lying);
+        join_by((&session, name), (&self.target, "target"), &lying);
         let own = session.allocate(LONG, MemoryType::Host).expect("memory");
         let behave = |kind, key| {
             let local = [MemoryRange { memory: own, offset: 0, bytes: LONG }];
@@ -131,11 +110,7 @@ impl Scene {
 
     /// The target has thrown a liar out for what it said.
     pub(crate) fn assert_thrown_out(&self, liar: &Liar, case: &str) {
-        let give_up_at = Instant::now() + PATIENCE;
-        while !self.has_thrown_out(liar) {
-            assert!(Instant::now() < give_up_at, "{case}: it is still there");
-            std::thread::yield_now();
-        }
+        until(&format!("{case}: it is thrown out"), || self.has_thrown_out(liar));
     }
 
     /// Nothing but exported bytes has changed, and everybody else is served.
@@ -173,7 +148,7 @@ impl Scene {
         }
         self.target.deregister_memory(self.memory).expect("nothing uses it");
         self.assert_unharmed(case);
-        close_all([self.target, self.witness]);
+        drop_all([self.target, self.witness]);
     }
 }
 
