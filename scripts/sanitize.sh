@@ -40,7 +40,7 @@ needs_valgrind() {
 
 # Builds the tests of tcpx-softnet and prints their program's path.
 test_program() {
-    cargo test --quiet --no-run --message-format json -p tcpx-softnet --test suite |
+    cargo test --quiet --no-run --message-format json-render-diagnostics -p tcpx-softnet --test suite |
         sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p'
 }
 

@@ -46,6 +46,18 @@ macro_rules! annotated {
                 self.0.store(value, order);
             }
 
+            pub(crate) fn fetch_update(
+                &self,
+                set: Ordering,
+                fetch: Ordering,
+                change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                writing(self, set);
+                let before = self.0.fetch_update(set, fetch, change);
+                was_read(self, if before.is_ok() { set } else { fetch });
+                before
+            }
+
             $(pub(crate) fn $both(&self, value: $value, order: Ordering) -> $value {
                 writing(self, order);
                 let before = self.0.$both(value, order);
@@ -57,8 +69,8 @@ macro_rules! annotated {
 }
 
 annotated!(AtomicBool, bool, swap);
-annotated!(AtomicU32, u32, swap, fetch_add);
-annotated!(AtomicU64, u64, swap, fetch_add);
+annotated!(AtomicU32, u32, swap, fetch_add, fetch_sub);
+annotated!(AtomicU64, u64, swap, fetch_add, fetch_sub);
 annotated!(AtomicUsize, usize, swap, fetch_add, fetch_sub);
 
 impl AtomicU64 {
