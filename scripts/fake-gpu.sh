@@ -17,10 +17,8 @@ folder=$(realpath -m "$target/fake-gpu")
 built=$(mktemp)
 trap 'rm -f "$built"' EXIT
 
-# Lines of "crate target program". An integration test of tcpx-cli brings the command with it.
-tests=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_group --test gpu_fault --test driver_calls --test hardware_plugin
-    --test gpu_for_hardware --test one_transport --test fake_gpu --test softnet --test c_programs --test other_end --test as_the_original)
-cargo test --workspace --no-run --message-format=json-render-diagnostics "${tests[@]}" |
+# Lines of "crate target program". The suite of tcpx-cli brings the command with it.
+cargo test --workspace --no-run --message-format=json-render-diagnostics --lib --test suite |
     sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
 cargo build -p tcpx-fake-cuda -p tcpx-original-plugin
 mkdir -p "$folder"
@@ -51,29 +49,32 @@ program() {
     echo "$found"
 }
 
+# suite CRATE LIMIT_S MODULE...: these modules of the crate's test program, deep tests too
+suite() {
+    local crate=$1 limit=$2 skip=()
+    shift 2
+    # A name of a test is looked for anywhere: gpu:: is a part of fake_gpu:: as well.
+    [[ " $* " == *" fake_gpu:: "* ]] || skip=(--skip fake_gpu::)
+    part "$limit" "$(program "$crate" suite)" "$@" "${skip[@]}" --include-ignored
+}
+
 tests() {
+    local bounce
     part 120 "$(program tcpx-cuda tcpx_cuda)"
-    part 60 "$(program tcpx-tests fake_gpu)"
     part 120 "$(program tcpx-unpack tcpx_unpack)"
-    part 300 "$(program tcpx-unpack backends)"
-    part 120 "$(program tcpx-unpack gpu_fault)"
+    suite tcpx-unpack 300 backends:: gpu_fault::
     part 120 "$(program tcpx-softnet tcpx_softnet)"
-    part 120 "$(program tcpx-softnet driver_calls)"
+    suite tcpx-softnet 120 driver_calls::
     # What the core does with GPUs by itself. All else of it is in the sessions.
     part 120 "$(program tcpx-core tcpx_core)" memory::
-    part 300 "$(program tcpx-tests gpu)"
-    part 120 "$(program tcpx-tests gpu_group)"
-    TCPX_SOFT_BOUNCE=device part 300 "$(program tcpx-tests gpu)"
-    part 300 "$(program tcpx-tests gpu_one_sided)"
-    TCPX_SOFT_BOUNCE=device part 300 "$(program tcpx-tests gpu_one_sided)"
-    part 300 "$(program tcpx-tests gpu_fault)"
-    part 120 "$(program tcpx-tests hardware_plugin)"
-    part 120 "$(program tcpx-tests gpu_for_hardware)"
-    part 60 "$(program tcpx-tests one_transport)"
+    suite tcpx-tests 400 fake_gpu:: gpu_fault:: gpu_group:: gpu_for_hardware:: hardware_plugin:: one_transport::
+    for bounce in host device; do
+        TCPX_SOFT_BOUNCE=$bounce suite tcpx-tests 400 gpu:: gpu_one_sided::
+    done
     part 120 "$(program tcpx-conformance tcpx_conformance)"
-    part 300 "$(program tcpx-conformance softnet)" cuda
+    suite tcpx-conformance 300 cuda
     # A C program that calls ordinary memory a GPU's, and programs to which the driver shows no GPU.
-    part 180 "$(program tcpx-capi c_programs)" wrong_arguments plugin_api
+    suite tcpx-capi 180 wrong_arguments plugin_api
 }
 
 # refused ID COMMAND...: it ends by itself, and says why
@@ -91,8 +92,8 @@ refused() {
 
 original() {
     local tcpx=$target/debug/tcpx unpack
-    part 300 "$(program tcpx-tests as_the_original)"
-    part 120 "$(program tcpx-capi c_programs)" as_the_original
+    suite tcpx-tests 300 as_the_original::
+    suite tcpx-capi 120 as_the_original
     (
         export TCPX_PLUGIN=$target/debug/libnccl_net_tcpx_original.so TCPX_PREFLIGHT=0
         # With the original's own waiting time, and then with less.

@@ -73,15 +73,16 @@ tests() {
     part softnet-tests 60 ./softnet-tests
     part conformance-tests 60 ./conformance-tests
     part unpack-tests 60 ./unpack-tests
-    part backend-tests 120 ./backend-tests
-    part unpack-fault 60 ./unpack-fault
-    part session-tests 120 ./session-tests --test-threads 1
-    part session-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./session-tests --test-threads 1
-    part one-sided-tests 120 ./one-sided-tests
-    part one-sided-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./one-sided-tests
+    part backend-tests 120 ./unpack-suite backends::
+    part unpack-fault 60 ./unpack-suite gpu_fault::
+    # The name of a test is looked for anywhere in its path.
+    part session-tests 120 ./session-suite gpu:: --skip fake_gpu:: --test-threads 1
+    part session-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./session-suite gpu:: --skip fake_gpu:: --test-threads 1
+    part one-sided-tests 120 ./session-suite gpu_one_sided::
+    part one-sided-tests-device-bounce 120 env TCPX_SOFT_BOUNCE=device ./session-suite gpu_one_sided::
     # Two GPUs, if there are.
-    part group-tests 120 ./group-tests
-    part session-fault 120 ./session-fault --nocapture
+    part group-tests 120 ./session-suite gpu_group::
+    part session-fault 120 ./session-suite gpu_fault:: --nocapture
 }
 
 conformance() {
@@ -134,7 +135,7 @@ bench() {
 # Failing calls of the CUDA API are not reported: the code looks at every result, and expects some
 # of them.
 sanitize() {
-    part "$1" "$2" "$3" --tool "$4" --report-api-errors no --error-exitcode 9 ./backend-tests --nocapture --exact \
+    part "$1" "$2" "$3" --tool "$4" --report-api-errors no --error-exitcode 9 ./unpack-suite --nocapture --exact \
         --test-threads 1 "$5"
 }
 
@@ -145,11 +146,11 @@ sanitizer() {
         [ -x "$tool" ] || continue
         tried=$((tried + 1))
         # A sanitizer may be too old or too new for the driver.
-        sanitize "sanitizer-$tried" 60 "$tool" memcheck many_submits_finish_in_order
+        sanitize "sanitizer-$tried" 60 "$tool" memcheck backends::many_submits_finish_in_order
         [ "$code" -eq 0 ] || continue
         failed=$((failed - tried + 1))
         for check in memcheck racecheck; do
-            sanitize "$check" 200 "$tool" "$check" every_case_matches_the_oracle_on_the_gpu
+            sanitize "$check" 200 "$tool" "$check" backends::every_case_matches_the_oracle_on_the_gpu
         done
         return
     done

@@ -27,7 +27,7 @@ mkdir -p "$bundle" "$(dirname "$out")"
 # One build for all, so that every crate is compiled once. Lines of "crate target program"; a test's
 # program is in deps/.
 packages=(tcpx-cuda tcpx-unpack tcpx-softnet tcpx-conformance tcpx-tests tcpx-cli)
-targets=(--lib --test backends --test gpu --test gpu_one_sided --test gpu_group --test gpu_fault)
+targets=(--lib --test suite)
 built=$work/built
 cargo test --release --no-run --message-format=json-render-diagnostics "${packages[@]/#/--package=}" "${targets[@]}" |
     sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
@@ -51,12 +51,8 @@ pack cuda-tests tcpx-cuda tcpx_cuda
 pack softnet-tests tcpx-softnet tcpx_softnet
 pack conformance-tests tcpx-conformance tcpx_conformance
 pack unpack-tests tcpx-unpack tcpx_unpack
-pack backend-tests tcpx-unpack backends
-pack unpack-fault tcpx-unpack gpu_fault
-pack session-tests tcpx-tests gpu
-pack one-sided-tests tcpx-tests gpu_one_sided
-pack group-tests tcpx-tests gpu_group
-pack session-fault tcpx-tests gpu_fault
+pack unpack-suite tcpx-unpack suite
+pack session-suite tcpx-tests suite
 pack bench bench bench
 pack tcpx cli cli
 programs=("$bundle"/*)
