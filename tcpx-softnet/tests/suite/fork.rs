@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Children of a process whose plugin is at work. That process is a forked child itself, which leaves
-//! the harness's threads behind: they would be in the way of forks.
+//! Children of a process whose plugin is at work. That process is a forked child itself, which
+//! leaves the harness's threads behind: they would be in the way of forks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;

@@ -3,8 +3,8 @@
 //! each lap files and threads are what they were and no bounce page is missing, and memory does not
 //! grow.
 //!
-//! A lap by itself, ten seconds of them in the deep tier, `TCPX_SOAK_SECONDS=600` for a real soak. The
-//! seed is printed where it fails and can be set with `TCPX_SOAK_SEED`.
+//! A lap by itself, ten seconds of them in the deep tier, `TCPX_SOAK_SECONDS=600` for a real soak.
+//! The seed is printed at the end and where it fails, and can be set with `TCPX_SOAK_SEED`.
 
 use std::collections::VecDeque;
 use std::env;
