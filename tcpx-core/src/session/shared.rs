@@ -24,7 +24,7 @@
 //! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of
 //!   the engine compares what is due with when the leader wakes up by itself.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::task::Poll;
@@ -62,6 +62,9 @@ pub(crate) struct Shared {
     askers: Askers,
     /// The progress thread leads.
     is_served: AtomicBool,
+    /// How long the progress thread stands back, where a test says so.
+    #[cfg(test)]
+    pub(super) stand_back: std::sync::OnceLock<Duration>,
     /// For those who wait for a transfer: one has become complete.
     completed: News,
     /// For those who wait for anything else: something about peers has changed.
@@ -98,6 +101,8 @@ impl Shared {
                 lead: Mutex::new(Lead::new(spin)),
                 askers: Askers::default(),
                 is_served: AtomicBool::new(false),
+                #[cfg(test)]
+                stand_back: std::sync::OnceLock::new(),
                 completed: News::default(),
                 changed: News::default(),
             }
@@ -221,17 +226,26 @@ impl Shared {
             let served = self.wait(WaitLimit::endless(), check, |_, _, _| Error::Closed);
             self.is_served.store(false, Ordering::Relaxed);
             served?;
-            let mut stand_back = STAND_BACK;
+            let Range { start: mut stand_back, end: longest } = self.stand_back();
             while !stopped.load(Ordering::SeqCst) {
                 let mut since = Instant::now();
                 std::thread::park_timeout(stand_back);
                 if !self.askers.have_asked_often(&mut since, Instant::now()) {
                     break;
                 }
-                stand_back = (2 * stand_back).min(LONGEST_STAND_BACK);
+                stand_back = (2 * stand_back).min(longest);
             }
         }
         Ok(())
+    }
+
+    /// For how long the progress thread stands back, at first and at most.
+    fn stand_back(&self) -> Range<Duration> {
+        #[cfg(test)]
+        if let Some(time) = self.stand_back.get() {
+            return *time..*time;
+        }
+        STAND_BACK..LONGEST_STAND_BACK
     }
 
     /// One round of progress at this time.

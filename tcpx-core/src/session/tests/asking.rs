@@ -1,10 +1,10 @@
 //! A program that asks for progress again and again, beside the progress thread of its session.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tcpx_testkit::{PATIENCE, until};
 
-use super::{connected, soft};
+use super::{connect, open, soft};
 use crate::{
     ExportOptions, MemoryId, MemoryRange, MemoryType, Operation, OperationKind, OperationStatus,
     RemoteAccess, RemoteKey, RemoteRange, Session,
@@ -26,10 +26,14 @@ fn prepare(session: &Session, peer: &str, memory: MemoryId, key: &RemoteKey) -> 
 
 #[test]
 fn its_thread_leaves_the_rounds_to_it_and_takes_them_up_again() {
-    let [left, right] = connected(soft().progress_thread(true));
+    let [left, right] = [true, false].map(|thread| open(soft().progress_thread(thread)));
+    connect(&left, &right);
     let ((mine, my_key), (its, its_key)) = (exported(&left), exported(&right));
     until("the thread begins", || left.shared.is_led());
-    // Nobody else asks the system for the program now: what it posts ends by its own rounds.
+    // Long enough for some operations also on a machine that has hardly a processor for them.
+    left.shared.stand_back.set(Duration::from_millis(300)).expect("it is set once");
+    // Nobody else asks the system for the program now: what it posts ends by its own rounds. The
+    // same thread makes those of the other end.
     let operation = prepare(&left, "right", mine, &its_key);
     let mut moved_alone = 0;
     let began = Instant::now();
@@ -40,6 +44,8 @@ fn its_thread_leaves_the_rounds_to_it_and_takes_them_up_again() {
         while matches!(operation.status(), OperationStatus::Active) {
             is_alone &= !left.shared.is_led();
             left.progress();
+            left.progress();
+            right.progress();
         }
         assert!(matches!(operation.status(), OperationStatus::Done));
         moved_alone += u32::from(is_alone);
