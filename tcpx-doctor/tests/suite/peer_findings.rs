@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 use tcpx_diagnosis::pci::nics;
 use tcpx_doctor::check_peer;
+use tcpx_testkit::PATIENCE;
 
 use crate::fixture::codes;
-use crate::fixture::host_tree::{DEADLINE, HostTree};
+use crate::fixture::host_tree::{HostTree, soon};
 
 fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
@@ -18,7 +19,7 @@ fn loopback(port: u16) -> SocketAddr {
 fn a_peer_that_listens() {
     let listener = TcpListener::bind(loopback(0)).expect("a listener");
     let peer = listener.local_addr().expect("an address");
-    let findings = check_peer(peer, &[], DEADLINE);
+    let findings = check_peer(peer, &[], PATIENCE);
     assert_eq!(codes(&findings), ["TCPX-909"]);
     assert_eq!(findings[0].cure[0], "ip -br -4 addr");
 }
@@ -29,7 +30,7 @@ fn a_peer_that_does_not_listen() {
     let reserved = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     reserved.bind(&loopback(0).into()).expect("a port");
     let peer = reserved.local_addr().expect("an address").as_socket().expect("IPv4");
-    let findings = check_peer(peer, &[], DEADLINE);
+    let findings = check_peer(peer, &[], PATIENCE);
     assert_eq!(codes(&findings), ["TCPX-909", "TCPX-607"]);
     assert_eq!(
         findings[1].cure,
@@ -50,17 +51,17 @@ fn a_peer_behind_a_firewall() {
         assert!(held.len() < 16, "the queue never fills");
     }
     let start = Instant::now();
-    let findings = check_peer(peer, &[], DEADLINE);
+    let findings = check_peer(peer, &[], soon());
     assert_eq!(codes(&findings), ["TCPX-909", "TCPX-606"]);
     assert_eq!(findings[1].cure[0], "ip route get 127.0.0.1");
-    assert!(start.elapsed() >= DEADLINE && start.elapsed() < DEADLINE * 10);
+    assert!(start.elapsed() >= soon() && start.elapsed() < PATIENCE);
 }
 
 #[test]
 fn a_peer_that_is_out_of_reach() {
     // 0.0.0.0/8 beyond the unspecified address is refused by the kernel itself.
     let peer = SocketAddr::from((Ipv4Addr::new(255, 255, 255, 255), 12345));
-    let findings = check_peer(peer, &[], DEADLINE);
+    let findings = check_peer(peer, &[], PATIENCE);
     assert_eq!(codes(&findings), ["TCPX-610"]);
     assert_eq!(findings[0].cure, ["ip route get 255.255.255.255", "ip -br addr"]);
 }
