@@ -3,8 +3,8 @@
 //! is on its way: `tcpx perf --latency --receives late` between two network namespaces, beside
 //! blocking sockets, whose time is that of the link.
 //!
-//! `cargo bench -p tcpx-tests --bench late_receive [-- --json]`, after `cargo build --profile bench -p
-//! tcpx-cli`.
+//! `cargo bench -p tcpx-tests --bench late_receive [-- --json]`, after
+//! `cargo build --profile bench -p tcpx-cli`.
 //! The link is a pair of TUN interfaces and threads of this program, which keep each packet for the
 //! time. Needs root, `ip` and /dev/net/tun. The bar: at most 1.2 times the link.
 
@@ -124,7 +124,11 @@ fn tcpx() -> Result<PathBuf> {
     let program = env::current_exe()?;
     let folder = program.parent().and_then(|deps| deps.parent());
     let tcpx = folder.ok_or("this program lies nowhere")?.join("tcpx");
-    if tcpx.exists() { Ok(tcpx) } else { Err("cargo build --profile bench -p tcpx-cli first".into()) }
+    if tcpx.exists() {
+        Ok(tcpx)
+    } else {
+        Err("cargo build --profile bench -p tcpx-cli first".into())
+    }
 }
 
 /// Killed when dropped.

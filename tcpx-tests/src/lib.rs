@@ -1,8 +1,8 @@
-//! Ends of the end-to-end tests: sessions of the test's own process ([`sessions`]), a scripted peer
-//! ([`script`], run by the binary `tcpx-peer`), the handle with which a test drives one ([`Agent`]),
-//! two and three of them that know each other ([`Pair`], [`Trio`]), hosts made of network namespaces
-//! ([`Network`]), and a control link that can be stopped at any word ([`proxy`]). What needs no
-//! session is in `tcpx-testkit`.
+//! Ends of the end-to-end tests: sessions of the test's own process ([`sessions`]), a scripted
+//! peer ([`script`], run by the binary `tcpx-peer`), the handle with which a test drives one
+//! ([`Agent`]), two and three of them that know each other ([`Pair`], [`Trio`]), hosts made of
+//! network namespaces ([`Network`]), and a control link that can be stopped at any word
+//! ([`proxy`]). What needs no session is in `tcpx-testkit`.
 
 mod agent;
 mod conn_info;

@@ -136,7 +136,7 @@ pub fn export(session: &Session, memory: MemoryId) -> RemoteKey {
     session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
 }
 
-/// Takes so many notifications, as soon as they have come; a session has none for a while.
+/// Takes `count` notifications as soon as they have come.
 ///
 /// # Panics
 /// When they do not come.
@@ -145,7 +145,7 @@ pub fn notifications(session: &Session, count: usize) -> Vec<Notification> {
     take(count, |taken, room| session.poll_notifications(taken, room))
 }
 
-/// The same of whatever `poll` takes them from.
+/// The same from where `poll` takes them.
 ///
 /// # Panics
 /// When they do not come.

@@ -81,7 +81,7 @@ impl Peer {
                 let end = Instant::now() + Duration::from_millis(time_ms);
                 while Instant::now() < end {
                     if !session.progress() {
-                        // Leaves the processor to whoever has something to do.
+                        // Leaves the processor to the other ends.
                         std::thread::park_timeout(Duration::from_micros(200));
                     }
                 }

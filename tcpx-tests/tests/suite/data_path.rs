@@ -145,7 +145,6 @@ fn idle_ends_notice_that_packets_are_lost() {
 }
 
 #[test]
-#[ignore = "deep: network namespaces"]
 fn idle_ends_notice_that_connections_are_reset() {
     idle_ends_notice(Fate::Reset);
 }

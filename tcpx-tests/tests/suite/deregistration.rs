@@ -322,7 +322,7 @@ fn nothing_touches_memory_after_its_deregistration_whatever_its_kind() {
     deregister_all(1, Duration::from_secs(3));
 }
 
-/// Deregisters in one case of `step`; traffic goes on for so long after the last one.
+/// Deregisters in one case of `step`, and lets traffic go on for `traffic_time`.
 fn deregister_all(step: usize, traffic_time: Duration) {
     let ways = [LinkBytes::Most(0), LinkBytes::Most(u64::MAX)];
     let kinds = [MemoryType::Host, MemoryType::Device];

@@ -15,6 +15,8 @@ use tcpx_testkit::{PATIENCE, again, process};
 use tcpx_tests::sessions::soft;
 use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES};
 
+use crate::group_several::served::{hex, unhex};
+
 const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
 
 fn options() -> SessionOptions {
@@ -400,13 +402,4 @@ fn a_group_in_another_process_serves_and_dies() {
             "{gone}"
         );
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digits = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
-    (0..text.len()).step_by(2).map(digits).collect()
 }

@@ -5,5 +5,5 @@ mod ending;
 mod groups;
 mod moving;
 mod preparing;
-mod served;
+pub(crate) mod served;
 mod telling;

@@ -6,8 +6,8 @@
 //! `tree` reads the sources of one library or program and notes which module writes which path,
 //! with the help of `attributes`, which know what is there for tests only. `resolve` says which
 //! file such a path means, and `graph` finds circles among the files: `made_up` tests the three.
-//! The checks are `crates`, `circles`, `names`, `comments`; `packages`, for what crates.io asks; and
-//! `suites`, for how tests are kept fast.
+//! The checks are `crates`, `circles`, `names`, `comments`; `packages`, for what crates.io asks;
+//! and `suites`, for how tests are kept fast.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -36,6 +36,7 @@ mod one_sided;
 mod one_sided_faults;
 mod one_sided_hostile;
 mod one_sided_reaching;
+mod one_sided_revoked;
 mod one_sided_scale;
 mod one_sided_sparse;
 mod one_transport;

@@ -6,16 +6,11 @@ use tcpx_core::{
     Device, Error, ExportOptions, Group, MemoryRange, OperationKind, PeerState, RemoteAccess,
     RemoteRange, SessionEvent,
 };
-use tcpx_testkit::PATIENCE;
+use tcpx_testkit::{PATIENCE, until};
 use tcpx_tests::sessions::{lively, notifications, open, soft};
 
-/// Until a peer is up.
 fn until_up(state: impl Fn() -> Result<PeerState, Error>) {
-    let give_up_at = Instant::now() + PATIENCE;
-    while !matches!(state(), Ok(PeerState::Up)) {
-        assert!(Instant::now() < give_up_at, "it does not come up");
-        std::thread::yield_now();
-    }
+    until("a peer is up", || matches!(state(), Ok(PeerState::Up)));
 }
 
 /// Whoever has come, and was accepted without being asked for, is the one that a connect with its
@@ -232,11 +227,7 @@ fn a_group_forgets_whom_nobody_names() {
         }
         guest.close().expect("the host answers");
     }
-    let give_up_at = Instant::now() + PATIENCE;
-    while connections(&host) > MOST {
-        assert!(Instant::now() < give_up_at, "{}", connections(&host));
-        std::thread::yield_now();
-    }
+    until("the first ones are forgotten", || connections(&host) <= MOST);
 }
 
 /// A name that somebody had who has gone is nobody's.

@@ -73,7 +73,7 @@ fn they_leave_files_and_memory_as_they_were() {
     come_and_go(PAIRS / 3, count);
 }
 
-/// Looks at what `count` pairs leave, after so many others.
+/// Looks at what `count` pairs leave, after others.
 fn come_and_go(before_the_first_look: u64, count: u64) {
     let [left, right] = pair(soft().chunk_bytes(4_096));
     let buffers: Vec<Vec<u8>> = (0..10).map(|_| vec![0; BYTES as usize + 512]).collect();

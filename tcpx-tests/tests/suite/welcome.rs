@@ -108,7 +108,7 @@ fn who_gives_up_before_the_accept_is_passed_over() {
     hasty.load_remote_conn_info("server", &conn_info).unwrap();
     hasty.connect("server").unwrap();
     drop(hasty);
-    until("nobody waits for an accept", || server.stats().peers.is_empty());
+    until("none waits for an accept", || server.stats().peers.is_empty());
     let _client = connected("client", &conn_info);
     server.accept("client").expect("the second one");
     assert_eq!(server.stats().peers[0].state, "up");

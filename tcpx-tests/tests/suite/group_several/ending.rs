@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tcpx_core::{Error, OperationKind, OperationStatus, PostOptions, RemoteProblem};
-use tcpx_testkit::{PATIENCE, again};
+use tcpx_testkit::{PATIENCE, again, until};
 
-use super::groups::{crosswise, notes, pair, prepare, until};
+use super::groups::{crosswise, notes, pair, prepare};
 use super::served::{Served, is_server};
 
 #[test]

@@ -1,13 +1,10 @@
 //! Two groups, memory of all their devices, and operations between them.
 
-use std::time::Instant;
-
 use tcpx_core::{
     Device, Error, ExportOptions, Group, MemoryId, MemoryRange, Operation, OperationKind,
     RemoteAccess, RemoteKey, RemoteRange, SessionOptions,
 };
-use tcpx_testkit::{PATIENCE, pattern};
-use tcpx_tests::sessions::soft;
+use tcpx_tests::sessions::{self, soft, take};
 
 pub(crate) const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
 /// Memory of each device.
@@ -61,9 +58,7 @@ pub(crate) fn pair() -> ([Group; 2], [Memories; 2]) {
 
 /// As many bytes as a device has, of this pattern.
 pub(crate) fn some_bytes(seed: u64) -> Vec<u8> {
-    let mut bytes = vec![0; BYTES as usize];
-    pattern::fill(seed, 0, &mut bytes);
-    bytes
+    sessions::some_bytes(seed, BYTES as usize)
 }
 
 /// A range here and one at the peer, of the same length: device, and offset.
@@ -96,23 +91,6 @@ pub(crate) fn crosswise() -> [Range; 3] {
 }
 
 pub(crate) fn notes(group: &Group, count: usize) -> Vec<Vec<u8>> {
-    let give_up_at = Instant::now() + PATIENCE;
-    let mut taken = Vec::new();
-    while taken.len() < count {
-        let room = count - taken.len();
-        if group.poll_notifications(&mut taken, room).expect("no fork") == 0 {
-            assert!(Instant::now() < give_up_at, "{} of {count} notifications", taken.len());
-            std::thread::yield_now();
-        }
-    }
+    let taken = take(count, |taken, room| group.poll_notifications(taken, room));
     taken.into_iter().map(|note| note.bytes).collect()
-}
-
-/// Waits until something is so.
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let give_up_at = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < give_up_at, "never: {what}");
-        std::thread::yield_now();
-    }
 }

@@ -1,21 +1,15 @@
 //! Peers of groups are told of, by the names of groups.
 
-use std::time::Instant;
-
-use tcpx_core::{Group, OperationKind, PeerState, SessionEvent};
-use tcpx_testkit::{PATIENCE, again};
+use tcpx_core::{Device, Group, OperationKind, PeerState, SessionEvent};
+use tcpx_testkit::{PATIENCE, again, until};
 
 use super::groups::{DEVICES, Memories, crosswise, group, notes, pair, prepare};
 use super::served::{Served, is_server};
 
-/// The next events of peers.
+/// The next event of a peer.
 fn next_peer(group: &Group) -> (String, PeerState) {
-    let give_up_at = Instant::now() + PATIENCE;
     let mut events = Vec::new();
-    while group.poll_events(&mut events, 1).expect("no fork") == 0 {
-        assert!(Instant::now() < give_up_at, "nothing is told");
-        std::thread::yield_now();
-    }
+    until("something is told", || group.poll_events(&mut events, 1).expect("no fork") == 1);
     match events.remove(0) {
         SessionEvent::Peer { name, state } => (name, state),
         other => panic!("{other:?}"),
@@ -83,6 +77,11 @@ fn notifications_of_every_device_have_their_turn() {
     }
     write.post(Some(b"of an operation")).expect("it waits");
     write.wait(Some(PATIENCE)).expect("it goes well, and its notification is there");
+    until("the host's are there, too", || {
+        let sessions = right.stats();
+        let host = sessions.iter().find(|(device, _)| *device == Device::Host);
+        host.is_some_and(|(_, host)| host.total.one_sided.notifications_received >= 64)
+    });
     let mut taken = Vec::new();
     for _ in DEVICES {
         assert_eq!(right.poll_notifications(&mut taken, 1).expect("no fork"), 1);
