@@ -52,8 +52,8 @@ pub enum RunError {
     },
 }
 
-/// Runs the checks that `options` selects and tells `on_result` of each, in order, as soon as it and
-/// those before it have ended.
+/// Runs the checks that `options` selects and tells `on_result` of each, in order, as soon as it
+/// and those before it have ended.
 ///
 /// No plugin is loaded into this process. A check takes at most its deadline and a few seconds, and
 /// all of them no longer than [`Options::time`].

@@ -173,8 +173,8 @@ pub(crate) fn list() -> String {
     lines.trim_end().to_owned()
 }
 
-/// Runs the steps that `words` name, each a step or a tier, in the table's order. Returns a table of
-/// their seconds.
+/// Runs the steps that `words` name, each a step or a tier, in the table's order. Returns a table
+/// of their seconds.
 ///
 /// # Errors
 /// A word names nothing; a step cannot be started, or fails: then the others run all the same, and

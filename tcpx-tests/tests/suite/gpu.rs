@@ -4,6 +4,7 @@
 
 use std::thread;
 
+use serial_test::serial;
 use tcpx_core::{
     Access, Error, MemoryAddress, MemoryId, MemoryType, MemoryUnavailable, Post,
     RegistrationProblem, Session, SessionOptions, UnpackChoice, gpu_count,
@@ -67,6 +68,7 @@ fn send_as(
 /// free a GPU's memory, or to close, the session must not wait for the whole GPU, with which it
 /// would wait for those bytes.
 #[test]
+#[serial(gpu)]
 fn a_program_whose_gpu_waits_for_one_peer_may_lose_another() {
     in_own_process!();
     if !has_gpu() {
@@ -115,6 +117,7 @@ fn a_program_whose_gpu_waits_for_one_peer_may_lose_another() {
 }
 
 #[test]
+#[serial(gpu)]
 fn every_backend_moves_every_byte_between_all_kinds_of_memory() {
     in_own_process!();
     if !has_gpu() {
@@ -136,6 +139,7 @@ fn every_backend_moves_every_byte_between_all_kinds_of_memory() {
 }
 
 #[test]
+#[serial(gpu)]
 fn a_gpu_session_and_an_emulated_one_understand_each_other() {
     in_own_process!();
     if !has_gpu() {
@@ -154,6 +158,7 @@ fn a_gpu_session_and_an_emulated_one_understand_each_other() {
 }
 
 #[test]
+#[serial(gpu)]
 fn device_memory_that_the_gpu_does_not_reach_is_refused() {
     in_own_process!();
     const BYTES: u64 = 64 << 20;
@@ -182,6 +187,7 @@ fn device_memory_that_the_gpu_does_not_reach_is_refused() {
 }
 
 #[test]
+#[serial(gpu)]
 fn memory_that_the_gpu_may_only_read_is_sent_from_and_not_received_into() {
     in_own_process!();
     if !has_gpu() {
@@ -215,6 +221,7 @@ fn memory_that_the_gpu_may_only_read_is_sent_from_and_not_received_into() {
 }
 
 #[test]
+#[serial(gpu)]
 fn a_gpu_that_is_not_there_is_a_typed_error() {
     in_own_process!();
     let options = SessionOptions::default().gpu(Some(gpu_count() + 1));

@@ -1,6 +1,7 @@
 //! A group with GPUs: all ways between their memory and that of the host, to a peer and to itself.
 //! Without a GPU the tests say that they are skipped; `TCPX_TEST_REQUIRE=gpu` makes that a failure.
 
+use serial_test::serial;
 use tcpx_core::{
     CudaError, Device, Error, ExportOptions, Group, MemoryRange, MemoryUnavailable, OperationKind,
     RemoteAccess, RemoteRange, gpu_count,
@@ -48,6 +49,7 @@ fn there_and_back([left, right]: [&Group; 2], peer: &str, here: Device, there: D
 }
 
 #[test]
+#[serial(gpu)]
 fn bytes_move_between_gpus_and_hosts() {
     in_own_process!();
     if !has_gpu() {
@@ -68,6 +70,7 @@ fn bytes_move_between_gpus_and_hosts() {
 /// Ranges of all devices here, each to the next one at the peer: one operation, and its
 /// notification comes when all of it is in place.
 #[test]
+#[serial(gpu)]
 fn one_operation_moves_bytes_of_all_devices() {
     in_own_process!();
     const BYTES: usize = 300_001;
@@ -111,6 +114,7 @@ fn one_operation_moves_bytes_of_all_devices() {
 }
 
 #[test]
+#[serial(gpu)]
 fn a_gpu_that_is_not_there_is_named() {
     in_own_process!();
     let missing = gpu_count() + 7;

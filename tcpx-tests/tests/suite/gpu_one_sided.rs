@@ -5,6 +5,7 @@
 use std::thread;
 use std::time::Instant;
 
+use serial_test::serial;
 use tcpx_core::{
     Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind, RemoteAccess,
     RemoteRange, Session, UnpackChoice,
@@ -114,6 +115,7 @@ fn there_and_back(
 }
 
 #[test]
+#[serial(gpu)]
 fn memory_of_either_kind_is_written_and_read_with_every_unpack_backend() {
     in_own_process!();
     use MemoryType::{Device, Host};
@@ -134,6 +136,7 @@ fn memory_of_either_kind_is_written_and_read_with_every_unpack_backend() {
 }
 
 #[test]
+#[serial(gpu)]
 fn a_peer_without_a_gpu_reaches_the_memory_of_one() {
     in_own_process!();
     use MemoryType::{Device, Host};

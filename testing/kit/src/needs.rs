@@ -1,5 +1,5 @@
-//! Tests that a machine cannot run: they print `skipped: ` and the reason. Where a skip would hide a
-//! broken test, `TCPX_TEST_REQUIRE` makes a failure of it; its words are `gpu`, `netns`,
+//! Tests that a machine cannot run: they print `skipped: ` and the reason. Where a skip would hide
+//! a broken test, `TCPX_TEST_REQUIRE` makes a failure of it; its words are `gpu`, `netns`,
 //! `compilers`, `tools` and `zig`, separated by commas.
 
 use std::env;

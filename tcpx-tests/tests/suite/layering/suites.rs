@@ -7,7 +7,11 @@ use cargo_metadata::TargetKind;
 use super::comments::sources;
 
 /// Files with tests that run one after the other, and what they share.
-const SERIAL: &[(&str, &str)] = &[];
+const SERIAL: &[(&str, &str)] = &[
+    ("tcpx-tests/tests/suite/gpu.rs", "GPU 0, which some of them hold up on purpose"),
+    ("tcpx-tests/tests/suite/gpu_one_sided.rs", "GPU 0"),
+    ("tcpx-tests/tests/suite/gpu_group.rs", "GPUs 0 and 1"),
+];
 
 /// Each links the whole library.
 #[test]
