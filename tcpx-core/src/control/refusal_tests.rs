@@ -7,7 +7,7 @@ use std::time::Instant;
 use tcpx_testkit::{eventually, until};
 
 use super::handshake_frame::HandshakeFrame;
-use super::hello::{Challenge, Hello, Role};
+use super::hello::{Challenge, HandshakeError, Hello, Role};
 use super::link_frame::PROTOCOL_VERSION;
 use super::socket::LinkSocket;
 use crate::control::channel_offer::ChannelOffer;
@@ -16,7 +16,7 @@ use crate::control::connector::Connector;
 use crate::control::identity::Identity;
 use crate::control::introduction::Introduction;
 use crate::control::listener::ControlListener;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
 
 /// A change that makes a hello incompatible, and words of the refusal.
@@ -79,38 +79,50 @@ fn a_listener_refuses_an_incompatible_peer_and_tells_it_why() {
     }
 }
 
+/// How it ends when `ours` connects to `theirs`, and this hello welcomes it with the right secret.
+fn welcomed(ours: &Identity, theirs: &Identity, hello: Hello) -> Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it has one");
+    let mut connector = Connector::new(info(theirs, address), 0);
+    let mut dial = || connector.poll("far", Instant::now(), ours).map(|reached| reached.map(drop));
+    assert_eq!(dial().expect("it dials"), None);
+    let (stream, _) = listener.accept().expect("it was dialled");
+    let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
+    link.queue(&HandshakeFrame::Challenge(Challenge::new([3; 32])));
+    let is_open = || assert_eq!(dial().expect("it is not refused"), None);
+    let HandshakeFrame::Hello(said) = hear(&mut link, is_open) else { panic!("a hello") };
+    let said = said.proven;
+    said.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
+    let proven = hello.prove(Role::Listener, &said.hello.nonce, &theirs.secret);
+    link.queue(&HandshakeFrame::Welcome(Box::new(proven)));
+    eventually(|| {
+        link.flush().expect("the other end is there");
+        dial().transpose()
+    })
+}
+
 #[test]
 fn a_connector_refuses_an_incompatible_peer() {
     let ours = identity();
     let theirs = identity();
     for (spoil, words) in INCOMPATIBILITIES {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("it has one");
-        let mut connector = Connector::new(info(&theirs, address), 0);
-        let mut outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-        let (stream, _) = listener.accept().expect("it was dialled");
-        let mut link = LinkSocket::new(stream, None, Instant::now()).expect("a socket");
-        link.queue(&HandshakeFrame::Challenge(Challenge::new([3; 32])));
-        let mut dial = || outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-        let HandshakeFrame::Hello(said) = hear(&mut link, &mut dial) else { panic!("a hello") };
-        let proven = said.proven;
-        proven.verify(Role::Connector, &[3; 32], &theirs.secret).expect("it knows the secret");
         let mut hello = theirs.hello([7; 32], 2);
         spoil(&mut hello);
-        link.queue(&HandshakeFrame::Welcome(Box::new(hello.prove(
-            Role::Listener,
-            &proven.hello.nonce,
-            &theirs.secret,
-        ))));
-        until("it refuses", || {
-            link.flush().expect("the other end is there");
-            outcome = connector.poll("far", Instant::now(), &ours).map(drop);
-            outcome.is_err()
-        });
+        let outcome = welcomed(&ours, &theirs, hello);
         let Err(Error::Handshake { peer, reason }) = outcome else { panic!("{outcome:?}") };
         assert_eq!(peer, "far");
         words.iter().for_each(|word| assert!(reason.contains(word), "{word}: {reason}"));
     }
+}
+
+/// Members of a group share a secret.
+#[test]
+fn a_connector_refuses_the_welcome_of_another_session_with_the_same_secret() {
+    let [ours, theirs, others] = [(); 3].map(|()| identity());
+    welcomed(&ours, &theirs, theirs.hello([7; 32], 2)).expect("it is the peer's");
+    let outcome = welcomed(&ours, &theirs, others.hello([7; 32], 2));
+    let Err(Error::Handshake { reason, .. }) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(reason, HandshakeError::Proof.to_string());
 }
 
 #[test]

@@ -249,6 +249,24 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_is_found_in_time_though_another_channel_asks_again_and_again() {
+        let mut looks = Looks::new(Some(TIMEOUT), 2);
+        let samples = [waiting(5), waiting(3)];
+        assert_eq!(looks.until_told(&samples), (4, Judgement::Ask));
+        let (mut count, mut answers) = (0, 0);
+        let loss = loop {
+            assert!(looks.arrivals.hear(&[6, 3]), "on channel 1 no more was sent");
+            answers += 1;
+            match looks.until_told(&samples) {
+                (more, Judgement::Ask) if count < 1_000 => count += more,
+                (more, Judgement::Lost(loss)) => break (count + more, loss.channel),
+                (_, other) => panic!("{other:?} after {count} looks"),
+            }
+        };
+        assert_eq!((loss, answers), ((11, 0), 4), "as many looks as with one answer");
+    }
+
+    #[test]
     fn our_own_absence_and_our_own_unpacking_do_not_count() {
         let mut looks = Looks::new(Some(TIMEOUT), 1);
         looks.until_told(&[waiting(5)]);

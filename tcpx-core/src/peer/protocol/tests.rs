@@ -17,6 +17,7 @@ mod notes;
 mod one_sided_breaches;
 mod one_sided_crossings;
 mod pair;
+mod partings;
 mod parts;
 mod payload;
 mod post_room;

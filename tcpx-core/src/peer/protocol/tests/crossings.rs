@@ -17,7 +17,7 @@ use crate::peer::protocol::posting::PostError;
 use crate::peer::protocol::stage::PeerStage;
 use crate::types::{Direction, MemoryType, TransferKey};
 
-const SETTING: Setting = Setting {
+pub(super) const SETTING: Setting = Setting {
     channels: 2,
     staging: u16::MAX,
     staging_is_late: false,
@@ -35,11 +35,17 @@ const SETTING: Setting = Setting {
     sends_end_late: false,
 };
 
-fn up() -> Pair {
+pub(super) fn up() -> Pair {
     Pair::up([SETTING; 2])
 }
 
-fn post(pair: &mut Pair, end: usize, direction: Direction, tag: i64, bytes: u64) -> TransferKey {
+pub(super) fn post(
+    pair: &mut Pair,
+    end: usize,
+    direction: Direction,
+    tag: i64,
+    bytes: u64,
+) -> TransferKey {
     let message = (tag, bytes, MemoryType::Device, false);
     pair.ends[end].post(direction, &[message]).unwrap();
     pair.ends[end].posted.keys().last().expect("it is up")
@@ -56,7 +62,7 @@ fn outcome(pair: &Pair, end: usize, transfer: TransferKey) -> Outcome {
     }
 }
 
-fn assert_parted(pair: &mut Pair) {
+pub(super) fn assert_parted(pair: &mut Pair) {
     pair.settle().unwrap();
     for end in ENDS {
         assert_eq!(pair.ends[end].over, Some(Over::Said(Ending::Goodbye)), "end {end}");
