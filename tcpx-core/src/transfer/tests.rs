@@ -1,5 +1,6 @@
-//! Lists of pieces between lanes of two ends, over the software plugin.
+//! Lanes of two ends, and lists of pieces between them, over the software plugin.
 
 mod ends;
+mod lanes;
 mod lists;
 mod speed;

@@ -10,6 +10,7 @@ use slotmap::Key;
 use tcpx_testkit::{PATIENCE, eventually, until};
 use tcpx_unpack::{Choice, Unpack};
 
+use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::memory::host_buffer::HostBuffer;
 use crate::plugin::Plugin;
@@ -45,7 +46,7 @@ const SLOTS: usize = 2;
 /// What the sender has dealt, as it would tell it on the control link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    bytes: u64,
+    pub(super) bytes: u64,
     chunk_bytes: u32,
     first_channel: u16,
 }
@@ -146,7 +147,7 @@ impl Books {
 /// The end that sends.
 pub(super) struct Sender {
     books: Books,
-    lanes: Vec<SendLane>,
+    pub(super) lanes: Vec<SendLane>,
     staging: StagingPool,
     next_channel: u16,
     /// Bytes that are dealt and not sent.
@@ -159,7 +160,7 @@ pub(super) struct Sender {
 /// The end that receives.
 pub(super) struct Receiver {
     books: Books,
-    lanes: Vec<RecvLane>,
+    pub(super) lanes: Vec<RecvLane>,
 }
 
 fn label(plugin: &Plugin, channel: u16) -> CommLabel {
@@ -323,12 +324,17 @@ impl Receiver {
         }
     }
 
+    /// Posts what there is to post, and takes what has arrived.
+    pub(super) fn progress(&mut self) -> Result<()> {
+        let Books { registrations, batch, memory, .. } = &mut self.books;
+        let mut lanes = self.lanes.iter_mut();
+        lanes.try_for_each(|lane| lane.progress(registrations, batch, memory).map(drop))
+    }
+
     /// One round. Bytes that were put in place in it.
     pub(super) fn round(&mut self) -> u64 {
-        let Books { registrations, batch, unpack, memory, done, .. } = &mut self.books;
-        for lane in &mut self.lanes {
-            let _ = lane.progress(registrations, batch, memory).expect("receives");
-        }
+        self.progress().expect("receives");
+        let Books { batch, unpack, done, .. } = &mut self.books;
         // SAFETY: the buffers stay until this end has gone; requests are consumed when their batch
         // has finished.
         unsafe { batch.submit(unpack.as_mut()) }.expect("unpacks");

@@ -1,0 +1,139 @@
+#![allow(unsafe_code)]
+//! Tests of what a lane counts, and of what it finds wrong: credit, arrivals, short chunks and
+//! connections that have died.
+
+use std::os::fd::BorrowedFd;
+
+use tcpx_testkit::{eventually, in_own_process, until};
+
+use super::ends::{Buffer, CHANNELS, Receiver, Sender, Told, ends};
+use crate::error::{Error, Result};
+use crate::transfer::piece_cursor::PieceCursor;
+use crate::transfer::pieces::Pieces;
+use crate::transfer::recv_lane::RecvLane;
+use crate::transfer::send_lane::SendLane;
+use crate::types::MemoryType;
+
+const CHUNK_BYTES: u32 = 64 << 10;
+
+/// Bytes of so many chunks on each channel.
+fn chunks_of_each(count: u64) -> u64 {
+    u64::from(CHANNELS) * count * u64::from(CHUNK_BYTES)
+}
+
+/// Deals a list that is one section. What the receiver is to be told of it.
+fn deal(sender: &mut Sender, pieces: &Pieces) -> Told {
+    sender.chunk_bytes = CHUNK_BYTES;
+    let mut told = Vec::new();
+    sender.deal(pieces, &mut PieceCursor::default(), |section| told.push(section));
+    assert_eq!(told.len(), 1, "{told:?}");
+    told[0]
+}
+
+/// So many chunks in all arrive on each of these lanes, or fail, and nothing is consumed.
+fn arrive(sender: &mut Sender, receiver: &mut Receiver, lanes: usize, all: u64) -> Result<()> {
+    eventually(|| {
+        sender.round();
+        let progress = receiver.progress();
+        let mut lanes = receiver.lanes[..lanes].iter();
+        let have_arrived = lanes.all(|lane| lane.stats.posts == all && !lane.awaits_bytes());
+        (progress.is_err() || have_arrived).then_some(progress)
+    })
+}
+
+#[test]
+fn no_more_chunks_are_gathered_than_the_peer_has_room_for() {
+    const CHUNKS: u64 = 5;
+    let (mut sender, mut receiver) = ends();
+    sender.prepare_staging(MemoryType::Device);
+    let bytes = chunks_of_each(CHUNKS);
+    let buffers = [2 * bytes, bytes].map(|bytes| Buffer::new(bytes as usize, 0));
+    let apart: Vec<(u64, u64)> = (0..bytes / 4096).map(|at| (at * 8192, 4096)).collect();
+    let from = sender.pieces(&buffers[0], MemoryType::Device, &apart);
+    let to = receiver.pieces(&buffers[1], MemoryType::Device, &[(0, bytes)]);
+    sender.lanes.iter_mut().for_each(|lane| lane.set_credit(0));
+    let told = deal(&mut sender, &from);
+    receiver.take(&to, &mut PieceCursor::default(), told);
+    for credit in 0..=CHUNKS {
+        sender.lanes.iter_mut().for_each(|lane| lane.set_credit(credit));
+        until("as many as may be are sent", || {
+            sender.round();
+            receiver.round();
+            for stats in sender.lanes.iter().map(|lane| lane.stats) {
+                assert!(stats.gathered <= credit && stats.posts <= credit, "{credit}: {stats:?}");
+            }
+            sender.lanes.iter().all(|lane| lane.stats.chunks == credit)
+        });
+    }
+    assert!(sender.lanes.iter().all(|lane| lane.stats.gathered == CHUNKS && lane.is_idle()));
+    sender.close();
+    receiver.close();
+}
+
+#[test]
+fn a_chunk_of_host_memory_that_comes_short_is_an_error() {
+    let (mut sender, mut receiver) = ends();
+    let buffers = [(); 2].map(|()| Buffer::new(1000, 0));
+    let from = sender.pieces(&buffers[0], MemoryType::Host, &[(0, 999)]);
+    let to = receiver.pieces(&buffers[1], MemoryType::Host, &[(0, 1000)]);
+    let mut told = deal(&mut sender, &from);
+    told.bytes += 1;
+    receiver.take(&to, &mut PieceCursor::default(), told);
+    let error = arrive(&mut sender, &mut receiver, 1, 1).expect_err("a byte is missing");
+    let Error::Protocol { detail, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(detail, "999 bytes arrived for a chunk of 1000");
+    sender.close();
+    receiver.close();
+}
+
+#[test]
+fn chunks_have_arrived_whether_they_are_consumed_or_not() {
+    let (mut sender, mut receiver) = ends();
+    let buffers = [(); 2].map(|()| Buffer::new(chunks_of_each(3) as usize, 0));
+    let mut all = 0;
+    for chunks in [3, 2] {
+        let list = [(0, chunks_of_each(chunks))];
+        let from = sender.pieces(&buffers[0], MemoryType::Host, &list);
+        let to = receiver.pieces(&buffers[1], MemoryType::Host, &list);
+        let told = deal(&mut sender, &from);
+        receiver.take(&to, &mut PieceCursor::default(), told);
+        all += chunks;
+        arrive(&mut sender, &mut receiver, CHANNELS.into(), all).expect("they arrive");
+        let have_arrived = |lane: &RecvLane| lane.chunks_arrived() == all;
+        assert!(receiver.lanes.iter().all(RecvLane::holds_slots), "they are not consumed");
+        assert!(receiver.lanes.iter().all(have_arrived), "{chunks} of {all}");
+        receiver.round();
+        assert!(!receiver.lanes.iter().any(RecvLane::holds_slots), "they are consumed");
+        assert!(receiver.lanes.iter().all(have_arrived), "all {all}");
+    }
+    sender.close();
+    receiver.close();
+}
+
+/// Resets every TCP connection of this process.
+fn reset_connections() {
+    for entry in std::fs::read_dir("/proc/self/fd").expect("Linux has it") {
+        let name = entry.expect("it is readable").file_name();
+        let fd = name.to_str().and_then(|name| name.parse().ok()).expect("a number");
+        // SAFETY: nothing here closes descriptors meanwhile but the list of them, and a call on a
+        // closed one is refused. What is no socket refuses it, too.
+        let _ = rustix::net::connect_unspec(unsafe { BorrowedFd::borrow_raw(fd) });
+    }
+}
+
+#[test]
+fn idle_lanes_find_that_their_connections_have_died() {
+    in_own_process!();
+    let (mut sender, mut receiver) = ends();
+    sender.lanes.iter_mut().for_each(|lane| lane.look_if_unknown().expect("it lives"));
+    receiver.lanes.iter_mut().for_each(|lane| lane.look_if_unknown().expect("it lives"));
+    reset_connections();
+    let sends = sender.lanes.iter_mut().map(SendLane::look_if_unknown);
+    let receives = receiver.lanes.iter_mut().map(RecvLane::look_if_unknown);
+    for look in sends.chain(receives) {
+        let error = look.expect_err("it has died").to_string();
+        assert!(error.contains("checkComm"), "{error}");
+    }
+    sender.close();
+    receiver.close();
+}
