@@ -69,8 +69,6 @@ asan() {
     local but_leaks=(-- --skip parking::what_never_ends_is_left_behind_with_the_session
         --skip workers::tests::after_a_stall_nothing_is_dropped)
     if [[ $pure ]]; then
-        # Conversations of two peers touch no memory in ways of their own: some are enough.
-        export TCPX_TEST_INTERLEAVINGS="${TCPX_TEST_INTERLEAVINGS:-10000}"
         "${run[@]}" -p tcpx-rx
         "${run[@]}" -p tcpx-core --lib "${but_leaks[@]}"
     elif [[ $quick ]]; then
