@@ -237,6 +237,28 @@ fn a_claimant_that_dies_makes_room_for_another() {
 }
 
 #[test]
+fn a_claimant_that_dies_with_some_of_its_data_sockets_makes_room_for_another() {
+    in_own_process!();
+    let net = net();
+    let (mut handle, listen) = net.listen();
+    assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
+    let control = control_hello(&handle, 9);
+    // The first of two data sockets says the same, but for its number.
+    let mut data = control;
+    data[10..12].copy_from_slice(&0u16.to_le_bytes());
+    let claimant = [control, data].map(|hello| {
+        let mut socket = stranger(&handle, &hello);
+        let mut answer = [0; 24];
+        socket.read_exact(&mut answer).expect("welcome");
+        assert_eq!(answer[16..], [0; 8]);
+        socket
+    });
+    drop(claimant);
+    use_and_close(finish_pair(net, &mut handle, listen));
+    assert_eq!(net.close_listen(listen), 0);
+}
+
+#[test]
 fn a_claimant_that_died_before_it_was_heard_gives_way() {
     in_own_process!();
     let net = net();
