@@ -86,6 +86,22 @@ fn who_is_told_finds_it_copied_and_short_ones_wait_for_those_before_them() {
 }
 
 #[test]
+fn each_submit_that_finishes_is_told_of_though_others_are_under_way() {
+    let Held { mut unpack, told, go_on } = held();
+    let mut memories = [(); 3].map(|()| Memories::new(LONG));
+    let tickets = memories.each_mut().map(|memories| {
+        // SAFETY: the memories outlive the unpacker's tickets.
+        unsafe { unpack.submit(&[memories.job()]) }.unwrap()
+    });
+    for ticket in tickets {
+        told.recv_timeout(PATIENCE).expect("it is told");
+        // The thread is held up.
+        assert_eq!(unpack.poll(), Ok(ticket));
+        go_on.send(()).unwrap();
+    }
+}
+
+#[test]
 fn a_full_queue_is_busy_and_nothing_was_touched() {
     let Held { mut unpack, told, go_on } = held();
     let mut memories: Vec<_> = (0..16).map(|_| Memories::new(8 << 20)).collect();
