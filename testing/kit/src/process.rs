@@ -65,7 +65,7 @@ macro_rules! in_own_process {
     };
 }
 
-/// The part that [`again`] has given this process; `None` in the test program itself.
+/// The part that [`again!`] has given this process; `None` in the test program itself.
 #[must_use]
 pub fn role() -> Option<String> {
     env::var(ROLE).ok()
