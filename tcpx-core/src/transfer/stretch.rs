@@ -27,6 +27,13 @@ impl Stretch {
         Self { pieces: Arc::clone(pieces), from, bytes: cursor.dealt - from.dealt }
     }
 
+    /// Returns the bytes that [`take`](Self::take) would return. Steps over nothing, and looks at no
+    /// piece.
+    pub(crate) fn ahead(cursor: PieceCursor, pieces: &Arc<Pieces>, bytes: u64) -> Self {
+        let bytes = bytes.min(pieces.bytes - cursor.dealt);
+        Self { pieces: Arc::clone(pieces), from: cursor, bytes }
+    }
+
     /// How many bytes it has.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -59,6 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::transfer::pieces::tests::LOOKS;
     use crate::types::{MemoryType, RegistrationKey};
 
     /// Pieces of these lengths, each far from the next.
@@ -89,7 +97,9 @@ mod tests {
             let (mut cursor, mut seen) = (PieceCursor::default(), Vec::new());
             for cut in cuts {
                 let left = pieces.bytes - cursor.dealt;
+                let ahead = Stretch::ahead(cursor, &pieces, cut);
                 let stretch = Stretch::take(&mut cursor, &pieces, cut);
+                prop_assert_eq!(bytes_of(&ahead), bytes_of(&stretch));
                 prop_assert_eq!(stretch.bytes(), cut.min(left));
                 prop_assert_eq!(bytes_of(&stretch).len() as u64, stretch.bytes());
                 let pieces = stretch.iter().count();
@@ -100,6 +110,16 @@ mod tests {
             prop_assert_eq!(&all[..seen.len()], &seen[..]);
             prop_assert_eq!(all.len() as u64, pieces.bytes);
         }
+    }
+
+    /// A link asks before each read where the rest of a part belongs, which may be of 100,000
+    /// pieces.
+    #[test]
+    fn what_lies_ahead_is_not_walked_over() {
+        let pieces = apart(&[8; 1_000]);
+        LOOKS.set(0);
+        let ahead = Stretch::ahead(PieceCursor::default(), &pieces, 8_000);
+        assert_eq!((ahead.bytes(), LOOKS.get()), (8_000, 0));
     }
 
     #[test]

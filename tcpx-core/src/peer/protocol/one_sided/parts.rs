@@ -141,8 +141,7 @@ impl PeerProtocol {
         }
         let Whose::Of(op) = self.whose(part) else { return None };
         let listed = self.one_sided.listed.get(op)?;
-        let mut cursor = listed.cursor;
-        Some(Stretch::take(&mut cursor, &listed.pieces, part.bytes.into()))
+        Some(Stretch::ahead(listed.cursor, &listed.pieces, part.bytes.into()))
     }
 
     /// Which operation a part is of.
