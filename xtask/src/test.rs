@@ -185,14 +185,16 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<String, Box<dyn Error
     let mut started = Vec::new();
     for step in steps.iter().filter(|step| step.is_beside && steps.len() > 1) {
         let log = tempfile::NamedTempFile::new()?;
-        started.push((Running::start(root, step, Some(log.reopen()?))?, log));
+        let running = Running::start(root, step, Some(log.reopen()?))?;
+        // Waited for at once, so that its seconds are its own.
+        started.push((std::thread::spawn(move || running.finish().map_err(|e| e.to_string())), log));
     }
     for step in steps.iter().filter(|step| !(step.is_beside && steps.len() > 1)) {
         say(&format!("\n== {}: {}\n+ {}", step.name, step.about, step.command));
         finished.push(Running::start(root, step, None)?.finish()?);
     }
-    for (running, log) in started {
-        let ended = running.finish()?;
+    for (waiter, log) in started {
+        let ended = waiter.join().map_err(|_| "the thread that waits for a step panicked")??;
         say(&format!("\n== {}, which ran beside the others", ended.name));
         say(&String::from_utf8_lossy(&std::fs::read(log.path())?));
         finished.push(ended);
