@@ -114,7 +114,7 @@ conformance() {
     # The original breaks no rule of its own, not even those that crash it.
     cargo build -p tcpx-original-plugin
     NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=10000 TCPX_PREFLIGHT=0 part 400 "$target/debug/tcpx" \
-        conformance --plugin "$target/debug/libnccl_net_tcpx_original.so" --destructive --timeout 390
+        conformance --plugin "$target/debug/libnccl_net_tcpx_original.so" --destructive --jobs 4 --timeout 390
 }
 
 perf() {

@@ -3,8 +3,8 @@
 #
 # usage: testing/devmem-vm.sh [--prepare | --whole | --shell FILE] [CASE...]
 #
-#   (nothing)     prepares what is missing, builds, boots a guest and runs all cases in it, or those named
-#   --whole       the same, with every rule of the plugin contract in case conformance, which takes about ten minutes
+#   (nothing)     prepares what is missing, builds, boots a guest and runs its cases but for the slow ones, or those named
+#   --whole       runs all cases, and those of conformance with every rule of the plugin contract, which takes ten minutes
 #   --prepare     only fetches and builds what the guest is made of
 #   --shell FILE  runs FILE, a shell script, in the guest in place of the cases
 #

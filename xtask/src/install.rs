@@ -49,6 +49,8 @@ pub(crate) struct Installation {
     pub(crate) prefix: PathBuf,
     pub(crate) library_folder: LibraryFolder,
     pub(crate) profile: String,
+    /// An archive that was built before, to be installed as it is.
+    pub(crate) archive: Option<PathBuf>,
     pub(crate) debug: Debug,
     /// The oldest glibc with which the shared library is to work; without, that of this machine.
     pub(crate) glibc: Option<Glibc>,
@@ -64,7 +66,10 @@ impl Installation {
         let (shared, archive) = (work.path().join("shared"), work.path().join("archive"));
         let exports: Vec<&str> = EXPORTS.lines().collect();
 
-        let built = build::build(root, &self.profile)?;
+        let built = match &self.archive {
+            Some(archive) => build::given(root, archive)?,
+            None => build::build(root, &self.profile)?,
+        };
         shared::link(&linker, &built.archive, &shared, &exports, self.debug, work.path())?;
         let needed = needed::words(needed::check(&shared, self.glibc)?);
         archive::make(&built.archive, &archive, &exports, self.debug, work.path())?;

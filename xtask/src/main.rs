@@ -46,6 +46,9 @@ enum Command {
         /// Cargo profile of the libraries.
         #[arg(long, default_value = "dist")]
         profile: String,
+        /// Install this libtcpx_p2p.a, which cargo has built before, and build nothing.
+        #[arg(long, value_name = "FILE", conflicts_with = "profile")]
+        archive: Option<PathBuf>,
         /// Leave the debug information in the libraries: larger by far, for line numbers in
         /// backtraces and for debuggers.
         #[arg(long)]
@@ -115,9 +118,9 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
     Ok(match command {
         Command::Header { check: false } => header::write(root())?,
         Command::Header { check: true } => header::check(root())?,
-        Command::Install { prefix, libdir: library_folder, glibc, profile, keep_debug } => {
-            let debug = debug(keep_debug);
-            let what = Installation { prefix, library_folder, profile, debug, glibc };
+        Command::Install { prefix, libdir, glibc, profile, archive, keep_debug } => {
+            let (library_folder, debug) = (libdir, debug(keep_debug));
+            let what = Installation { prefix, library_folder, profile, archive, debug, glibc };
             what.install(root())?
         }
         Command::Nixl(backend) => NixlBackend::from(backend).build(root())?,

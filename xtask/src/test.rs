@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Which run a step belongs to first. A later tier has the steps of the earlier ones too, but for
@@ -42,7 +42,8 @@ struct Step {
     tier: Tier,
     about: &'static str,
     command: &'static str,
-    /// Runs beside the others, because it keeps no more than one processor busy.
+    /// Runs after the others of its kind, and beside those that are not: it builds in a folder of
+    /// its own, or keeps no more than one processor busy.
     is_beside: bool,
 }
 
@@ -87,19 +88,19 @@ const STEPS: &[Step] = &[
         "the command as packages, and deploy/gke",
         "scripts/package-test.sh",
     ),
-    step(
+    beside(step(
         "nixl",
         Tier::Deep,
         "the backend below an unmodified NIXL, and its wheel",
         "scripts/nixl-test.sh all",
-    ),
-    step(
+    )),
+    beside(step(
         "asan",
         Tier::Deep,
         "AddressSanitizer over what decodes outside bytes",
         "scripts/sanitize.sh asan pure",
-    ),
-    step("fuzz", Tier::Deep, "each fuzz target for a moment", "scripts/fuzz.sh 10"),
+    )),
+    beside(step("fuzz", Tier::Deep, "each fuzz target for a moment", "scripts/fuzz.sh 10")),
     step(
         "faults",
         Tier::Deep,
@@ -181,22 +182,30 @@ pub(crate) fn list() -> String {
 /// the error names those that failed.
 pub(crate) fn run(root: &Path, words: &[String]) -> Result<String, Box<dyn Error>> {
     let steps = named(words)?;
-    let mut finished: Vec<Finished> = Vec::new();
-    let mut started = Vec::new();
-    for step in steps.iter().filter(|step| step.is_beside && steps.len() > 1) {
-        let log = tempfile::NamedTempFile::new()?;
-        let running = Running::start(root, step, Some(log.reopen()?))?;
-        // Waited for at once, so that its seconds are its own.
-        started.push((std::thread::spawn(move || running.finish().map_err(|e| e.to_string())), log));
+    let (mut beside, mut main): (Vec<_>, Vec<_>) = steps.into_iter().partition(|it| it.is_beside);
+    if main.is_empty() {
+        std::mem::swap(&mut main, &mut beside);
     }
-    for step in steps.iter().filter(|step| !(step.is_beside && steps.len() > 1)) {
-        say(&format!("\n== {}: {}\n+ {}", step.name, step.about, step.command));
-        finished.push(Running::start(root, step, None)?.finish()?);
-    }
-    for (waiter, log) in started {
-        let ended = waiter.join().map_err(|_| "the thread that waits for a step panicked")??;
-        say(&format!("\n== {}, which ran beside the others", ended.name));
-        say(&String::from_utf8_lossy(&std::fs::read(log.path())?));
+    let (main, beside) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            // What each prints is shown when nothing else prints.
+            let each = beside.iter().map(|step| {
+                let log = tempfile::NamedTempFile::new()?;
+                let ended = step.run(root, Some(log.reopen()?))?;
+                Ok((ended, std::fs::read(log.path())?))
+            });
+            each.collect::<std::io::Result<Vec<_>>>()
+        });
+        let main = main.iter().map(|step| {
+            say(&format!("\n== {}: {}\n+ {}", step.name, step.about, step.command));
+            step.run(root, None)
+        });
+        (main.collect::<std::io::Result<Vec<_>>>(), beside.join())
+    });
+    let mut finished = main?;
+    for (ended, printed) in beside.map_err(|_| "the thread of the steps beside panicked")?? {
+        say(&format!("\n== {}, which ran beside others", ended.name));
+        say(&String::from_utf8_lossy(&printed));
         finished.push(ended);
     }
     report(&finished)
@@ -219,13 +228,6 @@ fn named(words: &[String]) -> Result<Vec<&'static Step>, Box<dyn Error>> {
     Ok(STEPS.iter().filter(is_named).collect())
 }
 
-/// A step that has not ended.
-struct Running {
-    name: &'static str,
-    process: Child,
-    since: Instant,
-}
-
 /// How a step ended.
 struct Finished {
     name: &'static str,
@@ -233,19 +235,17 @@ struct Finished {
     took: Duration,
 }
 
-impl Running {
-    fn start(root: &Path, step: &Step, log: Option<std::fs::File>) -> Result<Self, Box<dyn Error>> {
+impl Step {
+    /// Runs it to its end. What it prints goes to `log`, or to where this program's output goes.
+    fn run(&self, root: &Path, log: Option<std::fs::File>) -> std::io::Result<Finished> {
+        let since = Instant::now();
         let mut command = Command::new("bash");
-        command.args(["-c", step.command]).current_dir(root).stdin(Stdio::null());
+        command.args(["-c", self.command]).current_dir(root).stdin(Stdio::null());
         if let Some(log) = log {
             command.stdout(log.try_clone()?).stderr(log);
         }
-        Ok(Self { name: step.name, process: command.spawn()?, since: Instant::now() })
-    }
-
-    fn finish(mut self) -> Result<Finished, Box<dyn Error>> {
-        let is_good = self.process.wait()?.success();
-        Ok(Finished { name: self.name, is_good, took: self.since.elapsed() })
+        let is_good = command.status()?.success();
+        Ok(Finished { name: self.name, is_good, took: since.elapsed() })
     }
 }
 

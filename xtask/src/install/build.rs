@@ -10,8 +10,6 @@ use super::error::InstallError;
 use super::tool;
 
 const ARCHIVE: &str = "libtcpx_p2p.a";
-/// Variable by which tests name an archive that cargo has made together with them.
-const GIVEN: &str = "TCPX_XTASK_ARCHIVE";
 
 pub(super) struct Built {
     pub(super) archive: PathBuf,
@@ -27,9 +25,6 @@ pub(super) fn cargo(root: &Path) -> Command {
 
 /// Has cargo build the archive alone. Beside an rlib, it would leave link-time optimisation out.
 pub(super) fn build(root: &Path, profile: &str) -> Result<Built, InstallError> {
-    if let Some(archive) = std::env::var_os(GIVEN) {
-        return Ok(Built { archive: archive.into(), packages: all_packages(root)? });
-    }
     let mut command = cargo(root);
     command.args(["rustc", "--package", "tcpx-capi", "--lib", "--profile", profile]);
     command.args(["--crate-type", "staticlib"]);
@@ -39,7 +34,11 @@ pub(super) fn build(root: &Path, profile: &str) -> Result<Built, InstallError> {
     Ok(Built { archive, packages: artifacts.iter().filter_map(package).collect() })
 }
 
-/// All packages from a registry that the workspace knows.
+/// An archive that cargo has made before, of any packages from a registry that the workspace knows.
+pub(super) fn given(root: &Path, archive: &Path) -> Result<Built, InstallError> {
+    Ok(Built { archive: archive.to_owned(), packages: all_packages(root)? })
+}
+
 fn all_packages(root: &Path) -> Result<BTreeMap<String, PathBuf>, InstallError> {
     let metadata = tool::run(cargo(root).args(["metadata", "--format-version", "1"]))?;
     let metadata: Value = serde_json::from_str(&metadata).unwrap_or_default();
