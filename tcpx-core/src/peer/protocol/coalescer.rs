@@ -174,6 +174,7 @@ impl Coalescer {
             return Some((Members::One(member), std::iter::once(announced.recv).collect()));
         }
         let mut members = spare;
+        members.reserve(portion.messages);
         let mut names = Names::with_capacity(portion.messages);
         for MatchedSend { member, announced } in self.matched.drain(..portion.messages) {
             members.push(member);

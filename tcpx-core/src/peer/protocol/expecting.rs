@@ -44,6 +44,7 @@ impl PeerProtocol {
             return Ok((Members::One(first), first.bytes));
         }
         let mut members = self.take_spare();
+        members.reserve(recvs.len());
         members.push(first);
         for recv in behind {
             let member = self.match_receive(*recv)?;
