@@ -27,8 +27,8 @@ impl Stretch {
         Self { pieces: Arc::clone(pieces), from, bytes: cursor.dealt - from.dealt }
     }
 
-    /// Returns the bytes that [`take`](Self::take) would return. Steps over nothing, and looks at no
-    /// piece.
+    /// Returns the bytes that [`take`](Self::take) would return, and steps over nothing: it looks
+    /// at no piece.
     pub(crate) fn ahead(cursor: PieceCursor, pieces: &Arc<Pieces>, bytes: u64) -> Self {
         let bytes = bytes.min(pieces.bytes - cursor.dealt);
         Self { pieces: Arc::clone(pieces), from: cursor, bytes }
