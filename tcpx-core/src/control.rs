@@ -60,4 +60,5 @@ mod refusal_log;
 #[cfg(test)]
 mod refusal_tests;
 mod send_room;
+pub(crate) mod shared_bytes;
 pub(crate) mod socket;

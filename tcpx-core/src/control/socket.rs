@@ -1,7 +1,7 @@
 //! The bytes of a control link: a non-blocking TCP connection with a buffer each way.
 
 use std::collections::TryReserveError;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use super::records::incoming::Incoming;
 use super::records::keys::RecordKeys;
 use super::records::outgoing::{Outgoing, with_records};
 use super::send_room;
+use super::shared_bytes::{self, Place, Source};
 use crate::error::Departure;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
@@ -175,8 +176,25 @@ impl LinkSocket {
                 return;
             }
         }
-        let [message, note] = payload;
-        let payload = [message, note, mac.as_ref().map_or(&[], |mac| &mac[..])];
+        let mac = mac.as_ref().map_or(&[][..], |mac| mac);
+        self.send_behind([payload[0], payload[1], mac].map(Source::of));
+    }
+
+    /// Sends a frame, and behind it bytes that others may write meanwhile, and a note.
+    pub(crate) fn send_shared(&mut self, frame: &impl LinkFrame, bytes: Source<'_>, note: &[u8]) {
+        self.queue(frame);
+        let (note, nothing) = (Source::of(note), Source::of(&[]));
+        match &mut self.records {
+            None => self.send_behind([bytes, note, nothing]),
+            // A MAC is of what is sent, not of what was there before.
+            Some(records) => {
+                self.outbound.append(|queue| records.0.close_with_copy(queue, [bytes, note]));
+            }
+        }
+    }
+
+    /// Sends a payload behind what is queued, and queues what the kernel does not take.
+    fn send_behind(&mut self, payload: [Source<'_>; 3]) {
         let mut sent = 0;
         if self.ended.is_none() && !self.is_blocked {
             match self.write_with(payload) {
@@ -184,29 +202,29 @@ impl LinkSocket {
                 Err(error) => self.ended = Some(error),
             }
         }
-        self.outbound.append(|bytes| {
+        self.outbound.append(|queue| {
             for part in payload {
-                bytes.extend_from_slice(&part[sent.min(part.len())..]);
+                part.append_to(sent..part.len(), queue);
                 sent = sent.saturating_sub(part.len());
             }
         });
     }
 
     /// Writes what is queued and a payload behind it. Returns how many bytes of the payload went.
-    fn write_with(&mut self, payload: [&[u8]; 3]) -> Result<usize, LinkError> {
+    fn write_with(&mut self, payload: [Source<'_>; 3]) -> Result<usize, LinkError> {
         let queued = self.outbound.unsent();
         let before = queued.len();
         let [message, note, mac] = payload;
-        let slices = [queued, message, note, mac].map(IoSlice::new);
-        let slices = if mac.is_empty() { &slices[..3] } else { &slices };
-        let written = match (&*self.stream).write_vectored(slices) {
+        let sources = [Source::of(queued), message, note, mac];
+        let all: usize = sources.iter().map(Source::len).sum();
+        let written = match shared_bytes::send(&self.stream, &sources) {
             Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(0),
             Err(error) => return Err(LinkError::Gone(departure(&error))),
         };
-        if written < before + message.len() + note.len() + mac.len() {
+        if written < all {
             // `flush` has the system say when it takes more.
             self.is_blocked = !self.must_be_polled();
         }
@@ -328,19 +346,19 @@ impl LinkSocket {
     /// too. Returns how many bytes of it came; they count as taken.
     pub(crate) fn read_part<'a>(
         &mut self,
-        places: impl Iterator<Item = &'a mut [u8]>,
+        places: impl Iterator<Item = Place<'a>>,
         now: Instant,
     ) -> Result<u32, LinkError> {
         let Some(part) = self.part else { return Ok(0) };
-        let mut places: SmallVec<[IoSliceMut<'_>; MAX_PLACES]> =
-            places.take(MAX_PLACES - 1).map(|place| IoSliceMut::new(&mut *place)).collect();
+        let mut places: SmallVec<[Place<'_>; MAX_PLACES]> =
+            places.take(MAX_PLACES - 1).map(Place::for_a_while).collect();
         if part.after(room_of(&places)).is_none() {
             let behind = self.inbound.room();
             let most = behind.len().min(BEHIND_PART);
-            places.push(IoSliceMut::new(&mut behind[..most]));
+            places.push(Place::of(&mut behind[..most]));
         }
         let room = room_of(&places);
-        let outcome = (&*self.stream).read_vectored(&mut places);
+        let outcome = shared_bytes::receive(&self.stream, &mut places);
         drop(places);
         let bytes = self.note_read(outcome, room, now)?;
         let came = part.first(bytes).bytes;
@@ -440,8 +458,8 @@ impl AsFd for LinkSocket {
     }
 }
 
-fn room_of(places: &[IoSliceMut<'_>]) -> usize {
-    places.iter().map(|place| place.len()).sum()
+fn room_of(places: &[Place<'_>]) -> usize {
+    places.iter().map(Place::len).sum()
 }
 
 /// Takes the next frame out of records, and opens no more of them than it takes.

@@ -11,6 +11,7 @@ use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::control::link_frame::LinkFrame;
 use crate::control::link_part::LinkPart;
+use crate::control::shared_bytes::{Place, Source};
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::transfer::pieces::Piece;
 use crate::transfer::plan::Member;
@@ -56,9 +57,8 @@ impl Connection {
         cx: &mut Commons,
     ) -> Result<bool> {
         // SAFETY: as where the bytes of a part are copied in place: the protocol has just said that
-        // they belong here. The slices are gone when the read returns, before anything else is
-        // done for the peer or for the program.
-        let places = place.iter().map(|piece| unsafe { slice_mut(piece) });
+        // they belong here. They are used no more when the read returns.
+        let places = place.iter().map(|piece| unsafe { Place::at(piece.address, piece.bytes) });
         let came = self.link.read_part(places, now).map_err(|error| self.link_error(error))?;
         if came == 0 {
             return Ok(false);
@@ -120,19 +120,17 @@ impl Connection {
             return self.link.send_with_payload(frame, [&[], note]);
         };
         self.count_listed(transfer, &stretch, ledger);
+        // SAFETY: this is a piece of a write of ours, which has not ended, or of an export that the
+        // protocol uses for the peer until it says `Served`: in either case of a registration that
+        // stays, in memory that the CPU reaches. It is used no more when this call returns.
+        let source = |piece: Piece| unsafe { Source::at(piece.address, piece.bytes) };
         if let Some(piece) = stretch.only() {
-            // SAFETY: this is a piece of a write of ours, which has not ended, or of an export that
-            // the protocol uses for the peer until it says `Served`: in either case of a
-            // registration that stays, in memory that the CPU reaches. The slice is gone when this
-            // call returns.
-            let bytes = unsafe { slice(piece) };
-            return self.link.send_with_payload(frame, [bytes, note]);
+            return self.link.send_shared(frame, source(piece), note);
         }
         let mut gathered = std::mem::take(&mut self.scratch);
         gathered.clear();
         for piece in stretch.iter() {
-            // SAFETY: as above.
-            gathered.extend_from_slice(unsafe { slice(piece) });
+            source(piece).append_to(0..piece.bytes as usize, &mut gathered);
         }
         self.link.send_with_payload(frame, [&gathered, note]);
         self.scratch = gathered;
@@ -187,32 +185,16 @@ fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
 /// Puts bytes where those of a list lie, as far as there are any.
 ///
 /// # Safety
-/// The CPU may write all of its pieces, and nobody else touches them during the call.
+/// The CPU may write all of its pieces. Others may use them meanwhile, and pieces may overlap.
 unsafe fn scatter(stretch: &Stretch, mut bytes: &[u8]) {
     for piece in stretch.iter() {
         let count = bytes.len().min(piece.bytes as usize);
         let Some(part) = bytes.split_off(..count) else { return };
-        // SAFETY: the caller vouches for the piece, which is no memory of the link's.
-        unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), piece.address as *mut u8, count) };
+        let place = std::ptr::with_exposed_provenance_mut(piece.address as usize);
+        // SAFETY: the caller vouches for the piece, which is no memory of the link's. No reference
+        // to it is made.
+        unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), place, count) };
     }
-}
-
-/// The bytes of a piece.
-///
-/// # Safety
-/// The CPU may read the piece, and nobody writes or frees it while the slice is in use.
-unsafe fn slice<'a>(piece: Piece) -> &'a [u8] {
-    // SAFETY: the caller vouches for the piece.
-    unsafe { std::slice::from_raw_parts(piece.address as *const u8, piece.bytes as usize) }
-}
-
-/// Room for the bytes of a piece.
-///
-/// # Safety
-/// The CPU may write the piece, and nobody else touches or frees it while the slice is in use.
-unsafe fn slice_mut<'a>(piece: Piece) -> &'a mut [u8] {
-    // SAFETY: the caller vouches for the piece.
-    unsafe { std::slice::from_raw_parts_mut(piece.address as *mut u8, piece.bytes as usize) }
 }
 
 /// Writes the bytes of a message in place.

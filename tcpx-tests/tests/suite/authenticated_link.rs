@@ -1,14 +1,17 @@
+#![allow(unsafe_code)]
 //! Control links whose ends authenticate everything after the handshake (`authenticate_link`): all
 //! that travels there arrives, and whoever changes anything on the way ends that peer, and nothing
 //! else.
 
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{
-    Access, Departure, Device, Error, ExportOptions, Group, LinkBytes, MemoryId, MemoryRange,
-    MemoryType, OperationKind, Post, RemoteAccess, RemoteRange, Session, SessionOptions,
+    Access, Departure, Device, Error, ExportOptions, Group, LinkBytes, MemoryAddress, MemoryId,
+    MemoryRange, MemoryType, OperationKind, Post, RemoteAccess, RemoteRange, Session,
+    SessionOptions,
 };
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
@@ -75,6 +78,40 @@ fn take_note(session: &Session) {
 
 fn is_authenticated(session: &Session) -> bool {
     session.stats().peers.iter().all(|peer| peer.link_authenticated)
+}
+
+/// A program may write what it has exported at any time, also while it is sent: a MAC is of what is
+/// sent, and not of what was there before.
+#[test]
+fn what_a_program_writes_while_it_is_sent_is_no_tampering() {
+    let exported: Vec<AtomicU64> = (0..LONG / 8).map(|_| AtomicU64::new(0)).collect();
+    let [left, right] = pair(true, true);
+    let address = MemoryAddress::from_ptr(exported.as_ptr().cast_mut());
+    let bytes = (exported.len() * 8) as u64;
+    // SAFETY: the sessions end before the memory does, whose bytes may have any value at any time.
+    let lent =
+        unsafe { right.register_memory(address, bytes, MemoryType::Host, Access::ReadWrite) };
+    let key = export(&right, lent.expect("it is memory"));
+    let range = MemoryRange { memory: memory(&left, 0, LONG), offset: 0, bytes };
+    let remote = RemoteRange { key: &key, offset: 0, bytes };
+    let read = left.prepare("right", OperationKind::Read, &[range], &[remote]).expect("it fits");
+    let is_over = AtomicBool::new(false);
+    let reads = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                exported.iter().for_each(|word| {
+                    word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed)
+                });
+            }
+        });
+        let reads = (0..100).try_for_each(|_| {
+            read.post(None)?;
+            read.wait(Some(PATIENCE))
+        });
+        is_over.store(true, Ordering::Relaxed);
+        reads
+    });
+    reads.expect("they are served");
 }
 
 #[test]

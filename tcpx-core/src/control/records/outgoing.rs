@@ -1,6 +1,7 @@
 //! What is queued for a link, put into records. Pure.
 
 use super::authenticator::{Authenticator, LENGTH_BYTES, MAC_BYTES, MAX_BODY_BYTES, Mac};
+use crate::control::shared_bytes::Source;
 
 /// A record that has so many bytes is closed: frames are small, and few MACs cost less than many.
 const FULL_BYTES: usize = 16 << 10;
@@ -47,10 +48,7 @@ impl Outgoing {
     ) -> Option<Mac> {
         let bytes: usize = payload.iter().map(|part| part.len()).sum();
         if bytes == 0 || bytes > MAX_BODY_BYTES {
-            for piece in payload.iter().flat_map(|part| part.chunks(FULL_BYTES)) {
-                self.append(queue, |queue| queue.extend_from_slice(piece));
-            }
-            self.close(queue);
+            self.close_with_copy(queue, payload.map(Source::of));
             return None;
         }
         if self.open.is_some_and(|body| body + bytes > MAX_BODY_BYTES) {
@@ -59,6 +57,20 @@ impl Outgoing {
         let queued = self.begin(queue);
         self.open = None;
         Some(self.seal(queue, queued, payload))
+    }
+
+    /// Closes the record with a copy of a payload behind what is queued.
+    pub(in crate::control) fn close_with_copy(
+        &mut self,
+        queue: &mut Vec<u8>,
+        payload: [Source<'_>; 2],
+    ) {
+        for part in payload {
+            for from in (0..part.len()).step_by(FULL_BYTES) {
+                self.append(queue, |queue| part.append_to(from..from + FULL_BYTES, queue));
+            }
+        }
+        self.close(queue);
     }
 
     /// Closes the record, if one is open: now all that is queued may be sent.

@@ -136,7 +136,7 @@ fn take_parts(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec
         match next.and_then(|part| cuts(reads, part.bytes as usize)) {
             Some((room, pieces)) => {
                 let mut place = vec![0; room];
-                let pieces = place.chunks_mut(room.div_ceil(pieces));
+                let pieces = place.chunks_mut(room.div_ceil(pieces)).map(Place::of);
                 let bytes = right.read_part(pieces, Instant::now()).unwrap() as usize;
                 came.extend_from_slice(&place[..bytes]);
                 placed += bytes;
@@ -210,7 +210,7 @@ fn a_link_that_ends_in_a_part_has_ended() {
     right.wake(false);
     right.begin_round();
     assert_eq!(right.part_to_read(), PART.after(5));
-    let ended = right.read_part([&mut place[..]].into_iter(), Instant::now());
+    let ended = right.read_part([Place::of(&mut place)].into_iter(), Instant::now());
     assert_eq!(ended, Err(LinkError::Gone(Departure::LinkClosed)));
 }
 
@@ -303,9 +303,22 @@ fn round(link: &mut LinkSocket) -> Result<usize, LinkError> {
     outcome.map(|_| frames)
 }
 
+/// As many frames come as it takes for one read to take as much as it ever does.
+fn fill_up(left: &mut LinkSocket, right: &mut LinkSocket) {
+    let mut to_come = 20 * FRAMES_A_ROUND;
+    (0..to_come).for_each(|_| left.queue(&Frame::Ping));
+    until("all have come", || {
+        left.flush().unwrap();
+        right.wake(false);
+        to_come -= round(right).unwrap();
+        to_come == 0
+    });
+}
+
 #[test]
 fn a_round_is_bounded_and_what_it_leaves_comes_before_the_end_of_the_link() {
     for (mut left, mut right) in pairs() {
+        fill_up(&mut left, &mut right);
         // One read takes them all.
         let total = 2 * FRAMES_A_ROUND + 100;
         (0..total).for_each(|_| left.queue(&Frame::Ping));
