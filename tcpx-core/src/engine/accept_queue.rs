@@ -81,9 +81,11 @@ impl<K> Default for AcceptQueue<K> {
 }
 
 impl<K: Copy + PartialEq> AcceptQueue<K> {
-    /// Whether one more peer may come.
-    pub(crate) fn has_room(&self) -> bool {
-        self.unclaimed.len() < MAX_UNCLAIMED
+    /// Whether one more peer may come, which calls itself `given`: it may wait, or an accept takes
+    /// it.
+    pub(crate) fn has_room_for(&self, given: &str) -> bool {
+        let fits = |it: &Accepting<K>| it.peer.is_none() && it.accept.fits(given);
+        self.unclaimed.len() < MAX_UNCLAIMED || self.accepting.iter().any(fits)
     }
 
     /// Whether an accept under way has this name.
@@ -261,6 +263,19 @@ mod tests {
         assert_eq!(queue.arrive(5, "y"), Some(&named("y")));
         assert_eq!(queue.arrive(6, "y"), None, "the accept has its peer");
         assert_eq!(queue.take_accepted(&named("y")), Some(5));
+    }
+
+    #[test]
+    fn a_crowd_that_nobody_accepts_keeps_out_nobody_who_is_accepted() {
+        let mut queue = AcceptQueue::default();
+        assert_eq!(queue.start_accept(named("last")), None);
+        (0..MAX_UNCLAIMED).for_each(|peer| assert_eq!(queue.arrive(peer, "other"), None));
+        assert!(!queue.has_room_for("other") && queue.has_room_for("last"));
+        assert!(queue.has_room_for(""), "one without a name is anybody's");
+        assert_eq!(queue.arrive(MAX_UNCLAIMED, "last"), Some(&named("last")));
+        assert!(!queue.has_room_for("last"), "its accept has a peer");
+        queue.take_gone(|peer| peer == 0);
+        assert!(queue.has_room_for("other"));
     }
 
     #[test]

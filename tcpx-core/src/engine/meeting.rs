@@ -122,7 +122,7 @@ impl Engine {
             }
             (Verdict::Drop, _) => drop(listener.take(number)),
             (Verdict::Welcome | Verdict::Adopt, _) => {
-                if !self.accept_queue.has_room() {
+                if !self.accept_queue.has_room_for(&introduction.proven.hello.name) {
                     return false;
                 }
                 if let Some(handshake) = listener.take(number) {

@@ -66,6 +66,28 @@ fn what_is_posted_before_the_accept_meets_its_counterpart_after_it() {
     verify(&client, down, 2);
 }
 
+/// As many as may wait have come, and more try. The one that an accept waits for comes last.
+#[test]
+fn who_is_awaited_is_not_kept_out_by_a_crowd_that_nobody_accepts() {
+    let (server, conn_info) = server();
+    // Nobody says goodbye to them.
+    let in_crowd = |name: &str| open(options(name).close_timeout(Duration::from_millis(1)));
+    let load = |session: &Session| session.load_remote_conn_info("server", &conn_info);
+    std::thread::scope(|scope| {
+        let accept = scope.spawn(|| server.accept("last"));
+        let crowd: Vec<_> = (0..64).map(|number| in_crowd(&format!("early-{number}"))).collect();
+        for session in &crowd {
+            load(session).expect("load");
+            session.connect("server").expect("there is room for so many");
+        }
+        let late = open(options("late").connect_timeout(Duration::from_millis(100)));
+        load(&late).expect("load");
+        late.connect("server").expect_err("there is no room for one more that nobody awaits");
+        let _last = connected("last", &conn_info);
+        accept.join().expect("no panic").expect("it has come");
+    });
+}
+
 #[test]
 fn an_accept_takes_only_who_calls_itself_so_or_nothing() {
     let (server, conn_info) = server();
