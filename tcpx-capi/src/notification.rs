@@ -51,8 +51,8 @@ unsafe impl Growing for tcpx_notification {
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when it is too long;
 /// `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
 /// it is leaving or over. One that is being connected is waited for, or connected first, as by
-/// `tcpx_operation_post`; up to 128 KiB may wait for that. After an error nothing was sent. Any
-/// thread; does not block.
+/// `tcpx_operation_post`; as much may wait for that. After an error nothing was sent. Any thread;
+/// does not block.
 ///
 /// # Safety
 /// `peer` is NULL or a text that ends with NUL; `notification` is NULL or may be read for

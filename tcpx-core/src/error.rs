@@ -212,7 +212,8 @@ pub enum Error {
         /// Its bytes.
         bytes: u64,
     },
-    /// The peer's program has not taken what was sent before, and no more may wait here.
+    /// The peer's program has not taken what was sent before, or the peer is yet to be reached, and
+    /// no more may wait here.
     NotificationsFull {
         /// Which peer.
         peer: String,

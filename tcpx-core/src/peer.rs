@@ -151,18 +151,11 @@ impl Peer {
         let (key, name, session) = (self.key, &self.name, &cx.session);
         let local = link.local_ip();
         let setup = CommSetup::start(key, name, local, agreement, session, &cx.workers);
-        // It may be up before this end, and its notifications come as soon as it is.
-        let notifications = &cx.ledger.notifications;
-        let setup = setup.and_then(|setup| {
-            match notifications.add_sender(key, name.clone(), agreement.note_bytes) {
-                Ok(()) => Ok(setup),
-                Err(_) => Err(too_many_left(name)),
-            }
-        });
         let setup = setup.inspect_err(|error| {
             link.queue(&Frame::Abort(error.to_string()));
             let _ = link.flush();
         })?;
+        cx.ledger.notifications.add_sender(key, name.clone(), agreement.note_bytes);
         let agreed = (agreement, channels);
         let mut connection = Connection::new(key, name, link, setup, agreed, now, session);
         connection.watch(&session.poller);
@@ -406,10 +399,4 @@ impl Peer {
             State::Welcomed | State::Gone(_) => Attention::default(),
         }
     }
-}
-
-/// The program has not taken what earlier peers have sent, and this one may not add to it.
-fn too_many_left(name: &PeerName) -> Error {
-    let detail = "too many notifications of earlier peers wait here".to_owned();
-    Error::Protocol { peer: name.to_string(), detail }
 }

@@ -1,6 +1,7 @@
 //! The notifications that have come, until the program takes them out.
 //!
-//! Nothing is ever dropped. Each peer has a buffer here of a size that both ends know. It counts
+//! Nothing of a peer is dropped while it is there, and of those that have ended only where they
+//! leave too much. Each peer has a buffer here of a size that both ends know. It counts
 //! what it sends, and is told what the program has taken out; so it sends no more than fits, and
 //! what does not fit was not sent by a correct peer. A peer is told when a quarter of its buffer
 //! has become free since it was told last: with an empty queue it knows of three quarters, which
@@ -15,10 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
+use self::left_behind::LeftBehind;
 use super::notification::Notification;
 use super::queue::CompletionQueue;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
+
+mod left_behind;
 
 /// What a notification takes of its sender's buffer beside its bytes. It bounds the number of empty
 /// ones.
@@ -26,20 +30,15 @@ const COST: u64 = 64;
 /// A peer is told when one part of so many has become free.
 const PARTS: u64 = 4;
 
-/// What notifications of peers that have ended may take. While they take more, nobody new may send:
-/// otherwise one who comes and goes would fill the memory of a program that does not look.
-const MOST_LEFT_BEHIND: u64 = 64 << 20;
-
 /// What a notification of so many bytes takes of its sender's buffer.
 pub(crate) fn note_cost(bytes: usize) -> u64 {
     COST.saturating_add(bytes as u64)
 }
 
-/// Why a notification, or somebody who wants to send some, was not taken in.
+/// Why a notification was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotTakenIn {
-    /// It does not fit into its sender's buffer: no correct peer has sent it. Or too much lies here
-    /// of peers that have ended.
+    /// It does not fit into its sender's buffer: no correct peer has sent it.
     NoRoom,
     /// The system has no memory for its entry.
     NoMemory,
@@ -73,8 +72,8 @@ struct Contents {
     senders: HashMap<PeerKey, Sender>,
     /// Those that are to be told, each once.
     owed: Vec<PeerKey>,
-    /// What those take whose sender has ended.
-    left_behind: u64,
+    /// Of those whose sender has ended.
+    left_behind: LeftBehind,
 }
 
 /// The queue of a session.
@@ -108,31 +107,27 @@ impl NotificationQueue {
     }
 
     /// A peer may send from now on, as much as fits into a buffer of so many bytes.
-    ///
-    /// # Errors
-    /// It was not taken in, because of what others have left behind.
-    pub(crate) fn add_sender(
-        &self,
-        peer: PeerKey,
-        name: PeerName,
-        buffer: u64,
-    ) -> Result<(), NotTakenIn> {
-        let Contents { senders, owed, left_behind, .. } = &mut *self.contents();
-        if *left_behind > MOST_LEFT_BEHIND {
-            return Err(NotTakenIn::NoRoom);
-        }
+    pub(crate) fn add_sender(&self, peer: PeerKey, name: PeerName, buffer: u64) {
+        let Contents { senders, owed, .. } = &mut *self.contents();
         senders.insert(peer, Sender { name, buffer, waiting: 0, count: 0, taken: 0, told: 0 });
         // Each is there once, and nothing is needed for that when it comes to it.
         owed.reserve(senders.len() - owed.len());
-        Ok(())
     }
 
-    /// A peer has ended. What has come of it stays, and it is told nothing any more.
-    pub(crate) fn remove_sender(&self, peer: PeerKey) {
-        let Contents { senders, owed, left_behind, .. } = &mut *self.contents();
-        let Some(sender) = senders.remove(&peer) else { return };
-        *left_behind += sender.waiting;
+    /// A peer has ended. What has come of it stays, and it is told nothing any more. Returns how
+    /// many notifications of peers that have ended were dropped, because they have left too much.
+    pub(crate) fn remove_sender(&self, peer: PeerKey) -> usize {
+        let Contents { waiting, senders, owed, left_behind } = &mut *self.contents();
+        let Some(sender) = senders.remove(&peer) else { return 0 };
         owed.retain(|other| *other != peer);
+        left_behind.add(peer, sender.waiting);
+        let dropped = left_behind.too_many();
+        if dropped.is_empty() {
+            return 0;
+        }
+        let before = waiting.len();
+        waiting.retain(|note| !dropped.contains(&note.sender));
+        before - waiting.len()
     }
 
     /// A notification has come.
@@ -233,8 +228,7 @@ impl NotificationQueue {
 impl Contents {
     fn count_taken(&mut self, peer: PeerKey, cost: u64) {
         let Some(sender) = self.senders.get_mut(&peer) else {
-            self.left_behind -= cost;
-            return;
+            return self.left_behind.take(peer, cost);
         };
         let was_owed = sender.is_owed();
         sender.waiting -= cost;

@@ -120,8 +120,8 @@ impl fmt::Display for Text<'_> {
             }
             Error::NotificationsFull { peer, queued_bytes } => write!(
                 f,
-                "notifications of {queued_bytes} bytes wait for peer {peer}, whose program does \
-                 not take what it has"
+                "notifications of {queued_bytes} bytes wait for peer {peer}, which is yet to be \
+                 reached, or whose program does not take what it has"
             ),
             Error::RemoteKey(error) => write!(f, "remote key: {error}"),
             Error::Fragments { peer, channel, chunk_bytes, source } => {

@@ -1,5 +1,7 @@
 //! How a peer ends: what ends with it at once, and what is left over.
 
+use tcpx_diagnosis::table::requests;
+
 use super::commons::Commons;
 use super::connection::{ChannelRecord, Closing, Connection};
 use super::leftover::{LeftList, Leftover, Whose};
@@ -50,7 +52,15 @@ impl Peer {
             connection.link.queue(&Frame::Abort(why.to_string()));
         }
         let _ = connection.flush();
-        cx.ledger.notifications.remove_sender(self.key);
+        let dropped = cx.ledger.notifications.remove_sender(self.key);
+        if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                id = %requests::NOTIFICATIONS_DROPPED.code,
+                "the program does not take notifications: of peers that have ended, those that \
+                 left most of them have left too many, and theirs are dropped"
+            );
+        }
         let is_left = |batch: &BatchNumber| *batch > reached;
         let gathering = connection.send_lanes.iter().filter_map(SendLane::newest_batch).max();
         let unpacking = connection.recv_lanes.iter().filter_map(RecvLane::newest_batch).max();

@@ -47,7 +47,8 @@ impl Peer {
         if let State::Linked(connection) = &mut self.state {
             return connection.notify(note, cx);
         }
-        self.waiting.push_note(note).map_err(|queued_bytes| Error::NotificationsFull {
+        let room = cx.session.options.notification_bytes.into();
+        self.waiting.push_note(note, room).map_err(|queued_bytes| Error::NotificationsFull {
             peer: self.name.to_string(),
             queued_bytes,
         })

@@ -136,6 +136,7 @@ impl SessionContext {
         OneSidedTerms {
             lists: ListLimits::AGREED,
             note_bytes,
+            queued_note_bytes: self.options.notification_bytes.into(),
             asked: MAX_ASKED,
             planned: MOST_PLANNED,
             receives_host: self.plugin.receives_host(),

@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::protocol::one_sided::NewRequest;
 use crate::completions::notification_queue::note_cost;
 use crate::error::Error;
-use crate::types::{Direction, LEAST_NOTIFICATION_BYTES, RegistrationKey, TransferKey};
+use crate::types::{Direction, RegistrationKey, TransferKey};
 
 /// Operations and notifications, in the order in which they were posted.
 #[derive(Debug, Default)]
@@ -24,13 +24,14 @@ impl Waiting {
         self.requests.push(request);
     }
 
-    /// A notification waits, if there is room: no more than any two ends agree on.
+    /// A notification waits, if all that wait cost no more than `room`: what the protocol has for
+    /// those that wait.
     ///
     /// # Errors
     /// What those cost that wait already.
-    pub(super) fn push_note(&mut self, note: Arc<[u8]>) -> Result<(), u64> {
+    pub(super) fn push_note(&mut self, note: Arc<[u8]>, room: u64) -> Result<(), u64> {
         let cost = self.note_cost + note_cost(note.len());
-        if cost > LEAST_NOTIFICATION_BYTES.into() {
+        if cost > room {
             return Err(self.note_cost);
         }
         self.note_cost = cost;

@@ -22,8 +22,8 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::NotificationsFull`] while as much waits for the peer's program as
-    /// [`notification_bytes`](crate::SessionOptions::notification_bytes) allows, or 128 KiB for a
-    /// peer that is yet to be reached; [`Error::NotificationTooLong`]; [`Error::UnknownPeer`];
+    /// [`notification_bytes`](crate::SessionOptions::notification_bytes) allows, or for a peer that
+    /// is yet to be reached; [`Error::NotificationTooLong`]; [`Error::UnknownPeer`];
     /// [`Error::PeerState`] or the peer's own error when it is leaving or over.
     pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
         self.shared.engine()?.notify(peer, bytes)

@@ -97,6 +97,7 @@ impl Prey {
             one_sided: OneSidedTerms {
                 lists: LIMITS,
                 note_bytes: NOTE_BYTES,
+                queued_note_bytes: NOTE_BYTES,
                 asked: ASKED,
                 planned: PLANNED,
                 receives_host: !has(4),

@@ -57,6 +57,8 @@ pub(crate) struct OneSidedTerms {
     pub(crate) lists: ListLimits,
     /// Room for notifications at each end, in bytes.
     pub(crate) note_bytes: u64,
+    /// Most that notifications may cost which wait here for room at the peer.
+    pub(crate) queued_note_bytes: u64,
     /// Most requests of a kind that are asked at a time, [`MAX_ASKED`] but for tests.
     pub(crate) asked: usize,
     /// Most of what the peer deals that is planned at a time, [`MOST_PLANNED`] but for tests.
@@ -224,7 +226,7 @@ impl OneSided {
             of_transfer: HashMap::default(),
             telling: Telling::new(terms.lists),
             told: ToldLists::new(terms.lists),
-            notes: Notes::new(terms.note_bytes),
+            notes: Notes::new(terms.note_bytes, terms.queued_note_bytes),
             unlisted: VecDeque::new(),
             writes: VecDeque::new(),
             noted_writes: VecDeque::new(),

@@ -3,6 +3,7 @@
 use std::thread;
 
 use super::{connect, connected, open, patient, soft};
+use crate::completions::notification_queue::note_cost;
 use crate::{Error, Session};
 
 /// Sends until no more may wait. Returns how many were taken.
@@ -34,6 +35,18 @@ fn what_waits_is_sent_before_a_goodbye() {
     });
     assert_eq!(left.stats().total.one_sided.notifications_sent, sent);
     assert_eq!(left.stats().total.one_sided.notifications_unsent, 0);
+}
+
+/// The program's own limit counts from the first notification, whether or not the peer is there.
+#[test]
+fn as_much_waits_for_a_peer_that_is_yet_to_be_reached() {
+    let far = open(patient());
+    for room in [200_000, 1 << 20] {
+        let left = open(soft().notification_bytes(room));
+        left.load_remote_conn_info("right", &far.listen().expect("listen")).expect("it loads");
+        // It makes no progress, so the link is never proven.
+        assert_eq!(fill(&left), u64::from(room) / note_cost(10_000));
+    }
 }
 
 #[test]

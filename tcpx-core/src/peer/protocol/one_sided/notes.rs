@@ -13,6 +13,8 @@ use crate::completions::notification_queue::note_cost as cost;
 pub(in crate::peer::protocol) struct Notes {
     /// Room at each end.
     buffer: u64,
+    /// Room here for those that wait.
+    queue_room: u64,
     /// What this end has sent, and what the peer's program has taken of it.
     sent: u64,
     sent_taken: u64,
@@ -32,9 +34,10 @@ pub(in crate::peer::protocol) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn new(buffer: u64) -> Self {
+    pub(super) fn new(buffer: u64, queue_room: u64) -> Self {
         Self {
             buffer,
+            queue_room,
             sent: 0,
             sent_taken: 0,
             came: 0,
@@ -74,7 +77,7 @@ impl Notes {
 
     /// Whether one more of so many bytes may wait here.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.queued + cost(bytes) <= self.buffer
+        self.queued + cost(bytes) <= self.queue_room
     }
 
     /// What those cost that wait.
@@ -145,7 +148,7 @@ mod tests {
 
     #[test]
     fn whoever_sends_more_than_there_is_room_for_is_found_out() {
-        let mut notes = Notes::new(1000);
+        let mut notes = Notes::new(1000, 1000);
         assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
         assert!(!notes.handle_taken(1), "nothing was sent");
         notes.send_with_write(100);
@@ -156,7 +159,7 @@ mod tests {
     #[test]
     fn the_longest_one_has_room_when_all_are_gone() {
         let buffer = u64::from(LEAST_NOTIFICATION_BYTES);
-        let (mut sender, mut receiver) = (Notes::new(buffer), Notes::new(buffer));
+        let (mut sender, mut receiver) = (Notes::new(buffer, buffer), Notes::new(buffer, buffer));
         let taken = (buffer / 4) as usize - 65;
         sender.send_with_write(taken);
         assert!(receiver.handle_note(taken));
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_queue_has_an_end() {
-        let mut notes = Notes::new(1000);
+        let mut notes = Notes::new(1000, 1000);
         notes.push(vec![0; 872].into());
         assert!(notes.has_room(0) && !notes.has_room(1));
         assert_eq!(notes.queued(), 936);
@@ -184,7 +187,7 @@ mod tests {
     /// However long those are that wait, and however short those of writes.
     #[test]
     fn writes_and_those_that_wait_take_turns() {
-        let mut notes = Notes::new(1000);
+        let mut notes = Notes::new(1000, 1000);
         for _ in 0..5 {
             assert!(notes.may_send_with_write(100));
             notes.send_with_write(100);
@@ -212,7 +215,7 @@ mod tests {
             buffer in (128u64 << 10)..(1 << 20),
             steps in proptest::collection::vec((0usize..=MAX_NOTIFICATION_BYTES as usize, any::<bool>()), 1..200),
         ) {
-            let (mut sender, mut receiver) = (Notes::new(buffer), Notes::new(buffer));
+            let (mut sender, mut receiver) = (Notes::new(buffer, buffer), Notes::new(buffer, buffer));
             let mut kept = VecDeque::new();
             let (mut taken, mut told, mut sent) = (0, 0, 0);
             for (bytes, takes_all) in &steps {

@@ -56,6 +56,7 @@ fn agreed(random: &mut Random) -> OneSidedTerms {
             ranges: random.pick(&[9, 12, 1000]),
         },
         note_bytes: random.pick(&[330, 1000, 100_000]),
+        queued_note_bytes: 0,
         asked: random.pick(&[1, 2, 1000]),
         planned: MOST_PLANNED,
         receives_host: true,
@@ -91,6 +92,7 @@ fn setting(
             .with_parts(random.pick(&[1, 8, 50, 1000])),
         link_is_full: random.one_in(4),
         one_sided: OneSidedTerms {
+            queued_note_bytes: random.pick(&[330, 1000, 100_000]),
             planned: random.pick(&[1, 500, MOST_PLANNED]),
             receives_host: !random.one_in(8),
             scatters_host: !random.one_in(4),

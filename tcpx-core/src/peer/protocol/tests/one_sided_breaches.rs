@@ -48,7 +48,13 @@ impl Prey {
     fn whose_cpu_reaches(reaches_device: bool) -> Self {
         let offer = EagerOffer { bytes: 16, buffer_bytes: 0, reaches_device, access_bytes: 64 };
         let eager = EagerTerms::agree(offer, offer, 64);
-        let one_sided = OneSidedTerms { asked: 2, note_bytes: 330, planned: 100, ..AMPLE };
+        let one_sided = OneSidedTerms {
+            asked: 2,
+            note_bytes: 330,
+            queued_note_bytes: 330,
+            planned: 100,
+            ..AMPLE
+        };
         let mut pair = Pair::up([Setting { eager, one_sided, ..SETTING }; 2]);
         let protocol = pair.ends[0].take_protocol().expect("it is up");
         let mut exporting = Exporting::new();

@@ -202,8 +202,10 @@ fn a_notification_is_answered_when_it_is_there() {
 #[test]
 fn writes_with_notes_do_not_starve_a_notification() {
     let buffer = 2 * note_cost(40);
-    let mut pair =
-        up_as(Setting { one_sided: OneSidedTerms { note_bytes: buffer, ..AMPLE }, ..eager() });
+    let mut pair = up_as(Setting {
+        one_sided: OneSidedTerms { note_bytes: buffer, queued_note_bytes: buffer, ..AMPLE },
+        ..eager()
+    });
     let transfers: Vec<_> = (0..3).map(|_| prepare(&mut pair, Write, LITTLE)).collect();
     for transfer in &transfers {
         post(&mut pair, *transfer, Some(vec![1; 40].into()));
@@ -466,7 +468,10 @@ fn who_gives_up_and_leaves_still_says_stopped() {
 
 #[test]
 fn notes_are_sent_before_a_goodbye() {
-    let setting = Setting { one_sided: OneSidedTerms { note_bytes: 330, ..AMPLE }, ..SETTING };
+    let setting = Setting {
+        one_sided: OneSidedTerms { note_bytes: 330, queued_note_bytes: 330, ..AMPLE },
+        ..SETTING
+    };
     let mut pair = up_as(setting);
     for _ in 0..6 {
         pair.ends[0].notify(40).unwrap();
@@ -508,7 +513,10 @@ fn one_list_makes_room_for_the_next_with_each_request_of_it() {
 
 #[test]
 fn room_that_was_given_back_and_a_note_cross_at_a_full_buffer() {
-    let setting = Setting { one_sided: OneSidedTerms { note_bytes: 330, ..AMPLE }, ..SETTING };
+    let setting = Setting {
+        one_sided: OneSidedTerms { note_bytes: 330, queued_note_bytes: 330, ..AMPLE },
+        ..SETTING
+    };
     let mut pair = up_as(setting);
     for _ in 0..4 {
         pair.ends[0].notify(40).unwrap();
@@ -527,7 +535,10 @@ fn room_that_was_given_back_and_a_note_cross_at_a_full_buffer() {
 
 #[test]
 fn a_write_with_a_note_waits_for_room_and_lets_others_pass() {
-    let setting = Setting { one_sided: OneSidedTerms { note_bytes: 330, ..AMPLE }, ..SETTING };
+    let setting = Setting {
+        one_sided: OneSidedTerms { note_bytes: 330, queued_note_bytes: 330, ..AMPLE },
+        ..SETTING
+    };
     let mut pair = up_as(setting);
     let [noted, plain] = [(); 2].map(|()| prepare(&mut pair, Write, 8));
     for _ in 0..3 {
@@ -543,7 +554,10 @@ fn a_write_with_a_note_waits_for_room_and_lets_others_pass() {
 
 #[test]
 fn notes_of_refused_writes_take_no_room_for_ever() {
-    let setting = Setting { one_sided: OneSidedTerms { note_bytes: 330, ..AMPLE }, ..SETTING };
+    let setting = Setting {
+        one_sided: OneSidedTerms { note_bytes: 330, queued_note_bytes: 330, ..AMPLE },
+        ..SETTING
+    };
     let mut pair = up_as(setting);
     let transfer = prepare(&mut pair, Write, 8);
     pair.ends[1].unexport(0).unwrap();

@@ -24,6 +24,7 @@ pub(super) const DEAL_AT_ONCE: DealingLimits = DealingLimits {
 pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
     lists: ListLimits::AGREED,
     note_bytes: 1 << 20,
+    queued_note_bytes: 1 << 20,
     asked: MAX_ASKED,
     planned: MOST_PLANNED,
     receives_host: true,
