@@ -4,9 +4,12 @@ use crate::types::MAX_EAGER_BYTES;
 
 /// Bytes read by one system call, where there is nothing to be kept from the one before. The part
 /// of a small message never needs more: what was decoded before it is as long, and gives it room,
-/// or shorter, and leaves some. Of a link on which little comes, only the first pages are ever
-/// used.
+/// or shorter, and leaves some.
 const READ_BYTES: usize = 2 * (MAX_EAGER_BYTES as usize + 4096);
+/// The same at first: what a stranger costs, and a peer on whose link little comes.
+const FIRST_READ_BYTES: usize = 1024;
+/// So many times as much is read after a read that had no room for more.
+const GROWTH: usize = 4;
 
 /// Storage for a socket to write to, and the bytes in it that have not been decoded.
 ///
@@ -19,6 +22,8 @@ pub(super) struct Inbound {
     storage: Vec<u8>,
     taken: usize,
     filled: usize,
+    /// Bytes that are read by one call now.
+    read_bytes: usize,
     /// Bytes that were moved to the front so far.
     #[cfg(test)]
     moved: u64,
@@ -27,9 +32,10 @@ pub(super) struct Inbound {
 impl Default for Inbound {
     fn default() -> Self {
         Self {
-            storage: vec![0; READ_BYTES],
+            storage: vec![0; FIRST_READ_BYTES],
             taken: 0,
             filled: 0,
+            read_bytes: FIRST_READ_BYTES,
             #[cfg(test)]
             moved: 0,
         }
@@ -56,8 +62,8 @@ impl Inbound {
     /// only when nobody decodes; the storage grows then.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let waiting = self.filled - self.taken;
-        let is_short = self.storage.len() - self.filled < READ_BYTES / 2;
-        let is_large = self.storage.len() > READ_BYTES && waiting <= READ_BYTES / 2;
+        let is_short = self.storage.len() - self.filled < self.read_bytes / 2;
+        let is_large = self.storage.len() > self.read_bytes && waiting <= self.read_bytes / 2;
         if waiting <= self.taken && (is_short || is_large || waiting == 0) {
             self.storage.copy_within(self.taken..self.filled, 0);
             (self.taken, self.filled) = (0, waiting);
@@ -67,11 +73,14 @@ impl Inbound {
             }
         }
         if is_large {
-            self.storage.truncate(self.filled.max(READ_BYTES));
+            self.storage.truncate(self.filled.max(self.read_bytes));
             self.storage.shrink_to_fit();
         }
         if self.storage.len() == self.filled {
             self.storage.resize(2 * self.filled, 0);
+        }
+        if self.storage.len() < self.read_bytes {
+            self.storage.resize(self.read_bytes, 0);
         }
         &mut self.storage[self.filled..]
     }
@@ -79,6 +88,9 @@ impl Inbound {
     /// So many bytes were written to the room.
     pub(super) fn fill(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.storage.len());
+        if self.filled == self.storage.len() {
+            self.read_bytes = (GROWTH * self.read_bytes).min(READ_BYTES);
+        }
     }
 }
 
@@ -134,7 +146,18 @@ mod tests {
             inbound.take(waiting - waiting.min(15_000));
         }
         assert!(inbound.moved <= arrived, "{} bytes moved for {arrived}", inbound.moved);
-        assert_eq!(inbound.storage.len(), READ_BYTES);
+        assert!(inbound.storage.len() <= READ_BYTES);
+    }
+
+    /// A stranger, and a peer on whose link little comes.
+    #[test]
+    fn little_that_comes_takes_little_room() {
+        let (mut inbound, mut next) = (Inbound::default(), 0);
+        for _ in 0..10_000 {
+            arrive(&mut inbound, 400, &mut next);
+            inbound.take(400);
+        }
+        assert_eq!(inbound.storage.len(), FIRST_READ_BYTES);
     }
 
     /// However the longest messages are cut by reads.
@@ -146,7 +169,7 @@ mod tests {
             for _ in 0..500 {
                 arrive(&mut inbound, read, &mut next);
                 inbound.take(inbound.waiting().len() / message * message);
-                assert_eq!(inbound.storage.len(), READ_BYTES, "{read} bytes a read");
+                assert!(inbound.storage.len() <= READ_BYTES, "{read} bytes a read");
             }
         }
     }

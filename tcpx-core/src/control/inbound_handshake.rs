@@ -20,6 +20,7 @@ pub(crate) struct InboundHandshake {
     link: LinkSocket,
     from: IpAddr,
     nonce: Nonce,
+    since: Instant,
     give_up_at: Instant,
     proven: Option<(Box<Introduction>, Agreement, ChannelClaim)>,
     /// It is not answered because this session is connecting to the other one itself.
@@ -69,6 +70,7 @@ impl InboundHandshake {
             link,
             from,
             nonce,
+            since: now,
             give_up_at,
             proven: None,
             is_held: false,
@@ -115,6 +117,11 @@ impl InboundHandshake {
                 )),
             };
         }
+    }
+
+    /// When it came.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
     }
 
     /// When its time to say hello is over.
@@ -183,7 +190,7 @@ impl InboundHandshake {
     }
 
     /// Whether the other end has sent nothing at all.
-    pub(crate) fn is_silent(&self) -> bool {
+    fn is_silent(&self) -> bool {
         !self.link.has_heard()
     }
 

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, Places, admit};
+use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit, places};
 use crate::control::epoll_set::{EpollSet, Interest};
-use crate::control::identity::Identity;
+use crate::control::identity::{Identity, random};
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::control::introduction::Introduction;
 use crate::control::listening_sockets::ListeningSockets;
@@ -31,9 +31,10 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a connection may take to say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn occupant(handshake: &InboundHandshake) -> Occupant {
-    let (is_proven, is_silent) = (handshake.is_proven(), handshake.is_silent());
-    Occupant { from: handshake.from(), is_proven, is_silent }
+/// A number below `count`.
+fn draw(count: usize) -> usize {
+    let [first, second, ..] = random().unwrap_or([0; 32]);
+    usize::from(u16::from_ne_bytes([first, second])) % count.max(1)
 }
 
 /// The listener and its handshakes.
@@ -239,12 +240,17 @@ impl ControlListener {
 
     /// Whether there is room for one more. Nobody has to go whose hello is here, read or not.
     fn make_room(&mut self, from: IpAddr, now: Instant, identity: &Identity) -> bool {
-        let places = Places::of_files(getrlimit(Resource::Nofile).current);
+        let places = places(getrlimit(Resource::Nofile).current);
         // Each time there is one unproven connection less.
-        loop {
+        while self.unproven.len() + self.proven.len() >= places {
+            let occupant = |handshake: &InboundHandshake| Occupant {
+                from: handshake.from(),
+                is_proven: handshake.is_proven(),
+                age: now.saturating_duration_since(handshake.since()),
+            };
             let table: Vec<Occupant> =
                 self.unproven.values().chain(self.proven.values()).map(occupant).collect();
-            let index = match admit(from, &table, places) {
+            let index = match admit(from, &table, places, draw) {
                 Admission::Free => return true,
                 Admission::Full => return false,
                 Admission::Evict(index) => index,
@@ -258,8 +264,8 @@ impl ControlListener {
                 self.refusals.say(now, &evicted.address(), "a newer one takes its place");
                 evicted.turn_away();
             }
-            return true;
         }
+        true
     }
 
     /// Those that have proven themselves and wait, with their numbers, the oldest first.

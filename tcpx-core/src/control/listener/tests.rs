@@ -1,7 +1,6 @@
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
-use crate::control::admission::MAX_UNPROVEN_PER_ADDRESS;
 use crate::control::channel_offer::ChannelOffer;
 use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
@@ -34,7 +33,7 @@ fn a_peer_comes_in_past_silent_connections_on_real_sockets() {
         let first = listener.proven().next().map(|(number, _)| number);
         first.and_then(|number| listener.take(number))
     });
-    assert!(proven.is_proven() && listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS);
+    assert!(proven.is_proven() && listener.unproven.len() <= MAX_HANDSHAKES);
     drop(silent);
 }
 
@@ -45,7 +44,7 @@ fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothi
     let address = listener.address().unwrap();
     let now = Instant::now();
     let mut silent = Vec::new();
-    while listener.unproven.len() < MAX_UNPROVEN_PER_ADDRESS {
+    while listener.unproven.len() < MAX_HANDSHAKES {
         silent.push(TcpStream::connect(address).unwrap());
         listener.progress(now, &ours);
     }
@@ -61,7 +60,7 @@ fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothi
     silent.truncate(silent.len() - 2);
     until("they have left", || {
         listener.progress(now, &ours);
-        listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS - 2
+        listener.unproven.len() <= MAX_HANDSHAKES - 2
     });
     assert_eq!(polls(&listener), listener.unproven.len(), "once each, when they came");
 }
@@ -135,14 +134,14 @@ fn a_hello_that_is_here_but_unread_keeps_its_place() {
     let (number, _) = listener.unproven.first_key_value().expect("it is not read");
     let number = *number;
     // All at once: it is the oldest, and the first that would have to go.
-    let now = Instant::now();
-    for _ in 0..2 * MAX_UNPROVEN_PER_ADDRESS {
+    let now = Instant::now() + Duration::from_secs(1);
+    for _ in 0..2 * MAX_HANDSHAKES {
         listener.make_room(address.ip(), now, &ours);
         let stream = TcpStream::connect(address).unwrap();
         listener.admit(stream, address, now, &ours);
     }
     assert!(listener.proven.contains_key(&number), "it was read before anybody had to go");
-    assert!(listener.unproven.len() <= MAX_UNPROVEN_PER_ADDRESS);
+    assert!(listener.unproven.len() <= MAX_HANDSHAKES);
 }
 
 #[test]
@@ -161,9 +160,10 @@ fn who_finds_no_room_comes_again_and_gets_in() {
         // The first few times a flood takes its place before it can say hello.
         if sent_away < 3 && connector.state().contains("connected") {
             sent_away += 1;
-            for _ in 0..=MAX_UNPROVEN_PER_ADDRESS {
+            for _ in 0..=MAX_HANDSHAKES {
                 silent.push(TcpStream::connect(address).unwrap());
-                listener.progress(Instant::now(), &ours);
+                // Later each time, when those before have had time enough.
+                listener.progress(now + Duration::from_secs(sent_away), &ours);
             }
         }
         listener.has_proven()
