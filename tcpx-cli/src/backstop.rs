@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -12,6 +12,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::Failure;
+use crate::process;
 
 /// A command that has been late for so long will not end by itself.
 const LATE: Duration = Duration::from_millis(500);
@@ -50,10 +51,9 @@ impl Backstop {
                     leave(&line, status);
                 }
             };
-            Builder::new().name("backstop".into()).spawn(watch).map(|_| running)
+            process::spawn_thread("backstop", watch).map(|_| running)
         });
-        let running = running.transpose().map_err(Failure::io("starting a thread"))?;
-        Ok(Self { known, _running: running })
+        Ok(Self { known, _running: running.transpose()? })
     }
 
     /// What the command does from now on.
@@ -90,7 +90,7 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 /// Says the last line and ends this process, and with it those that it started.
 fn leave(line: &str, status: u8) {
     // Stderr may be stuck too, and so may what others have left to be done at the end.
-    let _ = Builder::new().spawn(|| {
+    let _ = process::spawn_thread("last-line", || {
         sleep(LAST_LINE);
         kill_process(getpid(), Signal::KILL)
     });

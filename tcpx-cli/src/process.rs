@@ -1,10 +1,11 @@
-//! Processes that this one starts, and never leaves behind.
+//! Processes that this one starts, and never leaves behind, and threads.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -33,6 +34,25 @@ pub(crate) enum Log {
     Shown,
 }
 
+/// Starts a thread, where the host allows another.
+pub(crate) fn spawn_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Failure> {
+    let started = Builder::new().name(name.to_owned()).spawn(work);
+    started.map_err(Failure::io("starting a thread"))
+}
+
+/// Starts a thread that ends before the scope does.
+pub(crate) fn spawn_in<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, Failure> {
+    let started = Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+    started.map_err(Failure::io("starting a thread"))
+}
+
 /// A process that is killed at the latest when this value is dropped, with all that it started.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
@@ -58,15 +78,21 @@ impl ChildProcess {
         let last_words = process.stderr.take().map(|stderr| {
             let (tell, told) = channel();
             // Nobody may be interested any more.
-            std::thread::spawn(move || tell.send(read_log(stderr, log)).ok());
-            told
+            spawn_thread("log", move || tell.send(read_log(stderr, log)).ok()).map(|_| told)
         });
-        match rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty()) {
-            Ok(ended) => Ok(Self { process, budget, is_reaped: false, ended, last_words }),
-            Err(error) => {
+        let watched = last_words.transpose().and_then(|last_words| {
+            let ended = rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty())
+                .map_err(|error| Failure::io("watching a started process")(error.into()))?;
+            Ok((ended, last_words))
+        });
+        match watched {
+            Ok((ended, last_words)) => {
+                Ok(Self { process, budget, is_reaped: false, ended, last_words })
+            }
+            Err(failure) => {
                 let _ = process.kill();
                 let _ = process.wait();
-                Err(Failure::io("watching a started process")(error.into()))
+                Err(failure)
             }
         }
     }

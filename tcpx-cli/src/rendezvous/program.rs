@@ -19,6 +19,7 @@ use super::started_server::StartedServer;
 use crate::backstop::Backstop;
 use crate::budget::Budget;
 use crate::failure::{Failure, error_line};
+use crate::process;
 use crate::session::Setup;
 
 /// A command with two ends, whose plan is a `P` and whose result a `T`.
@@ -141,11 +142,14 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
                 }
                 result
             };
-            let ends: Vec<_> =
-                clients.into_iter().map(|client| scope.spawn(move || serve(client))).collect();
+            let start = |client| process::spawn_in(scope, "client", move || serve(client));
+            let ends: Vec<_> = clients.into_iter().map(start).collect();
+            if ends.iter().any(Result::is_err) {
+                (several.give_up)();
+            }
             let panicked = |_| Err(Failure::Others("the end of a client panicked".into()));
             ends.into_iter()
-                .map(|end| end.join().unwrap_or_else(panicked))
+                .map(|end| end?.join().unwrap_or_else(panicked))
                 .collect::<Vec<Result<T, Failure>>>()
         });
         let (good, mut bad): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);

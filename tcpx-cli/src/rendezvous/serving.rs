@@ -16,6 +16,7 @@ use super::token::Token;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::Failure;
+use crate::process;
 
 /// How long one who connects may take to greet and to say what it wants. The client knows that
 /// before it connects.
@@ -174,8 +175,9 @@ impl<'a> Queue<'a> {
     pub(super) fn while_busy<T>(&mut self, serve: impl FnOnce() -> T) -> Result<T, Failure> {
         let Self { door, turn, next } = self;
         let (stop, running) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
-        let served = std::thread::scope(|scope| {
-            let others = scope.spawn(|| door.admit(Deadline::after(FOREVER), Some(stop.as_fd())));
+        std::thread::scope(|scope| {
+            let admit = || door.admit(Deadline::after(FOREVER), Some(stop.as_fd()));
+            let others = process::spawn_in(scope, "door", admit)?;
             let served = serve();
             turn.end();
             drop(running);
@@ -187,9 +189,8 @@ impl<'a> Queue<'a> {
                 // A panic was told.
                 Ok(Err(Nobody::Stopped)) | Err(_) => {}
             }
-            served
-        });
-        Ok(served)
+            Ok(served)
+        })
     }
 }
 

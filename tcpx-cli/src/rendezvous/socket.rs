@@ -4,7 +4,6 @@ use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
-use std::thread::Builder;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -14,7 +13,7 @@ use super::server_address::ServerAddress;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
-use crate::process::ChildProcess;
+use crate::process::{self, ChildProcess};
 
 /// Pause between two attempts to reach a server that is not there yet: there is no event to wait
 /// for.
@@ -107,9 +106,7 @@ fn resolve_within(
 ) -> Result<Vec<SocketAddr>, Failure> {
     let (tell, told) = channel();
     let name = address.clone();
-    Builder::new()
-        .spawn(move || tell.send(resolve(&name, port)))
-        .map_err(Failure::io("starting a thread"))?;
+    process::spawn_thread("name-service", move || tell.send(resolve(&name, port)))?;
     let resolved = told.recv_timeout(waited.left()).unwrap_or_else(|_| {
         let reason = format!("the name service gave no answer within {waited}");
         Err(ConnectionError::UnknownHost { address: address.to_string(), reason })

@@ -13,6 +13,7 @@ use tcpx_core::{Error, Notification, Operation, Session, Transfer};
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
+use crate::process;
 
 /// How often it is asked while a transfer is waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -102,18 +103,18 @@ impl LinkWatch {
     ) -> Result<(), Failure> {
         let (stop, running) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
         let (outcome, was_closed) = std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| {
+            let watcher = process::spawn_in(scope, "watch", || {
                 let has_ended = self.ends_before(stop);
                 if has_ended {
                     // It says goodbye to nobody who could answer.
                     let _ = session.close();
                 }
                 has_ended
-            });
+            })?;
             let outcome = meet();
             drop(running);
-            (outcome, watcher.join().unwrap_or(false))
-        });
+            Ok::<_, Failure>((outcome, watcher.join().unwrap_or(false)))
+        })?;
         // Its session may have ended first.
         if was_closed || (outcome.is_err() && self.has_ended()?) {
             return Err(self.closed(doing));

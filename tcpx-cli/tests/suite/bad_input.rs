@@ -107,6 +107,37 @@ fn a_process_that_may_open_no_more_files_says_so() {
     expect(&Tcpx::of(few).run(), FAILED, &["16 may be (ulimit -n)", "ulimit -n 65536", "TCPX-608"]);
 }
 
+/// However many threads a host allows, a command ends well, or with an error of one line.
+#[test]
+fn a_process_that_may_start_no_more_threads_says_so() {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        tcpx_testkit::skip("root", "only root can be a user who has no other threads");
+        return;
+    }
+    // A user that nobody else is, whose threads are counted.
+    let user = 2_000_000_000 + std::process::id();
+    let mut good = 0;
+    for threads in 1..30 {
+        let mut few = std::process::Command::new("sh");
+        // Shells differ in the letter.
+        let line = format!(
+            "ulimit -u {threads} 2>/dev/null || ulimit -p {threads} || exit 3
+             exec \"$0\" perf --size 64K --iters 1 --warmup 0"
+        );
+        few.args(["-c", &line, EXECUTABLE]).uid(user).gid(user).current_dir("/");
+        let finished = Tcpx::of(few).run();
+        if finished.status == Some(0) {
+            good += 1;
+            continue;
+        }
+        assert_eq!(finished.status, Some(FAILED), "{threads} threads: {finished}");
+        finished.expect_error(&[]);
+        finished.expect_alone();
+    }
+    assert!((1..29).contains(&good), "{good} ended well");
+}
+
 #[test]
 fn a_larger_chunk_is_refused_only_where_a_variable_forbids_it() {
     let words = ["transfer", "--plugin", "soft", "--chunk", "1M"];

@@ -25,8 +25,10 @@ pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
             .filter(|interface| interface.ip().is_ipv4())
             .map(|interface| interface.name)
             .collect();
-        // The sign says that the names are exact.
-        settings.interfaces = Some(format!("={}", all.join(",")));
+        // The sign says that the names are exact. Of none, the plugin says what it misses.
+        if !all.is_empty() {
+            settings.interfaces = Some(format!("={}", all.join(",")));
+        }
     }
     settings.transport = transport(carrier, settings.transport);
     let carrier = carrier_of(settings.transport);
