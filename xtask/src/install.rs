@@ -60,7 +60,7 @@ impl Installation {
     /// Builds the libraries and lays everything down. What can go wrong for want of a tool does so
     /// before anything is built.
     pub(crate) fn install(&self, root: &Path) -> Result<String, InstallError> {
-        tool::require_binutils()?;
+        tool::require(tool::BINUTILS)?;
         let linker = shared::Linker::find(self.glibc)?;
         let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
         let (shared, archive) = (work.path().join("shared"), work.path().join("archive"));

@@ -31,7 +31,7 @@ impl CommandPackages {
     /// Builds the command, lays it out as it is installed, and packs that. What can go wrong for
     /// want of a tool does so before anything is built.
     pub(crate) fn pack(&self, root: &Path) -> Result<String, InstallError> {
-        tool::require_binutils()?;
+        tool::require(tool::BINUTILS)?;
         for name in ["tar", "gzip"] {
             tool::run(Command::new(name).arg("--version"))?;
         }

@@ -10,8 +10,8 @@ pub(crate) enum InstallError {
     Io { path: PathBuf, error: std::io::Error },
     #[error("{name}: {text}")]
     Tool { name: String, text: String },
-    #[error("{0} cannot be found: install binutils (Debian: apt-get install binutils)")]
-    NoBinutils(String),
+    #[error("{name} cannot be found: install it (Debian: apt-get install {package})")]
+    NoTool { name: String, package: &'static str },
     #[error(
         "zig, which links for glibc {0}, cannot be found: pip install 'ziglang==0.17.*' (100 MB \
          to download, 400 MB on disk)"

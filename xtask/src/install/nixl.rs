@@ -31,7 +31,7 @@ impl NixlBackend {
 
     /// Builds the plugin, and packs it into a wheel in its folder.
     pub(crate) fn pack(mut self, root: &Path) -> Result<String, InstallError> {
-        tool::run(Command::new("python3").arg("--version"))?;
+        tool::require(&["python3"])?;
         let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
         let out = std::mem::replace(&mut self.folder, work.path().join("plugin"));
         let needed = self.lay_down(root)?.ok_or(InstallError::Missing(GLIBC))?;
@@ -44,8 +44,8 @@ impl NixlBackend {
     /// What can go wrong for want of a tool does so before anything is built. Returns which glibc
     /// the plugin needs.
     fn lay_down(&self, root: &Path) -> Result<Option<Glibc>, InstallError> {
-        tool::require_binutils()?;
-        tool::run(Command::new("cmake").arg("--version"))?;
+        tool::require(tool::BINUTILS)?;
+        tool::require(&["cmake", "c++"])?;
         let linker = Linker::find(self.glibc)?;
         let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
         let built = build::build(root, &self.profile)?;

@@ -309,7 +309,10 @@ fn what_is_missing_is_said_before_anything_is_built() {
         String::from_utf8(output.stderr).unwrap()
     };
     let text = refused(&[]);
-    assert!(text.contains("ar cannot be found: install binutils"), "{text}");
+    assert!(
+        text.contains("ar cannot be found: install it (Debian: apt-get install binutils)"),
+        "{text}"
+    );
     for tool in ["ar", "as", "ld", "objcopy", "readelf", "strip"] {
         let path = std::env::var_os("PATH").unwrap();
         let mut places = std::env::split_paths(&path).map(|folder| folder.join(tool));
