@@ -1,10 +1,12 @@
 //! Strangers who come to the control port faster than anybody can be heard.
 
 use std::collections::VecDeque;
-use std::net::{SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tcpx_core::{Session, SessionOptions};
 use tcpx_testkit::until;
@@ -85,6 +87,94 @@ fn get_in(rounds: usize) {
     assert!(failures.is_empty(), "{} of {}: {failures:?}", failures.len(), rounds * AT_ONCE);
 }
 
+/// Passes on what comes from one end to the other, half a round trip later.
+fn pass_on_late(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
+    let (queue, queued) = channel::<(Instant, Vec<u8>)>();
+    thread::spawn(move || {
+        for (came, bytes) in queued {
+            thread::sleep((came + delay).saturating_duration_since(Instant::now()));
+            if to.write_all(&bytes).is_err() {
+                return;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let mut bytes = vec![0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if queue.send((Instant::now(), bytes[..count].to_vec())).is_err() {
+            return;
+        }
+    }
+}
+
+/// Where `address` is reached over a link with this round trip. Its threads end with its
+/// connections, or with the process.
+fn afar(address: SocketAddr, round_trip: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let near = listener.local_addr().expect("it has one");
+    thread::spawn(move || {
+        for here in listener.incoming().flatten() {
+            let Ok(there) = TcpStream::connect(address) else { continue };
+            for (from, to) in [(&here, &there), (&there, &here)] {
+                let (from, to) =
+                    (from.try_clone().expect("a file"), to.try_clone().expect("a file"));
+                thread::spawn(move || pass_on_late(from, to, round_trip / 2));
+            }
+        }
+    });
+    near
+}
+
+/// Strangers fill all places, and a thousand more come each second; each says a byte, which an
+/// honest peer at a distance has not done by then.
+fn get_in_from_afar(tries: usize) {
+    let server = session("server");
+    let info = server.listen().expect("it listens");
+    let address = tcpx_tests::control_addresses(&info)[0];
+    let port = afar(address, Duration::from_millis(60)).port();
+    let info = tcpx_tests::with_address(&info, [127, 0, 0, 1].into(), port);
+    let (strangers, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let failures: Vec<_> = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut kept = VecDeque::new();
+            while !is_over.load(Ordering::Relaxed) {
+                if let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1))
+                {
+                    let _ = stream.write_all(&[7]);
+                    kept.push_back(stream);
+                    strangers.fetch_add(1, Ordering::Relaxed);
+                }
+                if kept.len() > STRANGERS_KEPT {
+                    kept.pop_front();
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        until("all places are taken", || strangers.load(Ordering::Relaxed) > STRANGERS_KEPT);
+        let connect = |number: usize| {
+            let peer = session(&format!("peer-{number}"));
+            peer.load_remote_conn_info("server", &info)?;
+            peer.connect("server")?;
+            peer.disconnect("server")
+        };
+        let failures = (0..tries).filter_map(|number| connect(number).err()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        failures
+    });
+    assert!(failures.is_empty(), "{} of {tries}: {failures:?}", failures.len());
+}
+
+#[test]
+fn an_honest_peer_gets_in_from_afar_during_a_flood() {
+    get_in_from_afar(2);
+}
+
+#[test]
+#[ignore = "deep: ten tries"]
+fn an_honest_peer_always_gets_in_from_afar() {
+    get_in_from_afar(10);
+}
+
 #[test]
 fn a_session_listens_only_where_it_says() {
     let mut options = options("server");
@@ -105,7 +195,7 @@ fn a_session_listens_only_where_it_says() {
 /// The first address takes connections and never speaks, as a stopped or foreign program does.
 #[test]
 fn a_mute_address_holds_nobody_up() {
-    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = mute.local_addr().expect("it has one").port();
     let mut options = options("server");
     options.listen = SocketAddr::new("127.0.0.2".parse().expect("an address"), port);
