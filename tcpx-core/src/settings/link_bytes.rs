@@ -13,7 +13,7 @@ const SHORT_BYTES: u64 = 256 << 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkBytes {
-    /// 256 KiB, or any number on fewer than 5 processors.
+    /// 256 KiB, or any number on fewer than 5 processors with the software plugin.
     #[default]
     Auto,
     /// So many; 0: none but what is as short as a message that travels there.
@@ -21,6 +21,15 @@ pub enum LinkBytes {
 }
 
 impl LinkBytes {
+    /// The same over this plugin. Channels of the hardware move more than the link, however few
+    /// processors there are.
+    pub(crate) fn over(self, is_hardware: bool) -> Self {
+        match self {
+            Self::Auto if is_hardware => Self::Most(SHORT_BYTES),
+            chosen => chosen,
+        }
+    }
+
     /// The number where the process may use so many processors.
     pub(crate) fn bytes(self, processors: usize) -> u64 {
         match self {
@@ -65,6 +74,10 @@ mod tests {
         let auto = [1, 4, 5, 208].map(|processors| LinkBytes::Auto.bytes(processors));
         assert_eq!(auto, [u64::MAX, u64::MAX, 256 << 10, 256 << 10]);
         assert_eq!([2, 208].map(|processors| LinkBytes::Most(7).bytes(processors)), [7, 7]);
+        let of_hardware = [1, 208].map(|processors| LinkBytes::Auto.over(true).bytes(processors));
+        assert_eq!(of_hardware, [256 << 10; 2], "nothing long goes past the hardware");
+        assert_eq!(LinkBytes::Auto.over(false), LinkBytes::Auto);
+        assert_eq!(LinkBytes::Most(u64::MAX).over(true), LinkBytes::Most(u64::MAX));
     }
 
     #[test]

@@ -157,7 +157,7 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_STAGING_BYTES", upto(i64::MAX), "268435456", "most bytes in which scattered small sends are gathered; 0 for none"),
     session("TCPX_EAGER_BYTES", upto(65_536), "16384", "longest message that travels on the control link; 0 for none"),
     session("TCPX_EAGER_BUFFER_BYTES", upto(1 << 30), "262144", "most bytes that a peer sends ahead of receives that are not posted"),
-    session("TCPX_LINK_BYTES", Kind::AutoOr { max: i64::MAX }, "auto: 262144, any number on fewer than 5 processors", "longest read or write of a peer's memory that travels on the control link, in bytes; 0: none longer than TCPX_EAGER_BYTES"),
+    session("TCPX_LINK_BYTES", Kind::AutoOr { max: i64::MAX }, "auto: 262144, any number on fewer than 5 processors with the software plugin", "longest read or write of a peer's memory that travels on the control link, in bytes; 0: none longer than TCPX_EAGER_BYTES"),
     session("TCPX_NOTIFICATION_BYTES", from(131_072, 1 << 30), "1048576", "room for notifications of each peer that the program has not taken, in bytes"),
     session("TCPX_AUTHENTICATE_LINK", Kind::Switch, "0", "everything on the control link carries a MAC, as soon as one end wants it; nothing is encrypted, and payload on channels has no MAC"),
     session("TCPX_ACCEPT_ALL", Kind::Switch, "0", "whoever comes in and has proven itself is accepted at once"),
