@@ -81,12 +81,13 @@ REFUSED_WITHOUT_END = 715 Error "\"Connection refused, retrying\" without end"
     source "plugin 3.1.9, run; cluster deployments"
 RX_CTRL_TIMEOUT = 716 Warning "\"rx ctrl timeout\" is repeated"
     symptom "the line repeats every 30 s and nothing fails"
+    lines ["rx recv timeout error n", "tx comp timeout poll"]
     cause "the plugin only reports slowness, it never gives up: the peer sends nothing, is frozen, or has another sequence of operations"
     cure ["# give every wait a deadline; look for the peer's own state"]
     source "plugin 3.1.9, source; user reports"
 FAILED_TO_CONNECT_SOCKET = 717 Error "\"failed to connect socket\" or \"failed accept socket\""
     symptom "connect or accept returns 3 after three rounds; with the software plugin 2"
-    lines ["Resource exhausted"]
+    lines ["Resource exhausted", "failed against receive-datapath-manager", "Create FlowSteerRule Failed"]
     cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule; with the software plugin, its own line just before says what the system refused"
     cure ["tcpx doctor", "ls -l /run/tcpx"]
     source "plugin 3.1.9, run"
