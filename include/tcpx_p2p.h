@@ -1783,9 +1783,10 @@ tcpx_status tcpx_operation_prepare_notification(struct tcpx_session session,
  * `tcpx_poll_notifications` when every byte of the operation is in place. There may be up to
  * TCPX_MAX_NOTIFICATION_BYTES, also none. They are copied.
  *
- * With a peer that is being connected it waits until that is up. A peer that is not there, and
- * whose connection info was loaded, is connected first, as by `tcpx_session_start_connect`. If
- * that fails, the operation ends with its error, and the next post tries again.
+ * With a peer that is being connected it waits until that is up. A peer that is not there, or was
+ * lost, and whose connection info was loaded, is connected first, as by
+ * `tcpx_session_start_connect`. If that fails, the operation ends with its error, and the next
+ * post tries again.
  *
  * A write is done when all its bytes are in place at the peer, and its notification is there; a
  * read when all its bytes are in place here. Until then the bytes of a write must not change here,

@@ -5,6 +5,7 @@ import mmap
 import multiprocessing
 import os
 import signal
+import subprocess
 import time
 
 import numpy
@@ -183,6 +184,22 @@ class Agent:
             self.finish(handle)
         self.nixl.release_xfer_handle(handle)
 
+    def transfer_at_last(self, *arguments):
+        """As `transfer`, once more if the peer turns out to be lost: the second one must work."""
+        try:
+            self.transfer(*arguments)
+        except Exception as error:  # pylint: disable=broad-except
+            assert "REMOTE_DISCONNECT" in str(error), error
+            self.transfer(*arguments)
+
+    def refusal_of(self, method, *arguments):
+        """The error that a method ends with."""
+        try:
+            getattr(self, method)(*arguments)
+        except Exception as error:  # pylint: disable=broad-except
+            return str(error)
+        return "none"
+
     def sleep(self, seconds):
         """The program of the agent calls nothing."""
         time.sleep(seconds)
@@ -206,8 +223,53 @@ class Agent:
         )
 
 
+class Link:
+    """Two network namespaces with a link between them, which may be cut. It takes root."""
+
+    ADDRESSES = {"left": "10.77.0.1", "right": "10.77.0.2"}
+
+    def __init__(self):
+        self.ends = {side: f"tcpx-nixl-{side}-{os.getpid()}" for side in self.ADDRESSES}
+
+    def __enter__(self):
+        for end in self.ends.values():
+            self._ip("netns", "add", end)
+        left, right = self.ends.values()
+        self._ip("link", "add", "wire", "netns", left, "type", "veth", "peer", "wire", "netns", right)
+        for side, end in self.ends.items():
+            self._ip("-n", end, "address", "add", self.ADDRESSES[side] + "/24", "dev", "wire")
+            for device in ("lo", "wire"):
+                self._ip("-n", end, "link", "set", device, "up")
+        return self
+
+    def __exit__(self, *_):
+        for end in self.ends.values():
+            self._ip("netns", "delete", end)
+
+    def set(self, state):
+        """Cuts it, with "down", or mends it, with "up"."""
+        self._ip("-n", self.ends["right"], "link", "set", "wire", state)
+
+    @staticmethod
+    def _ip(*arguments):
+        subprocess.run(("ip",) + arguments, check=True)
+
+    def place(self, side):
+        """The environment of a peer that is to live at this end."""
+        return {"TEST_NETNS": "/run/netns/" + self.ends[side], "TCPX_ADVERTISE": self.ADDRESSES[side]}
+
+
+def _enter_netns(path):
+    new_network = 0x40000000
+    with open(path, "rb") as namespace:
+        code = ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), new_network)
+    assert code == 0, os.strerror(ctypes.get_errno())
+
+
 def _serve(pipe, kind, name, config, parameters, environment):
     os.environ.update(environment)
+    if "TEST_NETNS" in environment:
+        _enter_netns(environment["TEST_NETNS"])
     agent = kind(name, config, parameters)
     pipe.send(None)
     while True:

@@ -4,9 +4,10 @@ import hashlib
 import itertools
 import os
 import struct
+import subprocess
 import time
 
-from agents import BOUND, Agent, Peer, run, until
+from agents import BOUND, Agent, Link, Peer, run, until
 from transfers import MIB, pair, span
 
 # How long a silent peer is waited for, in the agents of these tests: long enough for one that is
@@ -106,28 +107,77 @@ def initiator_harmed():
 
 
 def thawed():
-    """A peer that was stopped for too long, and goes on: what NIXL knows of it is loaded again."""
+    """A peer that was stopped for too long, and goes on. What is posted next connects the two."""
     here, there = Agent("here", parameters=SILENCE), Peer("there", parameters=SILENCE)
     with there:
-        mine, its = here.add_area(4096), there.add_area(4096)
+        mine, its = here.add_area(MIB), there.add_area(MIB)
         metadata = there.metadata()
         here.know(metadata)
-        here.transfer("WRITE", span(mine, its, 4096), "there")
-        there.freeze()
-        handle = here.prepare("WRITE", span(mine, its, 4096), "there")
-        here.post(handle)
-        must_fail(here, handle)
-        # While it is gone, a transfer fails when it is posted, and not before, if NIXL lets it.
-        fails("a transfer", "REMOTE_DISCONNECT|NOT_FOUND", here.transfer, "READ",
-              span(mine, its, 4096), "there")
-        here.nixl.release_xfer_handle(handle)
-        there.thaw()
-        forget_if_known(here, "there")
-        here.know(metadata)
-        here.fill(0, 45)
-        here.transfer("WRITE", span(mine, its, 4096), "there", b"awake")
-        assert b"awake" in there.notifications("here")
-        assert there.is_filled(0, 45)
+        there.know(here.metadata())
+        here.transfer("WRITE", span(mine, its, MIB), "there")
+        # Neither end loads anything; the stopped one posts first, and the other one loads again
+        # what it knows; or it does so after a removal.
+        for seed, case in enumerate(("here first", "there first", "removed")):
+            handle = here.prepare("WRITE", span(mine, its, MIB), "there")
+            there.freeze()
+            here.post(handle, b"lost %d" % seed)
+            must_fail(here, handle, "REMOTE_DISCONNECT")
+            there.thaw()
+            if case == "there first":
+                there.fill(0, 10 + seed)
+                there.transfer_at_last("WRITE", span(its, mine, MIB), "here", b"theirs %d" % seed)
+                assert here.notifications("there") == [b"theirs %d" % seed]
+                assert here.is_filled(0, 10 + seed)
+            if case == "removed":
+                here.nixl.release_xfer_handle(handle)
+                here.forget("there")
+            if case != "here first":
+                here.know(metadata)
+            if case == "removed":
+                handle = here.prepare("WRITE", span(mine, its, MIB), "there")
+            here.fill(0, 20 + seed)
+            here.post(handle, b"again %d" % seed)
+            here.finish(handle)
+            # What had failed may have reached it before it was stopped, and comes first then.
+            note = b"again %d" % seed
+            until("it", lambda: note in there.notifications("here"))  # pylint: disable=cell-var-from-loop
+            assert there.is_filled(0, 20 + seed)
+            there.fill(0, 30 + seed)
+            here.transfer("READ", span(mine, its, MIB), "there", b"read %d" % seed)
+            assert there.notifications("here") == [b"read %d" % seed]
+            assert here.is_filled(0, 30 + seed)
+            here.nixl.release_xfer_handle(handle)
+
+
+def cut_off():
+    """Two agents whose link is cut for longer than silence is borne, and mended."""
+    if os.geteuid() != 0 or subprocess.run(("ip", "netns"), check=False).returncode != 0:
+        print("  skipped: it takes root and network namespaces", flush=True)
+        return
+    with Link() as link:
+        left = Peer("left", parameters=SILENCE, environment=link.place("left"))
+        right = Peer("right", parameters=SILENCE, environment=link.place("right"))
+        with left, right:
+            here, there = left.add_area(MIB), right.add_area(MIB)
+            left.know(right.metadata())
+            right.know(left.metadata())
+            left.transfer("WRITE", span(here, there, MIB), "right")
+            link.set("down")
+            cut_at = time.monotonic()
+            # The first ends when the other one was silent for too long, those after it because it
+            # cannot be reached.
+            while time.monotonic() < cut_at + 15:
+                refused = left.refusal_of("transfer", "WRITE", span(here, there, MIB), "right")
+                assert "REMOTE_DISCONNECT" in refused, refused
+            link.set("up")
+            left.fill(0, 70)
+            left.transfer_at_last("WRITE", span(here, there, MIB), "right", b"mended")
+            assert right.notifications("left") == [b"mended"]
+            assert right.is_filled(0, 70)
+            right.fill(0, 71)
+            right.transfer_at_last("WRITE", span(there, here, MIB), "left", b"so it is")
+            assert left.notifications("right") == [b"so it is"]
+            assert left.is_filled(0, 71)
 
 
 def restarted():
@@ -408,8 +458,7 @@ def many_strangers():
 
 if __name__ == "__main__":
     run([
-        killed, frozen, initiator_harmed, thawed, restarted, taken_back, stale, dropped_here,
-        dropped_in_use,
-        forgotten,
+        killed, frozen, initiator_harmed, thawed, cut_off, restarted, taken_back, stale,
+        dropped_here, dropped_in_use, forgotten,
         ended_beside_a_frozen_peer, many_lives, many_loads, many_strangers,
     ])

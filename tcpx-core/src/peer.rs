@@ -208,8 +208,15 @@ impl Peer {
         self.origin.given_up.as_ref() == Some(nonce)
     }
 
+    /// Its session begins this connection anew: asks it whether it has lost this one.
+    pub(crate) fn doubt(&mut self, now: Instant) {
+        if let State::Linked(connection) = &mut self.state {
+            connection.protocol.handle_doubt(now);
+        }
+    }
+
     /// Whether it is over, or one of the ends is leaving.
-    fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         match &self.state {
             State::Dialling(_) | State::Welcomed => false,
             State::Linked(connection) => connection.protocol.is_leaving(),

@@ -184,7 +184,8 @@ impl InboundHandshake {
         self.proven.as_ref().map(|(introduction, ..)| &**introduction)
     }
 
-    /// It is not answered, because this session is connecting to the other one itself.
+    /// It is not answered now: this session is connecting to the other one itself, or has not seen
+    /// yet that the connection before has ended.
     pub(crate) fn hold(&mut self) {
         self.is_held = true;
     }

@@ -283,7 +283,7 @@ impl ControlListener {
         self.proven.get(&number)?.introduction()
     }
 
-    /// A handshake is not answered, because this session is connecting to the other one itself.
+    /// A handshake is not answered now.
     pub(crate) fn hold(&mut self, number: u64) {
         if let Some(handshake) = self.proven.get_mut(&number) {
             handshake.hold();

@@ -44,6 +44,8 @@ impl Engine {
     pub(crate) fn start_disconnect(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         self.has_news = true;
+        // Its successor may have waited for that.
+        self.is_listener_due = true;
         self.agenda.mark(key);
         let leaving = peer.disconnect(&mut self.commons);
         peer.show_at_gate();

@@ -3,12 +3,16 @@
 
 use std::time::{Duration, Instant};
 
+use slotmap::SlotMap;
+
 use super::collision::{OwnDial, Verdict, decide};
 use super::{Engine, unknown};
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::Connector;
 use crate::control::inbound_handshake::Welcomed;
 use crate::control::introduction::Introduction;
+#[cfg(test)]
+use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
 use crate::types::PeerKey;
@@ -90,6 +94,12 @@ impl Engine {
         moved
     }
 
+    /// Whether a peer that has proven itself waits.
+    #[cfg(test)]
+    pub(crate) fn has_proven(&self) -> bool {
+        self.listener.as_ref().is_some_and(ControlListener::has_proven)
+    }
+
     fn meet_one(&mut self, number: u64, now: Instant) -> bool {
         let device = self.device();
         let Some(listener) = &mut self.listener else { return false };
@@ -122,6 +132,11 @@ impl Engine {
             }
             (Verdict::Drop, _) => drop(listener.take(number)),
             (Verdict::Welcome | Verdict::Adopt, _) => {
+                if let Some(lost) = predecessor(&self.peers, introduction) {
+                    listener.hold(number);
+                    self.doubt(lost, now);
+                    return false;
+                }
                 if !self.accept_queue.has_room_for(&introduction.proven.hello.name) {
                     return false;
                 }
@@ -131,6 +146,15 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// Asks a peer whose session begins the same connection anew. What was sent on the one before
+    /// comes first: it would land on what is written after it.
+    fn doubt(&mut self, key: PeerKey, now: Instant) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.doubt(now);
+            self.agenda.mark(key);
+        }
     }
 
     /// A peer that came in is the one that a connect waits for. The connect's own dial ends before
@@ -168,6 +192,15 @@ impl Engine {
         }
         self.fail_peer(key, error);
     }
+}
+
+/// The peer that is the same connection of the same session, which the other end must have lost.
+fn predecessor(peers: &SlotMap<PeerKey, Peer>, introduction: &Introduction) -> Option<PeerKey> {
+    let is_it = |peer: &Peer| {
+        peer.connection().is_some()
+            && peer.connection_with(introduction.session()) == Some(introduction.connection())
+    };
+    peers.iter().find_map(|(key, peer)| is_it(peer).then_some(key))
 }
 
 /// Whether a peer that came in is the connection that a dial is to become.

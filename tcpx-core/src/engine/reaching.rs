@@ -1,24 +1,25 @@
-//! The peers that operations and notifications go to. One that is not there is connected first, if
-//! its connection info was loaded.
+//! The peers that operations and notifications go to. One that is not there, or was lost, is
+//! connected first, if its connection info was loaded.
 
 use std::time::Instant;
 
 use slotmap::Key;
 
-use super::Engine;
+use super::{Engine, unknown};
 use crate::control::conn_info::SessionId;
 use crate::error::{Error, RemoteProblem, Result};
+use crate::peer::{Peer, PeerStatus};
 use crate::types::{PeerKey, PreparedKey, TransferKey};
 
 impl Engine {
     /// Checks that operations on memory of these sessions may be prepared with a peer: it is up, or
-    /// being connected, or would be with the first post.
+    /// being connected, or will be with the next post.
     pub(super) fn check_reachable(
         &self,
         name: &str,
         mut sessions: impl Iterator<Item = SessionId>,
     ) -> Result<()> {
-        let is_of: &dyn Fn(&SessionId) -> bool = match (self.peer(name), self.infos.get(name)) {
+        let is_of: &dyn Fn(&SessionId) -> bool = match (self.present(name), self.infos.get(name)) {
             (Ok((_, peer)), _) => {
                 peer.check_requests()?;
                 &|session| peer.is_of_session(session)
@@ -35,13 +36,35 @@ impl Engine {
         }
     }
 
-    /// The peer that has this name, which is connected if it is not there.
+    /// The peer that has this name, which is connected if it is not there. What a lost one was
+    /// doing has failed, and is not done again.
     pub(super) fn reach(&mut self, name: &str) -> Result<PeerKey> {
-        match self.peer(name) {
+        match self.present(name) {
             Ok((key, _)) => Ok(key),
             Err(unknown) if !self.infos.contains_key(name) => Err(unknown),
             Err(_) => self.begin_connect(name, Instant::now()),
         }
+    }
+
+    /// The peer that has this name, unless it was lost.
+    fn present(&self, name: &str) -> Result<(PeerKey, &Peer)> {
+        let (key, peer) = self.peer(name)?;
+        match self.is_lost(name, peer) {
+            true => Err(unknown(name, self.names.keys())),
+            false => Ok((key, peer)),
+        }
+    }
+
+    /// Whether a peer has failed, or has left and other connection info was loaded since, so that a
+    /// post connects it again. One that has said goodbye is believed.
+    fn is_lost(&self, name: &str, peer: &Peer) -> bool {
+        let Some(info) = self.infos.get(name) else { return false };
+        let is_over = match peer.status() {
+            PeerStatus::Connecting | PeerStatus::Up => false,
+            PeerStatus::Parted => !peer.is_of_session(&info.session),
+            PeerStatus::Failed(_) => true,
+        };
+        is_over && !peer.is_left()
     }
 
     /// The peer that an operation goes to: while it is under way that of the post before, otherwise
@@ -56,7 +79,9 @@ impl Engine {
         let is_idle = self.commons.ledger.transfers.get(transfer)?.is_complete();
         let now = self.names.get(&*operation.peer_name).filter(|_| is_idle);
         let has_moved = now.is_some_and(|now| *now != operation.peer);
-        if self.peers.contains_key(operation.peer) && !has_moved {
+        let before = self.peers.get(operation.peer).filter(|_| !has_moved);
+        let is_lost = |peer: &Peer| is_idle && self.is_lost(&operation.peer_name, peer);
+        if before.is_some_and(|peer| !is_lost(peer)) {
             return Ok(operation.peer);
         }
         let (name, session) = (operation.peer_name.clone(), operation.session);

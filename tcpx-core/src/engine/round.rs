@@ -112,11 +112,13 @@ impl Engine {
     /// Drives one peer a step.
     fn drive(&mut self, key: PeerKey, now: Instant) -> bool {
         let Some(peer) = self.peers.get_mut(key) else { return false };
-        let was_up = is_up(peer);
+        let (was_up, was_leaving) = (is_up(peer), peer.is_leaving());
         let moved = match peer.progress(now, &mut self.commons) {
             Ok(moved) => {
                 let is_up = is_up(peer);
                 self.has_news |= is_up != was_up;
+                // Its successor may have waited for that.
+                self.is_listener_due |= peer.is_leaving() != was_leaving;
                 if is_up && !was_up {
                     self.tell_up(key);
                 }

@@ -314,6 +314,14 @@ impl PeerProtocol {
         }
     }
 
+    /// The session of the peer begins this connection anew, so it has lost it, unless somebody else
+    /// has taken its id. The peer is asked: where the connection is lost, that ends it.
+    pub(crate) fn handle_doubt(&mut self, now: Instant) {
+        if !matches!(self.stage, Stage::Over) && self.keepalive.doubt(now) {
+            self.actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
+        }
+    }
+
     /// Whether anything is to come of the peer.
     fn is_awaiting(&self) -> bool {
         !self.operations.is_empty() || !matches!(self.stage, Stage::Up { .. })

@@ -152,10 +152,12 @@ impl Operation {
     /// Posts it, once more if it has ended. The peer gets `notification` when all bytes are in
     /// place.
     ///
-    /// With a peer that is being connected it waits until that is up. A peer that is not there, and
-    /// whose connection info was [loaded](crate::Session::load_remote_conn_info), is connected
-    /// first, as [`Session::start_connect`](crate::Session::start_connect) does. If that fails, the
-    /// operation ends with its error, and the next post tries again. Rounds of progress do it.
+    /// With a peer that is being connected it waits until that is up. A peer that is not there, or
+    /// was lost, and whose connection info was
+    /// [loaded](crate::Session::load_remote_conn_info), is connected first, as
+    /// [`Session::start_connect`](crate::Session::start_connect) does. If that fails, the operation
+    /// ends with its error, and the next post tries again. Rounds of progress do it. One that has
+    /// said goodbye is not lost.
     ///
     /// # Errors
     /// [`Error::PeerState`] while it is under way, and while the peer leaves, or the peer's own

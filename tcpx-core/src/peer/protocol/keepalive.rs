@@ -44,7 +44,9 @@ pub(super) struct Keepalive {
     host_look_at: Option<Duration>,
     /// Whether anything is awaited of it, as of the last look.
     is_awaited: bool,
-    /// Nothing is, and its host has acknowledged everything.
+    /// Its session says that it has lost this connection, and nothing was heard on it since.
+    is_doubted: bool,
+    /// Nothing is awaited, and its host has acknowledged everything.
     is_resting: bool,
     host: HostSilence,
 }
@@ -63,6 +65,7 @@ impl Keepalive {
             pinged_at: None,
             host_look_at: None,
             is_awaited: true,
+            is_doubted: false,
             is_resting: false,
             host: HostSilence::new(timeout, ping_after, now),
         }
@@ -105,6 +108,8 @@ impl Keepalive {
     pub(super) fn look(&mut self, heard_at: Instant, is_awaited: bool, now: Instant) -> Due {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
+        self.is_doubted &= heard_at <= self.heard_at;
+        let is_awaited = is_awaited || self.is_doubted;
         self.is_awaited = is_awaited;
         if heard_at > self.heard_at {
             self.heard_at = heard_at;
@@ -130,6 +135,21 @@ impl Keepalive {
         }
         let is_due = self.host_look_at.take_if(|at| *at <= self.silence).is_some();
         if is_due { Due::HostLook } else { Due::Nothing }
+    }
+
+    /// Its session says that it has lost this connection: a sign of life is awaited. Returns
+    /// whether to ask for one now.
+    pub(super) fn doubt(&mut self, now: Instant) -> bool {
+        if std::mem::replace(&mut self.is_doubted, true) {
+            return false;
+        }
+        if self.is_resting {
+            self.begin(Duration::ZERO);
+            self.looked_at = now;
+        }
+        self.is_awaited = true;
+        self.pinged_at = Some(self.silence);
+        true
     }
 
     /// The silence begins anew, so long ago.
@@ -183,6 +203,33 @@ mod tests {
             silence(beat(short, true), start, 50, 60_000),
             (vec![250, 500, 750], Some(1_000))
         );
+    }
+
+    #[test]
+    fn a_peer_that_rests_and_is_doubted_answers_or_is_frozen() {
+        for answers in [false, true] {
+            let start = Instant::now();
+            let mut beat = Keepalive::new(Some(LIMIT), true, start);
+            let rests_at = start + PING_AFTER;
+            assert_eq!(beat.look(start, false, rests_at), Due::HostLook);
+            assert_eq!(beat.host_answer(None), None);
+            assert_eq!(beat.next_look(), None, "nothing is awaited of it");
+            let doubted_at = rests_at + Duration::from_secs(3600);
+            assert!(beat.doubt(doubted_at) && !beat.doubt(doubted_at), "it is asked once");
+            let mut heard_at = start;
+            let end = loop {
+                let Some(now) = beat.next_look() else { break None };
+                if answers {
+                    heard_at = doubted_at + Duration::from_millis(1);
+                }
+                match beat.look(heard_at, false, now) {
+                    Due::Frozen(silence) => break Some((silence, now - doubted_at)),
+                    Due::Ping | Due::HostLook => assert_eq!(beat.host_answer(None), None),
+                    Due::Nothing => {}
+                }
+            };
+            assert_eq!(end, (!answers).then_some((LIMIT, LIMIT)));
+        }
     }
 
     /// A driver that looks whenever it is due, of a peer without a progress thread whose link is
