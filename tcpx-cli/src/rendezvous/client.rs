@@ -1,5 +1,8 @@
 //! The client's steps.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use serde::Serialize;
 use tcpx_core::Session;
 
@@ -8,8 +11,12 @@ use super::link::{Link, encode};
 use super::message::{Answer, Request};
 use super::role::Role;
 use super::token::Token;
-use crate::failure::Failure;
+use crate::failure::{ConnectionError, Failure};
 use crate::session::SessionRequest;
+
+/// How often a server is dialled that hangs up before it has said anything, and how long after.
+const MOST_DIALS: u32 = 10;
+const DIAL_AGAIN: Duration = Duration::from_millis(100);
 
 /// A server that speaks this protocol is at the other end.
 pub(super) struct Reached<'a> {
@@ -34,6 +41,26 @@ impl<'a> Reached<'a> {
         link.greet(Role::Client, token)?;
         tracing::debug!(server = %link.peer(), "Bootstrap connection established");
         Ok(Self { link })
+    }
+
+    /// As `new`. A server to which many come at once hangs up on those that came first, so it is
+    /// dialled again, a few times.
+    pub(super) fn at_last(
+        link: &'a mut Link,
+        token: Option<&Token>,
+        mut dial: impl FnMut() -> Result<Link, Failure>,
+    ) -> Result<Self, Failure> {
+        for _ in 1..MOST_DIALS {
+            match link.greet(Role::Client, token) {
+                Err(Failure::Connection(ConnectionError::Closed { peer, .. })) => {
+                    tracing::debug!(server = %peer, "The server hung up; it is dialled again");
+                    sleep(DIAL_AGAIN);
+                    *link = dial()?;
+                }
+                greeted => return greeted.map(|()| Self { link }),
+            }
+        }
+        Self::new(link, token)
     }
 
     pub(super) fn ask(
@@ -72,5 +99,48 @@ impl<'a> Accepted<'a> {
             .watch()
             .while_there(session, "connecting to its session", || session.connect(server))?;
         Agreed::new(self.link, session, self.agreement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::budget::Budget;
+
+    /// A server that hangs up on so many clients, and then greets one.
+    fn server(listener: &TcpListener, hang_ups: u32) -> Option<Link> {
+        for _ in 0..hang_ups {
+            drop(listener.accept().unwrap());
+        }
+        let stream = listener.accept().ok()?.0;
+        let mut link = Link::new(stream, Budget::new(None)).unwrap();
+        link.greet(Role::Server, None).unwrap();
+        Some(link)
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_is_dialled_again_for_a_while() {
+        for hang_ups in [0, MOST_DIALS - 1, MOST_DIALS] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let dial = || Link::new(TcpStream::connect(address).unwrap(), Budget::new(None));
+            let is_reached = std::thread::scope(|scope| {
+                let server = scope.spawn(|| server(&listener, hang_ups));
+                let mut link = dial().unwrap();
+                let reached = Reached::at_last(&mut link, None, dial);
+                let is_reached = reached.is_ok();
+                if let Err(failure) = reached {
+                    let text = failure.to_string();
+                    assert!(text.contains("closed the connection"), "{text}");
+                    // The server waits for one more.
+                    dial().unwrap().greet(Role::Client, None).unwrap();
+                }
+                server.join().unwrap();
+                is_reached
+            });
+            assert_eq!(is_reached, hang_ups < MOST_DIALS, "{hang_ups}");
+        }
     }
 }

@@ -216,6 +216,9 @@ impl Link {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 ConnectionError::Stuck { peer, sent, waited }.into()
             }
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                ConnectionError::Closed { peer, doing: format!("sending its {sent}") }.into()
+            }
             _ => self.failed(error),
         })
     }

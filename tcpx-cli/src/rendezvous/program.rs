@@ -86,7 +86,13 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         let (mut link, server) = reach_server(self.command, self.ends, address, budget)?;
         let request = args.request(&options, memory);
         let mut slot = None;
-        let outcome = Reached::new(&mut link, token.as_ref())
+        let reached = match address {
+            Some(address) => Reached::at_last(&mut link, token.as_ref(), || {
+                socket::dial(address, self.ends.port, budget)
+            }),
+            None => Reached::new(&mut link, token.as_ref()),
+        };
+        let outcome = reached
             .and_then(|reached| reached.ask(self.command, request, &plan)?.answer())
             .and_then(|accepted| {
                 backstop.enter("connecting to the server");
