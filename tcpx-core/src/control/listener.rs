@@ -162,7 +162,7 @@ impl ControlListener {
                 }
                 Err(error) => {
                     if self.retry_at.replace(now + RETRY_INTERVAL).is_none() {
-                        tracing::warn!(%error, "accepting control connections fails; it is tried again and again [TCPX-608]");
+                        tracing::error!(%error, "accepting control connections fails; it is tried again and again [TCPX-608]");
                     }
                     break;
                 }

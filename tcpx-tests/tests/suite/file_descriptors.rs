@@ -13,7 +13,9 @@ use tcpx_tests::control_addresses;
 use tcpx_tests::sessions::{open, soft};
 
 fn complaints(log: &CapturedLog) -> usize {
-    log.text().matches("accepting control connections fails").count()
+    let log = log.text();
+    let lines = log.lines().filter(|line| line.contains("accepting control connections fails"));
+    lines.inspect(|line| assert!(line.contains("ERROR"), "{line}")).count()
 }
 
 /// Makes progress until `is_over`.
