@@ -28,6 +28,7 @@ mod group_several;
 mod hardware_plugin;
 mod hung_calls;
 mod layering;
+mod left_peers;
 mod link_cuts;
 mod metrics_page;
 mod mutual_connect;
