@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use tcpx_diagnosis::{Finding, Severity, preflight};
+use tcpx_testkit::rxdm::{Manner, RxdmServer, framed_metadata};
 
 use crate::fixture::codes;
 use crate::fixture::host_tree::{HostTree, PLUGIN, soon};
-use crate::fixture::rxdm_server::{Manner, RxdmServer, framed_metadata};
 
 const METADATA: &str = "get_gpu_metadata_0000:04:00.0";
 

@@ -6,6 +6,7 @@
 //! - [`pattern`]: bytes that a receiver can check without having seen them.
 //! - [`needs`]: tests that skip, and why; skips that are failures.
 //! - [`process`]: a test in a process of its own, and processes that end with their owner.
+//! - [`rxdm`]: a daemon that answers, refuses, hangs or closes.
 //! - [`log`]: what is logged, for tests that read it.
 
 pub mod log;
@@ -14,6 +15,7 @@ pub mod patience;
 pub mod pattern;
 pub mod process;
 pub mod random;
+pub mod rxdm;
 
 pub use log::CapturedLog;
 pub use needs::{is_required, report_skip, skip};
