@@ -16,7 +16,8 @@
 //! - `inbox`: posts that were handed in while another thread had the engine.
 //! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
 //!   group. `handing_over`: those who come for another session of it.
-//! - `hung_calls`, `hanging`: calls of the plugin that do not return.
+//! - `hung_calls`, `hanging`: calls of the plugin that do not return, or are never ready.
+//!   `daemon_inquiry`: what the daemon answers that they may wait for.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
 //! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
 //! - `operating`: operations on memory of peers, and notifications. `prepared`: an operation
@@ -34,6 +35,7 @@ mod agenda;
 mod attempting;
 mod attempts;
 mod collision;
+mod daemon_inquiry;
 mod deadlines;
 mod departing;
 pub(crate) mod deregistration;

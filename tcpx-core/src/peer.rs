@@ -63,6 +63,7 @@ use crate::control::hello::{Agreement, Nonce};
 use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
+use crate::plugin::calls::LongCall;
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::Target;
 use crate::stats::alarm::Alarms;
@@ -150,7 +151,7 @@ impl Peer {
     ) -> Result<()> {
         let (key, name, session) = (self.key, &self.name, &cx.session);
         let local = link.local_ip();
-        let setup = CommSetup::start(key, name, local, agreement, session, &cx.workers);
+        let setup = CommSetup::start(key, name, local, agreement, session, &cx.workers, now);
         let setup = setup.inspect_err(|error| {
             link.queue(&Frame::Abort(error.to_string()));
             let _ = link.flush();
@@ -377,6 +378,11 @@ impl Peer {
     /// Whether a look at it finds what it has found before, until it is driven again.
     pub(crate) fn is_idle(&self) -> bool {
         self.connection().is_none_or(Connection::is_idle)
+    }
+
+    /// The accept of its comms that has not been ready for at least this time.
+    pub(crate) fn pending_accept(&self, time: Duration, now: Instant) -> Option<LongCall> {
+        self.connection()?.setup.as_ref()?.pending_accept(time, now)
     }
 
     /// Looks whether its data path lives.

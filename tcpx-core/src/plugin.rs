@@ -5,6 +5,7 @@
 //! - [`comm_label`]: whose comm it is. `failure_cause`: why a call of the plugin may have failed.
 //! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
 //! - [`bounce_pool`]: how many chunks peers may have in a bounce buffer.
+//! - [`daemon`]: the daemon that the hardware plugin asks.
 //! - `carrier`: what carries payload.
 //! - [`chunk_size`]: how large a chunk may be.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
@@ -23,6 +24,7 @@ mod carrier;
 pub(crate) mod chunk_size;
 pub(crate) mod comm;
 pub(crate) mod comm_label;
+pub(crate) mod daemon;
 mod failure_cause;
 mod handle_table;
 pub(crate) mod log_level;

@@ -4,6 +4,7 @@
 //! - `shape`: legal but inconvenient behaviour
 //! - `quirks`: which of the original's behaviours the plugin takes on
 //! - `script`: all of them together, as settings have them
+//! - `accept_manner`: what accept does before it gives a comm
 //! - `calls`: what a script does to calls of the table's entries
 //! - `comm_faults`: what it does to a whole comm
 //! - `socket_faults`: what it does to one socket
@@ -18,6 +19,7 @@
 //!
 //! Without the feature `faults`, `no_faults.rs` takes the place of this module.
 
+mod accept_manner;
 mod arrival;
 mod calls;
 mod comm_faults;
@@ -34,6 +36,7 @@ mod shape;
 mod shaper;
 mod socket_faults;
 
+pub(crate) use accept_manner::AcceptManner;
 pub(crate) use arrival::ArrivalPages;
 pub(crate) use calls::{CallCounter, ScriptedCall};
 pub(crate) use comm_faults::CommFaults;

@@ -141,12 +141,14 @@
 //! | `gpus` | listen and accept for different GPUs: wrong bytes |
 //! | `offsets` | fragments begin anywhere in a page; pages are poisoned |
 //! | `slow` | connect takes 100 ms for each socket, accept the wait for flow steering more |
+//! | `rules` | accept waits for RxDM's rule for each data socket: for ever, or it is 3 |
 //! | `leak` | of a request's chunks on one socket only the last gives its pages back |
 //! | `inline` | messages up to `NCCL_INLINE_THRESHOLD` are copied to where they were posted |
 //! | `crash` | what would crash or corrupt aborts, with a WARN line that names the rule |
 //!
 //! Memory that stands in for a GPU's is exported as a dma-buf when it is whole pages. The wait for
-//! flow steering is `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS`, or 5 s.
+//! flow steering is `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS`, or 5 s. RxDM is asked
+//! where `NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX` says that one is.
 //!
 //! # Dead connections
 //! The system probes idle sockets (TCP keepalive), and a request that is not done looks at those of

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::fmt;
 use std::io;
 use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use tcpx_comm::wire::{Side, SocketRole};
@@ -28,11 +29,25 @@ impl FaultScript {
         Duration::ZERO
     }
 
-    pub(crate) fn accept_pause(&self, _: u16) -> Duration {
-        Duration::ZERO
+    pub(crate) fn accept_manner(&self, _: u16) -> AcceptManner {
+        AcceptManner
     }
 
     pub(crate) fn check(&self) -> Result<(), (String, ParseError)> {
+        Ok(())
+    }
+}
+
+/// It gives a comm at once.
+#[derive(Clone, Debug)]
+pub(crate) struct AcceptManner;
+
+impl AcceptManner {
+    pub(crate) fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    pub(crate) fn install_rule(&self, _: &TcpStream, _: BorrowedFd<'_>) -> io::Result<()> {
         Ok(())
     }
 }

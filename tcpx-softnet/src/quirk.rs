@@ -52,6 +52,11 @@ quirks! {
     Offsets "offsets",
     /// Connect and accept take as long as flow steering does.
     Slow "slow",
+    /// Accept has a steering rule for each data socket installed by the RxDM that
+    /// `NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX` names, on a thread of its own: it is never ready
+    /// while RxDM does not answer, and fails when RxDM refuses or is not there. Without the
+    /// variable there is no RxDM.
+    Rules "rules",
     /// Several chunks of one request on one socket leak the pages of all but the last.
     Leak "leak",
     /// Messages up to `NCCL_INLINE_THRESHOLD` are copied to the pointer that was posted, device

@@ -1,4 +1,5 @@
-//! Calls of the plugin that do not return: their peers end, and the others go on.
+//! Calls of the plugin that do not return, or that wait for a daemon which does not answer: their
+//! peers end, and the others go on.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +19,19 @@ const LONG: Duration = Duration::from_secs(2);
 impl Engine {
     /// Ends the peers of calls that hang, if there are such.
     pub(super) fn check_calls(&mut self, now: Instant) {
-        let long = self.calls_longer_than(LONG, now);
+        let mut long = self.calls_longer_than(LONG, now);
+        if self.commons.session.plugin.is_hardware() {
+            // Each of these waits by a thread of the plugin, and no call of it is long.
+            long.extend(self.peers.values().filter_map(|peer| peer.pending_accept(LONG, now)));
+        }
         if long.is_empty() {
             self.hung_calls = HungCalls::default();
             return;
         }
-        if self.commons.session.plugin.is_hardware() {
-            self.hung_calls.ask_daemon(&self.commons.workers);
+        let session = &self.commons.session;
+        if session.plugin.is_hardware() {
+            let was_there = session.options.preflight;
+            self.hung_calls.ask_daemon(now, &self.commons.workers, was_there);
         }
         for call in long {
             if let Some((peer, error)) = self.hung_calls.news(call) {
@@ -39,10 +46,11 @@ impl Engine {
         self.calls_longer_than(CALL_TIMEOUT, now)
     }
 
-    /// A call for this peer that takes long.
+    /// A call for this peer that takes long, or that is not ready for a reason that was found.
     pub(super) fn long_call_of(&self, key: PeerKey, now: Instant) -> Option<PluginHang> {
-        let mut long = self.calls_longer_than(LONG, now).into_iter();
-        let of_peer = long.find(|call| call.peer == key)?;
+        let pending = self.peers.get(key).and_then(|peer| peer.pending_accept(LONG, now));
+        let mut long = self.calls_longer_than(LONG, now).into_iter().chain(pending);
+        let of_peer = long.find(|call| call.peer == key && self.hung_calls.is_cause(call))?;
         Some(self.hung_calls.explain(of_peer))
     }
 

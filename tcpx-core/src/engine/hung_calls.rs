@@ -1,68 +1,74 @@
 //! What is known of calls of the plugin that take long, and of the daemon that they wait for.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use tcpx_diagnosis::table::daemon::RXDM_HANGS;
-use tcpx_diagnosis::variables::process_env;
-use tcpx_diagnosis::{Code, Host, check_rxdm};
 
+use super::daemon_inquiry::DaemonInquiry;
 use crate::error::{Error, PluginHang};
 use crate::plugin::calls::{CALL_TIMEOUT, LongCall};
+use crate::plugin::daemon;
 use crate::types::PeerKey;
 use crate::workers::Workers;
-use crate::workers::ticket::Task;
-
-/// How long each answer of the daemon may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is known of calls that take long.
 #[derive(Debug, Default)]
 pub(super) struct HungCalls {
-    /// The question to the daemon, for those that are under way now.
-    asked: Option<Task<Option<Code>>>,
-    found: Option<Code>,
+    /// Of RxDM, because of those that are under way now.
+    inquiry: DaemonInquiry,
+    /// Whether it was looked at before the plugin was loaded.
+    was_there: bool,
     /// Those that the log has told of.
     told: Vec<(PeerKey, u16, &'static str)>,
 }
 
 impl HungCalls {
-    /// Has RxDM asked whether it answers, once, and looks whether that is known.
-    pub(super) fn ask_daemon(&mut self, workers: &Workers) {
-        let asked = self.asked.get_or_insert_with(|| workers.call(ask));
-        if let Some(found) = asked.take() {
-            self.found = found;
-        }
+    /// Has RxDM asked whether it answers, and looks whether that is known. `was_there`: before the
+    /// plugin was loaded, it was.
+    pub(super) fn ask_daemon(&mut self, now: Instant, workers: &Workers, was_there: bool) {
+        self.was_there = was_there;
+        let ask = || daemon::what_is_wrong().map(|finding| finding.id);
+        self.inquiry.go_on(now, workers, ask);
     }
 
-    /// The error of a call, if it hangs and nobody has been told.
+    /// The error of a call, if it hangs and nobody has been told. One that returns is held up for
+    /// certain when RxDM is: by then a peer of this host waits for it in vain, and is to hear why
+    /// before its own time is over.
     pub(super) fn news(&mut self, call: LongCall) -> Option<(PeerKey, Error)> {
         let place = (call.peer, call.hang.channel, call.hang.call);
-        if call.hang.waited < CALL_TIMEOUT || self.told.contains(&place) {
+        let is_held_up = match call.hang.returns {
+            true => self.inquiry.is_certain() && self.is_cause(&call),
+            false => call.hang.waited >= CALL_TIMEOUT,
+        };
+        if !is_held_up || self.told.contains(&place) {
             return None;
         }
         self.told.push(place);
         Some((call.peer, Error::PluginHangs(self.explain(call))))
     }
 
-    /// A call with what was found out. Where RxDM was asked and nothing is wrong with it otherwise,
-    /// it is that call which it does not answer.
-    pub(super) fn explain(&self, LongCall { call, hang, .. }: LongCall) -> PluginHang {
-        let likely = (self.asked.is_some() && call.asks_rxdm()).then_some(RXDM_HANGS.code);
-        PluginHang { found: self.found.or(likely), ..hang }
+    /// Whether a call says by itself why there is no peer: one that does not return, and one that
+    /// does if something was found for which a thread of the plugin waits.
+    pub(super) fn is_cause(&self, call: &LongCall) -> bool {
+        let holds_up = |found| daemon::holds_up(found, self.was_there);
+        !call.hang.returns || self.inquiry.found().is_some_and(holds_up)
     }
-}
 
-/// What is wrong with RxDM.
-fn ask() -> Option<Code> {
-    let env = process_env();
-    let mut host = Host::this(&env);
-    host.deadline = ANSWER_TIMEOUT;
-    let findings = check_rxdm(&host, None);
-    findings.first().map(|finding| finding.id)
+    /// A call with what was found out. Where RxDM was asked and nothing is wrong with it otherwise,
+    /// it is a call that does not return which it does not answer.
+    pub(super) fn explain(&self, LongCall { call, hang, .. }: LongCall) -> PluginHang {
+        let is_likely = self.inquiry.has_asked() && call.asks_rxdm() && !hang.returns;
+        let likely = is_likely.then_some(RXDM_HANGS.code);
+        PluginHang { found: self.inquiry.found().or(likely), ..hang }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tcpx_diagnosis::Code;
+
     use super::*;
     use crate::error::Phase;
     use crate::plugin::blocking_call::BlockingCall;
@@ -70,8 +76,16 @@ mod tests {
     fn long(call: BlockingCall, waited: Duration) -> LongCall {
         let (peer, nic) = ("far".to_owned(), "eth1".to_owned());
         let (channel, found, phase) = (3, None, Phase::Close);
-        let hang = PluginHang { call: call.name(), phase, peer, channel, nic, waited, found };
+        let returns = false;
+        let hang =
+            PluginHang { call: call.name(), phase, peer, channel, nic, waited, returns, found };
         LongCall { peer: PeerKey::default(), call, hang }
+    }
+
+    /// An accept that returns, and is not ready.
+    fn accept() -> LongCall {
+        let LongCall { peer, call, hang } = long(BlockingCall::Accept, 2 * CALL_TIMEOUT);
+        LongCall { peer, call, hang: PluginHang { returns: true, ..hang } }
     }
 
     fn id(calls: &mut HungCalls, call: BlockingCall) -> String {
@@ -89,14 +103,53 @@ mod tests {
         assert_eq!(id(&mut calls, BlockingCall::CloseSend), "TCPX-733");
     }
 
+    /// RxDM has answered so often.
+    fn answered(calls: &mut HungCalls, workers: &Workers, times: usize, found: Option<Code>) {
+        for _ in 0..=times {
+            calls.inquiry.go_on(Instant::now(), workers, move || found);
+            assert!(workers.finish(Duration::from_secs(60)), "it answers");
+        }
+    }
+
     #[test]
     fn the_daemon_is_named_where_it_is_what_the_plugin_waits_for() {
-        let workers = Workers::default();
-        let mut calls = HungCalls { asked: Some(workers.call(|| None)), ..HungCalls::default() };
+        let (workers, mut calls) = (Workers::default(), HungCalls::default());
+        answered(&mut calls, &workers, 0, None);
         assert_eq!(id(&mut calls, BlockingCall::CloseReceive), "TCPX-505");
         assert_eq!(id(&mut calls, BlockingCall::Register), "TCPX-733");
-        calls.found = "TCPX-506".parse().ok();
+        calls.inquiry = DaemonInquiry::default();
+        answered(&mut calls, &workers, 1, "TCPX-506".parse().ok());
         assert_eq!(id(&mut calls, BlockingCall::Accept), "TCPX-506");
         assert_eq!(id(&mut calls, BlockingCall::Deregister), "TCPX-506");
+    }
+
+    #[test]
+    fn a_call_that_returns_is_held_up_when_the_daemon_was_asked_twice() {
+        let (workers, mut calls) = (Workers::default(), HungCalls::default());
+        // It may be the peer that does not come.
+        assert!(calls.news(accept()).is_none() && !calls.is_cause(&accept()));
+        answered(&mut calls, &workers, 0, None);
+        assert_eq!(calls.explain(accept()).found, None);
+        calls.inquiry = DaemonInquiry::default();
+        answered(&mut calls, &workers, 1, "TCPX-505".parse().ok());
+        assert!(calls.news(accept()).is_none() && calls.is_cause(&accept()));
+        answered(&mut calls, &workers, 0, None);
+        let (_, error) = calls.news(accept()).expect("both answers say the same");
+        assert!(error.to_string().starts_with("plugin call accept was not ready for 20.0 s"));
+        assert_eq!(error.id().expect("it has one").to_string(), "TCPX-505");
+        assert!(calls.news(accept()).is_none(), "told once");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_daemon_that_never_was_there() {
+        let (workers, mut calls) = (Workers::default(), HungCalls::default());
+        for missing in ["TCPX-501", "TCPX-503"] {
+            calls.inquiry = DaemonInquiry::default();
+            answered(&mut calls, &workers, 2, missing.parse().ok());
+            assert!(calls.news(accept()).is_none() && !calls.is_cause(&accept()), "{missing}");
+        }
+        calls.was_there = true;
+        assert!(calls.is_cause(&accept()));
+        assert_eq!(calls.news(accept()).expect("it has gone").1.id(), "TCPX-503".parse().ok());
     }
 }

@@ -6,10 +6,11 @@ use tcpx_sys::NetHandle;
 
 use super::credit_terms::CreditTerms;
 use crate::control::frame::ChunkCounts;
-use crate::error::Result;
+use crate::error::{Error, PluginFailure, Result};
 use crate::plugin::Plugin;
 use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};
 use crate::plugin::comm_label::CommLabel;
+use crate::plugin::daemon;
 
 /// The comms of a peer by channel, when all of them are there.
 #[derive(Debug, Default)]
@@ -72,7 +73,20 @@ impl CommOpening {
 
     /// Listens on every channel; after that asks for every comm that is not there yet. Returns
     /// whether something came.
+    ///
+    /// # Errors
+    /// Where the hardware plugin fails, with what is wrong with RxDM: its code does not say so.
     pub(super) fn step(&mut self) -> Result<bool> {
+        self.ask().map_err(|error| match error {
+            Error::Plugin(failure) if failure.cause.is_none() && self.plugin.is_hardware() => {
+                let cause = daemon::what_is_wrong().map(Box::new);
+                Error::Plugin(PluginFailure { cause, ..failure })
+            }
+            other => other,
+        })
+    }
+
+    fn ask(&mut self) -> Result<bool> {
         if self.listens.is_empty() {
             let open = |label: &CommLabel| ListenComm::open(&self.plugin, label.clone()).map(Some);
             self.listens = self.labels.iter().map(open).collect::<Result<_>>()?;
@@ -102,6 +116,11 @@ impl CommOpening {
             }
         }
         Ok(moved)
+    }
+
+    /// The first channel on which the peer is not accepted.
+    pub(super) fn first_accepting(&self) -> Option<&CommLabel> {
+        self.labels.get(self.accepted.iter().position(Option::is_none)?)
     }
 
     /// Whether every receive comm is accepted.

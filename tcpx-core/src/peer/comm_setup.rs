@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tcpx_sys::NetHandle;
 
@@ -14,8 +14,10 @@ use super::comm_opening::{CommOpening, Comms};
 use super::credit_terms::CreditTerms;
 use crate::control::frame::ChunkCounts;
 use crate::control::hello::Agreement;
-use crate::error::{Error, Result};
+use crate::error::{Error, PluginHang, Result};
 use crate::peer::session_context::SessionContext;
+use crate::plugin::blocking_call::BlockingCall;
+use crate::plugin::calls::LongCall;
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::nics;
 use crate::types::PeerKey;
@@ -46,6 +48,8 @@ struct Shared {
     news: SetupNews,
     /// Something in the news has not been looked at.
     has_news: bool,
+    /// The first channel on which the peer is not accepted.
+    accepting: Option<CommLabel>,
     comms: Option<Comms>,
     error: Option<Error>,
     /// Nobody wants the comms any more.
@@ -56,6 +60,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct CommSetup {
     nics: Vec<Arc<str>>,
+    began_at: Instant,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -68,6 +73,7 @@ impl CommSetup {
         agreement: Agreement,
         session: &SessionContext,
         workers: &Workers,
+        now: Instant,
     ) -> Result<Self> {
         let chosen =
             nics::choose(&session.plugin, &session.options.nics, session.gpu_path.as_ref(), local)?;
@@ -84,7 +90,8 @@ impl CommSetup {
             })
             .collect();
         let nics = labels.iter().map(|label| Arc::clone(&label.nic)).collect();
-        let shared = Arc::<Mutex<Shared>>::default();
+        let shared = Shared { accepting: labels.first().cloned(), ..Shared::default() };
+        let shared = Arc::new(Mutex::new(shared));
         let credit = CreditTerms::new(agreement, session);
         let mut opening = Some(CommOpening::new(&session.plugin, labels, credit));
         let (seen, mut pause) = (Arc::clone(&shared), FIRST_PAUSE);
@@ -101,7 +108,7 @@ impl CommSetup {
                 }
             }
         });
-        Ok(Self { nics, shared })
+        Ok(Self { nics, began_at: now, shared })
     }
 
     /// The NIC of each channel.
@@ -112,6 +119,15 @@ impl CommSetup {
     /// The peer's handles came, one for each channel.
     pub(crate) fn connect(&self, handles: Vec<NetHandle>) {
         lock(&self.shared).peer_handles = Some(handles);
+    }
+
+    /// The accept that has not been ready for at least this time.
+    pub(crate) fn pending_accept(&self, time: Duration, now: Instant) -> Option<LongCall> {
+        let waited = now.saturating_duration_since(self.began_at);
+        let label = (waited >= time).then(|| lock(&self.shared).accepting.clone())??;
+        let call = BlockingCall::Accept;
+        let hang = PluginHang { returns: true, ..label.hang(call, waited) };
+        Some(LongCall { peer: label.peer_key, call, hang })
     }
 
     /// What has come of it, if anything is new.
@@ -180,11 +196,13 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
         accepted: comms.is_accepted().then(|| comms.credit()),
         is_connected: comms.is_connected(),
     };
+    let accepting = comms.first_accepting().cloned();
     let finished = if is_whole { opening.take().map(CommOpening::finish) } else { None };
     let mut shared = lock(shared);
     let listening = news.listening.or(shared.news.listening.take());
     shared.news = SetupNews { listening, ..news };
     shared.has_news = true;
+    shared.accepting = accepting;
     shared.comms = finished;
     if is_whole { Step::Done } else { Step::Moved }
 }

@@ -1,4 +1,5 @@
-//! A plugin call that failed as calls do when the other end, or the way to it, has died. Pure.
+//! A plugin call that failed as calls do when the other end, or the way to it, has died, or when
+//! the other end cannot take a connection. Pure.
 //!
 //! The control link tells best why a peer ended. The system closes the sockets of a dead process
 //! one by one, so a comm may fail before the link does. Such a failure waits a moment for the
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::NcclResult;
 
-use crate::error::{Error, PluginFailure};
+use crate::error::{Error, Phase, PluginFailure};
 
 /// How long the link has to tell.
 const SETTLES_IN: Duration = Duration::from_millis(500);
@@ -21,14 +22,22 @@ pub(super) struct DeferredFailure {
 }
 
 impl DeferredFailure {
-    /// Defers an error that may come of a dead peer. Any other error comes back: it is clear by
-    /// itself.
+    /// Defers an error that may come of a dead peer, or of what the peer knows best: why it has not
+    /// let this end connect. Any other error comes back: it is clear by itself.
     pub(super) fn new(error: Error, now: Instant) -> Result<Self, Error> {
         match error {
             Error::Plugin(PluginFailure {
+                cause: Some(_),
+                phase: Phase::Accept | Phase::Connect,
+                ..
+            }) => Err(error),
+            Error::Plugin(PluginFailure {
                 code: NcclResult::SYSTEM_ERROR | NcclResult::REMOTE_ERROR,
                 ..
-            }) => Ok(Self { error, since: now }),
+            })
+            | Error::Plugin(PluginFailure { phase: Phase::Connect, .. }) => {
+                Ok(Self { error, since: now })
+            }
             _ => Err(error),
         }
     }
@@ -49,13 +58,43 @@ impl DeferredFailure {
 
 #[cfg(test)]
 mod tests {
+    use tcpx_diagnosis::Finding;
+    use tcpx_diagnosis::table::daemon::RXDM_REFUSES;
+
     use super::*;
-    use crate::error::Phase;
 
     fn failure(code: NcclResult) -> Error {
+        failure_of("test", code, Phase::Send, None)
+    }
+
+    fn failure_of(
+        call: &'static str,
+        code: NcclResult,
+        phase: Phase,
+        cause: Option<Box<Finding>>,
+    ) -> Error {
         let (peer, channel, nic) = (Some("far".to_owned()), Some(0), None);
-        let (call, phase, cause) = ("test", Phase::Send, None);
         Error::Plugin(PluginFailure { call, code, phase, peer, channel, nic, cause })
+    }
+
+    #[test]
+    fn why_there_is_no_connection_is_known_to_who_does_not_accept() {
+        let now = Instant::now();
+        let cause = || Some(Box::new(Finding::new(&RXDM_REFUSES, "refused".to_owned())));
+        let connect =
+            |cause| failure_of("connect", NcclResult::INTERNAL_ERROR, Phase::Connect, cause);
+        assert!(DeferredFailure::new(connect(None), now).is_ok());
+        let accept = |code, cause| {
+            DeferredFailure::new(failure_of("accept", code, Phase::Accept, cause), now)
+        };
+        for clear in [
+            DeferredFailure::new(connect(cause()), now),
+            accept(NcclResult::INTERNAL_ERROR, None),
+            accept(NcclResult::SYSTEM_ERROR, cause()),
+        ] {
+            clear.expect_err("this end knows why");
+        }
+        assert!(accept(NcclResult::SYSTEM_ERROR, None).is_ok());
     }
 
     #[test]

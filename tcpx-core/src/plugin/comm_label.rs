@@ -46,8 +46,9 @@ impl CommLabel {
             cause: failure_cause::of_call(code, phase).map(Box::new),
         })
     }
+
     /// A call for this comm that has been under way for so long.
-    pub(super) fn hang(&self, call: BlockingCall, waited: Duration) -> PluginHang {
+    pub(crate) fn hang(&self, call: BlockingCall, waited: Duration) -> PluginHang {
         PluginHang {
             call: call.name(),
             phase: call.phase(),
@@ -55,6 +56,7 @@ impl CommLabel {
             channel: self.channel,
             nic: self.nic.to_string(),
             waited,
+            returns: false,
             found: None,
         }
     }

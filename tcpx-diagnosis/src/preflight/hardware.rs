@@ -1,6 +1,7 @@
 //! Everything but its own file that the hardware plugin needs.
 
 use super::nic_hazards::{check_hazards, data_nics};
+use super::rxdm::RuleSockets;
 use super::{cuda, rxdm};
 use crate::machine::facts::Dialects;
 use crate::machine::host::Host;
@@ -36,16 +37,21 @@ impl Hardware {
         findings.extend(cuda::check(&tree, host.env, host.facts, &gpus));
         findings.extend(check_hazards(&tree, &data_nics(host.env, &nics)));
         findings.extend(lint(host.env, &with_address(&nics), host.cpu_count()));
-        findings.extend(rxdm::check(&tree, host.env, &used(&gpus, gpu), host.deadline));
+        let used = used(&gpus, gpu);
+        let rules = RuleSockets::Look;
+        findings.extend(rxdm::check(&tree, host.env, &used, rules, host.deadline));
         Self { gpus, nics, dialects, findings }
     }
 }
 
 /// Asks RxDM again, in the way of [`preflight`](crate::preflight()): is it there, and does it
-/// answer? Takes at most `host.deadline` for each of its sockets. `gpu` is as for that.
+/// answer? For when something is wrong: unlike that, it asks the sockets that take steering rules
+/// as well, with a request that RxDM refuses, and that it may log. Returns the first thing that is
+/// wrong. A socket takes at most `host.deadline`. `gpu` is as for that.
 #[must_use]
-pub fn check_rxdm(host: &Host<'_>, gpu: Option<&str>) -> Vec<Finding> {
-    rxdm::check(&host.tree(), host.env, &used(&gpus(host.root), gpu), host.deadline)
+pub fn check_rxdm(host: &Host<'_>, gpu: Option<&str>) -> Option<Finding> {
+    let (tree, gpus) = (host.tree(), gpus(host.root));
+    rxdm::check(&tree, host.env, &used(&gpus, gpu), RuleSockets::Ask, host.deadline).next()
 }
 
 /// The GPUs that will be used: the one at this PCI address, or all.

@@ -25,17 +25,49 @@ const REGISTRY_SOCKET: &str = "rxdm_application_registry";
 /// The socket at which the plugin has rules removed when a comm closes.
 const UNINSTALL_SOCKET: &str = "rx_rule_uninstall";
 
+/// What the sockets are asked that take steering rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RuleSockets {
+    /// Whether somebody listens. Good before anything is wrong: RxDM does not notice.
+    Look,
+    /// Whether they answer, which is the one thing that tells an RxDM that hangs from one that does
+    /// not, where it serves no GPU of this machine.
+    Ask,
+}
+
 /// Looks at the sockets that the plugin will use for `gpus`, and asks for each GPU's metadata.
-/// Every question takes at most `deadline`; nothing is installed, registered or taken.
-pub(crate) fn check(tree: &Tree<'_>, env: &Env, gpus: &[&Gpu], deadline: Duration) -> Vec<Finding> {
+/// Every question takes at most `deadline`, and is asked when its finding is asked for; nothing is
+/// installed, registered or taken.
+pub(crate) fn check<'a>(
+    tree: &'a Tree<'_>,
+    env: &Env,
+    gpus: &[&Gpu],
+    rules: RuleSockets,
+    deadline: Duration,
+) -> impl Iterator<Item = Finding> + 'a {
     let prefix = PathBuf::from(value(env, PREFIX_VARIABLE).unwrap_or(DEFAULT_PREFIX));
-    if !tree.exists(prefix.join(RULE_SOCKET)) {
-        return vec![why_no_rule_socket(tree, &prefix)];
-    }
-    let mut sockets: Vec<(String, Question)> = vec![
-        (RULE_SOCKET.to_owned(), Question::Connect),
-        (UNINSTALL_SOCKET.to_owned(), Question::Connect),
-    ];
+    let has_rules = tree.exists(prefix.join(RULE_SOCKET));
+    let without = (!has_rules).then(|| why_no_rule_socket(tree, &prefix));
+    let sockets = if has_rules { sockets(env, gpus, rules) } else { Vec::new() };
+    let found = sockets.into_iter().filter_map(move |(name, question)| {
+        let path = prefix.join(&name);
+        if !tree.exists(&path) {
+            return Some(missing(&path));
+        }
+        let failure = ask(&tree.path(&path), &question, deadline).err()?;
+        Some(finding(failure.diagnosis(), format!("{}: {failure}", path.display()), &path))
+    });
+    without.into_iter().chain(found)
+}
+
+/// The sockets by name, and what each is asked.
+fn sockets(env: &Env, gpus: &[&Gpu], rules: RuleSockets) -> Vec<(String, Question)> {
+    let of_rules = match rules {
+        RuleSockets::Look => Question::Connect,
+        RuleSockets::Ask => Question::Answer,
+    };
+    let mut sockets: Vec<(String, Question)> =
+        vec![(RULE_SOCKET.to_owned(), of_rules.clone()), (UNINSTALL_SOCKET.to_owned(), of_rules)];
     if value(env, REPORT_VARIABLE) == Some("1") {
         sockets.push((REGISTRY_SOCKET.to_owned(), Question::Connect));
     }
@@ -45,16 +77,6 @@ pub(crate) fn check(tree: &Tree<'_>, env: &Env, gpus: &[&Gpu], deadline: Duratio
         sockets.push((format!("get_gpu_metadata_{bus_id}"), Question::Metadata(bus_id.clone())));
     }
     sockets
-        .into_iter()
-        .filter_map(|(name, question)| {
-            let path = prefix.join(&name);
-            if !tree.exists(&path) {
-                return Some(missing(&path));
-            }
-            let failure = ask(&tree.path(&path), &question, deadline).err()?;
-            Some(finding(failure.diagnosis(), format!("{}: {failure}", path.display()), &path))
-        })
-        .collect()
 }
 
 /// Why there is no rule socket under `prefix`.

@@ -1,10 +1,10 @@
-//! One question to one of RxDM's sockets, the one that the plugin itself asks before it receives.
+//! One question to one of RxDM's sockets.
 //!
 //! A connection carries one request: a frame of a big-endian `u16` length and a `UnixSocketProto`
 //! message. Only its field 1, `raw_bytes`, is needed here. `docs/plugin-contract.md` §5 has the
 //! rest.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,8 +21,11 @@ const MAX_POOL_BYTES: u64 = 1 << 32;
 /// What to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Only whether somebody listens: a request would change the daemon's state.
+    /// Only whether somebody listens.
     Connect,
+    /// Whether the daemon answers. Where it takes rules, what is asked is none: it says so, in its
+    /// log as well, and changes nothing. Any answer will do.
+    Answer,
     /// The metadata of the receive memory of the GPU with this PCI address.
     Metadata(String),
 }
@@ -59,6 +62,9 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// What a socket that takes rules is asked. It begins with what is to be found in RxDM's log.
+const NO_RULE: &[u8] = b"tcpx: does RxDM answer?";
+
 /// Asks `question` at `path`, within `deadline`.
 pub(super) fn ask(path: &Path, question: &Question, deadline: Duration) -> Result<(), Failure> {
     let until = Instant::now() + deadline;
@@ -66,13 +72,22 @@ pub(super) fn ask(path: &Path, question: &Question, deadline: Duration) -> Resul
     // Connecting to a full listener blocks for as long as a send would.
     socket.set_write_timeout(Some(left(until)?))?;
     socket.connect(&SockAddr::unix(path)?)?;
-    let Question::Metadata(bus_id) = question else { return Ok(()) };
-    let mut stream = UnixStream::from(std::os::fd::OwnedFd::from(socket));
-    let request = frame(bus_id.as_bytes()).ok_or_else(|| {
+    let raw_bytes = match question {
+        Question::Connect => return Ok(()),
+        Question::Answer => NO_RULE,
+        Question::Metadata(bus_id) => bus_id.as_bytes(),
+    };
+    let request = frame(raw_bytes).ok_or_else(|| {
         Failure::BadAnswer("the GPU's address is too long for a request".to_owned())
     })?;
-    stream.write_all(&request)?;
-    check_metadata(&read_raw_bytes(&mut stream, until)?)
+    // A daemon that has closed is no reason for SIGPIPE. So short a request is sent whole.
+    socket.send_with_flags(&request, libc::MSG_NOSIGNAL)?;
+    let mut stream = UnixStream::from(std::os::fd::OwnedFd::from(socket));
+    let message = read_message(&mut stream, until)?;
+    match question {
+        Question::Metadata(_) => check_metadata(raw_bytes_of(&message)?),
+        Question::Connect | Question::Answer => Ok(()),
+    }
 }
 
 fn left(until: Instant) -> io::Result<Duration> {
@@ -89,16 +104,20 @@ fn frame(raw_bytes: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn read_raw_bytes(stream: &mut UnixStream, until: Instant) -> Result<Vec<u8>, Failure> {
+fn read_message(stream: &mut UnixStream, until: Instant) -> io::Result<Vec<u8>> {
     let mut length = [0; 2];
     read_exact(stream, &mut length, until)?;
     let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
     read_exact(stream, &mut message, until)?;
-    match message.as_slice() {
+    Ok(message)
+}
+
+fn raw_bytes_of(message: &[u8]) -> Result<&[u8], Failure> {
+    match message {
         [RAW_BYTES_TAG, length, rest @ ..]
             if usize::from(*length) == rest.len() && *length < 0x80 =>
         {
-            Ok(rest.to_vec())
+            Ok(rest)
         }
         _ => Err(Failure::BadAnswer(format!(
             "a message of {} bytes without raw_bytes",

@@ -25,7 +25,7 @@ RXDM_REFUSES = 504 FatalForPlugin "RxDM refuses connections"
     cure ["# restart RxDM and look at its log: driver and CUDA upgrades are a common reason for its end"]
     source "plugin 3.1.9, run; cluster deployments"
 RXDM_HANGS = 505 FatalForPlugin "RxDM does not answer"
-    symptom "accept or close never return"
+    symptom "accept is never ready, or close never returns"
     cause "RxDM holds the connection and sends nothing; the plugin waits without a limit"
     cure ["# restart RxDM and look at its log"]
     source "plugin 3.1.9, source"

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use tcpx_diagnosis::{Finding, Severity, preflight};
+use tcpx_diagnosis::{Finding, Severity, check_rxdm, preflight};
 use tcpx_testkit::rxdm::{Manner, RxdmServer, framed_metadata};
 
 use crate::fixture::codes;
@@ -142,6 +142,28 @@ fn a_daemon_that_closes_without_an_answer() {
         findings[0].cure,
         ["# restart RxDM; check that its version belongs to the plugin's"]
     );
+}
+
+/// Preflight only looks at the sockets that take rules. Once something is wrong they are asked, and
+/// tell on a machine without a GPU, too.
+#[test]
+fn sockets_for_rules_are_asked_again_and_change_nothing() {
+    for (socket, manner, expected) in [
+        ("rx_rule_manager", Manner::Hang, "TCPX-505"),
+        ("rx_rule_uninstall", Manner::Hang, "TCPX-505"),
+        ("rx_rule_manager", Manner::Close, "TCPX-506"),
+        ("rx_rule_manager", Manner::Refuse, "TCPX-504"),
+    ] {
+        let mut tree = HostTree::healthy();
+        assert_eq!(check_rxdm(&tree.host(), None), None, "what is no rule is answered as well");
+        tree.rxdm.as_mut().expect("a daemon").change(socket, manner.clone());
+        tree.deadline = soon();
+        let nobodys = Some("0000:ff:00.0");
+        let found = check_rxdm(&tree.host(), nobodys).expect("something is wrong");
+        assert_eq!(found.id.to_string(), expected, "{socket}: {manner:?}");
+        let is_seen_before = preflight(Path::new(PLUGIN), nobodys, &tree.host()).is_err();
+        assert_eq!(is_seen_before, matches!(manner, Manner::Refuse), "{socket}: {manner:?}");
+    }
 }
 
 #[test]

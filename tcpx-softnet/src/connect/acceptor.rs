@@ -17,6 +17,7 @@ use super::handle::ListenHandle;
 use super::handshake::{Handshake, HelloRead};
 use super::pairing::{Decision, Pairing};
 use super::sockets::Sockets;
+use crate::faults::AcceptManner;
 use crate::log;
 use crate::nic_memory::Steering;
 use crate::sync::AtomicBool;
@@ -56,12 +57,12 @@ pub(super) struct Acceptor {
     deadline: Instant,
     /// Connections that were not those of the peer, and peers that left before they were complete.
     refusals: u64,
-    /// Waited for when all sockets are there.
-    pause: Duration,
+    /// What is done for each data socket, and when all are there.
+    manner: AcceptManner,
     /// Where the data sockets' packets are to go to a NIC's region.
     steering: Option<Steering>,
-    /// Why they cannot.
-    refusal: Option<DevmemError>,
+    /// Why one cannot be steered, by a region or by a rule.
+    refusal: Option<AcceptError>,
 }
 
 /// Why no peer is taken.
@@ -71,6 +72,8 @@ pub(super) enum AcceptError {
     Io(#[from] io::Error),
     #[error("{0}")]
     Nic(DevmemError),
+    #[error("{0}")]
+    Rule(io::Error),
 }
 
 impl Acceptor {
@@ -80,7 +83,7 @@ impl Acceptor {
         stop: Arc<Stop>,
         handle: &ListenHandle,
         deadline: Instant,
-        pause: Duration,
+        manner: AcceptManner,
         steering: Option<Steering>,
     ) -> Self {
         Self {
@@ -92,7 +95,7 @@ impl Acceptor {
             data: (0..handle.sockets).map(|_| None).collect(),
             deadline,
             refusals: 0,
-            pause,
+            manner,
             steering,
             refusal: None,
         }
@@ -118,7 +121,7 @@ impl Acceptor {
             }
             self.read_hellos(&readable);
             if let Some(error) = self.refusal.take() {
-                return Err(AcceptError::Nic(error));
+                return Err(error);
             }
             if connecting {
                 self.accept_some()?;
@@ -136,7 +139,7 @@ impl Acceptor {
 
     /// Waits for the time that was asked for, or for the request to stop.
     fn rest(&self) -> io::Result<()> {
-        let end = Instant::now() + self.pause;
+        let end = Instant::now() + self.manner.pause();
         while !self.stop.stopped.load(Ordering::SeqCst) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -250,6 +253,14 @@ impl Acceptor {
         }
     }
 
+    /// Has a data socket's packets go where they are to.
+    fn steer(&mut self, socket: &TcpStream) -> Result<(), AcceptError> {
+        if let Some(steering) = &mut self.steering {
+            steering.steer(socket).map_err(AcceptError::Nic)?;
+        }
+        self.manner.install_rule(socket, self.stop.wake.as_fd()).map_err(AcceptError::Rule)
+    }
+
     fn answer_hello(&mut self, handshake: Handshake) {
         let from = handshake.from;
         let hello = match Hello::decode(&handshake.hello) {
@@ -278,9 +289,8 @@ impl Acceptor {
             self.say(format_args!("a connection from {from} was refused: {verdict:?}"));
         }
         // From the answer on the peer may send.
-        if let (Decision::Keep(SocketRole::Data(_)), Some(steering)) =
-            (&decision, &mut self.steering)
-            && let Err(error) = steering.steer(&handshake.socket)
+        if let Decision::Keep(SocketRole::Data(_)) = decision
+            && let Err(error) = self.steer(&handshake.socket)
         {
             self.refusal = Some(error);
             return;

@@ -12,6 +12,7 @@ use super::acceptor::{AcceptError, Acceptor, Stop};
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
+use crate::faults::AcceptManner;
 use crate::log;
 use crate::nic_memory::{Steering, log_and_blame};
 
@@ -43,8 +44,8 @@ pub(crate) struct ListenComm {
     handle: ListenHandle,
     stop: Arc<Stop>,
     timeout: Duration,
-    /// Waited for before the peer's sockets are handed over.
-    pause: Duration,
+    /// What is done before the peer's sockets are handed over.
+    manner: AcceptManner,
     /// Where data sockets are to be steered; the thread takes it.
     steering: Option<Steering>,
 }
@@ -57,7 +58,7 @@ impl ListenComm {
         threads: u16,
         recv_sync: bool,
         timeout: Duration,
-        pause: Duration,
+        manner: AcceptManner,
         steering: Option<Steering>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddrV4::new(address, 0))?;
@@ -72,7 +73,7 @@ impl ListenComm {
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
         let stop = Arc::new(Stop::new()?);
-        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, pause, steering })
+        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, manner, steering })
     }
 
     pub(crate) fn handle(&self) -> ListenHandle {
@@ -94,6 +95,10 @@ impl ListenComm {
             Some(Ok(sockets)) => return Ok(Accepted::Ready(sockets)),
             Some(Err(AcceptError::Nic(error))) => log_and_blame("accept failed", error),
             Some(Err(AcceptError::Io(error))) => log::warn!("accept failed: {error}"),
+            Some(Err(AcceptError::Rule(error))) => {
+                log::warn!("Create FlowSteerRule Failed: {error}; failed accept socket");
+                return Err(Failure::Internal);
+            }
             None => {}
         }
         Err(Failure::System)
@@ -107,7 +112,7 @@ impl ListenComm {
         let stop = Arc::clone(&self.stop);
         let steering = self.steering.take();
         let mut acceptor =
-            Acceptor::new(listener, stop, &self.handle, deadline, self.pause, steering);
+            Acceptor::new(listener, stop, &self.handle, deadline, self.manner.clone(), steering);
         let run = move || acceptor.run();
         let thread = std::thread::Builder::new().name("tcpx-soft-accept".to_owned()).spawn(run);
         match thread {

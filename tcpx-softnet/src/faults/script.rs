@@ -1,8 +1,10 @@
 //! What a process does wrong, or the hard way, on purpose.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::accept_manner::AcceptManner;
 use super::fault::Fault;
 use super::quirks::Quirks;
 use super::shape::Shape;
@@ -32,12 +34,17 @@ pub struct FaultScript {
     pub packet_bytes: Option<u32>,
     /// With [`Quirk::Slow`]: how long accept waits for flow steering. `None`: the original's 5 s.
     pub steering_wait: Option<Duration>,
+    /// With [`Quirk::Rules`]: the folder of RxDM's sockets. `None`: there is none, and accept asks
+    /// nobody.
+    pub rxdm: Option<PathBuf>,
 }
 
 /// What a packet may carry.
 pub(crate) const PACKET_BYTES: RangeInclusive<u32> = 1..=65_535;
 /// The original's wait for flow steering.
 const STEERING_WAIT: Duration = Duration::from_secs(5);
+/// Where RxDM takes steering rules.
+const RULE_SOCKET: &str = "rx_rule_manager";
 /// What the original sleeps for each socket of a comm.
 const SOCKET_WAIT: Duration = Duration::from_millis(100);
 
@@ -53,12 +60,13 @@ impl FaultScript {
         if self.has(Quirk::Slow) { SOCKET_WAIT * (u32::from(sockets) + 1) } else { Duration::ZERO }
     }
 
-    /// What accept sleeps for it.
-    pub(crate) fn accept_pause(&self, sockets: u16) -> Duration {
-        if !self.has(Quirk::Slow) {
-            return Duration::ZERO;
-        }
-        self.connect_pause(sockets) + self.steering_wait.unwrap_or(STEERING_WAIT)
+    /// What accept does for it.
+    pub(crate) fn accept_manner(&self, sockets: u16) -> AcceptManner {
+        let steering_wait = self.steering_wait.unwrap_or(STEERING_WAIT);
+        let pause = self.connect_pause(sockets)
+            + if self.has(Quirk::Slow) { steering_wait } else { Duration::ZERO };
+        let rules = self.rxdm.as_ref().filter(|_| self.has(Quirk::Rules));
+        AcceptManner { pause, rules: rules.map(|rxdm| rxdm.join(RULE_SOCKET)) }
     }
 
     /// Checks what a program may have filled in. The error names the first fault that makes no

@@ -64,7 +64,7 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
         settings.threads,
         settings.recv_sync,
         settings.connect_timeout,
-        settings.script.accept_pause(settings.sockets),
+        settings.script.accept_manner(settings.sockets),
         steering,
     )
     .map_err(|error| {

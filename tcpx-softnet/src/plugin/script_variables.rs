@@ -1,6 +1,8 @@
 //! What the variables of the fault script say, and what follows from it.
 
 #[cfg(feature = "faults")]
+use std::path::PathBuf;
+#[cfg(feature = "faults")]
 use std::time::Duration;
 
 use tcpx_comm::wire::MAX_INLINE_BYTES;
@@ -9,6 +11,8 @@ use super::variables::{SettingsError, Variables, narrow};
 use crate::faults::FaultScript;
 use crate::quirk::Quirk;
 
+#[cfg(feature = "faults")]
+const RXDM: &str = "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX";
 #[cfg(feature = "faults")]
 const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";
 
@@ -35,6 +39,7 @@ pub(super) fn script(read: &Variables<'_>) -> Result<FaultScript, SettingsError>
         original: read.parsed("TCPX_SOFT_ORIGINAL")?.unwrap_or_default(),
         packet_bytes: read.number("TCPX_SOFT_PACKET_BYTES", 1, 65_535)?.map(narrow),
         steering_wait: read.lenient(STEERING_WAIT).map(Duration::from_micros),
+        rxdm: read.text(RXDM).map(PathBuf::from),
     })
 }
 

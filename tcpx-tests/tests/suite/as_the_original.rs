@@ -7,10 +7,12 @@
 //! - `mesh`: eight sessions, each connected with each
 //! - `losses`: peers that are killed
 //! - `held_up`: calls of the plugin that never return
+//! - `daemon`: an RxDM that hangs, closes or was killed while they connect
 //! - `bounce`: bounce buffers that are too small, packets that are
 
 mod bounce;
 mod combination;
+mod daemon;
 mod held_up;
 mod losses;
 mod mesh;

@@ -233,7 +233,7 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
     });
     let (peer, nic) = ("far".to_owned(), "eth1".to_owned());
     let (call, phase, channel, waited) = ("deregMr", Phase::Register, 3, Duration::from_millis(1));
-    let hang = PluginHang { call, phase, peer, channel, nic, waited, found: None };
+    let hang = PluginHang { call, phase, peer, channel, nic, waited, returns: false, found: None };
     let registrations = &mut engine.commons.ledger.registrations;
     let key = registrations.leave(memory).expect("it is there");
     registrations.begin_forgetting(key, Forgetting { returned, hang });

@@ -1,0 +1,84 @@
+//! RxDM that hangs, closes or was killed while two ends connect. Threads of the plugin wait for it
+//! and no call does, so the library asks RxDM by itself, and both ends say what is wrong.
+
+use tcpx_testkit::rxdm::{Manner, RxdmServer, metadata_answer};
+use tcpx_tests::script::{Command, Failure, Options};
+use tcpx_tests::{Agent, Pair, has_gpu};
+use tempfile::TempDir;
+
+use super::combination::{agent, end, end_all, options};
+
+/// An RxDM of its own, and a process whose plugin asks it.
+struct End {
+    agent: Agent,
+    _rxdm: RxdmServer,
+    _folder: TempDir,
+}
+
+impl End {
+    fn new(manner: &Manner) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut rxdm = RxdmServer::start(folder.path(), &[]);
+        for socket in ["rx_rule_manager", "rx_rule_uninstall"] {
+            rxdm.change(socket, manner.clone());
+        }
+        let path = folder.path().to_str().expect("a path of words");
+        let mut agent = agent(&[("NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX", path)]);
+        agent.run(Command::New(Options { channels: Some(2), ..options(0, "d2d") }));
+        Self { agent, _rxdm: rxdm, _folder: folder }
+    }
+}
+
+fn well() -> Manner {
+    Manner::Answer(metadata_answer())
+}
+
+/// What two ends say whose RxDMs are in this manner.
+fn failures(left: &Manner, right: &Manner) -> [Failure; 2] {
+    let (left, right) = (End::new(left), End::new(right));
+    let mut pair = Pair { left: left.agent, right: right.agent };
+    let (of_left, of_right) = pair.join("left", "right").expect_err("they never connect");
+    let failures = [of_left, of_right].map(|reply| reply.expect_err("both know").failure());
+    [pair.left, pair.right].into_iter().for_each(end);
+    failures
+}
+
+/// At one end, or at both: the other hears of it in time.
+fn is_named(manner: &Manner, id: &str) {
+    if !has_gpu() {
+        return;
+    }
+    let well = well();
+    for (left, right) in [(manner, &well), (&well, manner), (manner, manner)] {
+        for failure in failures(left, right) {
+            assert!(failure.text.ends_with(&format!("[{id}]")), "{manner:?}: {failure:?}");
+            assert!(failure.text.contains("plugin call "), "{failure:?}");
+        }
+    }
+}
+
+#[test]
+fn that_hangs() {
+    is_named(&Manner::Hang, "TCPX-505");
+}
+
+#[test]
+fn that_closes() {
+    is_named(&Manner::Close, "TCPX-506");
+}
+
+#[test]
+fn that_was_killed() {
+    is_named(&Manner::Refuse, "TCPX-504");
+}
+
+#[test]
+fn that_is_well_lets_them_connect() {
+    if !has_gpu() {
+        return;
+    }
+    let (left, right) = (End::new(&well()), End::new(&well()));
+    let mut pair = Pair { left: left.agent, right: right.agent };
+    pair.join("left", "right").expect("RxDM answers");
+    end_all(vec![pair.left, pair.right]);
+}
