@@ -132,7 +132,7 @@
 //! | `failstop` | 2048 fragments in a chunk, or more in a request: `exit(1)` |
 //! | `progress` | `test` takes up one request a call; 16 small ones take 22 calls |
 //! | | a request of before is 0, not done, when nothing moves, else 3 |
-//! | | irecvConsumed of a send request is 0; of an empty receive it frees the oldest |
+//! | | irecvConsumed of a send request is 0; of an empty receive it frees the oldest, done or not |
 //! | `silence` | data sockets and peers that end in mid-message are never told |
 //! | | a dead control socket is 2 from single calls, once even when all bytes have come |
 //! | | nothing is probed, and [`comm_health`] finds nothing |
@@ -142,6 +142,9 @@
 //! | `offsets` | fragments begin anywhere in a page; pages are poisoned |
 //! | `slow` | connect takes 100 ms for each socket, accept the wait for flow steering more |
 //! | `rules` | accept waits for RxDM's rule for each data socket: for ever, or it is 3 |
+//! | `unchecked` | negative sizes and memory outside the registration are 0, and never done |
+//! | `steered` | what comes for host memory on a data socket never gets there |
+//! | `strangers` | one that is silent keeps the peer out; the third ends accept with 3 |
 //! | `leak` | of a request's chunks on one socket only the last gives its pages back |
 //! | `inline` | messages up to `NCCL_INLINE_THRESHOLD` are copied to where they were posted |
 //! | `crash` | what would crash or corrupt aborts, with a WARN line that names the rule |

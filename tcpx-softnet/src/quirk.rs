@@ -37,7 +37,8 @@ quirks! {
     Failstop "failstop",
     /// `test` puts one new request on the sockets per call, reports it some calls later, and
     /// answers for requests that it has reported before. A send request may be "consumed", and so
-    /// may an empty receive out of order, which frees the oldest one instead.
+    /// may an empty receive: out of order, before it is done, or twice. That frees the oldest one
+    /// instead.
     Progress "progress",
     /// A data socket that dies is never reported, and a control socket that dies is reported by
     /// single calls: 2, and then again 0.
@@ -57,6 +58,14 @@ quirks! {
     /// while RxDM does not answer, and fails when RxDM refuses or is not there. Without the
     /// variable there is no RxDM.
     Rules "rules",
+    /// Requests of a negative size, or of memory outside their registration, are taken. They never
+    /// get done, and neither do those behind them.
+    Unchecked "unchecked",
+    /// Data sockets are steered to a GPU: what comes for host memory never gets there.
+    Steered "steered",
+    /// Whoever connects to a listen comm's port is taken for the peer: one that says nothing keeps
+    /// the peer out, and the third that is none ends accept with 3.
+    Strangers "strangers",
     /// Several chunks of one request on one socket leak the pages of all but the last.
     Leak "leak",
     /// Messages up to `NCCL_INLINE_THRESHOLD` are copied to the pointer that was posted, device

@@ -46,6 +46,21 @@ pub(crate) enum Delivery {
     Garbage,
 }
 
+/// Which slots had a receive without bytes last. The original looks at what is left of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct WereEmpty(u16);
+
+impl WereEmpty {
+    fn note(&mut self, number: u64, is_empty: bool) {
+        let bit = 1 << Ring::<RecvRequest>::slot(number);
+        self.0 = if is_empty { self.0 | bit } else { self.0 & !bit };
+    }
+
+    fn was(self, number: u64) -> bool {
+        self.0 & 1 << Ring::<RecvRequest>::slot(number) != 0
+    }
+}
+
 /// An announced chunk that is not on its lane yet.
 #[derive(Clone, Copy, Debug)]
 struct AnnouncedChunk {
@@ -78,6 +93,10 @@ pub(crate) struct RecvComm {
     /// Whether the end of the control socket is found before the records that came before it are
     /// used.
     reads_ahead: bool,
+    /// Whether data sockets bring nothing to host memory.
+    is_steered: bool,
+    /// Of the requests before.
+    were_empty: WereEmpty,
     delivers: Delivery,
     clears_counts: bool,
     /// Present when the bounce region is the GPU's own memory.
@@ -149,6 +168,8 @@ impl RecvComm {
             lost: LostPages::new(script),
             failstop: script.has(Quirk::Failstop),
             reads_ahead: script.has(Quirk::Silence),
+            is_steered: script.has(Quirk::Steered),
+            were_empty: WereEmpty::default(),
             delivers,
             clears_counts: options.clears_counts,
             uploader,
@@ -166,11 +187,21 @@ impl RecvComm {
     }
 
     /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before
-    /// [`Self::test`].
-    pub(crate) fn post(&mut self, destination: Destination, posted: u32) -> Result<u64, Failure> {
+    /// [`Self::test`]. Without a destination it never gets done.
+    pub(crate) fn post(
+        &mut self,
+        destination: Option<Destination>,
+        posted: u32,
+    ) -> Result<u64, Failure> {
         self.needs_call = NeedsCall::AtOnce;
         let pages = self.spare_pages.pop().unwrap_or_default();
-        self.requests.post(RecvRequest::new(destination, posted, pages))
+        let is_in_vain = destination.is_none();
+        let destination = destination.unwrap_or(Destination::Device { inline: None });
+        let number = self.requests.post(RecvRequest::new(destination, posted, pages))?;
+        if is_in_vain {
+            self.requests.stick(number);
+        }
+        Ok(number)
     }
 
     /// Whether no further receive can be posted now.
@@ -214,6 +245,7 @@ impl RecvComm {
         match self.requests.ring.may_consume(number) {
             Ok(()) => {
                 if let Some(mut receive) = self.requests.ring.free() {
+                    self.were_empty.note(number, receive.total == Some(0));
                     self.lost.consumed(self.bounce, number);
                     if !self.faults.leaks(number) {
                         self.bounce.release(receive.pages.ranges());
@@ -229,12 +261,7 @@ impl RecvComm {
                 }
                 Ok(())
             }
-            Err(ConsumeError::OutOfOrder { .. }) if self.skips_order(number) => {
-                if let Some(mut receive) = self.requests.ring.free() {
-                    self.lost.forget(receive.pages.ranges());
-                }
-                Ok(())
-            }
+            Err(_) if self.skips_order(number, low) && self.free_oldest() => Ok(()),
             Err(ConsumeError::NoneDone) => {
                 log::warn!("no inactive request");
                 Err(Failure::Internal)
@@ -246,11 +273,25 @@ impl RecvComm {
         }
     }
 
-    /// Whether the oldest request is freed in place of request `number`: the original does so for
-    /// one without bytes, and loses the pages of the other.
-    fn skips_order(&self, number: u64) -> bool {
-        let is_empty = self.requests.ring.get(number).is_some_and(|it| it.total == Some(0));
+    /// Whether the oldest request is freed in place of request `number`, which ends in the bits
+    /// `low`: the original does so for one without bytes, done or not, and for one that it has
+    /// freed before.
+    fn skips_order(&self, number: u64, low: u32) -> bool {
+        let is_empty = match self.requests.ring.get(number) {
+            Some(receive) => receive.total.unwrap_or(receive.posted) == 0,
+            None => self.were_empty.was(low.into()),
+        };
         is_empty && self.requests.is_slow()
+    }
+
+    /// Frees the oldest request, and loses its pages. False where there is none, or where bytes of
+    /// it are on their way: its memory must stay.
+    fn free_oldest(&mut self) -> bool {
+        let ring = &mut self.requests.ring;
+        let freed = ring.free().or_else(|| ring.free_early(|receive| receive.total.is_none()));
+        let Some(mut receive) = freed else { return false };
+        self.lost.forget(receive.pages.ranges());
+        true
     }
 
     /// Bytes that the sender announced for a live request, once it has.
@@ -337,10 +378,16 @@ impl RecvComm {
         Ok(receive.allocated)
     }
 
+    /// Whether a chunk is for host memory, and its socket is steered to a GPU.
+    fn is_missteered(&self, chunk: &AnnouncedChunk) -> bool {
+        let receive = self.requests.ring.get(chunk.number).filter(|_| self.is_steered);
+        receive.is_some_and(|it| matches!(it.destination, Destination::Host { .. }))
+    }
+
     /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
     fn feed_lanes(&mut self) {
         while let Some(&chunk) = self.chunks.front() {
-            if !self.lanes.has_room(chunk.lane) {
+            if !self.lanes.has_room(chunk.lane) || self.is_missteered(&chunk) {
                 return;
             }
             let on_arrival = self.pages_on_arrival(&chunk);

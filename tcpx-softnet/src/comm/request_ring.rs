@@ -186,7 +186,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Takes the oldest live request out, whatever its state; for taking the comm down.
+    /// Takes the oldest live request out, whatever its state.
     pub(crate) fn remove_oldest(&mut self) -> Option<T> {
         if self.freed == self.posted {
             return None;
@@ -196,6 +196,14 @@ impl<T> Ring<T> {
         self.reported = self.reported.max(self.freed);
         self.queued = self.queued.max(self.freed);
         request
+    }
+
+    /// Frees the oldest request, which has not been reported, if it may be freed.
+    pub(crate) fn free_early(&mut self, may_free: impl FnOnce(&T) -> bool) -> Option<T> {
+        if self.freed < self.reported || !self.get(self.freed).is_some_and(may_free) {
+            return None;
+        }
+        self.remove_oldest()
     }
 
     /// Frees the oldest reported request.

@@ -50,6 +50,8 @@ pub(crate) struct Requests<T> {
     /// What the next answer of `test` is, whatever is asked.
     passing: Option<Failure>,
     has_told: bool,
+    /// The first request that never gets on the sockets.
+    stuck_at: Option<u64>,
 }
 
 impl<T: Request> Requests<T> {
@@ -62,6 +64,7 @@ impl<T: Request> Requests<T> {
             forgets: script.has(Quirk::Silence),
             passing: None,
             has_told: false,
+            stuck_at: None,
         }
     }
 
@@ -83,9 +86,19 @@ impl<T: Request> Requests<T> {
         })
     }
 
+    /// This request never gets done, and nothing behind it: a thread of the original has ended over
+    /// it.
+    pub(crate) fn stick(&mut self, number: u64) {
+        self.stuck_at.get_or_insert(number);
+    }
+
     /// The next request to put on the sockets, unless it has failed.
     pub(crate) fn next(&self) -> Option<u64> {
-        let may_move = |&number: &u64| self.failed.of(number).is_none() && self.pace.admits(number);
+        let may_move = |&number: &u64| {
+            self.failed.of(number).is_none()
+                && self.stuck_at.is_none_or(|at| number < at)
+                && self.pace.admits(number)
+        };
         self.ring.next_to_queue().filter(may_move)
     }
 

@@ -116,13 +116,15 @@ impl SendComm {
         })
     }
 
-    /// Queues a message and returns its number. Nothing moves before [`Self::test`].
+    /// Queues a message and returns its number. Nothing moves before [`Self::test`]. Without
+    /// memory it never gets done.
     pub(crate) fn post(
         &mut self,
-        memory: Piece,
+        memory: Option<Piece>,
         registration: Arc<Registration>,
     ) -> Result<u64, Failure> {
         self.needs_call = NeedsCall::AtOnce;
+        let (memory, is_in_vain) = (memory.unwrap_or(Piece::EMPTY), memory.is_none());
         let source = registration.nic_source().filter(|_| self.nic.is_some());
         let staged = memory.len() > 0 && source.is_none() && self.prepare_staging(&registration)?;
         let send = SendRequest {
@@ -135,7 +137,11 @@ impl SendComm {
             records: 0,
             _registration: registration,
         };
-        self.requests.post(send)
+        let number = self.requests.post(send)?;
+        if is_in_vain {
+            self.requests.stick(number);
+        }
+        Ok(number)
     }
 
     /// Whether no further message can be posted now.

@@ -57,6 +57,7 @@ pub(super) struct Acceptor {
     deadline: Instant,
     /// Connections that were not those of the peer, and peers that left before they were complete.
     refusals: u64,
+    strangers: u64,
     /// What is done for each data socket, and when all are there.
     manner: AcceptManner,
     /// Where the data sockets' packets are to go to a NIC's region.
@@ -95,6 +96,7 @@ impl Acceptor {
             data: (0..handle.sockets).map(|_| None).collect(),
             deadline,
             refusals: 0,
+            strangers: 0,
             manner,
             steering,
             refusal: None,
@@ -150,6 +152,11 @@ impl Acceptor {
         Ok(())
     }
 
+    /// The connections whose hello is waited for.
+    fn heard(&self) -> impl Iterator<Item = &Handshake> {
+        self.handshakes.iter().take(self.manner.hears())
+    }
+
     /// Waits for anything to happen. Says whether there are connections to accept, whether a kept
     /// socket is readable, and which handshakes are.
     ///
@@ -161,7 +168,7 @@ impl Acceptor {
         let descriptors: Vec<_> = [self.stop.wake.as_fd(), self.listener.as_fd()]
             .into_iter()
             .chain(kept.iter().copied())
-            .chain(self.handshakes.iter().map(|handshake| handshake.socket.as_fd()))
+            .chain(self.heard().map(|handshake| handshake.socket.as_fd()))
             .map(|fd| (fd, Interest::Read))
             .collect();
         let ready = wait(&descriptors, Some(self.deadline.saturating_duration_since(now)))?;
@@ -247,9 +254,17 @@ impl Acceptor {
         for (mut handshake, speaks) in handshakes.into_iter().zip(readable) {
             match if speaks { handshake.read_hello() } else { HelloRead::More } {
                 HelloRead::More => self.handshakes.push(handshake),
-                HelloRead::Closed => {}
+                HelloRead::Closed => self.met_stranger(),
                 HelloRead::All => self.answer_hello(handshake),
             }
+        }
+    }
+
+    /// Somebody who is not the peer has connected.
+    fn met_stranger(&mut self) {
+        self.strangers = self.strangers.saturating_add(1);
+        if self.manner.gives_up_after(self.strangers) {
+            self.refusal = Some(AcceptError::Rule(io::Error::other("no peer in three tries")));
         }
     }
 
@@ -258,7 +273,10 @@ impl Acceptor {
         if let Some(steering) = &mut self.steering {
             steering.steer(socket).map_err(AcceptError::Nic)?;
         }
-        self.manner.install_rule(socket, self.stop.wake.as_fd()).map_err(AcceptError::Rule)
+        self.manner.install_rule(socket, self.stop.wake.as_fd()).map_err(|error| {
+            log::warn!("Create FlowSteerRule Failed: {error}");
+            AcceptError::Rule(error)
+        })
     }
 
     fn answer_hello(&mut self, handshake: Handshake) {
@@ -267,7 +285,7 @@ impl Acceptor {
             Ok(hello) => hello,
             Err(error) => {
                 self.say(format_args!("a stray connection from {from} was closed: {error}"));
-                return;
+                return self.met_stranger();
             }
         };
         let mut decision = self.pairing.offer(&hello);
@@ -280,7 +298,7 @@ impl Acceptor {
                 self.say(format_args!(
                     "a stray connection from {from} was closed: unknown connection id"
                 ));
-                return;
+                return self.met_stranger();
             }
             Decision::Refuse(verdict) => verdict,
             Decision::Keep(_) => Verdict::Accepted,

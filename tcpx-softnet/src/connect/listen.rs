@@ -96,7 +96,7 @@ impl ListenComm {
             Some(Err(AcceptError::Nic(error))) => log_and_blame("accept failed", error),
             Some(Err(AcceptError::Io(error))) => log::warn!("accept failed: {error}"),
             Some(Err(AcceptError::Rule(error))) => {
-                log::warn!("Create FlowSteerRule Failed: {error}; failed accept socket");
+                log::warn!("failed accept socket: {error}");
                 return Err(Failure::Internal);
             }
             None => {}

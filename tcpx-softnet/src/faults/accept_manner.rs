@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tcpx_comm::poll::{Interest, wait};
 
-/// Rules that are refused, or not taken, in a row until accept fails.
+/// Rules that are refused, or not taken, in a row until accept fails; strangers likewise.
 const TRIES: u32 = 3;
 /// Fields of a message with a length, and numbers: a rule; its addresses; what it is for.
 const RULE_REQUEST: u8 = 0x12;
@@ -23,12 +23,24 @@ pub(crate) struct AcceptManner {
     pub(super) pause: Duration,
     /// RxDM's socket for rules. `None`: it is not asked.
     pub(super) rules: Option<PathBuf>,
+    /// Whether whoever connects is taken for the peer.
+    pub(super) trusts: bool,
 }
 
 impl AcceptManner {
     /// What it sleeps when all sockets are there.
     pub(crate) fn pause(&self) -> Duration {
         self.pause
+    }
+
+    /// Of how many connections that have said nothing yet it waits for a word at once.
+    pub(crate) fn hears(&self) -> usize {
+        if self.trusts { 1 } else { usize::MAX }
+    }
+
+    /// Whether so many strangers are too many.
+    pub(crate) fn gives_up_after(&self, strangers: u64) -> bool {
+        self.trusts && strangers >= TRIES.into()
     }
 
     /// Has the rule for a data socket installed. An RxDM that does not answer, or that closes

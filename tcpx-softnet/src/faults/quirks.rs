@@ -7,7 +7,7 @@ use crate::quirk::Quirk;
 
 /// A set of [`Quirk`]s. Written as a comma-separated list of their names, or `all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Quirks(u16);
+pub struct Quirks(u32);
 
 impl Quirks {
     /// The plugin as kind as it can be.
@@ -17,18 +17,18 @@ impl Quirks {
 
     /// The words that `from_str` takes.
     const ALLOWED: &str = "a comma-separated list of sigpipe, piecemeal, failstop, progress, \
-         silence, pointers, regmr, gpus, offsets, slow, rules, leak, inline, crash; or all";
+         silence, pointers, regmr, gpus, offsets, slow, rules, unchecked, steered, strangers, leak, inline, crash; or all";
 
     /// Whether the quirk is in the set.
     #[must_use]
     pub const fn has(self, quirk: Quirk) -> bool {
-        self.0 & 1 << quirk as u16 != 0
+        self.0 & 1 << quirk as u32 != 0
     }
 
     /// The set and one quirk more.
     #[must_use]
     pub const fn with(self, quirk: Quirk) -> Self {
-        Self(self.0 | 1 << quirk as u16)
+        Self(self.0 | 1 << quirk as u32)
     }
 
     /// The set without those of another.

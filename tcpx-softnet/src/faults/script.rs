@@ -66,7 +66,8 @@ impl FaultScript {
         let pause = self.connect_pause(sockets)
             + if self.has(Quirk::Slow) { steering_wait } else { Duration::ZERO };
         let rules = self.rxdm.as_ref().filter(|_| self.has(Quirk::Rules));
-        AcceptManner { pause, rules: rules.map(|rxdm| rxdm.join(RULE_SOCKET)) }
+        let rules = rules.map(|rxdm| rxdm.join(RULE_SOCKET));
+        AcceptManner { pause, rules, trusts: self.has(Quirk::Strangers) }
     }
 
     /// Checks what a program may have filled in. The error names the first fault that makes no

@@ -8,12 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tcpx_sys::{NcclResult, Stay};
 
 use super::misuse::misuse;
+use super::runtime::runtime;
 use super::start;
 use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::faults::ScriptedCall;
 use crate::log;
 use crate::nic_memory::forget_blame;
+use crate::quirk::Quirk;
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 ///
@@ -51,13 +53,14 @@ pub(super) fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<
     Ok(())
 }
 
-/// Refuses a length that is negative, or more than an `int` holds.
-pub(super) fn length(entry: &str, bytes: i64) -> Result<usize, Failure> {
+/// Refuses a length that is negative, or more than an `int` holds. `None`: the original takes it.
+pub(super) fn length(entry: &str, bytes: i64) -> Result<Option<usize>, Failure> {
     let fits = i32::try_from(bytes).ok().and_then(|bytes| usize::try_from(bytes).ok());
-    fits.ok_or_else(|| {
+    if fits.is_none() && !runtime()?.settings.script.has(Quirk::Unchecked) {
         log::warn!("{entry}: size {bytes} is negative, or 2 GiB and more");
-        Failure::Internal
-    })
+        return Err(Failure::Internal);
+    }
+    Ok(fits)
 }
 
 /// A length of the tables after v7.

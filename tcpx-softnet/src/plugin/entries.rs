@@ -21,7 +21,9 @@ use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
 use crate::log;
-use crate::memory::{BounceBuffer, MemoryKind, Piece, gpu_of_thread, ordinal_of_thread};
+use crate::memory::{
+    BounceBuffer, MemoryKind, Piece, Registration, gpu_of_thread, ordinal_of_thread,
+};
 use crate::nic_memory::{NicRegion, Steering, log_and_blame};
 use crate::quirk::Quirk;
 
@@ -261,22 +263,33 @@ fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
     Id::from_pointer(comm, IdKind::Comm).ok_or_else(|| explain(entry, LookupError::Stale))
 }
 
-/// `memory` is what the caller wants sent.
+/// Memory of a request, where it lies in the registration. `None`: the original takes it all the
+/// same.
+fn within(
+    entry: &str,
+    memory: Option<Piece>,
+    registration: &Registration,
+) -> Result<Option<Piece>, Failure> {
+    let fits = memory.filter(|memory| registration.contains(*memory));
+    if let Some(memory) = memory.filter(|_| fits.is_none())
+        && !runtime()?.settings.script.has(Quirk::Unchecked)
+    {
+        let (bytes, at) = (memory.len(), memory.address());
+        log::warn!("{entry}: {bytes} bytes at {at:#x} are outside the registration");
+        return Err(Failure::Internal);
+    }
+    Ok(fits)
+}
+
+/// `memory` is what the caller wants sent. `None`: its size is negative.
 pub(crate) fn isend(
     comm: *mut c_void,
-    memory: Piece,
+    memory: Option<Piece>,
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("isend", comm)?;
     let registration = registered::find("isend", mhandle)?;
-    if !registration.contains(memory) {
-        log::warn!(
-            "isend: {} bytes at {:#x} are outside the registration",
-            memory.len(),
-            memory.address()
-        );
-        return Err(Failure::Internal);
-    }
+    let memory = within("isend", memory, &registration)?;
     let waits = runtime()?.mode.is_nccls();
     let number = with_comm("isend", comm, |comm| match comm {
         Comm::Send(send) if waits && send.is_full() => Ok(None),
@@ -296,31 +309,24 @@ fn request_id(request: *mut c_void) -> Option<RequestId> {
     RequestId::from_pointer(request, runtime().ok()?.request_form())
 }
 
-/// `memory` is where the caller wants the bytes; only host receives use it.
+/// `memory` is where the caller wants the bytes; only host receives use it. `None`: its size is
+/// negative.
 pub(crate) fn irecv(
     comm: *mut c_void,
-    memory: Piece,
+    memory: Option<Piece>,
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("irecv", comm)?;
     let registration = registered::find("irecv", mhandle)?;
     // The length came from a C int.
-    let posted = memory.len() as u32;
+    let posted = memory.map_or(0, |memory| memory.len() as u32);
     let destination = match registration.kind() {
         MemoryKind::Device => {
             let is_wanted = runtime()?.settings.script.has(Quirk::Inline);
-            Destination::Device { inline: is_wanted.then_some(memory) }
+            memory.map(|memory| Destination::Device { inline: is_wanted.then_some(memory) })
         }
-        MemoryKind::Host if registration.contains(memory) => {
-            Destination::Host { memory, _registration: registration }
-        }
-        MemoryKind::Host => {
-            log::warn!(
-                "irecv: {posted} bytes at {:#x} are outside the registration",
-                memory.address()
-            );
-            return Err(Failure::Internal);
-        }
+        MemoryKind::Host => within("irecv", memory, &registration)?
+            .map(|memory| Destination::Host { memory, _registration: registration }),
     };
     let waits = runtime()?.mode.is_nccls();
     let number = with_comm("irecv", comm, |comm| match comm {

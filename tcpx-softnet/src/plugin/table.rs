@@ -239,7 +239,7 @@ pub(super) unsafe fn send(
         not_null("isend", "request", request)?;
         let bytes = length("isend", size)?;
         // SAFETY: the caller's promise.
-        let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
+        let memory = bytes.map(|bytes| unsafe { Piece::lent(data.expose_provenance(), bytes) });
         let posted = entries::isend(comm, memory, mhandle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(request, posted) };
@@ -286,7 +286,7 @@ pub(super) unsafe fn receive(
         let (data, mhandle) = unsafe { (get(data), get(mhandles)) };
         let bytes = length("irecv", size)?;
         // SAFETY: the caller's promise. For device receives it is never accessed.
-        let memory = unsafe { Piece::lent(data.expose_provenance(), bytes) };
+        let memory = bytes.map(|bytes| unsafe { Piece::lent(data.expose_provenance(), bytes) });
         let posted = entries::irecv(comm, memory, mhandle)?;
         // SAFETY: not NULL; the caller promises a valid place.
         unsafe { put(request, posted) };

@@ -11,3 +11,4 @@ mod crashes;
 mod pool;
 mod requests;
 mod silence;
+mod unnoticed;
