@@ -7,10 +7,14 @@ use crate::control::connector::Connector;
 use crate::error::awaited::{AwaitedPeer, AwaitedTransfer};
 use crate::error::{Awaited, Error, Phase};
 use crate::peer::Peer;
+use crate::peer::connection::Connection;
 use crate::peer::protocol::withdrawal::Unmatched;
 use crate::plugin::Plugin;
 use crate::stats::report::{PeerReport, SessionReport, StagingTimes};
 use crate::types::{PeerKey, TransferKey};
+
+/// Whoever waits for so long has the NICs looked at, which takes a read of a file for each.
+const LOOKS_AT_NICS: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Waiting for a peer took too long: what it is up to.
@@ -52,6 +56,7 @@ impl Engine {
             chunks_posted: counts.chunks_posted,
             unmatched: count,
             oldest,
+            down: connection.filter(|_| waited >= LOOKS_AT_NICS).and_then(Connection::down_nic),
         };
         let detail = Awaited::transfer(awaited, self.awaited_peer(peer, now));
         let phase = Phase::of(direction);

@@ -1,6 +1,7 @@
 //! What was missing when a deadline passed.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::types::Direction;
@@ -28,8 +29,15 @@ pub(crate) struct AwaitedPeer {
     pub(crate) silence: Option<Duration>,
 }
 
+/// A NIC of this host that is down, and the first channel over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DownNic {
+    pub(crate) channel: usize,
+    pub(crate) nic: Arc<str>,
+}
+
 /// A transfer at that moment: the numbers of its round, and what has no counterpart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AwaitedTransfer {
     pub(crate) operations_done: u64,
     pub(crate) operations_posted: u64,
@@ -38,6 +46,8 @@ pub(crate) struct AwaitedTransfer {
     pub(crate) unmatched: usize,
     /// The oldest of those, by its tag, unless all of them are being withdrawn.
     pub(crate) oldest: Option<(Direction, i64)>,
+    /// What may keep it from being complete.
+    pub(crate) down: Option<DownNic>,
 }
 
 impl Awaited {
@@ -51,6 +61,11 @@ impl Awaited {
         Self(Box::new(Kind::Transfer(transfer, peer)))
     }
 
+    /// Whether a NIC of this host was down.
+    pub(crate) fn is_nic_down(&self) -> bool {
+        matches!(&*self.0, Kind::Transfer(AwaitedTransfer { down: Some(_), .. }, _))
+    }
+
     /// What is asked so rarely that it may be put in words at once.
     pub(crate) fn words(words: impl Into<String>) -> Self {
         Self(Box::new(Kind::Words(words.into())))
@@ -61,7 +76,10 @@ impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             Kind::Peer(peer) => write!(f, "{peer}"),
-            Kind::Transfer(transfer, peer) => write!(f, "{transfer}; peer is {peer}"),
+            Kind::Transfer(transfer, peer) => {
+                write!(f, "{transfer}; peer is {peer}")?;
+                transfer.down.as_ref().map_or(Ok(()), |down| write!(f, "; {down}"))
+            }
             Kind::Words(words) => f.write_str(words),
         }
     }
@@ -76,6 +94,12 @@ impl fmt::Display for AwaitedPeer {
             }
             None => Ok(()),
         }
+    }
+}
+
+impl fmt::Display for DownNic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "channel {} is over NIC {}, which is down", self.channel, self.nic)
     }
 }
 
@@ -116,7 +140,9 @@ mod tests {
             chunks_posted: 5,
             unmatched,
             oldest,
+            down: None,
         };
+        let down = Some(DownNic { channel: 2, nic: "eth1".into() });
         let begin = "1 of 3 operations and 4 of 5 chunks are done,";
         for (awaited, text) in [
             (Awaited::peer(peer(0)), "up".to_owned()),
@@ -144,6 +170,13 @@ mod tests {
             (
                 Awaited::transfer(transfer(0, None), peer(0)),
                 format!("{begin} 0 operations have no counterpart; peer is up"),
+            ),
+            (
+                Awaited::transfer(AwaitedTransfer { down, ..transfer(0, None) }, peer(0)),
+                format!(
+                    "{begin} 0 operations have no counterpart; peer is up; channel 2 is over NIC \
+                     eth1, which is down"
+                ),
             ),
             (Awaited::words("no goodbye"), "no goodbye".to_owned()),
         ] {

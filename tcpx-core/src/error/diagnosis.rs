@@ -77,6 +77,7 @@ impl Error {
             }
             Self::MemoryUnavailable(MemoryUnavailable::Cuda(_)) => &plugin::GPU_MEMORY_UNAVAILABLE,
             Self::Unpack(_) | Self::UnpackFailed(_) => &transfer::UNPACK_FAILED,
+            Self::Deadline { detail, .. } if detail.is_nic_down() => &topology::NIC_DOWN,
             Self::Deadline { phase, .. } => of_deadline(*phase),
             Self::PeerGone { how, .. } => of_departure(how),
             Self::Handshake { .. } => &connection::HANDSHAKE_FAILED,

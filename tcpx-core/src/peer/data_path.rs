@@ -1,8 +1,11 @@
 //! Whether the data path to a peer lives: looked at about once a second.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use smallvec::SmallVec;
+use tcpx_diagnosis::pci::nic_down;
 
 use super::commons::Commons;
 use super::connection::Connection;
@@ -10,6 +13,7 @@ use super::protocol::arrivals::ArrivalSample;
 use super::protocol::stage::PeerStage;
 use crate::control::frame::ChunkCounts;
 use crate::error::Result;
+use crate::error::awaited::DownNic;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 
@@ -38,6 +42,18 @@ impl Connection {
     fn look_at_lanes(&mut self) -> Result<()> {
         self.send_lanes.iter_mut().try_for_each(SendLane::look_if_unknown)?;
         self.recv_lanes.iter_mut().try_for_each(RecvLane::look_if_unknown)
+    }
+
+    /// The first channel whose NIC is down at this host. Reads a file for each NIC.
+    pub(crate) fn down_nic(&self) -> Option<DownNic> {
+        let mut seen = SmallVec::<[&str; 8]>::new();
+        let mut channels = self.record.nics.iter().enumerate();
+        let (channel, nic) = channels.find(|(_, nic)| {
+            let is_new = !seen.contains(&nic.as_ref());
+            seen.push(nic);
+            is_new && nic_down(Path::new("/"), nic).is_some()
+        })?;
+        Some(DownNic { channel, nic: Arc::clone(nic) })
     }
 
     /// Chunks sent on each channel so far.

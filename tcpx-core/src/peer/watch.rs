@@ -19,6 +19,9 @@ pub(crate) struct WatchInput<'a> {
     pub(crate) pages: &'a PageUse,
 }
 
+/// After this time at the latest without anything done NICs are looked at.
+const QUIET: Duration = Duration::from_secs(2);
+
 const SEND_SILENT: &str = "sends are posted, test says not yet: the peer takes nothing";
 const UNPACK_BEHIND: &str = "arrived chunks hold the slots and wait for their unpack";
 const GATHER_BEHIND: &str = "chunks that are gathered to be sent wait for the unpack backend";
@@ -36,6 +39,8 @@ struct LaneTroubles {
     behind: Option<LanePlace>,
     gathering: Option<LanePlace>,
     starved: Option<LanePlace>,
+    /// With requests that are posted, of which none was done for [`QUIET`].
+    quiet: Option<LanePlace>,
     zero: Option<LanePlace>,
 }
 
@@ -57,11 +62,15 @@ impl PeerWatch {
     ) {
         let stage = connection.protocol.stage();
         let is_on = matches!(stage, PeerStage::Up | PeerStage::Closing { .. });
-        let is_alive = connection.protocol.silence(look.now) < ALIVE;
+        let silence = connection.protocol.silence(look.now);
+        let is_alive = silence < ALIVE;
         if look.round == Round::AfterSleep || !is_on || !is_alive {
             self.matches.restart();
             connection.send_lanes.iter_mut().for_each(|lane| lane.watch.restart());
             connection.recv_lanes.iter_mut().for_each(|lane| lane.watch.restart());
+            // The link may go over the same NIC.
+            let is_quiet = is_on && !is_alive && look.round != Round::AfterSleep;
+            self.look_at_nics(connection, name, is_quiet.then_some(silence), alarms);
             return;
         }
         let sample = MatchSample {
@@ -71,6 +80,8 @@ impl PeerWatch {
         };
         let unmatched = self.matches.look(sample, look.stall_after, look.now);
         let lanes = look_at_lanes(connection, look);
+        let quiet = lanes.quiet.map(|(_, state)| state.silent).or(unmatched);
+        let is_down = self.look_at_nics(connection, name, quiet, alarms);
         let draining = lanes.receiving.filter(|_| look.pages.is_draining());
         let receiving = lanes.receiving.filter(|_| draining.is_none());
         let nics = &connection.record.nics;
@@ -86,6 +97,7 @@ impl PeerWatch {
         };
         let name = Some(name);
         let is_stuck = lanes.sending.is_some() || receiving.is_some() || unmatched.is_some();
+        let is_stuck = is_stuck && !is_down;
         self.troubles.set(Alarm::Stuck, is_stuck, alarms, name, stuck);
         self.troubles.set(Alarm::PagesDraining, draining.is_some(), alarms, name, || {
             let what = format!(
@@ -117,6 +129,24 @@ impl PeerWatch {
             self.troubles.set(alarm, place.is_some(), alarms, name, seen);
         }
     }
+
+    /// Says if a NIC of this host is down, where nothing has moved for some time. Returns whether
+    /// one is.
+    fn look_at_nics(
+        &mut self,
+        connection: &Connection,
+        name: &str,
+        quiet: Option<Duration>,
+        alarms: &mut Alarms,
+    ) -> bool {
+        let seen = quiet.and_then(|quiet| Some((connection.down_nic()?, quiet)));
+        self.troubles.set(Alarm::NicDown, seen.is_some(), alarms, Some(name), || {
+            seen.as_ref().map_or_else(String::new, |(down, quiet)| {
+                format!("{down}; nothing has moved for {} s", quiet.as_secs())
+            })
+        });
+        seen.is_some()
+    }
 }
 
 fn look_at_lanes(connection: &mut Connection, look: &WatchInput<'_>) -> LaneTroubles {
@@ -126,6 +156,7 @@ fn look_at_lanes(connection: &mut Connection, look: &WatchInput<'_>) -> LaneTrou
         let state = lane.look(chunk_bytes, look.now);
         let note =
             |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
+        note(&mut troubles.quiet, state.silent >= QUIET.min(look.stall_after));
         note(&mut troubles.sending, state.silent >= look.stall_after);
         note(&mut troubles.gathering, state.unpacking >= look.stall_after);
         note(&mut troubles.starved, state.is_starved);
@@ -135,6 +166,7 @@ fn look_at_lanes(connection: &mut Connection, look: &WatchInput<'_>) -> LaneTrou
         let note =
             |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
         let (is_silent, is_new) = (state.silent >= look.stall_after, lane.stats.chunks == 0);
+        note(&mut troubles.quiet, state.silent >= QUIET.min(look.stall_after));
         note(&mut troubles.receiving, is_silent && !is_new);
         note(&mut troubles.lost, is_silent && is_new);
         note(&mut troubles.behind, state.is_behind || state.unpacking >= look.stall_after);

@@ -5,11 +5,12 @@ use std::fmt::Display;
 
 use serde::Serialize;
 use tcpx_diagnosis::Diagnosis;
-use tcpx_diagnosis::table::{requests, transfer};
+use tcpx_diagnosis::table::{requests, topology, transfer};
 
 /// One kind of trouble. The numbers are those of [`ALL`](Self::ALL).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
+    NicDown,
     PagesDraining,
     Stuck,
     AllZero,
@@ -21,7 +22,8 @@ pub(crate) enum Alarm {
 
 impl Alarm {
     /// Every kind, in the order of the diagnoses' ids.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
+        Self::NicDown,
         Self::PagesDraining,
         Self::Stuck,
         Self::AllZero,
@@ -34,6 +36,7 @@ impl Alarm {
     /// What the kind means, with causes and cures.
     pub(crate) fn diagnosis(self) -> &'static Diagnosis {
         match self {
+            Self::NicDown => &topology::NIC_DOWN,
             Self::PagesDraining => &requests::PAGES_LEAKED,
             Self::Stuck => &transfer::TRANSFER_STUCK,
             Self::AllZero => &transfer::PAYLOAD_ALL_ZERO,
@@ -130,7 +133,7 @@ mod tests {
     fn every_kind_has_an_id_of_its_own_in_order() {
         let ids: Vec<u16> =
             Alarm::ALL.iter().map(|alarm| alarm.diagnosis().code.number()).collect();
-        assert_eq!(ids, [815, 902, 904, 913, 914, 915, 916]);
+        assert_eq!(ids, [302, 815, 902, 904, 913, 914, 915, 916]);
         for (index, alarm) in Alarm::ALL.iter().enumerate() {
             assert_eq!(*alarm as usize, index);
         }

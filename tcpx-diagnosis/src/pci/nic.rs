@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::path::{PciPath, is_bus_id};
 use crate::machine::tree::Tree;
+use crate::report::Finding;
+use crate::table::topology;
+
+const INTERFACES: &str = "/sys/class/net";
 
 /// One network interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +45,7 @@ pub struct Nic {
 #[must_use]
 pub fn nics(root: &Path, addresses: &[(String, Ipv4Addr)]) -> Vec<Nic> {
     let tree = Tree::new(root);
-    let interfaces = Path::new("/sys/class/net");
+    let interfaces = Path::new(INTERFACES);
     let names = tree.names(interfaces);
     // Files beside the links (bonding_masters) are no interfaces.
     names
@@ -49,6 +53,26 @@ pub fn nics(root: &Path, addresses: &[(String, Ipv4Addr)]) -> Vec<Nic> {
         .filter(|name| tree.path(interfaces.join(name)).is_dir())
         .map(|name| read(&tree, &interfaces.join(&name), name, addresses))
         .collect()
+}
+
+impl Nic {
+    /// Says that it is down, if it is.
+    #[must_use]
+    pub fn down(&self) -> Option<Finding> {
+        down(&self.name, &self.operstate)
+    }
+}
+
+/// Says that the network interface of this name is down, if it is. Reads one file.
+#[must_use]
+pub fn nic_down(root: &Path, name: &str) -> Option<Finding> {
+    let operstate = Path::new(INTERFACES).join(name).join("operstate");
+    down(name, &Tree::new(root).word(operstate)?)
+}
+
+fn down(name: &str, operstate: &str) -> Option<Finding> {
+    (operstate == "down")
+        .then(|| Finding::new(&topology::NIC_DOWN, format!("{name} is down")).with("<NIC>", name))
 }
 
 fn read(tree: &Tree<'_>, at: &Path, name: String, addresses: &[(String, Ipv4Addr)]) -> Nic {

@@ -23,13 +23,10 @@ pub(crate) fn check_state(data: &[&Nic], gpus: &[Gpu]) -> Vec<Finding> {
 
 fn check_link(nic: &Nic) -> Vec<Finding> {
     let name = &nic.name;
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = nic.down().into_iter().collect();
     let mut add = |diagnosis, seen: String| {
         findings.push(Finding::new(diagnosis, seen).with("<NIC>", name));
     };
-    if nic.operstate == "down" {
-        add(&table::NIC_DOWN, format!("{name} is down"));
-    }
     if nic.ipv4.is_empty() {
         add(&table::NIC_WITHOUT_ADDRESS, format!("{name} has no IPv4 address"));
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use tcpx_testkit::eventually;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
 use tcpx_tests::{Network, Pair, Side};
 
@@ -62,15 +63,50 @@ fn a_cut_link_ends_with_the_deadline_and_a_mended_one_goes_on() {
     let send =
         pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
     let (sent, received) = pair.wait_replies(send, receive, Duration::from_millis(1_500));
-    for reply in [sent, received] {
-        let failure = reply.unwrap_err().failure();
+    let failures = [sent, received].map(|reply| reply.unwrap_err().failure());
+    for failure in &failures {
         assert_eq!(failure.kind, "Deadline");
         assert!((1_500..20_000).contains(&failure.after_ms), "{failure:?}");
+    }
+    // With one end of a cable the other is down, too.
+    for (failure, nic) in failures.iter().zip(["tvl", "tvr"]) {
+        let named = format!("; channel 0 is over NIC {nic}");
+        assert!(failure.text.contains(&named), "{failure:?}");
+        assert!(failure.text.ends_with(", which is down [TCPX-302]"), "{failure:?}");
     }
     network.set_link(true).expect("ip");
     pair.wait_both(send, receive);
     let difference: Value =
         pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed: 4 });
     assert_eq!(difference, Value::Null);
+    pair.part();
+}
+
+/// Who sends is warned of its own NIC, and of nothing else: the peer takes nothing because of it.
+#[test]
+fn a_nic_that_went_down_is_named_instead_of_the_peer() {
+    let Some(network) = Network::lay_or_skip() else { return };
+    let options = Options { stall_after_ms: Some(1_000), ..Options::default() };
+    let mut pair = pair(&network, &options);
+    transfer(&mut pair, 1_000_000, 3);
+    network.set_link(false).expect("ip");
+    let bytes = 20_000_000;
+    let (left, right) = pair.allocate(bytes, Memory::Device);
+    let posts = |memory| vec![PostSpec { memory, offset: 0, bytes, tag: 1 }];
+    let receive = pair.post(Side::Right, false, posts(right));
+    let send = pair.post(Side::Left, true, posts(left));
+    let seen = |stats: &Value, id: &str| {
+        let alarms = stats["alarms"].as_array().expect("a list");
+        alarms.iter().any(|alarm| alarm["id"] == id)
+    };
+    let stats = eventually(|| {
+        let wait = Command::Wait { transfer: send, timeout_ms: 100 };
+        pair.left.ask(wait).expect_err("nothing moves");
+        let stats: Value = pair.left.get(Command::Stats);
+        seen(&stats, "TCPX-302").then_some(stats)
+    });
+    assert!(!seen(&stats, "TCPX-902"), "{stats}");
+    network.set_link(true).expect("ip");
+    pair.wait_both(send, receive);
     pair.part();
 }
