@@ -5,7 +5,8 @@
 //! - [`stable_keys`]: keys that are the same each time.
 //! - [`table`]: what is exported, what uses it, and what is not exported any more.
 //!   [`exported_range`]: a range of it.
-//! - [`serving`]: what peers do with it. [`refusal`]: why a request is refused, as it travels.
+//! - [`serving`]: what peers do with it. [`joint_uses`]: what the requests of a list use together.
+//! - [`refusal`]: why a request is refused, as it travels.
 //! - [`remote_range`]: a range at the other end, as an operation names it. [`listed`]: as its list
 //!   does.
 
@@ -13,6 +14,7 @@ pub(crate) mod export_id;
 pub(crate) mod export_options;
 pub(crate) mod export_secret;
 pub(crate) mod exported_range;
+pub(crate) mod joint_uses;
 pub(crate) mod listed;
 pub(crate) mod refusal;
 pub(crate) mod remote_key;

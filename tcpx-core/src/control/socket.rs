@@ -321,6 +321,11 @@ impl LinkSocket {
         self.round_left = FRAMES_A_ROUND;
     }
 
+    /// Hands out no more frames in this round.
+    pub(crate) fn end_round(&mut self) {
+        self.round_left = 0;
+    }
+
     /// Reads what has arrived, unless an earlier round has left frames. Returns whether any byte
     /// came, or frames were left: then [`next_of_round`](Self::next_of_round) hands frames out. The
     /// end of the link is told when no whole frame is left.

@@ -124,6 +124,7 @@ impl Engine {
         // Another may have waited for its place, or for its dial to end.
         self.is_listener_due = true;
         let leftover = peer.end(error.clone(), &mut self.commons, reached);
+        self.commons.ledger.exports.rest();
         peer.show_at_gate();
         if let Some(leftover) = leftover {
             let mut parked = Parked::new(peer.name().clone(), error, leftover);

@@ -6,9 +6,9 @@ use crate::error::{Error, RegistrationProblem, RemoteProblem, Result};
 use crate::exports::export_options::ExportOptions;
 use crate::exports::export_secret::ExportSecret;
 use crate::exports::exported_range::ExportedRange;
+use crate::exports::joint_uses::ExportKey;
 use crate::exports::refusal::Refusal;
 use crate::exports::remote_key::RemoteKey;
-use crate::exports::table::ExportKey;
 use crate::types::memory_id::MemoryId;
 
 impl Engine {

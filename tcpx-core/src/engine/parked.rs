@@ -152,7 +152,10 @@ impl Parked {
                     let error = self.error.seen_by(direction);
                     ledger.listed_ended(transfer, &left.pieces, Err(error));
                 }
-                Whose::Peers(uses) => ledger.exports.end_all(&uses),
+                Whose::Peers(uses) => {
+                    ledger.exports.end_all(&uses);
+                    ledger.exports.forget_uses(&uses);
+                }
             }
         }
     }

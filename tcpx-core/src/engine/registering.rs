@@ -57,6 +57,7 @@ impl Engine {
     /// [`Error::InUse`] when something was posted by now.
     pub(crate) fn begin_copy(&mut self, id: MemoryId, key: RegistrationKey) -> Result<()> {
         self.withhold(id);
+        self.commons.ledger.exports.rest();
         let operations = self.commons.ledger.uses(id);
         if operations == 0 {
             self.commons.ledger.registrations.begin_copy(key);

@@ -5,21 +5,17 @@
 //! after that.
 
 use foldhash::{HashMap, HashSet};
-use slotmap::{SlotMap, new_key_type};
+use slotmap::SlotMap;
 use smallvec::SmallVec;
 
 use super::export_id::ExportId;
 use super::export_secret::ExportSecret;
 use super::exported_range::ExportedRange;
+use super::joint_uses::{ExportKey, JointUses};
 use super::refusal::Refusal;
 use super::remote_key::RemoteKey;
 use super::stable_keys::StableKeys;
 use crate::types::memory_id::MemoryId;
-
-new_key_type! {
-    /// An export, for lookups that must be quick.
-    pub(crate) struct ExportKey;
-}
 
 /// A range that peers may reach, or that what they began still uses.
 #[derive(Debug)]
@@ -54,6 +50,12 @@ pub(crate) struct Exports {
     revoked: Vec<ExportKey>,
     /// Nothing uses one of those any more, since somebody asked.
     is_over: bool,
+    /// What was revoked and is still used.
+    pub(super) leaving: usize,
+    /// How often anything was revoked.
+    pub(super) revocations: u64,
+    /// What requests use together.
+    pub(super) joint: JointUses,
     /// Counted ids so far.
     ids_used: u64,
     stable_keys: StableKeys,
@@ -95,6 +97,9 @@ impl Exports {
             copied: Vec::new(),
             revoked: Vec::new(),
             is_over: false,
+            leaving: 0,
+            revocations: 0,
+            joint: JointUses::default(),
             ids_used: 0,
             stable_keys,
         }
@@ -156,6 +161,7 @@ impl Exports {
 
     /// Takes an export back: nobody opens it or begins to use it any more. What uses it goes on.
     pub(crate) fn revoke(&mut self, key: ExportKey) {
+        self.rest();
         let Some(export) = self.all.get_mut(key) else { return };
         if std::mem::replace(&mut export.is_revoked, true) {
             return;
@@ -163,6 +169,8 @@ impl Exports {
         if export.active > 0 {
             self.revoked.push(key);
         }
+        self.revocations += 1;
+        self.leaving += 1;
         let id = export.id;
         if let Some(keys) = self.by_id.get_mut(&id) {
             keys.retain(|other| *other != key);
@@ -200,12 +208,17 @@ impl Exports {
 
     /// Whether nothing uses an export.
     pub(crate) fn is_idle(&self, key: ExportKey) -> bool {
-        self.all.get(key).is_none_or(|export| export.active == 0)
+        self.all.get(key).is_none_or(|export| export.active == self.joint.resting_on(key))
     }
 
     /// Requests of peers that use what is, or was, exported of a registration.
     pub(crate) fn active_of(&self, memory_id: MemoryId) -> usize {
-        self.by_memory.get(&memory_id).map_or(0, |of_memory| of_memory.active)
+        let Some(of_memory) = self.by_memory.get(&memory_id) else { return 0 };
+        // Most often nothing is.
+        match of_memory.active {
+            0 => 0,
+            _ => self.joint.active_on(|key| of_memory.keys.contains(key)),
+        }
     }
 
     /// A request begins to use an export.
@@ -246,6 +259,7 @@ impl Exports {
         }
         let memory_id = export.range.memory_id;
         self.all.remove(key);
+        self.leaving -= 1;
         if let Some(of_memory) = self.by_memory.get_mut(&memory_id) {
             of_memory.keys.remove(&key);
             if of_memory.keys.is_empty() {

@@ -40,7 +40,10 @@ impl Connection {
         }
         let awaits_worker = self.setup.is_some() || self.closing.is_some();
         let mut wants = Attention {
-            again: self.link.has_more() || self.protocol.is_withdrawing() || self.says_more(),
+            again: self.link.has_more()
+                || self.protocol.is_withdrawing()
+                || self.protocol.awaits_round()
+                || self.says_more(),
             polls: self.link.must_be_polled(),
             awaits_worker,
             timeout: self.timeout,

@@ -171,13 +171,16 @@ impl Connection {
         self.link.begin_round();
         let mut moved = false;
         for _ in 0..READS_A_ROUND {
-            if !self.read_once(now, cx)? {
+            if self.protocol.is_round_spent() || !self.read_once(now, cx)? {
                 break;
             }
             moved = true;
             self.protocol.handle_heard(self.link.heard_at);
             while let Some(frame) = self.next_frame()? {
                 self.handle_frame(frame, cx)?;
+                if self.protocol.is_round_spent() {
+                    self.link.end_round();
+                }
             }
             if self.link.part_to_read().is_none() {
                 break;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::protocol::operation::PostedOperation;
-use crate::exports::table::ExportKey;
+use crate::exports::joint_uses::ExportKey;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::pieces::Pieces;
 use crate::transfer::recv_lane::RecvLane;

@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::protocol::one_sided::NewRequest;
 use super::{Peer, State};
 use crate::error::{Error, Result};
-use crate::exports::table::ExportKey;
+use crate::exports::joint_uses::ExportKey;
 use crate::types::{PreparedKey, RegistrationKey, TransferKey};
 
 impl Peer {

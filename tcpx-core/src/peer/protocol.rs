@@ -23,6 +23,7 @@
 //! - `planning`, `expecting`: plans, as the sender makes them and as the receiver is told of them.
 //! - `posting`: posts, and how they end.
 //! - `receives`: which receives may share a chunk.
+//! - `round_work`: how much of a round the peer may ask for.
 //! - `shutdown`: how far the goodbye of both ends is.
 //! - `staging_channels`: which channels have a staging buffer.
 //! - `stage`: where in its life a peer is.
@@ -56,6 +57,7 @@ mod planning;
 pub(crate) mod post_room;
 pub(crate) mod posting;
 mod receives;
+mod round_work;
 mod shutdown;
 pub(crate) mod stage;
 mod staging_channels;
@@ -84,6 +86,7 @@ use self::one_sided::{OneSided, OneSidedTerms};
 use self::op_list::OpList;
 use self::operation::{NewOperation, OpState, PostedOperation, Withdrawal};
 use self::receives::MessageEnd;
+use self::round_work::RoundWork;
 use self::stage::{Connecting, PeerStage, Stage};
 use self::staging_channels::StagingChannels;
 use crate::control::frame::{ChunkCounts, Frame};
@@ -145,6 +148,7 @@ pub(crate) struct PeerProtocol {
     deferral: Deferral,
     eager: EagerBooks,
     one_sided: OneSided,
+    work: RoundWork,
     limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
@@ -217,6 +221,7 @@ impl PeerProtocol {
             deferral: Deferral::default(),
             eager: EagerBooks::new(agreement.eager),
             one_sided: OneSided::new(one_sided),
+            work: RoundWork::default(),
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,

@@ -8,8 +8,8 @@ use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::exports::export_options::ExportOptions;
+use crate::exports::joint_uses::ExportKey;
 use crate::exports::remote_key::RemoteKey;
-use crate::exports::table::ExportKey;
 use crate::types::memory_id::MemoryId;
 
 impl Session {

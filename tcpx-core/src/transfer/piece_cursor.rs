@@ -158,10 +158,19 @@ impl PieceCursor {
         })
     }
 
-    /// Steps over so many bytes.
-    pub(crate) fn skip(&mut self, pieces: &Pieces, bytes: u64) {
-        let end = self.dealt + bytes;
-        while self.take(pieces, end - self.dealt, usize::MAX).is_some() {}
+    /// How many pieces it has reached since it was at this place.
+    pub(crate) fn pieces_since(&self, before: &Self) -> usize {
+        self.piece - before.piece + usize::from(self.within > 0)
+    }
+
+    /// Steps over so many bytes, or the first of them that are of so many pieces. Returns of how
+    /// many they are.
+    pub(crate) fn skip(&mut self, pieces: &Pieces, bytes: u64, most_pieces: usize) -> usize {
+        let (end, mut left) = (self.dealt + bytes, most_pieces);
+        while let Some(segment) = self.take(pieces, end - self.dealt, left) {
+            left -= segment.pairs;
+        }
+        most_pieces - left
     }
 
     /// Deals a section that the sender has cut, or that the receiver allows: the cursor steps over

@@ -64,6 +64,11 @@ impl Pieces {
         &self.owners
     }
 
+    /// How many pieces there are.
+    pub(crate) fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// What it takes to have so many bytes under way, if their pieces are as short as all are on
     /// average.
     pub(crate) fn cost(&self, bytes: u64) -> u64 {

@@ -20,14 +20,20 @@ impl Stretch {
         Self { pieces, from: PieceCursor::default(), bytes }
     }
 
-    /// The next bytes of a list, no more of them than it has. The cursor steps over them.
-    pub(crate) fn take(cursor: &mut PieceCursor, pieces: &Arc<Pieces>, bytes: u64) -> Self {
+    /// The next bytes of a list, no more of them than it has, and of no more pieces than these.
+    /// Returns of how many they are, too. The cursor steps over them.
+    pub(crate) fn take(
+        cursor: &mut PieceCursor,
+        pieces: &Arc<Pieces>,
+        bytes: u64,
+        most_pieces: usize,
+    ) -> (Self, usize) {
         let from = *cursor;
-        cursor.skip(pieces, bytes);
-        Self { pieces: Arc::clone(pieces), from, bytes: cursor.dealt - from.dealt }
+        let count = cursor.skip(pieces, bytes, most_pieces);
+        (Self { pieces: Arc::clone(pieces), from, bytes: cursor.dealt - from.dealt }, count)
     }
 
-    /// Returns the bytes that [`take`](Self::take) would return, and steps over nothing: it looks
+    /// Returns the bytes that [`take`](Self::take) would return of any number of pieces, and steps over nothing: it looks
     /// at no piece.
     pub(crate) fn ahead(cursor: PieceCursor, pieces: &Arc<Pieces>, bytes: u64) -> Self {
         let bytes = bytes.min(pieces.bytes - cursor.dealt);
@@ -98,17 +104,29 @@ mod tests {
             for cut in cuts {
                 let left = pieces.bytes - cursor.dealt;
                 let ahead = Stretch::ahead(cursor, &pieces, cut);
-                let stretch = Stretch::take(&mut cursor, &pieces, cut);
+                let (stretch, count) = Stretch::take(&mut cursor, &pieces, cut, usize::MAX);
                 prop_assert_eq!(bytes_of(&ahead), bytes_of(&stretch));
                 prop_assert_eq!(stretch.bytes(), cut.min(left));
                 prop_assert_eq!(bytes_of(&stretch).len() as u64, stretch.bytes());
-                let pieces = stretch.iter().count();
-                prop_assert_eq!(stretch.only().is_some(), pieces == 1);
+                prop_assert_eq!(stretch.iter().count(), count);
+                prop_assert_eq!(stretch.only().is_some(), count == 1);
                 seen.extend(bytes_of(&stretch));
             }
             let all = bytes_of(&Stretch::whole(Arc::clone(&pieces)));
             prop_assert_eq!(&all[..seen.len()], &seen[..]);
             prop_assert_eq!(all.len() as u64, pieces.bytes);
+        }
+    }
+
+    #[test]
+    fn as_few_pieces_are_taken_as_are_asked_for() {
+        let pieces = apart(&[3; 10]);
+        let mut cursor = PieceCursor::default();
+        for (most_bytes, most_pieces, taken) in
+            [(100, 2, (6, 2)), (4, 9, (4, 2)), (100, 4, (11, 4))]
+        {
+            let (stretch, count) = Stretch::take(&mut cursor, &pieces, most_bytes, most_pieces);
+            assert_eq!((stretch.bytes(), count), taken);
         }
     }
 

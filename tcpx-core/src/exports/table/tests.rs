@@ -1,6 +1,7 @@
 //! Exports as their session and hostile peers use them.
 
 use std::collections::HashSet as Set;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -75,20 +76,21 @@ fn what_was_taken_back_is_not_begun_any_more_and_stays_until_it_has_ended() {
     let mut exports = exports();
     let (key, opened) = exports.add_one(1);
     let (other, other_opened) = exports.add_one(1);
-    exports.begin_all(&[opened, other_opened]).unwrap();
-    exports.begin_all(&[opened]).unwrap();
+    let (one, both) = (together([opened]), together([opened, other_opened]));
+    exports.begin_all(&both).unwrap();
+    exports.begin_all(&one).unwrap();
     exports.revoke(opened);
     assert_eq!(exports.open_by(&key), Err(Refusal::Revoked));
-    assert_eq!(exports.begin_all(&[other_opened, opened]), Err(Refusal::Revoked));
+    assert_eq!(exports.begin_all(&both), Err(Refusal::Revoked));
     assert_eq!(exports.active_of(MemoryId::after(0)), 3, "all of them, or none");
     assert!(!exports.is_idle(opened));
 
-    exports.end_all(&[opened]);
+    exports.end_all(&one);
     assert!(!exports.is_idle(opened), "one is left");
     let idle = exports.add_one(1).1;
-    exports.end_all(&[idle]);
+    exports.end_all(&together([idle]));
     assert_eq!(exports.active_of(MemoryId::after(0)), 2, "it had not begun");
-    exports.end_all(&[opened, other_opened]);
+    exports.end_all(&both);
     assert!(exports.is_idle(opened) && exports.get(opened).is_none());
     assert_eq!(exports.open_by(&key), Err(Refusal::Revoked), "and not unknown");
     assert_eq!(exports.open_by(&other), Ok(other_opened), "it was not taken back");
@@ -103,7 +105,8 @@ fn a_stable_key_is_the_same_each_time_and_what_it_once_opened_is_not() {
     let first = exports.add_stable(range_of(1)).remote_key([1; 16]);
     let opened = exports.open_by(&first).unwrap();
     assert_eq!(first.memory_id, None, "another registration may have the range next time");
-    exports.begin_all(&[opened]).unwrap();
+    let uses = together([opened]);
+    exports.begin_all(&uses).unwrap();
     exports.revoke(opened);
     assert_eq!(exports.open_by(&first), Err(Refusal::UnknownKey));
 
@@ -113,9 +116,9 @@ fn a_stable_key_is_the_same_each_time_and_what_it_once_opened_is_not() {
     assert_eq!(second.serialize(), first.serialize());
     let reopened = exports.open_by(&first).unwrap();
     assert_ne!(reopened, opened);
-    assert_eq!(exports.begin_all(&[opened]), Err(Refusal::Revoked));
+    assert_eq!(exports.begin_all(&uses), Err(Refusal::Revoked));
     assert_eq!(exports.active_of(MemoryId::after(8)), 0, "the old use is not the new one's");
-    exports.end_all(&[opened]);
+    exports.end_all(&uses);
     assert_eq!(exports.open_by(&first), Ok(reopened));
 }
 
@@ -148,10 +151,53 @@ fn a_stable_id_that_is_taken_leads_nowhere_else() {
     assert_eq!(exports.get(opened).unwrap().range(), &range_of(2));
 }
 
+/// As a list of them has them.
+fn together<const N: usize>(mut keys: [ExportKey; N]) -> Arc<[ExportKey]> {
+    keys.sort_unstable();
+    Arc::new(keys)
+}
+
+/// A request costs the same, however many exports its list is of.
+#[test]
+fn only_the_first_request_of_a_list_looks_at_its_exports() {
+    let mut exports = exports();
+    let keys: Vec<_> = (0..1000).map(|number| exports.add_one(1 + number % 3).1).collect();
+    let uses = together::<1000>(keys.clone().try_into().expect("as many"));
+    for _ in 0..100 {
+        exports.begin_all(&uses).unwrap();
+        assert_eq!(exports.active_of(MemoryId::new(2).unwrap()), 333);
+        exports.end_all(&uses);
+        assert!(exports.is_idle(keys[7]) && exports.active_of(MemoryId::new(2).unwrap()) == 0);
+    }
+    assert_eq!(exports.take_looked(), 2000, "whether they are open, and to count them");
+
+    // One that was taken back is found out once.
+    exports.revoke(keys[999]);
+    assert_eq!(exports.take_looked(), 1000, "nothing of it counts as used");
+    for _ in 0..100 {
+        assert_eq!(exports.begin_all(&uses), Err(Refusal::Revoked));
+    }
+    assert_eq!(exports.take_looked(), 1000);
+}
+
+/// A peer may let a list be forgotten while the last request of it is being answered.
+#[test]
+fn what_is_forgotten_in_use_counts_until_it_has_ended() {
+    let mut exports = exports();
+    let (_, opened) = exports.add_one(1);
+    let uses = together([opened]);
+    exports.begin_all(&uses).unwrap();
+    exports.forget_uses(&uses);
+    assert!(!exports.is_idle(opened));
+    exports.end_all(&uses);
+    assert!(exports.is_idle(opened) && exports.joint.take_resting().is_empty());
+}
+
 /// What a test knows of an export.
 struct Known {
     key: RemoteKey,
     opened: ExportKey,
+    uses: Arc<[ExportKey]>,
     memory: u64,
     active: usize,
     is_revoked: bool,
@@ -188,7 +234,7 @@ proptest! {
 
     #[test]
     fn any_story_ends_with_nothing_left_and_no_number_used_twice(
-        story in proptest::collection::vec((0u8..5, 0usize..12, 1u64..4), 0..80),
+        story in proptest::collection::vec((0u8..7, 0usize..12, 1u64..4), 0..80),
     ) {
         let mut exports = exports();
         let mut known: Vec<Known> = Vec::new();
@@ -197,22 +243,25 @@ proptest! {
             match (step, known.get_mut(at)) {
                 (0, _) | (_, None) => {
                     let (key, opened) = exports.add_one(memory);
-                    known.push(Known { key, opened, memory, active: 0, is_revoked: false, is_known: false });
+                    let uses = together([opened]);
+                    known.push(Known { key, opened, uses, memory, active: 0, is_revoked: false, is_known: false });
                 }
                 (1, Some(one)) => {
                     exports.revoke(one.opened);
                     one.is_revoked = true;
                 }
                 (2, Some(one)) => {
-                    let begun = exports.begin_all(&[one.opened]);
+                    let begun = exports.begin_all(&one.uses);
                     prop_assert_eq!(begun.is_err(), one.is_revoked);
                     one.active += usize::from(begun.is_ok());
                 }
                 (3, Some(one)) if one.active > 0 => {
-                    exports.end_all(&[one.opened]);
+                    exports.end_all(&one.uses);
                     one.active -= 1;
                 }
                 (3, Some(_)) => {}
+                (4, Some(_)) => exports.rest(),
+                (5, Some(one)) => exports.forget_uses(&one.uses),
                 (_, Some(_)) => {
                     exports.revoke_all_of(MemoryId::new(memory).unwrap());
                     let revoked = known.iter_mut().filter(|one| one.memory == memory);
@@ -241,7 +290,7 @@ proptest! {
         let keys: Set<_> = known.iter().map(|one| one.opened).collect();
         prop_assert_eq!((numbers.len(), keys.len()), (known.len(), known.len()));
         for one in &known {
-            (0..one.active).for_each(|_| exports.end_all(&[one.opened]));
+            (0..one.active).for_each(|_| exports.end_all(&one.uses));
             exports.revoke(one.opened);
         }
         prop_assert!(exports.all.is_empty() && exports.by_id.is_empty());

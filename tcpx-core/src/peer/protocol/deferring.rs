@@ -41,7 +41,7 @@ impl PeerProtocol {
             return self.plan_receive(&pieces, cursor, section);
         }
         let from = *cursor;
-        cursor.skip(&pieces, section.bytes);
+        cursor.skip(&pieces, section.bytes, usize::MAX);
         self.defer(Dealt::Section { pieces, cursor: from, section });
     }
 

@@ -12,11 +12,16 @@ impl PeerProtocol {
     /// A frame of the peer came. Returns what becomes of the bytes that follow it.
     #[inline]
     pub(crate) fn handle_frame(&mut self, frame: Frame, exports: &mut Exports) -> Landing {
+        self.work.spend_frame();
         match (frame, &self.stage) {
             (_, Stage::Over) => Landing::Nowhere,
             (Frame::Deliver { recv, bytes }, _) => self.handle_delivery(recv, bytes.into()),
             (Frame::Ahead { tag, bytes }, _) => self.handle_ahead(tag, bytes.into()),
-            (Frame::OneSided(frame), _) => self.handle_one_sided(frame, exports),
+            (Frame::OneSided(frame), _) => {
+                let landing = self.handle_one_sided(frame, exports);
+                self.work.spend(exports.take_looked());
+                landing
+            }
             (frame, _) => {
                 self.handle_words(frame);
                 Landing::Nowhere

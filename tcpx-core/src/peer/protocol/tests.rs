@@ -23,6 +23,7 @@ mod payload;
 mod post_room;
 mod requests;
 mod revocations;
+mod round_work;
 mod sections;
 mod setting;
 mod withdrawals;

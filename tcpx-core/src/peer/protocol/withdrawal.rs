@@ -72,6 +72,7 @@ impl PeerProtocol {
 
     /// A round begins: a slice of what is to be withdrawn is. Returns whether there was any.
     pub(crate) fn handle_round(&mut self) -> bool {
+        self.work.begin_round();
         let is_idle = self.cancelled.is_empty() && self.sweep.is_none();
         !is_idle && self.withdraw_slice()
     }
@@ -80,6 +81,16 @@ impl PeerProtocol {
     pub(crate) fn is_withdrawing(&self) -> bool {
         let is_sweeping = self.sweep.is_some() && self.backlogs.any_waiting().is_some();
         !self.cancelled.is_empty() || is_sweeping
+    }
+
+    /// Whether the peer has asked for as much as is done for it in a round.
+    pub(crate) fn is_round_spent(&self) -> bool {
+        self.work.is_spent()
+    }
+
+    /// Whether something waits for the next round for that reason only.
+    pub(crate) fn awaits_round(&self) -> bool {
+        self.work.holds_sections
     }
 
     /// What of a transfer has no counterpart.

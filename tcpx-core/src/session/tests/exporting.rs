@@ -2,7 +2,7 @@
 //! Keys to a session's memory, and what it takes to have them back.
 
 use std::collections::HashSet;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tcpx_testkit::PATIENCE;
 
 use super::{connect, connected, open, patient, soft, uses};
 use crate::error::{Phase, PluginHang, RegistrationProblem, RemoteProblem};
-use crate::exports::table::ExportKey;
+use crate::exports::joint_uses::ExportKey;
 use crate::plugin::registrations::stage::Forgetting;
 use crate::workers::Step;
 use crate::{
@@ -26,16 +26,17 @@ fn lent(session: &Session, access: Access) -> MemoryId {
 }
 
 /// As a peer of the session would begin to use what a key opens.
-fn begin(session: &Session, key: &RemoteKey) -> ExportKey {
+fn begin(session: &Session, key: &RemoteKey) -> Arc<[ExportKey]> {
     let mut engine = session.shared.engine().expect("no fork");
     let exports = &mut engine.commons.ledger.exports;
     let export = exports.open(key.export, &key.secret).expect("it is exported");
-    exports.begin_all(&[export]).expect("it is exported");
-    export
+    let uses = Arc::from([export]);
+    exports.begin_all(&uses).expect("it is exported");
+    uses
 }
 
-fn end(session: &Session, export: ExportKey) {
-    session.shared.engine().expect("no fork").commons.ledger.exports.end_all(&[export]);
+fn end(session: &Session, uses: &[ExportKey]) {
+    session.shared.engine().expect("no fork").commons.ledger.exports.end_all(uses);
     session.shared.wake();
 }
 
@@ -160,26 +161,26 @@ fn taking_back_waits_until_no_peer_uses_it() {
     let session = open(patient());
     let memory = lent(&session, Access::ReadOnly);
     let key = session.export(memory, READ).expect("it may be");
-    let export = begin(&session, &key);
+    let uses = begin(&session, &key);
     thread::scope(|scope| {
         let unexported = scope.spawn(|| session.unexport(&key));
         while is_open(&session, &key) {
             thread::yield_now();
         }
         assert!(!unexported.is_finished(), "a peer uses it");
-        end(&session, export);
+        end(&session, &uses);
         unexported.join().expect("no panic").expect("nobody uses it");
     });
 
     let key = session.export(memory, READ).expect("it may be");
-    let export = begin(&session, &key);
+    let uses = begin(&session, &key);
     thread::scope(|scope| {
         let deregistered = scope.spawn(|| session.deregister_memory(memory));
         while is_open(&session, &key) {
             thread::yield_now();
         }
         assert!(session.memory_info(memory).is_ok(), "a peer uses it");
-        end(&session, export);
+        end(&session, &uses);
         deregistered.join().expect("no panic").expect("nobody uses it");
     });
     assert!(session.memory_info(memory).is_err());
@@ -191,7 +192,7 @@ fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
     session.let_go_timeout = Duration::from_millis(1);
     let memory = lent(&session, Access::ReadWrite);
     let key = session.export(memory, READ).expect("it may be");
-    let export = begin(&session, &key);
+    let uses = begin(&session, &key);
     let in_use = |outcome: Result<(), Error>| match outcome {
         Err(Error::InUse { id, operations: 1, .. }) => assert_eq!(id, memory),
         other => panic!("{other:?}"),
@@ -213,7 +214,7 @@ fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
             "{refused:?}"
         );
     }
-    end(&session, export);
+    end(&session, &uses);
     session.take_buffer(memory).expect("nothing uses it");
     let gone = session.deregister_memory(memory);
     assert!(matches!(gone, Err(Error::UnknownRegistration { id }) if id == memory), "{gone:?}");

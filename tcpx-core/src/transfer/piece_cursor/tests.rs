@@ -266,7 +266,7 @@ fn an_allowed_section_is_dealt_to_its_end(dealt: Dealt) -> Result<(), TestCaseEr
             let ends_one = ends.into_iter().any(|end| end == dealt + bytes);
             prop_assert_eq!(end.cursor.ends_a_piece(&end.pieces, bytes), ends_one);
             let mut skipped = end.cursor;
-            skipped.skip(&end.pieces, bytes);
+            skipped.skip(&end.pieces, bytes, usize::MAX);
             let received = section(bytes, chunk_bytes, 0, 2);
             end.deal(ListedSection { direction: Direction::Receive, ..received }, false)?;
             prop_assert_eq!(skipped, end.cursor);

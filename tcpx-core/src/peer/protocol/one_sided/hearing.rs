@@ -58,12 +58,14 @@ impl PeerProtocol {
                 (list, told.handle_list(list, kind, (keys, ranges), bytes))
             }
             OneSidedFrame::ListKeys { list, keys } => {
+                self.work.spend(keys.len() as u64);
                 (list, told.handle_keys(list, &keys, exports))
             }
             OneSidedFrame::ListRanges { list, ranges } => {
+                self.work.spend(ranges.len() as u64);
                 (list, told.handle_ranges(list, &ranges, exports))
             }
-            OneSidedFrame::Forget { list } => (list, told.handle_forget(list)),
+            OneSidedFrame::Forget { list } => (list, told.handle_forget(list, exports)),
             OneSidedFrame::Read { op, list, cut, on_link } => {
                 return self.handle_read(op, list, cut, on_link, exports);
             }

@@ -68,6 +68,10 @@ impl PeerProtocol {
         if is_served && self.one_sided.unsent_reads() >= self.one_sided.terms.asked {
             return None;
         }
+        if self.is_round_spent_on(op) {
+            self.work.holds_sections = true;
+            return None;
+        }
         let memory = listed.pieces.memory;
         let mut rules = CutRules {
             section_bytes: self.dealing.section_bytes(),
@@ -140,6 +144,9 @@ impl PeerProtocol {
             Direction::Receive => self.receive_section(pieces, &mut cursor, section),
         }
         if let Some(listed) = self.one_sided.listed.get_mut(op) {
+            if matches!(listed.role, Role::Serves(_)) {
+                self.work.spend(cursor.pieces_since(&listed.cursor) as u64);
+            }
             listed.cursor = cursor;
         }
     }

@@ -20,6 +20,9 @@ use crate::transfer::stretch::Stretch;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, OpKey, TransferKey};
 
+/// Pieces that a part is of, at most: it may be of a list of pieces of one byte.
+pub(crate) const PIECES_A_PART: usize = 4096;
+
 impl PeerProtocol {
     /// This end sends the bytes of an operation on the link from now on.
     pub(super) fn begin_parts(&mut self, op: OpKey) {
@@ -52,7 +55,10 @@ impl PeerProtocol {
                 self.one_sided.parts.pop_front();
                 continue;
             }
-            if !self.eager.is_link_clear || self.one_sided.part_room == 0 {
+            if !self.eager.is_link_clear
+                || self.one_sided.part_room == 0
+                || self.is_round_spent_on(op)
+            {
                 return false;
             }
             self.deal_part(op);
@@ -61,16 +67,27 @@ impl PeerProtocol {
         false
     }
 
+    /// Whether an operation is a request of the peer, which has had its share of this round.
+    pub(super) fn is_round_spent_on(&self, op: OpKey) -> bool {
+        let listed = self.one_sided.listed.get(op);
+        let is_served = listed.is_some_and(|listed| matches!(listed.role, Role::Serves(_)));
+        is_served && self.work.is_spent()
+    }
+
     fn deal_part(&mut self, op: OpKey) {
         self.one_sided.parts.pop_front();
         self.one_sided.is_turn_of_parts = false;
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let left = listed.pieces.bytes - listed.cursor.dealt;
         let most = self.eager.terms.part_that_fits(self.one_sided.part_room);
-        let stretch = Stretch::take(&mut listed.cursor, &listed.pieces, most);
+        let (stretch, pieces) =
+            Stretch::take(&mut listed.cursor, &listed.pieces, most, PIECES_A_PART);
         let (kind, name) = match &listed.role {
             Role::Asks(_) => (OperationKind::Write, op.to_wire()),
-            Role::Serves(serving) => (OperationKind::Read, serving.op),
+            Role::Serves(serving) => {
+                self.work.spend(pieces as u64);
+                (OperationKind::Read, serving.op)
+            }
         };
         let is_last = stretch.bytes() == left;
         // No part has more bytes than follow a frame.
@@ -124,7 +141,8 @@ impl PeerProtocol {
         let left = listed.pieces.bytes - listed.cursor.dealt;
         listed.is_on_link = true;
         let pieces = Arc::clone(&listed.pieces);
-        let stretch = Stretch::take(&mut listed.cursor, &pieces, bytes.into());
+        let (stretch, count) = Stretch::take(&mut listed.cursor, &pieces, bytes.into(), usize::MAX);
+        self.work.spend(count as u64);
         self.one_sided.stats.link_bytes_received += stretch.bytes();
         let transfer = self.part_moved(op, bytes.into());
         if kind == OperationKind::Read && u64::from(bytes) == left {

@@ -5,8 +5,8 @@ use super::super::stage::Stage;
 use super::told::Refused;
 use super::{Role, Serving};
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::exports::joint_uses::ExportKey;
 use crate::exports::refusal::Refusal;
-use crate::exports::table::ExportKey;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, OpKey};
 

@@ -17,6 +17,9 @@ use crate::transfer::stretch::Stretch;
 use crate::types::remote_access::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
+/// Pieces of a read that is answered at once, at most: a request of it is a few bytes.
+const PIECES_AT_ONCE: usize = 1024;
+
 impl PeerProtocol {
     /// A note of so many bytes has come. Whether the peer may send it.
     pub(super) fn comes(&mut self, bytes: u32) -> bool {
@@ -182,6 +185,7 @@ impl PeerProtocol {
                 self.one_sided.stats.notifications_received += u64::from(note.is_some());
                 self.answer(op, None);
                 let note = note.map_or(NoteUse::None, NoteUse::Publish);
+                self.work.spend(opened.pieces.count() as u64);
                 let (transfer, stretch) = (TransferKey::default(), Stretch::whole(opened.pieces));
                 Landing::Pieces { transfer, stretch, note }
             }
@@ -284,7 +288,9 @@ impl PeerProtocol {
             && terms.reaches(opened.pieces.memory)
             && (terms.allows(bytes)
                 || terms.allows_access_beside(self.one_sided.reads_on_link, bytes));
-        if on_link && bytes <= terms.part_bytes.min(self.eager.link_room as u64) {
+        let is_short = bytes <= terms.part_bytes.min(self.eager.link_room as u64)
+            && opened.pieces.count() <= PIECES_AT_ONCE;
+        if on_link && is_short {
             return self.serve_read_at_once(op, opened);
         }
         let key = self.serve((op, list), Direction::Send, opened, None);
@@ -302,6 +308,7 @@ impl PeerProtocol {
     fn serve_read_at_once(&mut self, op: u64, Opened { pieces, uses }: Opened) {
         let (kind, total) = (OperationKind::Read, pieces.bytes);
         self.eager.link_room -= total as usize;
+        self.work.spend(pieces.count() as u64);
         let frame =
             Frame::OneSided(OneSidedFrame::Part(LinkPart { kind, op, bytes: total as u32 }));
         let bytes = Some((TransferKey::default(), Stretch::whole(pieces)));

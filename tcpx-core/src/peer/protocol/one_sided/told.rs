@@ -10,9 +10,10 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::telling::ListLimits;
+use crate::exports::joint_uses::ExportKey;
 use crate::exports::listed::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
-use crate::exports::table::{ExportKey, Exports};
+use crate::exports::table::Exports;
 use crate::transfer::pieces::{Piece, Pieces};
 use crate::types::remote_access::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
@@ -28,7 +29,7 @@ pub(in crate::peer::protocol) struct Refused {
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) pieces: Arc<Pieces>,
-    /// The exports that they are of, each once.
+    /// The exports that they are of, in order, each once.
     pub(super) uses: Arc<[ExportKey]>,
 }
 
@@ -198,12 +199,19 @@ impl ToldLists {
     }
 
     /// The peer needs a list no more. What requests under way need of it would not be counted.
-    pub(super) fn handle_forget(&mut self, list: u32) -> Result<(), ListFault> {
+    pub(super) fn handle_forget(
+        &mut self,
+        list: u32,
+        exports: &mut Exports,
+    ) -> Result<(), ListFault> {
         let known = self.lists.get(&list).ok_or(ListFault::NotTold)?;
         if known.active > 0 {
             return Err(ListFault::InUse);
         }
         self.ranges -= known.ranges;
+        if let Ok(opened) = &known.opened {
+            exports.forget_uses(&opened.uses);
+        }
         self.lists.remove(&list);
         Ok(())
     }

@@ -3,9 +3,10 @@
 use super::driver::{Check, ensure};
 use crate::exports::export_secret::ExportSecret;
 use crate::exports::exported_range::ExportedRange;
+use crate::exports::joint_uses::ExportKey;
 use crate::exports::listed::ListedKey;
 use crate::exports::stable_keys::StableKeys;
-use crate::exports::table::{ExportKey, Exports};
+use crate::exports::table::Exports;
 use crate::types::memory_id::MemoryId;
 use crate::types::remote_access::RemoteAccess;
 use crate::types::{MemoryType, RegistrationKey, Span};

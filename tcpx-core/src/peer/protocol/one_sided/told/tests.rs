@@ -172,7 +172,7 @@ fn sizes_that_no_list_has_are_found_out_before_anything_is_kept() {
 
 #[test]
 fn there_are_no_more_lists_and_ranges_than_agreed() {
-    let (exports, keys) = exports();
+    let (mut exports, keys) = exports();
     let one = [range(0, 0, 1)];
     let mut lists = lists();
     let most = u32::MAX;
@@ -182,7 +182,7 @@ fn there_are_no_more_lists_and_ranges_than_agreed() {
         lists.tell(list, Read, &keys[..1], &one, &exports).unwrap();
     }
     assert_eq!(lists.tell(4, Read, &keys[..1], &one, &exports), Err(ListFault::TooMany));
-    lists.handle_forget(2).unwrap();
+    lists.handle_forget(2, &mut exports).unwrap();
     assert_eq!(lists.handle_list(4, Read, (1, 9), 9), Err(ListFault::TooMany), "2 are left");
     lists.handle_list(4, Read, (1, 8), 8).unwrap();
     assert_eq!(lists.sizes(), (2, 10), "what is announced counts");
@@ -234,14 +234,14 @@ fn ranges_that_cannot_be_are_found_out() {
 
 #[test]
 fn only_a_list_that_is_whole_is_forgotten_and_only_once() {
-    let (exports, keys) = exports();
+    let (mut exports, keys) = exports();
     let mut lists = lists();
     lists.handle_list(1, Read, (1, 1), 1).unwrap();
-    assert_eq!(lists.handle_forget(1), Err(ListFault::NotTold));
+    assert_eq!(lists.handle_forget(1, &mut exports), Err(ListFault::NotTold));
     lists.handle_keys(1, &keys[..1], &exports).unwrap();
     lists.handle_ranges(1, &[range(0, 0, 1)], &exports).unwrap();
-    assert_eq!(lists.handle_forget(1), Ok(()));
-    assert_eq!(lists.handle_forget(1), Err(ListFault::NotTold));
+    assert_eq!(lists.handle_forget(1, &mut exports), Ok(()));
+    assert_eq!(lists.handle_forget(1, &mut exports), Err(ListFault::NotTold));
     assert_eq!(lists.sizes(), (0, 0));
     lists.tell(1, Write, &keys[..1], &[range(0, 0, 1)], &exports).expect("the number is free");
 }
