@@ -46,6 +46,8 @@ pub(crate) enum Frame {
         /// Where they go.
         delivery: Delivery,
     },
+    /// You may announce so many receives, counted from the first one.
+    MayAnnounce { receives: u64 },
     /// Sends were matched with announced receives. Their chunks follow on the channels, in the
     /// order of the matches.
     Match {
@@ -155,7 +157,7 @@ impl Frame {
 }
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::Part;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::MayAnnounce;
     /// The ranges of a list are the longest, and the handles of 64 channels.
     const MAX_BODY: usize = 16 * 1024;
 
@@ -164,6 +166,7 @@ impl LinkFrame for Frame {
             Self::Handles(_) => FrameKind::Handles,
             Self::Ready { .. } => FrameKind::Ready,
             Self::Announce { .. } => FrameKind::Announce,
+            Self::MayAnnounce { .. } => FrameKind::MayAnnounce,
             Self::Match { .. } => FrameKind::Match,
             Self::Section { .. } => FrameKind::Section,
             Self::Mismatch { .. } => FrameKind::Mismatch,
@@ -248,6 +251,7 @@ impl LinkFrame for Frame {
                 out.extend_from_slice(&bytes.to_le_bytes());
             }
             Self::Taken { tag } => out.extend_from_slice(&tag.to_le_bytes()),
+            Self::MayAnnounce { receives } => out.extend_from_slice(&receives.to_le_bytes()),
             Self::OneSided(frame) => frame.encode_body(out),
         }
     }
@@ -298,6 +302,9 @@ impl LinkFrame for Frame {
                 Self::Ahead { tag: i64::from_le_bytes(*tag), bytes: payload_bytes(bytes)? }
             }
             FrameKind::Taken => Self::Taken { tag: i64::from_le_bytes(body.try_into().ok()?) },
+            FrameKind::MayAnnounce => {
+                Self::MayAnnounce { receives: u64::from_le_bytes(body.try_into().ok()?) }
+            }
             kind => Self::OneSided(OneSidedFrame::decode_body(kind, body)?),
         })
     }

@@ -14,7 +14,7 @@ use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 use super::link_part::LinkPart;
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 12;
+pub(crate) const PROTOCOL_VERSION: u16 = 13;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -58,10 +58,11 @@ pub(crate) enum FrameKind {
     Notify,
     NotesTaken,
     Part,
+    MayAnnounce,
 }
 
 impl FrameKind {
-    const ALL: [Self; 37] = [
+    const ALL: [Self; 38] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -99,6 +100,7 @@ impl FrameKind {
         Self::Notify,
         Self::NotesTaken,
         Self::Part,
+        Self::MayAnnounce,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {

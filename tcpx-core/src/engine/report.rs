@@ -120,6 +120,7 @@ impl Engine {
             alarms: self.watch.alarms.report(),
             peers_parked: self.peers_parked(),
             plugin_calls_hung: self.hung_calls(Instant::now()).len(),
+            kept_for_peers_bytes: self.commons.session.kept.used(),
             notifications_waiting: notifications.waiting(),
             total,
             nics,

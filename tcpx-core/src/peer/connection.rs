@@ -9,6 +9,7 @@ use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
 use super::kept_messages::KeptMessages;
+use super::protocol::announcing::KeptTerms;
 use super::protocol::operation::NewOperation;
 use super::protocol::post_room::PORTION;
 use super::protocol::posting::PostError;
@@ -107,6 +108,7 @@ impl Connection {
             one_sided: session.one_sided_terms(agreement.note_bytes),
             peer_timeout: session.options.peer_timeout,
             unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
+            kept: KeptTerms::new(&session.kept),
             slice: SLICE,
         };
         Self {

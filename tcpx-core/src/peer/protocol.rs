@@ -2,6 +2,8 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
+//! - `announcing`, `kept_budget`: how many receives are announced before they are matched, and what
+//!   memory peers may take.
 //! - `any_peer`: an end against a peer that says anything, for a fuzz target.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
@@ -31,6 +33,7 @@
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
+pub(crate) mod announcing;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod any_peer;
 pub(crate) mod arrivals;
@@ -48,6 +51,7 @@ mod expecting;
 mod frames;
 mod host_silence;
 mod keepalive;
+pub(crate) mod kept_budget;
 mod leaving;
 mod matcher;
 pub(crate) mod one_sided;
@@ -73,6 +77,7 @@ use slotmap::SlotMap;
 use tcpx_sys::NetHandle;
 
 use self::action::{Action, Completion, Ending, Outcome, Violation};
+use self::announcing::{Announcing, KeptTerms};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
 use self::coalescing_limits::CoalescingLimits;
@@ -95,9 +100,6 @@ use crate::stats::channel::MessageStats;
 use crate::transfer::plan::Member;
 use crate::types::{MemoryType, OpKey, TransferKey};
 
-/// Receives that one end may announce before they are matched: a bound on memory, far above any
-/// real backlog.
-const MAX_ANNOUNCED: usize = 1 << 22;
 /// Operations that are withdrawn in one go: some hundred microseconds of work.
 pub(crate) const SLICE: usize = 4096;
 /// Room for so many members is kept to be used again: as much as a backlog of so many messages
@@ -153,8 +155,7 @@ pub(crate) struct PeerProtocol {
     staging: StagingChannels,
     /// The receive that was announced last.
     last_announced: Option<MessageEnd>,
-    /// Receives that the peer has announced so far.
-    announcements: u64,
+    announcing: Announcing,
     next_channel: u16,
     /// Chunks that the peer has room for on each channel, counted from the first one; empty: any
     /// number.
@@ -186,6 +187,8 @@ pub(crate) struct Opening {
     /// The time within which a peer that nobody has asked for must come up; `None`: somebody has
     /// asked.
     pub(crate) unnamed_timeout: Option<Duration>,
+    /// What this end keeps for its peer.
+    pub(crate) kept: KeptTerms,
     /// Most operations that are withdrawn in one go, [`SLICE`] but for tests.
     pub(crate) slice: usize,
 }
@@ -200,6 +203,7 @@ impl PeerProtocol {
             one_sided,
             peer_timeout,
             unnamed_timeout,
+            kept,
             slice,
         } = opening;
         let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
@@ -225,7 +229,7 @@ impl PeerProtocol {
             limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,
-            announcements: 0,
+            announcing: Announcing::new(&kept),
             next_channel: 0,
             credit: ChunkCounts::new(),
             keepalive: Keepalive::new(peer_timeout, agreement.peer_progresses, now),
@@ -252,7 +256,9 @@ impl PeerProtocol {
         if let Stage::Connecting(connecting) = &mut self.stage
             && !std::mem::replace(&mut connecting.said_ready, true)
         {
+            let receives = self.announcing.first();
             self.actions.push_back(Action::Send(Frame::Ready { credit }));
+            self.actions.push_back(Action::Send(Frame::MayAnnounce { receives }));
         }
         self.go_up_when_ready();
     }
@@ -394,7 +400,7 @@ impl PeerProtocol {
             if self.is_batch_open {
                 return None;
             }
-            if self.say_next() {
+            if self.announce_next() || self.say_next() || self.let_announce() {
                 continue;
             }
             if let Some(staging) = self.plan_next() {
@@ -484,6 +490,10 @@ impl PeerProtocol {
             OpState::SendWaits => self.matcher.withdraw_send(operation.place),
             OpState::Announced | OpState::Cancelling(_) => {
                 self.eager.waits_no_more(operation.place);
+                self.waiting_receives -= 1;
+            }
+            OpState::Unannounced => {
+                self.announcing.unannounced.remove(operation.place);
                 self.waiting_receives -= 1;
             }
             OpState::Asked | OpState::Matched { .. } => {}

@@ -21,6 +21,7 @@ impl Peer {
                 report.link_authenticated = connection.link.is_authenticated();
                 report.operations = connection.protocol.operation_count();
                 report.announced = connection.protocol.announced();
+                report.unannounced = connection.protocol.unannounced();
                 report.eager_unreceived = connection.protocol.unreceived();
                 report.eager_kept = connection.protocol.kept();
                 open_sends.extend(connection.send_lanes.iter().map(|lane| lane.stats));

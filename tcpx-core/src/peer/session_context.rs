@@ -9,6 +9,7 @@ use tcpx_unpack::Backend;
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use super::protocol::cutting::Cutting;
 use super::protocol::dealing::DealingLimits;
+use super::protocol::kept_budget::KeptBudget;
 use super::protocol::one_sided::telling::ListLimits;
 use super::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 use crate::control::hello::Agreement;
@@ -26,6 +27,9 @@ use crate::types::session_number::SessionNumber;
 /// less: what an MTU of 1500 leaves. The other end's NICs may send smaller packets than ours.
 const HARDWARE_PACKET_BYTES: u32 = 1448;
 
+/// What peers of a session may make it keep together, beside what is each one's own.
+const KEPT_BYTES: u64 = 256 << 20;
+
 /// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
 
@@ -42,6 +46,8 @@ pub(crate) struct SessionContext {
     /// Place of the session's GPU on PCI.
     pub(crate) gpu_path: Option<PciPath>,
     pub(crate) identity: Identity,
+    /// What peers make the session keep.
+    pub(crate) kept: Arc<KeptBudget>,
     /// What gathers device memory. A copy by the driver costs as much as a request does: nothing is
     /// gathered with those.
     device_copier: Option<Copier>,
@@ -77,6 +83,7 @@ impl SessionContext {
             device_copier,
             gpu_path: memory.pci_path(),
             identity,
+            kept: KeptBudget::new(KEPT_BYTES),
             options,
             plugin,
             memory,

@@ -83,6 +83,8 @@ fn session(page: &mut Exposition, labels: &Labels, report: &SessionReport) {
     page.gauge("tcpx_peers_parked", help, labels, report.peers_parked);
     let help = "Calls of the plugin that have not returned for more than 10 s.";
     page.gauge("tcpx_plugin_calls_hung", help, labels, report.plugin_calls_hung);
+    let help = "Bytes that peers make this session keep for them, beside what is each one's own.";
+    page.gauge("tcpx_kept_for_peers_bytes", help, labels, report.kept_for_peers_bytes);
     let help = "Operations that ended with an error, cancelled ones included.";
     page.counter("tcpx_operation_errors_total", help, labels, report.total.errors);
     // Also those that were never seen: what grows from nothing raises no alert.

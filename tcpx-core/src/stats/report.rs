@@ -51,6 +51,8 @@ pub struct PeerReport {
     pub operations: usize,
     /// Receives that it has announced and no send of ours matches.
     pub announced: usize,
+    /// Receives of ours that it does not take yet: they wait here to be announced.
+    pub unannounced: usize,
     /// Messages that have gone ahead to it, of which no receive is known.
     pub eager_unreceived: usize,
     /// Messages of its that wait here for their receives.
@@ -189,6 +191,9 @@ pub struct SessionReport {
     /// Calls of the plugin that have not returned for more than 10 s. Each is left behind with its
     /// comm.
     pub plugin_calls_hung: usize,
+    /// Bytes that peers make this session keep for them, or may, beside 48 KiB for each: receives
+    /// that they announce. No more than 256 MiB together.
+    pub kept_for_peers_bytes: u64,
     /// Notifications that wait here for the program, those of peers that have ended included.
     pub notifications_waiting: usize,
     /// Everything since the session was made.

@@ -42,6 +42,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             .prop_map(|(recv, bytes)| Frame::Deliver { recv, bytes }),
         (any::<i64>(), 0..=MAX_EAGER_BYTES).prop_map(|(tag, bytes)| Frame::Ahead { tag, bytes }),
         any::<i64>().prop_map(|tag| Frame::Taken { tag }),
+        any::<u64>().prop_map(|receives| Frame::MayAnnounce { receives }),
         super::one_sided::tests::any_frame().prop_map(Frame::OneSided),
     ]
 }

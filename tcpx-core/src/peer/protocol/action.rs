@@ -151,7 +151,9 @@ pub(crate) enum Violation {
     #[error("{frame} while the peer is {state}")]
     Unexpected { frame: String, state: &'static str },
     #[error("more than {limit} receives announced")]
-    TooManyAnnounced { limit: usize },
+    TooManyAnnounced { limit: u64 },
+    #[error("{now} receives may be announced, {before} before")]
+    AnnouncementsTakenBack { before: u64, now: u64 },
     #[error("receive {recv:#x} was announced twice")]
     AnnouncedTwice { recv: u64 },
     #[error("match on channel {0}")]

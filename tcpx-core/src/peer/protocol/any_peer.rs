@@ -17,9 +17,11 @@ use tcpx_sys::{HANDLE_BYTES, NetHandle};
 use self::hearing::{Bytes, CHANNELS, CHUNK_BYTES};
 use self::memory::Memory;
 use super::action::{Action, Landing, NoteUse};
+use super::announcing::KeptTerms;
 use super::coalescing_limits::{CoalescingLimits, Copier};
 use super::cutting::Cutting;
 use super::dealing::DealingLimits;
+use super::kept_budget::KeptBudget;
 use super::one_sided::telling::ListLimits;
 use super::one_sided::{NewRequest, OneSidedTerms};
 use super::stage::Leaving;
@@ -105,6 +107,7 @@ impl Prey {
             },
             peer_timeout: None,
             unnamed_timeout: None,
+            kept: KeptTerms { budget: KeptBudget::new(1000), least: 2, usual: 5 },
             slice: 2,
         };
         let queues = || (0..CHANNELS).map(|_| StripeQueue::default()).collect();
@@ -125,6 +128,7 @@ impl Prey {
         prey.hear(Frame::Handles(handles()));
         prey.protocol.handle_comms_connected();
         prey.hear(Frame::Ready { credit: SmallVec::new() });
+        prey.hear(Frame::MayAnnounce { receives: 5 });
         prey
     }
 

@@ -124,6 +124,11 @@ impl PeerProtocol {
         if let Some(op) = self.eager.receives.pop(tag) {
             return self.receive_message(op, bytes);
         }
+        if let Some(op) = self.take_unannounced(tag) {
+            let landing = self.receive_message(op, bytes);
+            self.actions.push_back(Action::Send(Frame::Taken { tag }));
+            return landing;
+        }
         if let Stage::Closing(shutdown) = &self.stage {
             // No receive will come for it. The peer's goodbye waits until it knows.
             if !shutdown.has_said_goodbye() {

@@ -118,7 +118,10 @@ impl PeerProtocol {
             {
                 (bytes_dealt, false)
             }
-            OpState::SendWaits | OpState::Asked | OpState::Matched { .. } => return Err(unknown),
+            OpState::SendWaits
+            | OpState::Unannounced
+            | OpState::Asked
+            | OpState::Matched { .. } => return Err(unknown),
         };
         let left = message_bytes.saturating_sub(dealt);
         let is_whole = bytes == left || bytes.is_multiple_of(chunk_bytes);

@@ -1,10 +1,10 @@
 //! What each frame of the peer does.
 
+use super::PeerProtocol;
 use super::action::{Action, Ending, Landing, Outcome, Violation};
 use super::matcher::Announced;
 use super::operation::{OpState, Withdrawal};
 use super::stage::{Connecting, Stage};
-use super::{MAX_ANNOUNCED, PeerProtocol};
 use crate::control::frame::Frame;
 use crate::exports::table::Exports;
 
@@ -54,11 +54,18 @@ impl PeerProtocol {
                 | Stage::Up { .. }
                 | Stage::Closing(_),
             ) => self.peer_credits(chunks),
-            (Frame::Announce { recv, tag, bytes, delivery }, _) => {
-                let number = self.announcements;
-                self.announcements += 1;
-                self.handle_announce(tag, Announced { recv, bytes, delivery, number });
-            }
+            (
+                Frame::MayAnnounce { receives },
+                Stage::Connecting(Connecting { peer_ready: true, .. })
+                | Stage::Up { .. }
+                | Stage::Closing(_),
+            ) => self.peer_takes_announcements(receives),
+            (Frame::Announce { recv, tag, bytes, delivery }, _) => match self.announcing.hear() {
+                Ok(number) => {
+                    self.handle_announce(tag, Announced { recv, bytes, delivery, number });
+                }
+                Err(violation) => self.broken(violation),
+            },
             (Frame::Match { first_channel, chunk_bytes, recvs }, _) => {
                 self.handle_match(first_channel, chunk_bytes, &recvs);
             }
@@ -115,18 +122,17 @@ impl PeerProtocol {
         };
         let why = match self.operations[op].state {
             OpState::Cancelling(why) => why,
-            OpState::SendWaits | OpState::Announced | OpState::Asked | OpState::Matched { .. } => {
-                Withdrawal::Cancelled
-            }
+            OpState::SendWaits
+            | OpState::Unannounced
+            | OpState::Announced
+            | OpState::Asked
+            | OpState::Matched { .. } => Withdrawal::Cancelled,
         };
         self.complete(op, Outcome::Withdrawn(why));
     }
 
     /// The peer posted a receive.
     fn handle_announce(&mut self, tag: i64, announced: Announced) {
-        if self.matcher.announced() >= MAX_ANNOUNCED {
-            return self.broken(Violation::TooManyAnnounced { limit: MAX_ANNOUNCED });
-        }
         if self.eager.strike_out(tag) {
             // It has its message by now.
             return;

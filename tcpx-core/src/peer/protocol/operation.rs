@@ -19,6 +19,8 @@ pub(crate) struct NewOperation {
 pub(crate) enum OpState {
     /// A send waits for its receive.
     SendWaits,
+    /// A receive waits to be announced.
+    Unannounced,
     /// A receive was announced and waits for its send.
     Announced,
     /// An operation on memory of the peer, while no memory of this end is in use for it.

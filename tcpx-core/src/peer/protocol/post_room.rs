@@ -30,6 +30,7 @@ impl PeerProtocol {
             }
             Direction::Receive => self.eager.make_room(count)?,
         }
+        self.make_room_to_announce(direction, count)?;
         // The last one, since its room cannot be given back: it remembers which names were used.
         self.operations.try_reserve(count)
     }
@@ -38,6 +39,7 @@ impl PeerProtocol {
     pub(crate) fn give_room_back(&mut self) {
         self.matcher.give_room_back();
         self.eager.give_room_back();
+        self.announcing.unannounced.give_room_back();
         self.dealing.give_room_back();
     }
 

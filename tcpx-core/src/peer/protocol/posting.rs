@@ -1,13 +1,14 @@
 //! Posts: how sends and receives find each other, and how they end.
 
 use super::action::{Action, Outcome};
+use super::announcing::MAX_ANNOUNCED;
 use super::coalescer::MatchedSend;
 use super::matcher::{Announced, PostedSend};
 use super::op_list::link_behind;
 use super::operation::{Links, NewOperation, OpState, PostedOperation};
-use super::receives::MessageEnd;
 use super::stage::Stage;
-use super::{MAX_ANNOUNCED, PeerProtocol, SPARE_MEMBERS};
+use super::tag_queues::Place;
+use super::{PeerProtocol, SPARE_MEMBERS};
 use crate::control::frame::Frame;
 use crate::transfer::stripe_queue::Finished;
 use crate::types::{Direction, OpKey};
@@ -45,7 +46,7 @@ impl PeerProtocol {
     /// [`take_operations`](Self::take_operations).
     #[inline]
     pub(crate) fn handle_post(&mut self, posted: NewOperation) -> OpKey {
-        let NewOperation { transfer, direction, tag, span, bytes } = posted;
+        let NewOperation { transfer, direction, tag, .. } = posted;
         match direction {
             Direction::Send => self.post_send(posted),
             Direction::Receive => {
@@ -53,17 +54,21 @@ impl PeerProtocol {
                     return op;
                 }
                 let mut links = Links::default();
+                let is_next = self.announcing.is_next();
                 let op = self.operations.insert_with_key(|op| {
                     links = self.backlogs.begin_to_wait(transfer, op);
-                    let place = self.eager.await_message(tag, op);
-                    PostedOperation { posted, state: OpState::Announced, links, place }
+                    let state = OpState::Unannounced;
+                    let place = match is_next {
+                        true => Place::default(),
+                        false => self.announcing.unannounced.push(tag, op),
+                    };
+                    PostedOperation { posted, state, links, place }
                 });
                 link_behind(links, op, &mut self.operations);
                 self.waiting_receives += 1;
-                let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &span);
-                self.last_announced = Some(MessageEnd::new(span, bytes));
-                let frame = Frame::Announce { recv: op.to_wire(), tag, bytes, delivery };
-                self.actions.push_back(Action::Send(frame));
+                if is_next {
+                    self.announce(op);
+                }
                 op
             }
         }

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod acting;
+mod announcing;
 mod bounce;
 mod chunk;
 mod credit;

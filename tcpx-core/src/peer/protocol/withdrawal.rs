@@ -180,7 +180,7 @@ impl PeerProtocol {
         links: Links,
     ) {
         match before {
-            OpState::SendWaits | OpState::Announced => {
+            OpState::SendWaits | OpState::Unannounced | OpState::Announced => {
                 self.backlogs.end_to_wait((transfer, op), links, false, &mut self.operations);
             }
             OpState::Cancelling(_) => {

@@ -70,6 +70,9 @@ impl Scene {
     /// Left has heard of all receives so far.
     fn announce(&self, receives: usize) {
         self.until("it is announced", || self.left.stats().peers[0].announced == receives);
+        assert_eq!(self.right.stats().peers[0].unannounced, 0);
+        let kept = self.left.stats().kept_for_peers_bytes;
+        assert!((1..=256 << 20).contains(&kept), "{kept} bytes");
     }
 
     /// Right keeps what left has sent ahead.

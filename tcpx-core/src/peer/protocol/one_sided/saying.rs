@@ -46,7 +46,7 @@ impl PeerProtocol {
             || (!writes.is_empty() && unanswered.len() < asked)
             || (unanswered.len() < asked
                 && self.next_noted_write().is_some_and(|bytes| notes.may_send_with_write(bytes)));
-        has_more && self.may_say()
+        (has_more && self.may_say()) || self.announces_more()
     }
 
     /// Whether the peer listens to lists, requests and notifications.

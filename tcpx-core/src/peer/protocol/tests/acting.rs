@@ -225,6 +225,7 @@ impl Driver {
             | Frame::Section { .. }
             | Frame::Mismatch { .. }
             | Frame::Announce { .. }
+            | Frame::MayAnnounce { .. }
             | Frame::Deliver { .. }
             | Frame::Ahead { .. }
             | Frame::Taken { .. }

@@ -2,7 +2,7 @@
 
 use super::exporting::no_exports;
 use super::pair::Pair;
-use super::setting::{AMPLE, DEAL_AT_ONCE, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::peer::protocol::SLICE;
@@ -24,6 +24,7 @@ const SETTING: Setting = Setting {
     eager: EagerTerms::OFF,
     link_is_full: false,
     one_sided: AMPLE,
+    kept: KEEPS_ALL,
     sends_end_late: false,
 };
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::driver::{End, Over, PEER_TIMEOUT};
 use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
-use super::setting::{AMPLE, DEAL_AT_ONCE, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
@@ -32,6 +32,7 @@ pub(super) const SETTING: Setting = Setting {
     eager: EagerTerms::OFF,
     link_is_full: false,
     one_sided: AMPLE,
+    kept: KEEPS_ALL,
     sends_end_late: false,
 };
 
@@ -325,7 +326,7 @@ fn time_is_asked_for_when_it_matters_and_not_before() {
 fn no_more_receives_are_announced_than_a_peer_takes() {
     let pair = up();
     let protocol = pair.ends[0].protocol().expect("it is up");
-    let most = super::super::MAX_ANNOUNCED;
+    let most = crate::peer::protocol::announcing::MAX_ANNOUNCED;
     assert_eq!(protocol.check_posts(Direction::Receive, most), Ok(()));
     let refused = Err(PostError::TooManyReceives);
     assert_eq!(protocol.check_posts(Direction::Receive, most + 1), refused);

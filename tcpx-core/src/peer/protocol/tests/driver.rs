@@ -21,6 +21,7 @@ use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::control::link_frame::LinkFrame;
 use crate::peer::protocol::action::{Ending, Outcome};
+use crate::peer::protocol::announcing::KeptTerms;
 use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::operation::{NewOperation, PostedOperation};
@@ -126,34 +127,39 @@ pub(super) struct Driver {
     pub(super) is_link_clear: bool,
 }
 
+/// How an end begins.
+fn opening(setting: &Setting) -> Opening {
+    let agreement = Agreement {
+        channels: setting.channels,
+        chunk_bytes: CHUNK_BYTES,
+        peer_progresses: setting.has_progress_thread,
+        eager: setting.eager,
+        note_bytes: setting.one_sided.note_bytes,
+        authenticates: false,
+    };
+    let limits = match setting.copier {
+        None => CoalescingLimits::in_place(CHUNK_BYTES),
+        some => CoalescingLimits::gathering(CHUNK_BYTES, some),
+    };
+    Opening {
+        agreement,
+        limits,
+        cutting: setting.cutting,
+        dealing: setting.dealing,
+        one_sided: setting.one_sided,
+        peer_timeout: Some(PEER_TIMEOUT),
+        unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
+        kept: setting.kept.terms(),
+        slice: setting.slice,
+    }
+}
+
 impl Driver {
     pub(super) fn new(setting: Setting, now: Instant) -> Self {
-        let agreement = Agreement {
-            channels: setting.channels,
-            chunk_bytes: CHUNK_BYTES,
-            peer_progresses: setting.has_progress_thread,
-            eager: setting.eager,
-            note_bytes: setting.one_sided.note_bytes,
-            authenticates: false,
-        };
-        let limits = match setting.copier {
-            None => CoalescingLimits::in_place(CHUNK_BYTES),
-            some => CoalescingLimits::gathering(CHUNK_BYTES, some),
-        };
-        let opening = Opening {
-            agreement,
-            limits,
-            cutting: setting.cutting,
-            dealing: setting.dealing,
-            one_sided: setting.one_sided,
-            peer_timeout: Some(PEER_TIMEOUT),
-            unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
-            slice: setting.slice,
-        };
         let channels = usize::from(setting.channels);
         Self {
             setting,
-            protocol: Some(PeerProtocol::new(opening, now)),
+            protocol: Some(PeerProtocol::new(opening(&setting), now)),
             over: None,
             outbox: VecDeque::new(),
             long_under_way: 0,
@@ -186,6 +192,12 @@ impl Driver {
             is_leaving: false,
             is_link_clear: true,
         }
+    }
+
+    /// The end is of a session whose peers share a budget.
+    pub(super) fn keep(&mut self, kept: KeptTerms, now: Instant) {
+        let opening = Opening { kept, ..opening(&self.setting) };
+        self.protocol = Some(PeerProtocol::new(opening, now));
     }
 
     pub(super) fn protocol(&self) -> Option<&PeerProtocol> {

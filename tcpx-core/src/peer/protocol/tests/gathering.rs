@@ -1,7 +1,7 @@
 //! Scattered small sends over channels of which some have no staging buffer.
 
 use super::pair::Pair;
-use super::setting::{AMPLE, DEAL_AT_ONCE, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting, WHOLE};
 use crate::control::eager_terms::EagerTerms;
 use crate::peer::protocol::SLICE;
 use crate::peer::protocol::coalescing_limits::Copier;
@@ -26,6 +26,7 @@ fn up(channels: u16, staging: u16) -> Pair {
         eager: EagerTerms::OFF,
         link_is_full: false,
         one_sided: AMPLE,
+        kept: KEEPS_ALL,
         sends_end_late: false,
     };
     Pair::up([setting; 2])

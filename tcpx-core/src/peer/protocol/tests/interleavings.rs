@@ -11,7 +11,7 @@ use tcpx_testkit::Random;
 
 use super::driver::{CHUNK_BYTES, Check, Over, ensure};
 use super::pair::{ENDS, Pair};
-use super::setting::{Setting, WHOLE};
+use super::setting::{KEEPS_ALL, Kept, Setting, WHOLE};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
 use crate::peer::protocol::SLICE;
@@ -98,6 +98,12 @@ fn setting(
             scatters_host: !random.one_in(4),
             ..agreed
         },
+        kept: random.pick(&[
+            KEEPS_ALL,
+            KEEPS_ALL,
+            Kept { bytes: 0, least: 1, usual: 1 },
+            Kept { bytes: 1000, least: 2, usual: 3 },
+        ]),
         sends_end_late: random.one_in(2),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
     for (op, operation) in &protocol.operations {
         let of_transfer = found.entry(operation.posted.transfer).or_default();
         match operation.state {
-            OpState::SendWaits | OpState::Announced => {
+            OpState::SendWaits | OpState::Unannounced | OpState::Announced => {
                 of_transfer.waiting.insert(op);
             }
             OpState::Cancelling(_) => {

@@ -4,7 +4,7 @@
 use super::driver::{CHUNK_BYTES, End, Over};
 use super::pair::{ENDS, Pair};
 use super::requests::{Note, Request};
-use super::setting::{AMPLE, Setting, WHOLE};
+use super::setting::{AMPLE, KEEPS_ALL, Setting, WHOLE};
 use crate::completions::notification_queue::note_cost;
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
@@ -46,6 +46,7 @@ pub(super) const SETTING: Setting = Setting {
     eager: EagerTerms::OFF,
     link_is_full: false,
     one_sided: AMPLE,
+    kept: KEEPS_ALL,
     sends_end_late: false,
 };
 

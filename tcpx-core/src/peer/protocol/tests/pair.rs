@@ -57,7 +57,7 @@ impl Pair {
     }
 
     /// Everything that belongs to connecting, in the usual order.
-    fn connect(&mut self) -> Check {
+    pub(super) fn connect(&mut self) -> Check {
         ENDS.into_iter().try_for_each(|end| self.ends[end].listen())?;
         self.deliver_all()?;
         for end in ENDS {

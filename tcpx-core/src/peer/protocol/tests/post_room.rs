@@ -6,7 +6,7 @@ use slotmap::{KeyData, SlotMap};
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
 use super::exporting::no_exports;
-use super::setting::AMPLE;
+use super::setting::{AMPLE, KEEPS_ALL};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
@@ -39,6 +39,7 @@ fn up() -> PeerProtocol {
         dealing: DealingLimits::new(agreement.chunk_bytes, 1),
         peer_timeout: None,
         unnamed_timeout: None,
+        kept: KEEPS_ALL.terms(),
         slice: SLICE,
         one_sided: AMPLE,
     };
@@ -48,6 +49,7 @@ fn up() -> PeerProtocol {
     protocol.handle_comms_accepted(ChunkCounts::new());
     protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
     protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
+    protocol.handle_frame(Frame::MayAnnounce { receives: 1 << 20 }, &mut no_exports());
     while protocol.poll_action().is_some() {}
     assert_eq!(protocol.check_posts(Direction::Send, 1), Ok(()));
     protocol
@@ -110,8 +112,9 @@ fn sends_that_meet_their_receives_have_room_too() {
         let (tag, bytes, delivery) = (recv as i64, 2, Delivery::Unpacked);
         let recv = recv as u64;
         protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery }, &mut no_exports());
+        // It may announce more before it has announced all that it may.
+        while protocol.poll_action().is_some() {}
     }
-    while protocol.poll_action().is_some() {}
     assert_eq!(protocol.matched_by(usize::MAX), POSTS);
     protocol.make_room(Direction::Send, POSTS).expect("there is room");
     let made = room(&protocol);

@@ -3,7 +3,7 @@
 use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::Pair;
-use super::setting::{AMPLE, Setting, WHOLE};
+use super::setting::{AMPLE, KEEPS_ALL, Setting, WHOLE};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{Frame, Names};
@@ -31,6 +31,7 @@ const SETTING: Setting = Setting {
     eager: EagerTerms::OFF,
     link_is_full: false,
     one_sided: AMPLE,
+    kept: KEEPS_ALL,
     sends_end_late: false,
     has_progress_thread: true,
     is_named: true,

@@ -2,9 +2,11 @@
 
 use super::driver::CHUNK_BYTES;
 use crate::control::eager_terms::EagerTerms;
+use crate::peer::protocol::announcing::KeptTerms;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
+use crate::peer::protocol::kept_budget::KeptBudget;
 use crate::peer::protocol::one_sided::telling::ListLimits;
 use crate::peer::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 
@@ -30,6 +32,26 @@ pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
     receives_host: true,
     scatters_host: true,
 };
+
+/// Room for whatever is announced.
+pub(super) const KEEPS_ALL: Kept = Kept { bytes: 1 << 30, least: 256, usual: 4096 };
+
+/// What an end keeps for the other one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    /// Bytes of the session's budget, which the end has alone.
+    pub(super) bytes: u64,
+    /// Receives that may be announced in any case, and unasked.
+    pub(super) least: u64,
+    pub(super) usual: u64,
+}
+
+impl Kept {
+    pub(super) fn terms(self) -> KeptTerms {
+        let Self { bytes, least, usual } = self;
+        KeptTerms { budget: KeptBudget::new(bytes), least, usual }
+    }
+}
 
 /// What is left of a full link as soon as the other end has read everything.
 pub(super) const LITTLE_ROOM: usize = 40;
@@ -60,6 +82,7 @@ pub(super) struct Setting {
     pub(super) link_is_full: bool,
     /// What is read and written of the other end's memory.
     pub(super) one_sided: OneSidedTerms,
+    pub(super) kept: Kept,
     /// Whether it learns only later that a chunk is sent.
     pub(super) sends_end_late: bool,
 }

@@ -13,7 +13,7 @@ use tcpx_testkit::Random;
 use super::driver::CHUNK_BYTES;
 use super::exporting::no_exports;
 use super::lists;
-use super::setting::{AMPLE, DEAL_AT_ONCE, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, WHOLE};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
@@ -58,6 +58,7 @@ impl Lone {
             dealing: DEAL_AT_ONCE,
             peer_timeout: None,
             unnamed_timeout: None,
+            kept: KEEPS_ALL.terms(),
             slice,
             one_sided: AMPLE,
         };
@@ -74,6 +75,7 @@ impl Lone {
         lone.protocol.handle_comms_connected();
         lone.protocol.handle_comms_accepted(ChunkCounts::new());
         lone.protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
+        lone.protocol.handle_frame(Frame::MayAnnounce { receives: 1 << 22 }, &mut no_exports());
         lone.act();
         lone
     }

@@ -1,0 +1,283 @@
+//! Ends that keep few of the receives that the other one posts.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use slotmap::SlotMap;
+
+use super::crossings::{SETTING, assert_parted, post};
+use super::driver::{CHUNK_BYTES, End};
+use super::exporting::no_exports;
+use super::pair::{ENDS, Pair};
+use super::setting::{KEEPS_ALL, Kept, Setting};
+use crate::control::delivery::Delivery;
+use crate::control::eager_terms::{EagerOffer, EagerTerms};
+use crate::control::frame::Frame;
+use crate::peer::protocol::PeerProtocol;
+use crate::peer::protocol::action::{Action, Completion, Ending, Outcome, Violation};
+use crate::peer::protocol::announcing::{KeptTerms, LEAST_ANNOUNCED};
+use crate::peer::protocol::kept_budget::KeptBudget;
+use crate::peer::protocol::operation::{NewOperation, Withdrawal};
+use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
+
+/// Nothing but what is a peer's own.
+const LEAST: Kept = Kept { bytes: 0, least: 4, usual: 4 };
+
+fn full() -> Setting {
+    Setting { kept: LEAST, ..SETTING }
+}
+
+/// The same where messages go ahead.
+fn full_and_eager() -> Setting {
+    let offer = EagerOffer { bytes: 8, buffer_bytes: 1000, reaches_device: true, access_bytes: 0 };
+    Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), ..full() }
+}
+
+fn announced(pair: &Pair, end: usize) -> usize {
+    pair.ends[end].protocol().map_or(0, |protocol| protocol.announced())
+}
+
+fn unannounced(pair: &Pair, end: usize) -> usize {
+    pair.ends[end].protocol().map_or(0, |protocol| protocol.unannounced())
+}
+
+fn end_of(pair: &Pair, end: usize, transfer: TransferKey) -> Option<End> {
+    pair.ends[end].posted[transfer].end
+}
+
+/// Two ends and what is under way between them, which is of no bytes, so that there may be many.
+struct Quick {
+    ends: [PeerProtocol; 2],
+    under_way: [VecDeque<Frame>; 2],
+    done: [usize; 2],
+    /// Most receives that an end has ever kept.
+    most_kept: usize,
+    transfers: SlotMap<TransferKey, ()>,
+}
+
+impl Quick {
+    fn new(setting: Setting) -> Self {
+        let mut pair = Pair::up([setting; 2]);
+        let ends = ENDS.map(|end| pair.ends[end].take_protocol().expect("it is up"));
+        let (under_way, done, transfers) = (Default::default(), [0; 2], SlotMap::with_key());
+        Self { ends, under_way, done, most_kept: 0, transfers }
+    }
+
+    fn post(&mut self, end: usize, direction: Direction, tag: i64) {
+        let registration = RegistrationKey::default();
+        let span = Span { registration, address: 4096, memory: MemoryType::Host };
+        let transfer = self.transfers.insert(());
+        self.ends[end].handle_batch_of(1);
+        self.ends[end].handle_post(NewOperation { transfer, direction, tag, span, bytes: 0 });
+        self.act(end);
+    }
+
+    fn act(&mut self, end: usize) {
+        self.ends[end].handle_unsent(0);
+        while let Some(action) = self.ends[end].poll_action() {
+            match action {
+                Action::Send(frame) | Action::SendMessage { frame, .. } => {
+                    self.under_way[end].push_back(frame);
+                }
+                Action::Complete(Completion { outcome: Outcome::Done, .. }) => self.done[end] += 1,
+                Action::TakeKept { .. } => {}
+                action => panic!("{action:?}"),
+            }
+        }
+        self.most_kept = self.most_kept.max(self.ends[end].announced());
+    }
+
+    fn settle(&mut self) {
+        loop {
+            // What there was no room for on the link goes with the next round.
+            ENDS.iter().for_each(|end| self.act(*end));
+            let Some(end) = ENDS.into_iter().find(|end| !self.under_way[*end].is_empty()) else {
+                return;
+            };
+            while let Some(frame) = self.under_way[end].pop_front() {
+                self.ends[1 - end].handle_frame(frame, &mut no_exports());
+                self.act(1 - end);
+            }
+        }
+    }
+}
+
+/// Both ends post all of one kind before the other, and read nothing meanwhile, or a little.
+#[test]
+fn two_ends_that_are_both_full_come_to_their_end() {
+    const EACH: usize = 10_000;
+    for setting in [full(), full_and_eager()] {
+        for order in [[Direction::Send, Direction::Receive], [Direction::Receive, Direction::Send]]
+        {
+            for reads in [false, true] {
+                let mut both = Quick::new(setting);
+                for direction in order {
+                    for number in 0..EACH {
+                        ENDS.iter().for_each(|end| both.post(*end, direction, number as i64 % 7));
+                        if reads && number % 1000 == 7 {
+                            both.settle();
+                        }
+                    }
+                }
+                both.settle();
+                assert_eq!(both.done, [2 * EACH; 2], "{order:?} {reads}");
+                assert!(both.most_kept <= 4, "{}", both.most_kept);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_end_keeps_no_more_than_it_has_said_and_lets_go_on_what_is_not_a_receive() {
+    let mut pair = Pair::up([full(); 2]);
+    let receives: Vec<_> =
+        (0..100).map(|tag| post(&mut pair, 0, Direction::Receive, tag, 8)).collect();
+    pair.settle().unwrap();
+    assert_eq!((announced(&pair, 1), unannounced(&pair, 0)), (4, 96));
+
+    // One that was not announced ends at once, one that was by the other end's word.
+    let withdrawn = Some(End::Completed(Outcome::Withdrawn(Withdrawal::Cancelled)));
+    pair.ends[0].cancel(receives[50]).unwrap();
+    assert_eq!(end_of(&pair, 0, receives[50]), withdrawn);
+    pair.ends[0].cancel(receives[1]).unwrap();
+    assert_eq!(end_of(&pair, 0, receives[1]), None);
+    pair.settle().unwrap();
+    assert_eq!(end_of(&pair, 0, receives[1]), withdrawn);
+    assert_eq!((announced(&pair, 1), unannounced(&pair, 0)), (4, 94), "another has its place");
+
+    // A match makes room, and sends of the full end are held up by nothing.
+    let sent = post(&mut pair, 1, Direction::Send, 0, 8);
+    let received = post(&mut pair, 1, Direction::Receive, 7, 8);
+    let answer = post(&mut pair, 0, Direction::Send, 7, 8);
+    pair.settle().unwrap();
+    let done = Some(End::Completed(Outcome::Done));
+    let ends = [(1, sent), (0, receives[0]), (1, received), (0, answer)];
+    assert!(ends.iter().all(|(end, transfer)| end_of(&pair, *end, *transfer) == done));
+    assert_eq!((announced(&pair, 1), unannounced(&pair, 0)), (4, 93));
+
+    ENDS.iter().for_each(|end| pair.ends[*end].disconnect().unwrap());
+    assert_parted(&mut pair);
+}
+
+#[test]
+fn what_goes_ahead_meets_a_receive_that_waits_to_be_announced() {
+    let mut pair = Pair::up([full_and_eager(); 2]);
+    let blocked: Vec<_> =
+        (0..4).map(|tag| post(&mut pair, 0, Direction::Receive, tag, 8)).collect();
+    let [first, second] = [9, 9].map(|tag| post(&mut pair, 0, Direction::Receive, tag, 8));
+    assert_eq!(unannounced(&pair, 0), 2);
+    let sent = post(&mut pair, 1, Direction::Send, 9, 8);
+    pair.settle().unwrap();
+    let done = Some(End::Completed(Outcome::Done));
+    assert_eq!([end_of(&pair, 1, sent), end_of(&pair, 0, first)], [done; 2]);
+    assert_eq!((end_of(&pair, 0, second), unannounced(&pair, 0)), (None, 1));
+    assert_eq!(pair.ends[1].protocol().map(|protocol| protocol.unreceived()), Some(0), "it knows");
+    // One of another size fails, as it would if it were announced.
+    post(&mut pair, 1, Direction::Send, 9, 3);
+    pair.settle().unwrap();
+    let misfit = Outcome::SizeMismatch { send_bytes: 3, recv_bytes: 8 };
+    assert_eq!(end_of(&pair, 0, second), Some(End::Completed(misfit)));
+    assert!(blocked.iter().all(|receive| end_of(&pair, 0, *receive).is_none()));
+}
+
+#[test]
+fn a_backlog_of_one_peer_takes_what_nobody_else_needs() {
+    let mut both = Quick::new(Setting { kept: Kept { bytes: 64 << 20, ..KEEPS_ALL }, ..SETTING });
+    (0..100_000).for_each(|tag| both.post(0, Direction::Receive, tag));
+    both.settle();
+    assert_eq!((both.ends[1].announced(), both.ends[0].unannounced()), (100_000, 0));
+}
+
+/// An end whose session has this budget. Its peer does not keep to anything.
+fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
+    let mut pair = Pair::new([SETTING; 2]);
+    pair.ends[0].keep(KeptTerms::new(budget), pair.now);
+    pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
+    let said = pair.ends[1].protocol().expect("it is up").announcing.allowed();
+    (pair.ends[0].take_protocol().expect("it is up"), said)
+}
+
+/// The peer announces as many receives as it may. How many that are in the end.
+fn announce_all(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
+    let mut said = 0;
+    while said < allowed {
+        let (tag, delivery) = (said as i64, Delivery::Unpacked);
+        let frame = Frame::Announce { recv: said, tag, bytes: 1, delivery };
+        protocol.handle_frame(frame, &mut no_exports());
+        said += 1;
+        while let Some(action) = protocol.poll_action() {
+            match action {
+                Action::Send(Frame::MayAnnounce { receives }) => allowed = receives,
+                action => panic!("{action:?}"),
+            }
+        }
+    }
+    said
+}
+
+#[test]
+fn peers_share_a_budget_and_each_has_something_of_its_own() {
+    let budget = KeptBudget::new(16 << 20);
+    let (mut greedy, allowed) = prey(&budget);
+    let taken = announce_all(&mut greedy, allowed);
+    assert!((40_000..90_000).contains(&taken), "{taken} receives of 16 MiB");
+    let used = budget.used();
+    assert!((8 << 20..=12 << 20).contains(&used), "{used} bytes");
+    // Whoever comes late has some of the rest, and its own in any case.
+    let late: Vec<_> = (0..30)
+        .map(|_| {
+            let (mut protocol, allowed) = prey(&budget);
+            let announced = announce_all(&mut protocol, allowed);
+            assert!(announced >= LEAST_ANNOUNCED, "{announced}");
+            (protocol, announced)
+        })
+        .collect();
+    assert!(late[0].1 > 2 * LEAST_ANNOUNCED, "{} receives", late[0].1);
+    assert!(budget.used() <= 16 << 20);
+    // What one gives up is the others'.
+    let before = budget.used();
+    drop(greedy);
+    assert_eq!(before - budget.used(), used);
+    drop(late);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn whoever_announces_more_than_it_may_is_no_peer() {
+    let (mut protocol, allowed) = prey(&KeptBudget::new(0));
+    assert_eq!(announce_all(&mut protocol, allowed), LEAST_ANNOUNCED);
+    let (recv, tag, bytes, delivery) = (1 << 40, 0, 1, Delivery::Unpacked);
+    protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery }, &mut no_exports());
+    let violation = Violation::TooManyAnnounced { limit: LEAST_ANNOUNCED };
+    let action = protocol.poll_action();
+    let ending = Ending::Broken(violation);
+    assert!(matches!(&action, Some(Action::End { ending: it, .. }) if *it == ending), "{action:?}");
+}
+
+#[test]
+fn what_may_be_announced_is_never_taken_back() {
+    let (mut protocol, _) = prey(&KeptBudget::new(0));
+    for (receives, is_broken) in [(5000, false), (5000, false), (4999, true)] {
+        protocol.handle_frame(Frame::MayAnnounce { receives }, &mut no_exports());
+        let action = protocol.poll_action();
+        assert_eq!(matches!(action, Some(Action::End { .. })), is_broken, "{action:?}");
+    }
+}
+
+/// What others gave up is handed out with the next word of the peer.
+#[test]
+fn a_peer_that_waits_for_memory_of_others_has_it_with_its_next_word() {
+    let budget = KeptBudget::new(1 << 20);
+    let (mut greedy, allowed) = prey(&budget);
+    announce_all(&mut greedy, allowed);
+    let (mut late, allowed) = prey(&budget);
+    let least = announce_all(&mut late, allowed);
+    drop(greedy);
+    late.handle_frame(Frame::Ping, &mut no_exports());
+    let said: Vec<_> = std::iter::from_fn(|| late.poll_action()).collect();
+    let more = said.iter().find_map(|action| match action {
+        Action::Send(Frame::MayAnnounce { receives }) => Some(*receives),
+        _ => None,
+    });
+    assert!(more.is_some_and(|more| more > least + 100), "{said:?}");
+}
