@@ -224,7 +224,7 @@ impl PeerProtocol {
             dealing: Dealing::new(dealing),
             deferral: Deferral::default(),
             eager: EagerBooks::new(agreement.eager),
-            one_sided: OneSided::new(one_sided),
+            one_sided: OneSided::new(one_sided, &kept.budget),
             work: RoundWork::default(),
             limits,
             staging: StagingChannels::new(agreement.channels),

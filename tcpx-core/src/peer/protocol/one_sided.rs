@@ -37,6 +37,7 @@ use self::notes::Notes;
 use self::prepared::PreparedList;
 use self::telling::{ListLimits, Telling};
 use self::told::{Refused, ToldLists};
+use super::kept_budget::{KeptBudget, Share};
 use crate::exports::joint_uses::ExportKey;
 use crate::stats::one_sided::OneSidedStats;
 use crate::transfer::piece_cursor::PieceCursor;
@@ -50,6 +51,9 @@ pub(crate) const MAX_ASKED: usize = 1024;
 /// Once what the peer has dealt and this end has planned [costs](Pieces::cost) so much and has not
 /// arrived, no more is planned.
 pub(crate) const MOST_PLANNED: u64 = 64 << 20;
+
+/// Bytes that a peer's lists may take, whatever others do.
+const LISTS_OWN: u64 = 16 << 10;
 
 /// What both ends have agreed on, and what this end can do.
 #[derive(Clone, Copy, Debug)]
@@ -219,13 +223,13 @@ pub(super) struct OneSided {
 }
 
 impl OneSided {
-    pub(super) fn new(terms: OneSidedTerms) -> Self {
+    pub(super) fn new(terms: OneSidedTerms, budget: &Arc<KeptBudget>) -> Self {
         Self {
             terms,
             listed: SecondaryMap::new(),
             of_transfer: HashMap::default(),
             telling: Telling::new(terms.lists),
-            told: ToldLists::new(terms.lists),
+            told: ToldLists::new(terms.lists, Share::new(budget, LISTS_OWN)),
             notes: Notes::new(terms.note_bytes, terms.queued_note_bytes),
             unlisted: VecDeque::new(),
             writes: VecDeque::new(),

@@ -323,9 +323,14 @@ impl PeerProtocol {
             self.one_sided.notes.push(note);
         }
         let list = asking.list;
-        if let Outcome::Refused { why: Refusal::UnknownKey | Refusal::Revoked, .. } = outcome
-            && list.may_open_again()
-        {
+        let is_other_later = match outcome {
+            Outcome::Refused { why: Refusal::NoMemory, .. } => true,
+            Outcome::Refused { why: Refusal::UnknownKey | Refusal::Revoked, .. } => {
+                list.may_open_again()
+            }
+            _ => false,
+        };
+        if is_other_later {
             // The peer has looked at its keys once. With the next post it looks again.
             self.one_sided.telling.drop_list(list.key);
         }

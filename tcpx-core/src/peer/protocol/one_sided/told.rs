@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
+use super::super::kept_budget::Share;
 use super::telling::ListLimits;
 use crate::exports::joint_uses::ExportKey;
 use crate::exports::listed::{ListedKey, ListedRange};
@@ -17,6 +18,10 @@ use crate::exports::table::Exports;
 use crate::transfer::pieces::{Piece, Pieces};
 use crate::types::remote_access::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
+
+/// What it takes to keep a key of a list, and a range, in bytes.
+const KEY_COST: u64 = 64;
+const RANGE_COST: u64 = 32;
 
 /// Why a list, or a request of it, is refused, and the range that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub(super) struct ToldList {
     pub(super) opened: Result<Opened, Refused>,
     /// Requests under way that need it.
     active: usize,
+    /// Bytes that it takes.
+    kept: u64,
 }
 
 /// What no well-behaved initiator says of lists.
@@ -86,6 +93,8 @@ struct Partial {
     pieces: Vec<Piece>,
     /// Why it is refused, if it is. Nothing is kept of it then.
     refused: Option<Refused>,
+    /// Bytes that it takes.
+    kept: u64,
 }
 
 /// All lists of the peer.
@@ -96,11 +105,13 @@ pub(in crate::peer::protocol) struct ToldLists {
     lists: HashMap<u32, ToldList>,
     /// Ranges of all of them, as announced.
     ranges: usize,
+    /// What they take of the session's memory.
+    share: Share,
 }
 
 impl ToldLists {
-    pub(super) fn new(limits: ListLimits) -> Self {
-        Self { limits, partial: None, lists: HashMap::default(), ranges: 0 }
+    pub(super) fn new(limits: ListLimits, share: Share) -> Self {
+        Self { limits, partial: None, lists: HashMap::default(), ranges: 0, share }
     }
 
     /// A list begins.
@@ -149,6 +160,7 @@ impl ToldLists {
             memory: None,
             pieces: Vec::new(),
             refused: None,
+            kept: 0,
         });
         Ok(())
     }
@@ -166,9 +178,11 @@ impl ToldLists {
         if partial.keys_told > partial.keys || partial.ranges_told > 0 {
             return Err(ListFault::Order);
         }
+        partial.keep(keys.len(), KEY_COST, &mut self.share);
         if partial.refused.is_none() && partial.open_keys(keys, exports).is_err() {
             partial.refuse(Refusal::NoMemory, 0);
         }
+        partial.give_back_if_refused(&mut self.share);
         Ok(())
     }
 
@@ -184,7 +198,9 @@ impl ToldLists {
         if partial.keys_told < partial.keys || partial.ranges_told + ranges.len() > partial.ranges {
             return Err(ListFault::Order);
         }
+        partial.keep(ranges.len(), RANGE_COST, &mut self.share);
         partial.add_ranges(ranges, exports)?;
+        partial.give_back_if_refused(&mut self.share);
         if partial.ranges_told < partial.ranges {
             return Ok(());
         }
@@ -209,6 +225,7 @@ impl ToldLists {
             return Err(ListFault::InUse);
         }
         self.ranges -= known.ranges;
+        self.share.give_back(known.kept);
         if let Ok(opened) = &known.opened {
             exports.forget_uses(&opened.uses);
         }
@@ -242,11 +259,29 @@ impl ToldList {
     fn empty() -> Self {
         let opened = Opened { pieces: Arc::new(Pieces::none()), uses: Arc::default() };
         let kind = OperationKind::Write;
-        Self { kind, bytes: 0, ranges: 0, opened: Ok(opened), active: 0 }
+        Self { kind, bytes: 0, ranges: 0, opened: Ok(opened), active: 0, kept: 0 }
     }
 }
 
 impl Partial {
+    /// Takes room for so many more keys or ranges. If there is none, the list is refused.
+    fn keep(&mut self, count: usize, cost: u64, share: &mut Share) {
+        if self.refused.is_some() {
+            return;
+        }
+        let bytes = count as u64 * cost;
+        match share.take(1, bytes, 1) {
+            0 => self.refuse(Refusal::NoMemory, 0),
+            _ => self.kept += bytes,
+        }
+    }
+
+    fn give_back_if_refused(&mut self, share: &mut Share) {
+        if self.refused.is_some() {
+            share.give_back(std::mem::take(&mut self.kept));
+        }
+    }
+
     fn open_keys(&mut self, keys: &[ListedKey], exports: &Exports) -> Result<(), TryReserveError> {
         self.opened.try_reserve(keys.len())?;
         self.owner_of.try_reserve(keys.len())?;
@@ -314,12 +349,12 @@ impl Partial {
     }
 
     fn whole(self) -> ToldList {
-        let Self { kind, bytes, ranges, opened, owners, memory, pieces, refused, .. } = self;
+        let Self { kind, bytes, ranges, opened, owners, memory, pieces, refused, kept, .. } = self;
         let opened = match refused {
             Some(refused) => Err(refused),
             None => open_list(memory, owners, pieces, &opened),
         };
-        ToldList { kind, bytes, ranges, opened, active: 0 }
+        ToldList { kind, bytes, ranges, opened, active: 0, kept }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::super::kept_budget::KeptBudget;
 use super::*;
 use crate::exports::export_id::ExportId;
 use crate::exports::export_secret::ExportSecret;
@@ -38,7 +39,40 @@ fn range(key: u32, offset: u64, bytes: u64) -> ListedRange {
 }
 
 fn lists() -> ToldLists {
-    ToldLists::new(ListLimits { lists: 3, ranges: 10 })
+    lists_in(&KeptBudget::new(1 << 20))
+}
+
+fn lists_in(budget: &Arc<KeptBudget>) -> ToldLists {
+    ToldLists::new(ListLimits { lists: 3, ranges: 10 }, Share::new(budget, 0))
+}
+
+/// A list for which there is no memory is refused, and takes none.
+#[test]
+fn lists_take_their_memory_of_the_sessions_budget() {
+    let (mut exports, keys) = exports();
+    // A key and a range fit, and the part that is left to others.
+    let budget = KeptBudget::new((KEY_COST + RANGE_COST) * 4 / 3);
+    let (mut first, mut second) = (lists_in(&budget), lists_in(&budget));
+    let one = [range(0, 0, 1)];
+    first.tell(1, Read, &keys[..1], &one, &exports).unwrap();
+    assert!(first.get(1).is_some_and(|told| told.opened.is_ok()));
+    assert_eq!(budget.used(), KEY_COST + RANGE_COST);
+    let no_memory = |lists: &ToldLists, list| {
+        let refused = lists.get(list).and_then(|told| told.opened.as_ref().err().copied());
+        refused.map(|refused| refused.why) == Some(Refusal::NoMemory)
+    };
+    second.tell(1, Read, &keys[..1], &one, &exports).unwrap();
+    first.tell(2, Read, &keys[..1], &one, &exports).unwrap();
+    assert!(no_memory(&second, 1) && no_memory(&first, 2));
+    first.handle_forget(1, &mut exports).unwrap();
+    assert_eq!(budget.used(), 0);
+    // Its keys fit, and not its ranges.
+    second.tell(2, Read, &keys[..1], &[range(0, 0, 1); 2], &exports).unwrap();
+    assert!(no_memory(&second, 2) && budget.used() == 0);
+    second.tell(3, Read, &keys[..1], &one, &exports).unwrap();
+    assert!(second.get(3).is_some_and(|told| told.opened.is_ok()));
+    drop(second);
+    assert_eq!(budget.used(), 0);
 }
 
 impl ToldLists {
