@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::delivery::Delivery;
 use crate::types::{MAX_EAGER_BYTES, MemoryType};
 
-/// What a message that went ahead takes of its receiver's buffer beside its bytes. It bounds the
-/// number of messages of no bytes.
-const COST: u64 = 64;
+/// What a message that went ahead takes of its receiver's buffer beside its bytes: what it takes to
+/// keep it. It bounds the number of messages of no bytes.
+const COST: u64 = 160;
 /// Bytes of a part of a read or write that travels on the link in several: whole pages. With its
 /// header it is one segment of the loopback: if it were a little longer, each would cost a tiny one
 /// more.

@@ -9,7 +9,7 @@ use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
 use super::kept_messages::KeptMessages;
-use super::protocol::announcing::KeptTerms;
+use super::protocol::announcements::KeptTerms;
 use super::protocol::operation::NewOperation;
 use super::protocol::post_room::PORTION;
 use super::protocol::posting::PostError;

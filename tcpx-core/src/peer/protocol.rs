@@ -2,8 +2,7 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
-//! - `announcing`, `kept_budget`: how many receives are announced before they are matched, and what
-//!   memory peers may take.
+//! - `announcements`, `announcing`: how many receives are announced before they are matched.
 //! - `any_peer`: an end against a peer that says anything, for a fuzz target.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
@@ -15,6 +14,7 @@
 //! - `eager`, `eager_books`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
+//! - `kept_budget`: memory that peers may take, all together.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
@@ -33,7 +33,8 @@
 //! - `withdrawal`: how operations end that find no counterpart.
 
 pub(crate) mod action;
-pub(crate) mod announcing;
+pub(crate) mod announcements;
+mod announcing;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod any_peer;
 pub(crate) mod arrivals;
@@ -77,7 +78,7 @@ use slotmap::SlotMap;
 use tcpx_sys::NetHandle;
 
 use self::action::{Action, Completion, Ending, Outcome, Violation};
-use self::announcing::{Announcing, KeptTerms};
+use self::announcements::{Announcing, KeptTerms};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
 use self::coalescing_limits::CoalescingLimits;

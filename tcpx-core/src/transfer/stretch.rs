@@ -33,8 +33,8 @@ impl Stretch {
         (Self { pieces: Arc::clone(pieces), from, bytes: cursor.dealt - from.dealt }, count)
     }
 
-    /// Returns the bytes that [`take`](Self::take) would return of any number of pieces, and steps over nothing: it looks
-    /// at no piece.
+    /// Returns the bytes that [`take`](Self::take) would return of any number of pieces, and steps
+    /// over nothing: it looks at no piece.
     pub(crate) fn ahead(cursor: PieceCursor, pieces: &Arc<Pieces>, bytes: u64) -> Self {
         let bytes = bytes.min(pieces.bytes - cursor.dealt);
         Self { pieces: Arc::clone(pieces), from: cursor, bytes }

@@ -17,7 +17,7 @@ use tcpx_sys::{HANDLE_BYTES, NetHandle};
 use self::hearing::{Bytes, CHANNELS, CHUNK_BYTES};
 use self::memory::Memory;
 use super::action::{Action, Landing, NoteUse};
-use super::announcing::KeptTerms;
+use super::announcements::KeptTerms;
 use super::coalescing_limits::{CoalescingLimits, Copier};
 use super::cutting::Cutting;
 use super::dealing::DealingLimits;
@@ -71,7 +71,7 @@ impl Prey {
         let has = |bit: u32| flags >> bit & 1 == 1;
         let access_bytes = if has(6) { 0 } else { 100 };
         let offer =
-            EagerOffer { bytes: 32, buffer_bytes: 200, reaches_device: has(0), access_bytes };
+            EagerOffer { bytes: 32, buffer_bytes: 400, reaches_device: has(0), access_bytes };
         let eager =
             if has(1) { EagerTerms::agree(offer, offer, CHUNK_BYTES) } else { EagerTerms::OFF };
         let agreement = Agreement {

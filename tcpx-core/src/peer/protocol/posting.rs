@@ -1,7 +1,7 @@
 //! Posts: how sends and receives find each other, and how they end.
 
 use super::action::{Action, Outcome};
-use super::announcing::MAX_ANNOUNCED;
+use super::announcements::MAX_ANNOUNCED;
 use super::coalescer::MatchedSend;
 use super::matcher::{Announced, PostedSend};
 use super::op_list::link_behind;

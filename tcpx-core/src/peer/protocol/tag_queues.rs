@@ -53,6 +53,11 @@ impl<T> Default for TagQueues<T> {
 }
 
 impl<T> TagQueues<T> {
+    /// What an item takes, if each has a tag of its own and no storage has grown beyond it.
+    #[cfg(test)]
+    pub(super) const ITEM_BYTES: usize =
+        size_of::<Node<T>>() + size_of::<u32>() + size_of::<(i64, Ends)>() + 1;
+
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }

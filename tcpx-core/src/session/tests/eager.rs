@@ -175,7 +175,7 @@ fn a_small_message_passes_a_large_one() {
 
 #[test]
 fn messages_without_room_wait_until_there_is_some() {
-    let small = || options().eager_buffer_bytes(2 * (64 + 100));
+    let small = || options().eager_buffer_bytes(2 * (160 + 100));
     let scene = scene(small(), small(), MemoryType::Host);
     let sends = [0, 1, 2].map(|place| scene.send(place, 100, 1));
     assert_eq!(sends.each_ref().map(is_done), [true, true, false]);

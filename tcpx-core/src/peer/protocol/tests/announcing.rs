@@ -9,19 +9,22 @@ use super::crossings::{SETTING, assert_parted, post};
 use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
-use super::setting::{KEEPS_ALL, Kept, Setting};
+use super::setting::{KEEPS_ALL, Kept as KeptSetting, Setting};
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
 use crate::peer::protocol::PeerProtocol;
 use crate::peer::protocol::action::{Action, Completion, Ending, Outcome, Violation};
-use crate::peer::protocol::announcing::{KeptTerms, LEAST_ANNOUNCED};
+use crate::peer::protocol::announcements::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
+use crate::peer::protocol::eager_books::Kept;
 use crate::peer::protocol::kept_budget::KeptBudget;
+use crate::peer::protocol::matcher::Announced;
 use crate::peer::protocol::operation::{NewOperation, Withdrawal};
+use crate::peer::protocol::tag_queues::{Place, TagQueues};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
 /// Nothing but what is a peer's own.
-const LEAST: Kept = Kept { bytes: 0, least: 4, usual: 4 };
+const LEAST: KeptSetting = KeptSetting { bytes: 0, least: 4, usual: 4 };
 
 fn full() -> Setting {
     Setting { kept: LEAST, ..SETTING }
@@ -182,10 +185,21 @@ fn what_goes_ahead_meets_a_receive_that_waits_to_be_announced() {
 
 #[test]
 fn a_backlog_of_one_peer_takes_what_nobody_else_needs() {
-    let mut both = Quick::new(Setting { kept: Kept { bytes: 64 << 20, ..KEEPS_ALL }, ..SETTING });
+    let mut both =
+        Quick::new(Setting { kept: KeptSetting { bytes: 64 << 20, ..KEEPS_ALL }, ..SETTING });
     (0..100_000).for_each(|tag| both.post(0, Direction::Receive, tag));
     both.settle();
     assert_eq!((both.ends[1].announced(), both.ends[0].unannounced()), (100_000, 0));
+}
+
+/// What is charged for whatever is kept is no less than it takes.
+#[test]
+fn what_is_kept_costs_what_it_takes() {
+    let taken = TagQueues::<Announced>::ITEM_BYTES + size_of::<(u64, Place)>() + 1;
+    assert!(ANNOUNCED_COST as usize * 3 / 4 >= taken, "{taken} bytes");
+    let allocation = 2 * size_of::<usize>();
+    let taken = TagQueues::<Kept>::ITEM_BYTES + size_of::<(u64, Vec<u8>)>() + 1 + allocation;
+    assert!(EagerTerms::cost(0) as usize >= taken, "{taken} bytes");
 }
 
 /// An end whose session has this budget. Its peer does not keep to anything.
@@ -193,7 +207,7 @@ fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
     let mut pair = Pair::new([SETTING; 2]);
     pair.ends[0].keep(KeptTerms::new(budget), pair.now);
     pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
-    let said = pair.ends[1].protocol().expect("it is up").announcing.allowed();
+    let said = pair.ends[1].protocol().expect("it is up").announcing.allowed;
     (pair.ends[0].take_protocol().expect("it is up"), said)
 }
 

@@ -21,7 +21,7 @@ use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
 use crate::control::link_frame::LinkFrame;
 use crate::peer::protocol::action::{Ending, Outcome};
-use crate::peer::protocol::announcing::KeptTerms;
+use crate::peer::protocol::announcements::KeptTerms;
 use crate::peer::protocol::arrivals::ArrivalSample;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::operation::{NewOperation, PostedOperation};

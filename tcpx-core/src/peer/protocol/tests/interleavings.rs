@@ -42,7 +42,7 @@ struct Story {
 fn offer(random: &mut Random) -> EagerOffer {
     EagerOffer {
         bytes: random.pick(&[0, 3, 8, 64, 64, 64]),
-        buffer_bytes: random.pick(&[0, 64, 80, 200, 1000, 1000]),
+        buffer_bytes: random.pick(&[0, 160, 176, 400, 1500, 1500]),
         reaches_device: !random.one_in(4),
         access_bytes: random.pick(&[0, 0, 60, 300, u64::MAX]),
     }

@@ -2,7 +2,7 @@
 
 use super::driver::CHUNK_BYTES;
 use crate::control::eager_terms::EagerTerms;
-use crate::peer::protocol::announcing::KeptTerms;
+use crate::peer::protocol::announcements::KeptTerms;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
