@@ -4,9 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
-use tcpx_comm::poll::Waker;
-
-use crate::sync::{AtomicBool, OnceLock};
+use crate::sync::{AtomicBool, OnceLock, Waker};
 
 /// The bell of one comm. It makes a system call only when somebody waits for it, and one for all
 /// chunks that finish between two harvests.
@@ -63,7 +61,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use tcpx_comm::poll::{Interest, wait};
+    use crate::sync::wait;
+    use tcpx_comm::poll::Interest;
 
     #[test]
     fn it_is_heard_once_for_each_harvest_also_by_whoever_comes_late() {

@@ -22,10 +22,13 @@
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: which data socket each chunk takes. Pure
 //! - `helper_threads`: threads that run lanes
+//! - `edges`: for tests, a caller that sleeps until descriptors tell of something
 
 mod chunk;
 mod control_socket;
 mod credit;
+#[cfg(all(test, not(tcpx_helgrind)))]
+mod edges;
 mod helper_threads;
 mod lane;
 mod lane_order;

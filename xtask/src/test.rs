@@ -114,6 +114,12 @@ const STEPS: &[Step] = &[
         "TCPX_TEST_INTERLEAVINGS=4000000 cargo test --release -p tcpx-core --lib interleavings -- --include-ignored",
     ),
     step(
+        "orders",
+        Tier::Nightly,
+        "lanes, helper threads and comms in half a million orders of their threads",
+        "TCPX_TEST_INTERLEAVINGS=10000 cargo test --release -p tcpx-softnet --lib interleavings -- --include-ignored",
+    ),
+    step(
         "soaks",
         Tier::Nightly,
         "sessions and the software plugin for ten minutes each",

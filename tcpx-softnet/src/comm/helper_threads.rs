@@ -4,14 +4,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::thread::JoinHandle;
 
-use tcpx_comm::poll::{Interest, Waker, wait};
+use tcpx_comm::poll::Interest;
 
 use super::lane::{Lane, Progress};
 use crate::cpu_set::CpuSet;
 use crate::log;
-use crate::sync::AtomicBool;
+use crate::sync::{AtomicBool, Waker, thread, wait};
 
 /// Most bytes that one socket call is asked to move.
 const CALL_BYTES: usize = 1 << 20;
@@ -27,7 +26,7 @@ struct Shared {
 #[derive(Debug)]
 struct HelperThread {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 /// The helper threads of one comm; dropping it stops and joins them.
@@ -56,8 +55,8 @@ impl HelperThreads {
     ) -> io::Result<Self> {
         // It stops those that have started, where one cannot.
         let mut all = Self { helpers: Vec::new() };
-        for thread in 0..threads.min(lanes.len()) {
-            let mine: Vec<_> = lanes.iter().skip(thread).step_by(threads).cloned().collect();
+        for index in 0..threads.min(lanes.len()) {
+            let mine: Vec<_> = lanes.iter().skip(index).step_by(threads).cloned().collect();
             let shared = Arc::new(Shared {
                 wake: waker()?,
                 stop: AtomicBool::new(false),
@@ -65,14 +64,13 @@ impl HelperThreads {
             });
             let theirs = Arc::clone(&shared);
             let cpus = cpus.cloned();
-            let handle = std::thread::Builder::new().name(format!("tcpx-soft-{thread}")).spawn(
-                move || {
-                    if let Some(Err(error)) = cpus.as_ref().map(CpuSet::run_here) {
-                        log::warn!("a helper thread cannot run on {cpus:?}: {error}");
-                    }
-                    run(&mine, &theirs);
-                },
-            )?;
+            let name = format!("tcpx-soft-{index}");
+            let handle = thread::Builder::new().name(name).spawn(move || {
+                if let Some(Err(error)) = cpus.as_ref().map(CpuSet::run_here) {
+                    log::warn!("a helper thread cannot run on {cpus:?}: {error}");
+                }
+                run(&mine, &theirs);
+            })?;
             all.helpers.push(HelperThread { shared, thread: Some(handle) });
         }
         Ok(all)

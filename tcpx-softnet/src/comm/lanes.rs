@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tcpx_comm::poll::{Interest, wait};
+use tcpx_comm::poll::Interest;
 use tcpx_comm::wire::{Side, SocketRole};
 use tcpx_devmem::DevmemError;
 use tcpx_sys::CommDescriptor;
@@ -22,6 +22,7 @@ use super::socket_way::SocketWay;
 use crate::bell::Bell;
 use crate::faults::SocketFaults;
 use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion};
+use crate::sync::wait;
 
 /// Most bytes that one call of `test` moves, on all lanes together, so that its caller gets to
 /// other comms in time.
@@ -305,5 +306,7 @@ fn let_go(lanes: &[Arc<Lane>]) {
     }
 }
 
+#[cfg(all(test, not(tcpx_helgrind)))]
+mod interleavings;
 #[cfg(test)]
 mod tests;

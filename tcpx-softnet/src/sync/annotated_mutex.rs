@@ -1,9 +1,12 @@
-//! A mutex that tells helgrind when it is held.
+//! A mutex that tells helgrind when it is held, or lets a test decide who comes next.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
-use super::client_request::{acquired, released};
+#[cfg(tcpx_helgrind)]
+use super::client_request::{acquired, lock, released};
+#[cfg(all(test, not(tcpx_helgrind)))]
+use super::exploration::{acquired, lock, released};
 
 /// As `std::sync::Mutex`.
 #[derive(Debug, Default)]
@@ -17,7 +20,7 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        match self.inner.lock() {
+        match lock(&self.inner) {
             Ok(guard) => Ok(self.held(guard)),
             Err(poisoned) => Err(PoisonError::new(self.held(poisoned.into_inner()))),
         }

@@ -4,6 +4,7 @@
 //! Numbers are those of valgrind's `helgrind.h`, which are part of its ABI.
 
 use std::arch::asm;
+use std::sync::{LockResult, Mutex, MutexGuard};
 
 const HELGRIND: usize = (b'H' as usize) << 24 | (b'G' as usize) << 16;
 /// Its first number with a meaning for threads.
@@ -13,6 +14,11 @@ const RWLOCK_RELEASED: usize = BASE + 18;
 const SEND: usize = BASE + 33;
 const RECEIVE: usize = BASE + 34;
 const UNTRACK: usize = BASE + 39;
+
+/// Waits for a lock, of which helgrind is told next.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
+    mutex.lock()
+}
 
 /// The lock at `lock` is held from here on, by this thread alone.
 pub(super) fn acquired<T: ?Sized>(lock: &T) {

@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use socket2::SockRef;
-use tcpx_comm::poll::Waker;
 
 use super::*;
 use crate::comm::zerocopy::ZeroCopy;
 use crate::faults::FaultScript;
 use crate::memory::{BounceBuffer, Piece};
+use crate::sync::Waker;
 
 /// Connected sockets: ours, and the peer's, which take few bytes that nobody reads if so asked.
 fn sockets(count: usize, is_small: bool) -> (Vec<TcpStream>, Vec<TcpStream>) {
@@ -103,7 +103,7 @@ fn a_chunk_is_finished_when_the_system_has_read_it() {
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     let Some((mut lanes, mut peer)) = held_up(&script, memory) else { return };
-    assert_eq!(harvested(&lanes), [], "the first two are out, and still read");
+    assert!(harvested(&lanes).is_empty(), "the first two are out, and still read");
     assert!(lanes.has_room(0), "they take no room");
     let (mut total, end) = (0, Instant::now() + Duration::from_secs(60));
     let mut finished = 0;
@@ -151,7 +151,7 @@ fn a_lane_that_dies_in_silence_stays_connected() {
     let memory = bounce.region().piece(0, 1 << 20);
     let Some((lanes, mut peer)) = held_up(&script, memory) else { return };
     lanes.kill(0, &"the test");
-    assert_eq!(harvested(&lanes), [], "nobody is told");
+    assert!(harvested(&lanes).is_empty(), "nobody is told");
     assert!(lanes.lanes[0].still_reads(), "its memory must not change");
     let mut total = 0;
     wait_until(|| {
