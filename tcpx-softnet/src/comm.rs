@@ -30,6 +30,8 @@ mod credit;
 #[cfg(all(test, not(tcpx_helgrind)))]
 mod edges;
 mod helper_threads;
+#[cfg(all(test, not(tcpx_helgrind)))]
+mod interleavings;
 mod lane;
 mod lane_order;
 mod lanes;

@@ -16,6 +16,7 @@ use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
 use self::downloads::Downloads;
+use self::readiness::ChunksRest;
 use self::region_use::RegionUse;
 use super::chunk::Chunk;
 use super::control_socket::{ControlIn, ControlSocket};
@@ -344,12 +345,12 @@ impl RecvComm {
         }
         self.send_credit();
         let records = self.match_records();
-        self.feed_lanes();
+        let chunks = self.feed_lanes();
         let lanes = self.lanes.run();
         self.harvest();
         self.take_uploads();
         self.take_downloads();
-        lanes.max(self.more_to_do(records))
+        lanes.max(self.more_to_do(records, chunks))
     }
 
     fn send_credit(&mut self) {
@@ -385,10 +386,13 @@ impl RecvComm {
     }
 
     /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
-    fn feed_lanes(&mut self) {
+    fn feed_lanes(&mut self) -> ChunksRest {
         while let Some(&chunk) = self.chunks.front() {
-            if !self.lanes.has_room(chunk.lane) || self.is_missteered(&chunk) {
-                return;
+            if !self.lanes.has_room(chunk.lane) {
+                return ChunksRest::NoRoom;
+            }
+            if self.is_missteered(&chunk) {
+                return ChunksRest::NoPages;
             }
             let on_arrival = self.pages_on_arrival(&chunk);
             let total =
@@ -400,11 +404,11 @@ impl RecvComm {
             };
             match ready {
                 Ok(true) => {}
-                Ok(false) => return,
+                Ok(false) => return ChunksRest::NoPages,
                 Err(failure) => {
                     self.requests.fail(chunk.number, failure);
                     self.chunks.clear();
-                    return;
+                    return ChunksRest::NoneWait;
                 }
             }
             self.chunks.pop_front();
@@ -426,6 +430,7 @@ impl RecvComm {
                 },
             );
         }
+        ChunksRest::NoneWait
     }
 
     /// Reserves what a message may take of a NIC's region; false when that is not free now.

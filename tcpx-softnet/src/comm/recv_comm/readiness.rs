@@ -10,6 +10,17 @@ use crate::comm::lanes::descriptor;
 use crate::comm::needs_call::NeedsCall;
 use crate::memory::Uploader;
 
+/// Why no more chunks go to their lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChunksRest {
+    /// None is left.
+    NoneWait,
+    /// The next one's lane is full.
+    NoRoom,
+    /// The next one waits for pages, or for what never comes.
+    NoPages,
+}
+
 impl RecvComm {
     /// What to watch for edges, as long as the comm is open.
     pub(crate) fn descriptors(&self) -> io::Result<Vec<CommDescriptor>> {
@@ -26,7 +37,7 @@ impl RecvComm {
     }
 
     /// Whether more may happen although no descriptor becomes ready, beside what lanes do.
-    pub(super) fn more_to_do(&self, records: RecordsRest) -> NeedsCall {
+    pub(super) fn more_to_do(&self, records: RecordsRest, chunks: ChunksRest) -> NeedsCall {
         let records_go_on = match records {
             RecordsRest::NothingCame => NeedsCall::No,
             RecordsRest::Held => NeedsCall::Soon,
@@ -35,11 +46,17 @@ impl RecvComm {
             }
             RecordsRest::NoRoom => NeedsCall::AtOnce.when(self.chunks.is_empty()),
         };
-        // With room on its lane, a chunk waits for pages, which other comms give back too.
-        let chunk_goes_on = self.chunks.front().is_some_and(|it| self.lanes.has_room(it.lane));
+        let chunks_go_on = match chunks {
+            ChunksRest::NoneWait => NeedsCall::No,
+            // The step itself may have made room.
+            ChunksRest::NoRoom => NeedsCall::AtOnce
+                .when(self.chunks.front().is_some_and(|it| self.lanes.has_room(it.lane))),
+            // Other comms give some back, too.
+            ChunksRest::NoPages => NeedsCall::Soon,
+        };
         let is_uploading = self.uploader.as_ref().and_then(Uploader::oldest).is_some();
         let is_copying = is_uploading || self.downloads.as_ref().is_some_and(|it| !it.is_idle());
         let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
-        records_go_on.max(NeedsCall::Soon.when(chunk_goes_on || is_copying || counts_calls))
+        records_go_on.max(chunks_go_on).max(NeedsCall::Soon.when(is_copying || counts_calls))
     }
 }

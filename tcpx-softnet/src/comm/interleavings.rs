@@ -1,0 +1,197 @@
+//! A send and a receive comm in any order of the steps of their callers and helper threads: both
+//! callers sleep until a descriptor tells of something, and every message comes through.
+
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use socket2::SockRef;
+use tcpx_sys::PTR_HOST;
+
+use super::edges::Edges;
+use super::zerocopy::ZeroCopy;
+use super::{CommOptions, Delivery, Destination, NeedsCall, RecvComm, SendComm};
+use crate::connect::Sockets;
+use crate::faults::FaultScript;
+use crate::memory::{BounceBuffer, Piece, Registration};
+use crate::sync::exploration::{explore, many};
+use crate::sync::thread;
+
+/// Orders of each story in each run of the tests.
+const FEW: usize = 20;
+/// Orders in a deep run. TCPX_TEST_INTERLEAVINGS asks for others.
+const MANY: usize = 1000;
+/// Messages on the control socket, in a few chunks, and in more than a lane takes.
+const MESSAGES: [u32; 4] = [16, 300, 3000, 100];
+const CHUNK_BYTES: u32 = 64;
+const INLINE_BYTES: u32 = 20;
+/// As many messages are under way at a time.
+const POSTED: usize = 2;
+/// The fewest that the system gives a socket.
+const SOCKET_BYTES: usize = 4608;
+const MEMORY: usize = 4096;
+
+/// One comm, and what its callers do.
+#[derive(Clone, Copy)]
+struct Story {
+    lanes: usize,
+    threads: usize,
+    recv_sync: bool,
+}
+
+/// Memory of the sender and of the receiver.
+#[derive(Clone, Copy)]
+struct Memory {
+    bounce: &'static BounceBuffer,
+    sent: Piece,
+    received: Piece,
+}
+
+impl Story {
+    fn tell(self, memory: Memory) {
+        let script = FaultScript::default();
+        let (ours, theirs) = sockets(self.lanes);
+        let sender = thread::Builder::new().name("sender".to_owned());
+        let sender = sender.spawn(move || {
+            let script = FaultScript::default();
+            let comm = SendComm::new(ours, &self.options(&script), None, None).expect("threads");
+            send(comm, memory.sent);
+        });
+        let (options, bounce) = (self.options(&script), memory.bounce);
+        let comm = RecvComm::new(theirs, &options, bounce, None, Delivery::Bytes);
+        receive(comm.expect("threads"), memory.received);
+        sender.expect("a thread").join().expect("all is sent");
+    }
+
+    fn options(self, script: &FaultScript) -> CommOptions<'_> {
+        CommOptions {
+            number: 0,
+            threads: self.threads,
+            cpus: None,
+            recv_sync: self.recv_sync,
+            inline_bytes: INLINE_BYTES,
+            peer_timeout: None,
+            zerocopy: ZeroCopy::Off,
+            clears_counts: false,
+            script,
+        }
+    }
+}
+
+fn sockets(lanes: usize) -> (Sockets, Sockets) {
+    let (control, its_control) = connected();
+    let (data, its_data) = (0..lanes).map(|_| connected()).unzip();
+    let all = |control, data| Sockets { control, data, chunk_bytes: CHUNK_BYTES, steering: None };
+    (all(control, data), all(its_control, its_data))
+}
+
+/// Sockets that pass on at once what is written to them.
+fn connected() -> (TcpStream, TcpStream) {
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    for socket in [&ours, &theirs] {
+        socket.set_nonblocking(true).expect("a flag");
+        SockRef::from(socket).set_send_buffer_size(SOCKET_BYTES).expect("an option");
+    }
+    (OwnedFd::from(ours).into(), OwnedFd::from(theirs).into())
+}
+
+fn registered(memory: Piece) -> Arc<Registration> {
+    let registration = Registration::new(memory.address(), memory.len() as i64, PTR_HOST);
+    Arc::new(registration.expect("good arguments"))
+}
+
+fn send(mut comm: SendComm, memory: Piece) {
+    let edges = Edges::of(&comm.descriptors().expect("a bell"));
+    let mut numbers = Vec::new();
+    for (message, bytes) in MESSAGES.into_iter().enumerate() {
+        if message >= POSTED {
+            finish(&mut comm, &edges, numbers[message - POSTED]);
+        }
+        let piece = memory.part(message, bytes as usize);
+        numbers.push(comm.post(Some(piece), registered(memory)).expect("there is room"));
+    }
+    for number in numbers.into_iter().skip(MESSAGES.len() - POSTED) {
+        finish(&mut comm, &edges, number);
+    }
+}
+
+fn receive(mut comm: RecvComm, memory: Piece) {
+    let edges = Edges::of(&comm.descriptors().expect("a bell"));
+    let mut numbers = Vec::new();
+    for (message, bytes) in MESSAGES.into_iter().enumerate() {
+        if message >= POSTED {
+            finish(&mut comm, &edges, numbers[message - POSTED]);
+        }
+        let piece = memory.part(0, bytes as usize);
+        let destination = Destination::Host { memory: piece, _registration: registered(memory) };
+        numbers.push(comm.post(Some(destination), bytes).expect("there is room"));
+    }
+    for number in numbers.into_iter().skip(MESSAGES.len() - POSTED) {
+        finish(&mut comm, &edges, number);
+    }
+}
+
+/// What both kinds of comm offer.
+trait Comm {
+    fn try_finish(&mut self, number: u64) -> bool;
+    fn next_call(&self) -> NeedsCall;
+}
+
+impl Comm for SendComm {
+    fn try_finish(&mut self, number: u64) -> bool {
+        self.test(number as u32).expect("it goes").is_some()
+    }
+
+    fn next_call(&self) -> NeedsCall {
+        self.needs_call()
+    }
+}
+
+impl Comm for RecvComm {
+    fn try_finish(&mut self, number: u64) -> bool {
+        let is_done = self.test(number as u32).expect("it comes").is_some();
+        if is_done {
+            self.consume(number as u32).expect("it is the oldest");
+        }
+        is_done
+    }
+
+    fn next_call(&self) -> NeedsCall {
+        self.needs_call()
+    }
+}
+
+/// Calls `test` until it is done. Sleeps also where it may ask again in a while: no message needs
+/// the pause to be over.
+fn finish(comm: &mut impl Comm, edges: &Edges, number: u64) {
+    while !comm.try_finish(number) {
+        if comm.next_call() != NeedsCall::AtOnce {
+            edges.wait();
+        }
+    }
+}
+
+fn tell_all(times: usize) {
+    let bounce: &BounceBuffer =
+        Box::leak(Box::new(BounceBuffer::new(1 << 20, false).expect("mapping")));
+    let piece = |index| bounce.region().piece(index * MEMORY, MEMORY);
+    let memory = Memory { bounce, sent: piece(0), received: piece(1) };
+    for (lanes, threads) in [(1, 1), (2, 1), (2, 2), (2, 0)] {
+        for recv_sync in [false, true] {
+            let story = Story { lanes, threads, recv_sync };
+            explore(times, move || story.tell(memory));
+        }
+    }
+}
+
+#[test]
+fn callers_that_sleep_exchange_all_messages() {
+    tell_all(FEW);
+}
+
+#[test]
+#[ignore = "deep: 8,000 orders"]
+fn callers_that_sleep_exchange_all_messages_in_any_of_many_orders() {
+    tell_all(many(MANY));
+}
