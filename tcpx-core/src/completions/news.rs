@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// How long a thread that listens waits before it looks again by itself. What it waits for wakes
+/// it; in unit tests nothing else does, so none passes where a wake-up is lost.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 1 });
+
 /// Counts what was told. Whoever listens before it looks misses nothing.
 #[derive(Debug, Default)]
 pub(crate) struct News {

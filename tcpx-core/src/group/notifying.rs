@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tcpx_sys::is_forked;
 
 use super::Group;
+use crate::completions::news::LONGEST_WAIT;
 use crate::completions::notification::Notification;
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
@@ -17,9 +18,6 @@ use crate::types::device::Device;
 fn by_turns(turn: usize, queues: usize) -> impl Iterator<Item = usize> {
     (0..queues).map(move |index| (turn % queues + index) % queues)
 }
-
-/// How long a thread waits before it looks again by itself.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 impl Group {
     /// As [`Session::notify`](crate::Session::notify).

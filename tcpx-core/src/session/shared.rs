@@ -35,16 +35,13 @@ use tcpx_sys::is_forked;
 use super::askers::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK};
 use super::lead::Lead;
 use super::wait::WaitLimit;
-use crate::completions::news::News;
+use crate::completions::news::{LONGEST_WAIT, News};
 use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
 use crate::transfer::post::Post;
 use crate::types::Direction;
-
-/// How long a thread that does not lead waits before it looks again by itself.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Rounds that a thread makes at once that does not lead, while they move something. What is left
 /// then is for the one that leads.

@@ -16,10 +16,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tcpx_sys::is_forked;
 
-use super::super::shared::LONGEST_WAIT;
 use super::super::wait::WaitLimit;
 use super::part::Part;
-use crate::completions::news::News;
+use crate::completions::news::{LONGEST_WAIT, News};
 use crate::completions::queue::CompletionQueue;
 use crate::engine::errands::{Errand, Errands, LatePost};
 use crate::engine::operating::check_note;
