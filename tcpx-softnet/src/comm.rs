@@ -2,7 +2,8 @@
 //!
 //! - `send_comm`: a send comm; `send_comm::outgoing`: what is on its way to the sockets;
 //!   `send_comm::readiness`: what it waits for
-//! - `recv_comm`: a receive comm; `recv_comm::records`: what it does with control records;
+//! - `recv_comm`: a receive comm; `recv_comm::feeding`: chunks on their way to lanes;
+//!   `recv_comm::records`: what it does with control records;
 //!   `recv_comm::arrivals`: with bytes that have come; `recv_comm::readiness`: what it waits for;
 //!   `recv_comm::region_use`: what it has of a NIC's region; `recv_comm::nic_trouble`: the end of
 //!   that

@@ -5,21 +5,11 @@ use std::io;
 use tcpx_sys::CommDescriptor;
 
 use super::RecvComm;
+use super::feeding::ChunksRest;
 use super::records::{MAX_WAITING_CHUNKS, RecordsRest};
 use crate::comm::lanes::descriptor;
 use crate::comm::needs_call::NeedsCall;
 use crate::memory::Uploader;
-
-/// Why no more chunks go to their lanes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChunksRest {
-    /// None is left.
-    NoneWait,
-    /// The next one's lane is full.
-    NoRoom,
-    /// The next one waits for pages, or for what never comes.
-    NoPages,
-}
 
 impl RecvComm {
     /// What to watch for edges, as long as the comm is open.
