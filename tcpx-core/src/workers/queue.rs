@@ -1,6 +1,6 @@
 //! Which job is next, and whether another thread is needed. Pure: time is an argument.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use slotmap::{SlotMap, new_key_type};
@@ -29,7 +29,10 @@ pub(super) enum Next<J> {
 /// Jobs that wait for a thread, and how the threads are doing.
 pub(super) struct Queue<J> {
     ready: VecDeque<J>,
-    later: Vec<(Instant, J)>,
+    /// By the end of its pause, and then by its number.
+    later: BTreeMap<(Instant, u64), J>,
+    /// How many jobs have paused.
+    pauses: u64,
     /// When each step that is under way began.
     running: SlotMap<RunKey, Instant>,
     threads: usize,
@@ -40,7 +43,8 @@ impl<J> Default for Queue<J> {
     fn default() -> Self {
         Self {
             ready: VecDeque::new(),
-            later: Vec::new(),
+            later: BTreeMap::new(),
+            pauses: 0,
             running: SlotMap::with_key(),
             threads: 0,
             resting: 0,
@@ -67,24 +71,24 @@ impl<J> Queue<J> {
 
     /// A job that can go on then.
     pub(super) fn push_later(&mut self, job: J, at: Instant) {
-        self.later.push((at, job));
+        self.later.insert((at, self.pauses), job);
+        self.pauses += 1;
     }
 
     /// What the calling thread does next: jobs go on in the order in which they can.
     pub(super) fn next(&mut self, now: Instant) -> Next<J> {
-        let mut soonest = None::<Instant>;
-        let mut index = 0;
-        while let Some((at, _)) = self.later.get(index) {
-            if *at <= now {
-                self.ready.push_back(self.later.swap_remove(index).1);
-            } else {
-                soonest = Some(soonest.map_or(*at, |soonest| soonest.min(*at)));
-                index += 1;
-            }
+        // A job for each peer that is being connected may pause here: only the first is looked at.
+        while let Some(first) = self.later.first_entry()
+            && first.key().0 <= now
+        {
+            self.ready.push_back(first.remove());
         }
         match self.ready.pop_front() {
             Some(job) => Next::Run(job, self.running.insert(now)),
-            None => Next::Wait(soonest.map(|at| at.saturating_duration_since(now))),
+            None => {
+                let soonest = self.later.first_key_value().map(|((at, _), _)| *at);
+                Next::Wait(soonest.map(|at| at.saturating_duration_since(now)))
+            }
         }
     }
 
@@ -151,6 +155,16 @@ mod tests {
         assert_eq!(run(&mut queue, now + SHORT).0, 3);
         assert_eq!(run(&mut queue, now + 2 * SHORT).0, 2);
         assert_eq!(queue.next(now + 2 * SHORT), Next::Wait(None));
+    }
+
+    #[test]
+    fn jobs_whose_pauses_are_over_go_on_in_the_order_in_which_they_ended() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        for job in [3, 1, 4, 1, 5, 9, 2, 6] {
+            queue.push_later(job, now + job * SHORT);
+        }
+        let jobs = [(); 8].map(|()| run(&mut queue, now + 9 * SHORT).0);
+        assert_eq!(jobs, [1, 1, 2, 3, 4, 5, 6, 9]);
     }
 
     #[test]
