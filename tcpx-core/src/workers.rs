@@ -7,7 +7,8 @@
 //! take many steps, with pauses in between.
 //!
 //! When a job has come to something, its thread makes a round of progress: a peer may wait for word
-//! of it, and the program need not have a reason to call.
+//! of it, and the program need not have a reason to call. A job says which peer that is, if it
+//! knows one ([`Workers::for_peer`]): of a thousand that wait, only that one is driven.
 //!
 //! - `queue`: which job is next, and whether another thread is needed. Pure.
 //! - `ticket`: what whoever handed something over knows of it.
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use self::queue::{HELD_UP_AFTER, Next, Queue};
 use self::ticket::{Task, Ticket};
+use crate::types::PeerKey;
 
 /// How long a thread stays that has nothing to do.
 const IDLE_TIME: Duration = Duration::from_secs(2);
@@ -43,14 +45,23 @@ pub(crate) enum Step {
     GivenUp,
 }
 
-type Job = Box<dyn FnMut() -> Step + Send>;
+/// Something to do, step by step.
+struct Job {
+    step: Box<dyn FnMut() -> Step + Send>,
+    /// The one peer that waits for it; `None`: any may.
+    peer: Option<PeerKey>,
+}
 
-/// What a thread does when a job has come to something.
-type OnMoved = Box<dyn Fn() + Send + Sync>;
+/// What a thread does when a job has come to something, for this peer or for any.
+type OnMoved = Box<dyn Fn(Option<PeerKey>) + Send + Sync>;
 
 /// The threads of a session. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Workers(Arc<Inner>);
+pub(crate) struct Workers {
+    inner: Arc<Inner>,
+    /// Whom the jobs concern that are handed over through this clone.
+    peer: Option<PeerKey>,
+}
 
 #[derive(Default)]
 struct Inner {
@@ -76,32 +87,38 @@ struct State {
 
 impl std::fmt::Debug for Workers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workers").field("queue", &self.0.state().queue).finish_non_exhaustive()
+        f.debug_struct("Workers").field("queue", &self.inner.state().queue).finish_non_exhaustive()
     }
 }
 
 impl Workers {
+    /// The same threads, for jobs that only this peer waits for.
+    pub(crate) fn for_peer(&self, peer: PeerKey) -> Self {
+        Self { inner: Arc::clone(&self.inner), peer: Some(peer) }
+    }
+
     /// Has this called, by the thread, each time when a job has come to something. Set it once.
-    pub(crate) fn on_moved(&self, on_moved: impl Fn() + Send + Sync + 'static) {
-        let _ = self.0.on_moved.set(Box::new(on_moved));
+    pub(crate) fn on_moved(&self, on_moved: impl Fn(Option<PeerKey>) + Send + Sync + 'static) {
+        let _ = self.inner.on_moved.set(Box::new(on_moved));
     }
 
     /// Has a job done, step by step.
     pub(crate) fn run(&self, mut job: impl FnMut() -> Step + Send + 'static) -> Ticket {
         let ticket = Ticket::default();
         let over = ticket.clone();
-        self.0.jobs.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.0.state();
+        self.inner.jobs.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.inner.state();
         state.is_ending = false;
-        state.queue.push(Box::new(move || {
+        let step = Box::new(move || {
             let step = job();
             if step == Step::Done {
                 over.end();
             }
             step
-        }));
-        Inner::see_to_threads(&self.0, state);
-        self.0.changed.notify_all();
+        });
+        state.queue.push(Job { step, peer: self.peer });
+        Inner::see_to_threads(&self.inner, state);
+        self.inner.changed.notify_all();
         ticket
     }
 
@@ -145,7 +162,7 @@ impl Workers {
         what: T,
         may_close: impl Fn(&T) -> bool + Send + 'static,
     ) -> Ticket {
-        let inner = Arc::downgrade(&self.0);
+        let inner = Arc::downgrade(&self.inner);
         let mut what = Some(what);
         self.run(move || {
             if inner.upgrade().is_some_and(|inner| inner.is_abandoned.load(Ordering::Acquire)) {
@@ -162,29 +179,29 @@ impl Workers {
 
     /// Whether anything that was handed over is not over.
     pub(crate) fn have_jobs(&self) -> bool {
-        self.0.jobs.load(Ordering::Relaxed) > 0
+        self.inner.jobs.load(Ordering::Relaxed) > 0
     }
 
     /// Starts another thread if those that there are seem to be held up.
     pub(crate) fn tend(&self) {
         if self.have_jobs() {
-            Inner::see_to_threads(&self.0, self.0.state());
+            Inner::see_to_threads(&self.inner, self.inner.state());
         }
     }
 
     /// A GPU hangs: what has not been dropped stays for as long as the process lives, and its
     /// tickets never end.
     pub(crate) fn abandon(&self) {
-        self.0.is_abandoned.store(true, Ordering::Release);
+        self.inner.is_abandoned.store(true, Ordering::Release);
     }
 
     /// Waits until everything is done and the threads have ended, for at most this time. False:
     /// they go on alone.
     pub(crate) fn finish(&self, timeout: Duration) -> bool {
         let give_up_at = Instant::now().checked_add(timeout);
-        let mut state = self.0.state();
+        let mut state = self.inner.state();
         state.is_ending = true;
-        self.0.changed.notify_all();
+        self.inner.changed.notify_all();
         // The last one to hold the session may be one of the threads.
         let me = thread::current().id();
         let own = usize::from(state.threads.iter().any(|thread| thread.thread().id() == me));
@@ -194,7 +211,7 @@ impl Workers {
                 return false;
             }
             // Threads that wait are looked at again: one of them may hold others up.
-            state = self.0.wait(state, left.unwrap_or(IDLE_TIME).min(IDLE_TIME));
+            state = self.inner.wait(state, left.unwrap_or(IDLE_TIME).min(IDLE_TIME));
         }
         let threads = std::mem::take(&mut state.threads);
         drop(state);
@@ -239,7 +256,7 @@ impl Inner {
                     && let Next::Run(mut job, run) = state.queue.next(now)
                 {
                     drop(state);
-                    let step = job();
+                    let step = (job.step)();
                     drop(self.put_back(job, run, step));
                 }
             }
@@ -256,12 +273,12 @@ impl Inner {
                 Next::Run(mut job, run) => {
                     drop(state);
                     idle_since = None;
-                    let step = job();
+                    let (step, peer) = ((job.step)(), job.peer);
                     let over = self.put_back(job, run, step);
                     if matches!(step, Step::Done | Step::Moved)
                         && let Some(on_moved) = self.on_moved.get()
                     {
-                        on_moved();
+                        on_moved(peer);
                     }
                     drop(over);
                     state = self.state();

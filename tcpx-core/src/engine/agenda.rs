@@ -40,7 +40,7 @@ pub(super) struct Agenda {
     /// Those that must be asked again and again: no descriptor says when something happens.
     polled: Vec<PeerKey>,
     /// Those that wait for what a worker does.
-    awaiting: Vec<PeerKey>,
+    awaiting: BTreeSet<PeerKey>,
     /// Those with chunks that are being unpacked or gathered.
     holding: Vec<PeerKey>,
     /// Those that the next look of the watch goes over.
@@ -60,19 +60,20 @@ impl Agenda {
         }
     }
 
-    /// A worker has come to something: drives those that may wait for it. Returns whether any does.
-    pub(super) fn mark_awaiting(&mut self) -> bool {
-        let mut is_awaited = false;
-        for key in std::mem::take(&mut self.awaiting) {
+    /// A worker has come to something: drives the peer that it concerns, or all that may wait for
+    /// it, if they do wait for a worker. Returns whether any does.
+    pub(super) fn mark_awaiting(&mut self, concerned: Option<PeerKey>) -> bool {
+        let awaited = match concerned {
+            Some(key) => self.awaiting.take(&key).into_iter().collect(),
+            None => std::mem::take(&mut self.awaiting),
+        };
+        for key in awaited.iter().copied() {
             if let Some(marks) = self.marks.get_mut(key) {
                 marks.is_awaiting = false;
-                if marks.wants.awaits_worker {
-                    self.mark(key);
-                    is_awaited = true;
-                }
             }
+            self.mark(key);
         }
-        is_awaited
+        !awaited.is_empty()
     }
 
     /// A round begins: drives those whose time has come, and those that must be asked.
@@ -123,8 +124,11 @@ impl Agenda {
         if wants.polls && !std::mem::replace(&mut marks.is_polled, true) {
             self.polled.push(key);
         }
-        if wants.awaits_worker && !std::mem::replace(&mut marks.is_awaiting, true) {
-            self.awaiting.push(key);
+        let was_awaiting = std::mem::replace(&mut marks.is_awaiting, wants.awaits_worker);
+        match (was_awaiting, wants.awaits_worker) {
+            (false, true) => _ = self.awaiting.insert(key),
+            (true, false) => _ = self.awaiting.remove(&key),
+            _ => {}
         }
         if wants.holds_slots && !std::mem::replace(&mut marks.is_holding, true) {
             self.holding.push(key);
@@ -277,15 +281,35 @@ mod tests {
         agenda.settle(keys[2], waits);
         agenda.forget(keys[2]);
         assert!(round(&mut agenda, now).is_empty());
-        assert!(agenda.mark_awaiting());
+        assert!(agenda.mark_awaiting(None));
         assert_eq!(round(&mut agenda, now), [keys[0]]);
         assert!(
-            !agenda.mark_awaiting() && round(&mut agenda, now).is_empty(),
+            !agenda.mark_awaiting(None) && round(&mut agenda, now).is_empty(),
             "nobody asked again"
         );
         agenda.settle(keys[1], waits);
         agenda.settle(keys[1], Attention::default());
-        assert!(!agenda.mark_awaiting(), "it has its answer");
+        assert!(!agenda.mark_awaiting(None), "it has its answer");
+        agenda.forget(keys[0]);
+        agenda.forget(keys[1]);
+        assert!(agenda.awaiting.is_empty());
+    }
+
+    #[test]
+    fn of_a_crowd_that_waits_for_workers_only_who_is_concerned_is_driven() {
+        let (mut agenda, keys, now) = (Agenda::default(), keys(1_000), Instant::now());
+        let waits = Attention { awaits_worker: true, ..Attention::default() };
+        keys.iter().for_each(|key| agenda.settle(*key, waits));
+        let mut driven = 0;
+        for key in &keys {
+            assert!(agenda.mark_awaiting(Some(*key)));
+            let due = round(&mut agenda, now);
+            driven += due.len();
+            due.iter().for_each(|key| agenda.settle(*key, waits));
+        }
+        assert_eq!(driven, keys.len(), "once each");
+        assert!(agenda.mark_awaiting(None));
+        assert_eq!(round(&mut agenda, now).len(), keys.len(), "it may concern any");
     }
 
     #[test]

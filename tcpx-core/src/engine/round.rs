@@ -104,9 +104,10 @@ impl Engine {
         }
     }
 
-    /// A worker has come to something. Returns whether a round may come to something because of it.
-    pub(crate) fn hear_workers(&mut self) -> bool {
-        self.agenda.mark_awaiting() || !self.is_settled()
+    /// A worker has come to something, for this peer or for any. Returns whether a round may come
+    /// to something because of it.
+    pub(crate) fn hear_workers(&mut self, peer: Option<PeerKey>) -> bool {
+        self.agenda.mark_awaiting(peer) || !self.is_settled()
     }
 
     /// Drives one peer a step.

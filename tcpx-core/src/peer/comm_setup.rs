@@ -95,7 +95,7 @@ impl CommSetup {
         let credit = CreditTerms::new(agreement, session);
         let mut opening = Some(CommOpening::new(&session.plugin, labels, credit));
         let (seen, mut pause) = (Arc::clone(&shared), FIRST_PAUSE);
-        workers.run(move || {
+        workers.for_peer(key).run(move || {
             let step = step(&mut opening, &seen);
             match step {
                 Step::Later(_) => {

@@ -41,7 +41,7 @@ use crate::engine::inbox::{Inbox, PostTarget};
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
 use crate::transfer::post::Post;
-use crate::types::Direction;
+use crate::types::{Direction, PeerKey};
 
 /// Rounds that a thread makes at once that does not lead, while they move something. What is left
 /// then is for the one that leads.
@@ -86,9 +86,9 @@ impl Shared {
     pub(super) fn new(engine: Engine, spin: Duration) -> Arc<Self> {
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let shared = Weak::clone(shared);
-            engine.commons.workers.on_moved(move || {
+            engine.commons.workers.on_moved(move |peer| {
                 if let Some(shared) = shared.upgrade() {
-                    shared.hear_workers();
+                    shared.hear_workers(peer);
                 }
             });
             Self {
@@ -291,10 +291,11 @@ impl Shared {
         has_moved
     }
 
-    /// A worker has come to something. Where nobody leads, its thread makes a round.
-    fn hear_workers(&self) {
+    /// A worker has come to something, for this peer or for any. Where nobody leads, its thread
+    /// makes a round.
+    fn hear_workers(&self, peer: Option<PeerKey>) {
         let Ok(mut engine) = self.engine() else { return };
-        let is_due = engine.hear_workers();
+        let is_due = engine.hear_workers(peer);
         drop(engine);
         if is_due && self.try_lead().is_some() {
             self.progress();

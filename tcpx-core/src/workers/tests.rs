@@ -1,5 +1,6 @@
 use std::sync::mpsc::{Receiver, channel};
 
+use slotmap::SlotMap;
 use tcpx_testkit::{PATIENCE, until};
 
 use super::*;
@@ -72,7 +73,7 @@ fn threads_can_be_waited_for_and_begin_anew() {
         let task = workers.call(|| 7);
         assert!(workers.finish(PATIENCE));
         assert_eq!((task.is_done(), task.take(), task.take()), (true, Some(7), None));
-        assert_eq!(workers.0.state().queue.threads(), 0);
+        assert_eq!(workers.inner.state().queue.threads(), 0);
     }
 }
 
@@ -90,12 +91,15 @@ fn a_call_that_takes_too_long_goes_on_alone() {
 fn a_job_takes_steps_and_somebody_is_told_of_those_that_come_to_something() {
     let workers = Workers::default();
     let (tells, hears) = channel();
-    workers.on_moved(move || tells.send(()).unwrap());
+    workers.on_moved(move |peer| tells.send(peer).unwrap());
     let mut steps = [Step::Later(Duration::ZERO), Step::Moved, Step::Done].into_iter();
-    let ticket = workers.run(move || steps.next().unwrap());
+    let peer = SlotMap::<PeerKey, ()>::with_key().insert(());
+    let ticket = workers.for_peer(peer).run(move || steps.next().unwrap());
     wait_for(&ticket);
-    told(&hears);
-    told(&hears);
+    let told = || hears.recv_timeout(PATIENCE).expect("somebody is told");
+    assert_eq!([told(), told()], [Some(peer); 2], "and whom it concerns");
+    wait_for(&workers.run(|| Step::Done));
+    assert_eq!(told(), None, "it may be anybody");
     assert!(workers.finish(PATIENCE));
     assert!(hears.try_recv().is_err(), "a pause is nothing to tell");
 }

@@ -57,6 +57,7 @@ pub(crate) trait OpenComm: Sized + Send + 'static {
 impl<C: OpenComm> Registrar for C {
     unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering {
         let address = self.raw().address();
+        let workers = workers.for_peer(self.raw().place.peer_key);
         // SAFETY: the caller's promise is passed on.
         workers.call(move || unsafe { address.register(range) })
     }
@@ -64,5 +65,9 @@ impl<C: OpenComm> Registrar for C {
 
 /// Has comms closed: as soon as no worker is making a registration on one of them.
 pub(crate) fn close_comms<C: OpenComm>(comms: Vec<C>, workers: &Workers) -> Ticket {
+    let workers = match comms.first() {
+        Some(comm) => workers.for_peer(comm.raw().place.peer_key),
+        None => workers.clone(),
+    };
     workers.close_when(comms, |comms| !comms.iter().any(|comm| comm.raw().left.is_registering()))
 }
