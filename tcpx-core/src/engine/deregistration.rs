@@ -90,16 +90,18 @@ impl Engine {
         Ok(owned)
     }
 
-    /// The calls that take a registration back from every comm that knows it.
+    /// The calls that take a registration back from every comm that knows it. Of peers that are
+    /// there only those are asked whose comms do.
     fn calls_to_forget(&mut self, key: RegistrationKey) -> Vec<Deregistration> {
         let mut handles = self.commons.ledger.registrations.take_handles(key);
-        if handles.is_empty() {
-            return Vec::new();
+        for owner in handles.owners() {
+            if let Some(connection) = self.peers.get(owner).and_then(Peer::connection) {
+                connection.take_back(&mut handles);
+            }
         }
-        for connection in self.peers.values().filter_map(Peer::connection) {
-            connection.take_back(&mut handles);
+        if !handles.is_empty() {
+            self.parked.iter().for_each(|parked| parked.take_back(&mut handles));
         }
-        self.parked.iter().for_each(|parked| parked.take_back(&mut handles));
         handles.into_calls()
     }
 

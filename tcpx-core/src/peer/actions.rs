@@ -159,14 +159,14 @@ impl Connection {
         for (channel, mut comm) in (0..).zip(sends) {
             comm.set_peer_timeout(options.peer_timeout);
             comm.watch(&cx.session.poller, Target::Send(key, channel));
-            let id = registrations.new_comm();
+            let id = registrations.new_comm(key);
             let window = options.send_window;
             self.send_lanes.push(SendLane::new(id, key, channel, comm, window, step_bytes));
         }
         for (label, mut comm) in receives {
             comm.set_peer_timeout(options.peer_timeout);
             comm.watch(&cx.session.poller, Target::Receive(key, label.channel));
-            let id = registrations.new_comm();
+            let id = registrations.new_comm(key);
             let window = options.recv_window;
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }

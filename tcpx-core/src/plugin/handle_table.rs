@@ -7,7 +7,7 @@ use crate::plugin::comm::MemoryHandle;
 use crate::types::CommId;
 
 /// A segment of a region.
-type Segment = (RegionKey, u64);
+pub(super) type Segment = (RegionKey, u64);
 
 /// A handle, and where the list of its region names it.
 #[derive(Clone, Copy, Debug)]

@@ -18,13 +18,13 @@ use foldhash::HashMap;
 use slotmap::SlotMap;
 
 use self::stage::Stage;
-use super::handle_table::HandleTable;
+use super::handle_table::{HandleTable, Segment};
 use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
 use crate::types::memory_id::MemoryId;
-use crate::types::{Access, CommId, MemoryType, RegistrationKey, Span};
+use crate::types::{Access, CommId, MemoryType, PeerKey, RegistrationKey, Span};
 use crate::workers::Workers;
 
 /// The least that a plugin registers of device memory.
@@ -97,12 +97,13 @@ pub(crate) struct Registrations {
     ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
     regions: SlotMap<RegionKey, Region>,
     handles: HandleTable,
-    /// Segments that workers are making known to comms.
-    registering: HashMap<(CommId, RegionKey, u64), Registering>,
+    /// Segments that workers are making known, by comm: a few for each.
+    registering: HashMap<CommId, Vec<(Segment, Registering)>>,
     workers: Workers,
     ids_used: u64,
     free_comms: Vec<CommId>,
-    comms: u32,
+    /// Whose comm has each number, or had it last.
+    owners: Vec<PeerKey>,
     /// Since the last question, a registration that is being deregistered has lost its last user.
     has_lost_users: bool,
     /// See [`landing`](Self::landing), which makes it.
@@ -334,10 +335,11 @@ impl Registrations {
         if let Some(handle) = self.handles.get(comm_id, region_key, segment) {
             return Ok(Some(handle));
         }
-        let place = (comm_id, region_key, segment);
-        if let Some(registering) = self.registering.get(&place) {
-            let Some(registered) = registering.take() else { return Ok(None) };
-            self.registering.remove(&place);
+        let place = (region_key, segment);
+        let registering = self.registering.entry(comm_id).or_default();
+        if let Some(index) = registering.iter().position(|(other, _)| *other == place) {
+            let Some(registered) = registering[index].1.take() else { return Ok(None) };
+            registering.swap_remove(index);
             let handle = registered?;
             self.handles.insert(comm_id, region_key, segment, handle);
             return Ok(Some(handle));
@@ -354,24 +356,29 @@ impl Registrations {
         // It is rounded out to pages, which belong to the same allocation or are never touched.
         // `remove` and `forget_comm` take the handle back before the memory ends; the caller
         // vouches for the time until it is there.
-        let registering = unsafe { comm.register(range, &self.workers) };
-        self.registering.insert(place, registering);
+        registering.push((place, unsafe { comm.register(range, &self.workers) }));
         Ok(None)
     }
 
-    /// A place for a new comm.
-    pub(crate) fn new_comm(&mut self) -> CommId {
-        self.free_comms.pop().unwrap_or_else(|| {
-            self.comms += 1;
-            CommId(self.comms - 1)
-        })
+    /// A place for a new comm of a peer.
+    pub(crate) fn new_comm(&mut self, owner: PeerKey) -> CommId {
+        match self.free_comms.pop() {
+            Some(comm) => {
+                self.owners[comm.0 as usize] = owner;
+                comm
+            }
+            None => {
+                self.owners.push(owner);
+                CommId(self.owners.len() as u32 - 1)
+            }
+        }
     }
 
     /// A comm closes: frees its place, and takes out every handle that the comm gave out, or is
     /// about to. The caller deregisters them.
     pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> CommMemory {
         self.free_comms.push(comm_id);
-        let of_comm = self.registering.extract_if(|(comm, ..), _| *comm == comm_id);
+        let of_comm = self.registering.remove(&comm_id).into_iter().flatten();
         let registering = of_comm.map(|(_, registering)| registering).collect();
         CommMemory { handles: self.handles.take_comm(comm_id), registering }
     }

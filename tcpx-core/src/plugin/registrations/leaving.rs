@@ -83,7 +83,11 @@ impl Registrations {
         let Some(region) = self.regions.get_mut(key) else { return handles };
         region.registrations -= 1;
         if region.registrations == 0 {
-            self.handles.take_region(key, |comm, handle| handles.push(comm, handle));
+            let owners = &self.owners;
+            self.handles.take_region(key, |comm, handle| {
+                let owner = owners.get(comm.0 as usize).copied().unwrap_or_default();
+                handles.push(comm, owner, handle);
+            });
             self.ranges.remove(&(region.address, region.bytes, region.memory));
             self.regions.remove(key);
         }

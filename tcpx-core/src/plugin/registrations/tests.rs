@@ -109,7 +109,8 @@ fn handle(
 fn the_same_range_is_registered_once_on_each_comm() {
     let mut registrations = Registrations::default();
     let comm = Counting::default();
-    let comms = [registrations.new_comm(), registrations.new_comm()];
+    let comms =
+        [registrations.new_comm(PeerKey::default()), registrations.new_comm(PeerKey::default())];
     let ids = [(); 3].map(|()| add(&mut registrations, 3 << 30, MemoryType::Device));
     for id in ids {
         for offset in [0, 1 << 30, 2 << 30, (2 << 30) + 5] {
@@ -130,14 +131,15 @@ fn the_same_range_is_registered_once_on_each_comm() {
     assert_eq!(returned.counts(), [(comms[0], 3)]);
     assert!(registrations.take_handles(third).is_empty(), "once");
     registrations.remove(ids[2]).unwrap();
-    assert_eq!(registrations.new_comm(), comms[1], "places are used again");
+    assert_eq!(registrations.new_comm(PeerKey::default()), comms[1], "places are used again");
 }
 
 #[test]
 fn a_comm_that_closes_takes_along_what_is_being_registered() {
     let mut registrations = Registrations::default();
     let comm = Counting::default();
-    let comms = [registrations.new_comm(), registrations.new_comm()];
+    let comms =
+        [registrations.new_comm(PeerKey::default()), registrations.new_comm(PeerKey::default())];
     let id = add(&mut registrations, 100, MemoryType::Device);
     let span = registrations.span(id, 0, 10, Access::ReadWrite).unwrap();
     for comm_id in comms {
@@ -150,6 +152,41 @@ fn a_comm_that_closes_takes_along_what_is_being_registered() {
     assert_eq!((left.handles.len(), left.registering.len()), (0, 1));
     handle(&mut registrations, span, comms[1], &comm);
     assert_eq!(comm.registered.get(), 2, "the other comm's goes on");
+}
+
+/// Each peer's buffer is known to its own comms: nobody else is asked when it goes.
+#[test]
+fn memory_that_goes_concerns_only_peers_whose_comms_know_it() {
+    const PEERS: usize = 1_000;
+    let mut registrations = Registrations::default();
+    let (comm, mut peers) = (Counting::default(), SlotMap::<PeerKey, ()>::with_key());
+    let mut of_peers = Vec::new();
+    for number in 0..PEERS as u64 {
+        let address = 0x7000_0000_0000 + (number << 20);
+        let access = Access::ReadWrite;
+        let id = registrations.add(address, 100, MemoryType::Device, access, None).unwrap();
+        let span = registrations.span(id, 0, 10, access).unwrap();
+        let peer = peers.insert(());
+        let comms = [(); 2].map(|()| registrations.new_comm(peer));
+        for comm_id in comms {
+            handle(&mut registrations, span, comm_id, &comm);
+        }
+        of_peers.push((peer, comms, span.registration));
+    }
+    for (peer, comms, key) in &of_peers[..PEERS / 2] {
+        let returned = registrations.take_handles(*key);
+        assert_eq!(returned.owners(), [*peer]);
+        assert_eq!(returned.counts().len(), comms.len());
+    }
+    // A comm's number passes on to the next peer.
+    let (_, [first, _], _) = of_peers[PEERS - 1];
+    assert_eq!(registrations.forget_comm(first).handles.len(), 1);
+    let newcomer = peers.insert(());
+    assert_eq!(registrations.new_comm(newcomer), first);
+    let id = add(&mut registrations, 10, MemoryType::Host);
+    let span = registrations.span(id, 0, 10, Access::ReadWrite).unwrap();
+    handle(&mut registrations, span, first, &comm);
+    assert_eq!(registrations.take_handles(span.registration).owners(), [newcomer]);
 }
 
 fn register_and_remove(times: u64) {
@@ -186,7 +223,7 @@ fn there_is_one_page_to_land_on() {
     assert_eq!(registrations.landing(&DeviceMemory::Emulated).unwrap(), Some(landing));
     assert_eq!(registrations.id_of(landing.registration), None);
     let comm = Counting::default();
-    let id = registrations.new_comm();
+    let id = registrations.new_comm(PeerKey::default());
     let first = handle(&mut registrations, landing, id, &comm);
     assert_eq!(handle(&mut registrations, landing, id, &comm), first);
     assert_eq!(comm.registered.get(), 1);

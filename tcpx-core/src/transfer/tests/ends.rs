@@ -209,10 +209,10 @@ pub(super) fn ends() -> (Sender, Receiver) {
     let mut receiver = Receiver { books: Books::new(), lanes: Vec::new() };
     for channel in 0..CHANNELS {
         let (send, recv) = connect(&plugin, channel);
-        let id = sender.books.registrations.new_comm();
         let key = PeerKey::null();
+        let id = sender.books.registrations.new_comm(key);
         sender.lanes.push(SendLane::new(id, key, channel, send, SEND_WINDOW, STEP_BYTES));
-        let id = receiver.books.registrations.new_comm();
+        let id = receiver.books.registrations.new_comm(key);
         let label = label(&plugin, channel);
         receiver.lanes.push(RecvLane::new(id, key, label, recv, RECV_WINDOW, STEP_BYTES));
     }
