@@ -372,9 +372,13 @@ def rows_locks(figures):
 
 
 def measure_quiet(machine, figures):
-    for line in machine.bench("tcpx-tests", "idle_cost", "--json"):
+    for line in machine.bench("tcpx-tests", "peer_cost", "--json"):
+        peers = line["peers"]
         for figure in ["cpu_percent", "switches_per_s"]:
-            figures.add(f"quiet {line['peers']} {figure}", line[figure])
+            figures.add(f"quiet {peers} {figure}", line[figure])
+        figures.add(f"peers {peers} message", line["message_us"])
+        for end in ["first", "last"]:
+            figures.add(f"peers {peers} {end} connects", line[f"{end}_connects_us"])
 
 
 def rows_quiet(figures):
@@ -384,6 +388,15 @@ def rows_quiet(figures):
         value = figures.median(name)
         words = f"idle progress thread, {peers} peers, {words}"
         yield Row(words, value, None, None, None, None, f"<= {bar}", at_most(value, bar))
+    most = max((int(name.split()[1]) for name in figures.lists if name.startswith("peers ")), default=0)
+    pairs = {
+        f"a message of 4 KiB of one of {most} peers, us": (f"peers {most} message", "peers 1 message"),
+        f"connect of the last of {most} peers, us": (f"peers {most} last connects", f"peers {most} first connects"),
+    }
+    for words, (many, one) in pairs.items():
+        ratio = figures.ratio(many, one)
+        words = f"{words} (sockets: of one, of the first)"
+        yield Row(words, figures.median(many), figures.median(one), None, ratio, None, "<= 1.5", at_most(ratio, 1.5))
 
 
 def measure_link(machine, figures):

@@ -1,9 +1,13 @@
-//! What a session costs that has nothing to do: processor time and wakeups of its progress thread,
-//! with 1, 32 and 1,000 peers, all sessions of one other process.
+//! What peers cost a session, with 1, 32 and 1,000 of them, all sessions of one other process:
+//! processor time and wakeups of its progress thread when none has anything to do, its processor
+//! time for each message of 4 KiB, of which all of them send 1,000 a second by turns, and for each
+//! connect, of the first ones and of the last.
 //!
-//! `cargo bench -p tcpx-tests --bench idle_cost [-- [--json] [PEERS...]]`. With strace installed
-//! the system calls of the progress thread are counted too, in a time of their own. The bar: 0.1 %
-//! of a core and a wakeup a second.
+//! `cargo bench -p tcpx-tests --bench peer_cost [-- [--json] [PEERS...]]`. With strace installed
+//! the system calls of the progress thread are counted too, in a time of their own. The bars: 0.1 %
+//! of a core and a wakeup a second; a message of one of 1,000 peers, and the 1,000th connect, cost
+//! 1.5 times as much as those of one peer. Processor time, so that other work on the machine counts
+//! for little.
 
 #![allow(clippy::print_stdout, reason = "the table is what the bench is for")]
 
@@ -14,8 +18,9 @@ use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use tcpx_core::{PluginChoice, Session, SessionOptions};
+use tcpx_core::{MemoryId, MemoryType, PluginChoice, Post, Session, SessionOptions, Transfer};
 
 const PEERS: [usize; 3] = [1, 32, 1000];
 /// How long is looked.
@@ -29,6 +34,12 @@ const REST: Duration = Duration::from_secs(3);
 const MOST_SECONDS: u32 = 5;
 /// For all connections.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// A message, how many there are of all peers together, and how many of them a second.
+const MESSAGE: u64 = 4096;
+const MESSAGES: usize = 5_000;
+const PACE: Duration = Duration::from_millis(1);
+/// Connects at either end of the row that are compared.
+const COMPARED: usize = 20;
 /// The word that makes this program the process of the peers.
 const AS_PEERS: &str = "as-peers";
 
@@ -48,7 +59,8 @@ fn raise_file_limit() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
-/// The other process: `count` sessions that connect and then do nothing until standard input ends.
+/// The other process: `count` sessions that connect, do nothing until they are told to send, and
+/// then nothing until standard input ends.
 fn be_peers(count: usize) -> Result<()> {
     let mut conn_info = Vec::new();
     for byte in io::stdin().lock().by_line()?.split_whitespace() {
@@ -63,6 +75,31 @@ fn be_peers(count: usize) -> Result<()> {
         println!("connected");
     }
     io::stdin().lock().by_line()?;
+    send(&sessions)?;
+    println!("sent");
+    io::stdin().lock().by_line()?;
+    Ok(())
+}
+
+/// What one peer sends: its session, its transfer and the memory that it sends from.
+type Sender<'a> = (&'a Session, Transfer, MemoryId);
+
+/// Sends all messages at their pace, a message of each session by turns.
+fn send(sessions: &[Session]) -> Result<()> {
+    let sender = |session| -> Result<Sender<'_>> {
+        let memory = Session::allocate(session, MESSAGE, MemoryType::Host)?;
+        Ok((session, session.create_transfer("hub")?, memory))
+    };
+    let senders = sessions.iter().map(sender).collect::<Result<Vec<_>>>()?;
+    let start = Instant::now();
+    for (number, (session, transfer, memory)) in (0..MESSAGES as u32).zip(senders.iter().cycle()) {
+        transfer.post_send(Post { memory: *memory, offset: 0, bytes: MESSAGE, tag: 0 })?;
+        session.progress();
+        thread::sleep((start + number * PACE).saturating_duration_since(Instant::now()));
+    }
+    for (_, transfer, _) in &senders {
+        transfer.wait(Some(PATIENCE))?;
+    }
     Ok(())
 }
 
@@ -164,6 +201,74 @@ fn calls_per_second(thread: &str) -> Option<f64> {
     Some(calls / STRACED.as_secs_f64())
 }
 
+/// Processor time of the whole process so far.
+fn process_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Microseconds of processor time, each of so many.
+fn micros_each(cpu: Duration, count: usize) -> f64 {
+    1e6 * cpu.as_secs_f64() / count.max(1) as f64
+}
+
+/// What the connects cost, in the order in which they came.
+struct Connects(Vec<Duration>);
+
+impl Connects {
+    /// Takes in all peers, each of which has said so by a line.
+    fn accept(session: &Session, count: usize, lines: &mut impl ByLine) -> Result<Self> {
+        let mut each = Vec::new();
+        for peer in 0..count {
+            let before = process_cpu();
+            session.accept(&format!("peer {peer}"))?;
+            if lines.by_line()?.is_empty() {
+                return Err("the process of the peers has ended".into());
+            }
+            each.push(process_cpu().saturating_sub(before));
+        }
+        Ok(Self(each))
+    }
+
+    /// Microseconds of the first ones and of the last, each. The very first is left out where there
+    /// are others: it makes what is made once.
+    fn ends(&self) -> (f64, f64) {
+        let each = &self.0[usize::from(self.0.len() > 1)..];
+        let count = each.len().min(COMPARED);
+        let first = each.iter().take(count).sum();
+        let last = each.iter().rev().take(count).sum();
+        (micros_each(first, count), micros_each(last, count))
+    }
+}
+
+/// Processor time for each message, in microseconds. `start` has the peers begin, and `end` waits
+/// until they are through.
+fn message_cost(
+    session: &Session,
+    count: usize,
+    start: impl FnOnce() -> Result<()>,
+    end: impl FnOnce() -> Result<()>,
+) -> Result<f64> {
+    let memory = session.allocate(MESSAGES as u64 * MESSAGE, MemoryType::Host)?;
+    let transfers = (0..count)
+        .map(|peer| session.create_transfer(&format!("peer {peer}")))
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    for (number, transfer) in (0..MESSAGES as u64).zip(transfers.iter().cycle()) {
+        let offset = number * MESSAGE;
+        transfer.post_recv(Post { memory, offset, bytes: MESSAGE, tag: 0 })?;
+    }
+    // What the receives have to say is said.
+    thread::sleep(REST);
+    let before = process_cpu();
+    start()?;
+    for transfer in transfers.iter().take(MESSAGES) {
+        transfer.wait(Some(PATIENCE))?;
+    }
+    let cost = micros_each(process_cpu().saturating_sub(before), MESSAGES);
+    end()?;
+    Ok(cost)
+}
+
 fn measure(count: usize, is_json: bool) -> Result<()> {
     let mut peers = Peers::start(count)?;
     let session = Session::new(options().progress_thread(true))?;
@@ -172,12 +277,7 @@ fn measure(count: usize, is_json: bool) -> Result<()> {
     let (Some(input), Some(output)) = (input, output) else { return Err("no pipes".into()) };
     writeln!(input, "{}", info.join(" "))?;
     let mut output = BufReader::new(output);
-    for peer in 0..count {
-        session.accept(&format!("peer {peer}"))?;
-        if output.by_line()?.is_empty() {
-            return Err("the process of the peers has ended".into());
-        }
-    }
+    let (first, last) = Connects::accept(&session, count, &mut output)?.ends();
     let thread = progress_thread()?;
     settle(&thread)?;
     let (start, before) = (Instant::now(), Usage::of(&thread)?);
@@ -186,15 +286,20 @@ fn measure(count: usize, is_json: bool) -> Result<()> {
     let percent = 100.0 * (after.cpu.saturating_sub(before.cpu)).as_secs_f64() / seconds;
     let switches = (after.switches - before.switches) as f64 / seconds;
     let calls = calls_per_second(&thread);
+    let start = || Ok(writeln!(input, "send")?);
+    let message = message_cost(&session, count, start, || Ok(output.by_line().map(drop)?))?;
     if is_json {
         let line = json!({
             "peers": count, "cpu_percent": percent, "switches_per_s": switches,
-            "calls_per_s": calls,
+            "calls_per_s": calls, "message_us": message, "first_connects_us": first,
+            "last_connects_us": last,
         });
         println!("{line}");
     } else {
         let calls = calls.map_or_else(|| "no strace".to_owned(), |calls| format!("{calls:.1}"));
-        println!("{count:>6} {percent:>14.3} {switches:>18.1} {calls:>16}");
+        println!(
+            "{count:>6} {percent:>14.3} {switches:>18.1} {calls:>16} {message:>14.1} {first:>18.0} {last:>17.0}"
+        );
     }
     Ok(())
 }
@@ -213,8 +318,16 @@ fn main() -> Result<()> {
     }
     let is_json = words.iter().any(|word| word == "--json");
     if !is_json {
-        let heading = ["peers", "% of a core", "wakeups a second", "calls a second"];
-        println!("{:>6} {:>14} {:>18} {:>16}", heading[0], heading[1], heading[2], heading[3]);
+        println!(
+            "{:>6} {:>14} {:>18} {:>16} {:>14} {:>18} {:>17}",
+            "peers",
+            "% of a core",
+            "wakeups a second",
+            "calls a second",
+            "us a message",
+            "us a first connect",
+            "us a last connect"
+        );
     }
     let asked: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     for count in if asked.is_empty() { PEERS.to_vec() } else { asked } {
