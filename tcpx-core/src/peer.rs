@@ -10,6 +10,8 @@
 //! - `data_path`: whether the comms of a peer whose link lives are alive, too.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
+//! - `dial_places`: where a peer's channels may be dialled. Pure. `dial_answer`: when this end says
+//!   that it could not. Pure.
 //! - `ending`: how a peer ends. `leftover`: what cannot be freed yet then.
 //! - `messages`: small messages on the control link. `kept_messages`: those that are there before
 //!   their receives.
@@ -30,6 +32,8 @@ mod credit;
 mod credit_terms;
 mod data_path;
 mod deferred_failure;
+mod dial_answer;
+mod dial_places;
 mod ending;
 mod kept_messages;
 pub(crate) mod leftover;
@@ -44,12 +48,14 @@ mod unread_answers;
 mod waiting;
 pub(crate) mod watch;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::comm_setup::CommSetup;
 use self::commons::Commons;
 use self::connection::{ChannelRecord, Connection};
+use self::dial_places::DialPlaces;
 use self::origin::Origin;
 use self::post_gate::{MOST_HANDED_IN, PostGate};
 use self::protocol::stage::{Leaving, PeerStage};
@@ -64,6 +70,7 @@ use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
 use crate::plugin::calls::LongCall;
+use crate::plugin::nics;
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::Target;
 use crate::stats::alarm::Alarms;
@@ -140,20 +147,24 @@ impl Peer {
         Self::new(key, name, Origin::came(introduction), State::Welcomed)
     }
 
-    /// The link is proven: begins connecting comms. A failure is told to the peer. A dial that is
-    /// under way ends.
+    /// The link is proven: begins connecting comms. The connection info that the program has for
+    /// the peer lists the addresses `loaded`. A failure is told to the peer. A dial that is under
+    /// way ends.
     pub(crate) fn link_up(
         &mut self,
         mut link: LinkSocket,
         (agreement, channels): (Agreement, ChannelClaim),
+        loaded: Vec<IpAddr>,
         now: Instant,
         cx: &Commons,
     ) -> Result<()> {
         let (key, name, session) = (self.key, &self.name, &cx.session);
-        let local = link.local_ip();
-        let setup = CommSetup::start(key, name, local, agreement, session, &cx.workers, now);
+        let uses_other_nics = session.plugin.is_hardware() || !session.options.nics.is_empty();
+        let ends = [link.local_ip(), link.peer_ip()];
+        let places = DialPlaces::new(ends, loaded, nics::interfaces, uses_other_nics);
+        let setup = CommSetup::start(key, name, places, agreement, session, &cx.workers, now);
         let setup = setup.inspect_err(|error| {
-            link.queue(&Frame::Abort(error.to_string()));
+            link.queue(&Frame::Abort(error.told_to_peer()));
             let _ = link.flush();
         })?;
         cx.ledger.notifications.add_sender(key, name.clone(), agreement.note_bytes);
@@ -337,12 +348,13 @@ impl Peer {
     pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         if let State::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
+            let loaded = connector.info().ips();
             let Some(Reached { link, agreement, given_up, channels }) = reached else {
                 connector.watch(&cx.session.poller, Target::Link(self.key));
                 return Ok(false);
             };
             self.origin.given_up = given_up;
-            self.link_up(link, (agreement, channels), now, cx)?;
+            self.link_up(link, (agreement, channels), loaded, now, cx)?;
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }

@@ -30,6 +30,7 @@ mod handle_table;
 pub(crate) mod log_level;
 mod nic;
 pub(crate) mod nics;
+pub(crate) mod peer_handle;
 pub(crate) mod region;
 pub(crate) mod registrations;
 mod sigpipe;

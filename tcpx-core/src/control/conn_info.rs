@@ -4,7 +4,7 @@
 //! ends prove to each other, so the bytes are as confidential as a password.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use tcpx_wire::sealed::Envelope;
@@ -60,6 +60,11 @@ impl ConnInfo {
             return Err(ConnInfoError::Body("too many addresses"));
         }
         Ok(info)
+    }
+
+    /// The addresses without their ports.
+    pub(crate) fn ips(&self) -> Vec<IpAddr> {
+        self.addresses.iter().map(|address| address.ip().to_canonical()).collect()
     }
 
     /// Keeps as many addresses as the format allows, the first ones.

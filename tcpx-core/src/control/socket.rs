@@ -152,6 +152,11 @@ impl LinkSocket {
         self.stream.local_addr().ok().map(|address| address.ip())
     }
 
+    /// The other end's, as far as this host sees it.
+    pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
+        self.stream.peer_addr().ok().map(|address| address.ip())
+    }
+
     /// The address of the other end.
     pub(crate) fn peer_address(&self) -> String {
         self.stream

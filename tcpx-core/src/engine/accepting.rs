@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::accept_queue::Accept;
 use super::{Engine, check_peer_name};
+use crate::control::conn_info::ConnInfo;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::Peer;
@@ -149,6 +150,8 @@ impl Engine {
         let Welcomed { link, agreement, introduction, channels } = welcomed;
         let given = introduction.proven.hello.name.clone();
         let name = PeerName::unclaimed(&given, &address);
+        let infos = self.infos.values().filter(|info| introduction.is_of(info));
+        let loaded = infos.flat_map(ConnInfo::ips).collect();
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
         if let Some(accept) = self.accept_queue.arrive(key, &given).cloned() {
             self.claim_for(&accept, key);
@@ -157,7 +160,7 @@ impl Engine {
         }
         self.agenda.mark(key);
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Err(error) = peer.link_up(link, (agreement, channels), now, &self.commons) {
+        if let Err(error) = peer.link_up(link, (agreement, channels), loaded, now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

@@ -167,9 +167,10 @@ impl Engine {
         let identity = &self.commons.session.identity;
         let Some(welcomed) = handshake.welcome(identity, instead_of) else { return };
         let Welcomed { link, agreement, channels, .. } = welcomed;
+        let loaded = peer.connector().map(|dial| dial.info().ips()).unwrap_or_default();
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
         self.accept_queue.note_taken_by_connect();
-        if let Err(error) = peer.link_up(link, (agreement, channels), now, &self.commons) {
+        if let Err(error) = peer.link_up(link, (agreement, channels), loaded, now, &self.commons) {
             self.fail_peer(key, error);
         }
     }

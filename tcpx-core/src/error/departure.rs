@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tcpx_sys::printable;
@@ -47,6 +48,14 @@ pub enum Departure {
     },
     /// It has not ended what it did with memory that was taken back, within this time.
     KeptMemory(Duration),
+    /// It wants a data channel dialled at an address that is not its own, as far as this end knows:
+    /// neither the other end of its link, nor in the connection info that was loaded for it.
+    ForeignAddress {
+        /// The channel.
+        channel: u16,
+        /// The address.
+        address: SocketAddr,
+    },
     /// Its control link lives, but chunks that it has sent do not arrive.
     ChunksLost {
         /// The channel.
@@ -58,6 +67,11 @@ pub enum Departure {
         /// How long none has, though a receive is posted.
         waited: Duration,
     },
+}
+
+impl Departure {
+    /// How far a peer has come whose data channels were dialled in vain.
+    pub(crate) const DIAL_UNANSWERED: &'static str = "its data channels do not answer";
 }
 
 impl fmt::Display for Departure {
@@ -97,6 +111,11 @@ impl fmt::Display for Departure {
             Self::KeptMemory(waited) => {
                 write!(f, "it did not let go of memory that was taken back within {waited:.1?}")
             }
+            Self::ForeignAddress { channel, address } => write!(
+                f,
+                "it wants channel {channel} dialled at {address}, which is neither the other end of \
+                 its control link nor in connection info that was loaded for it"
+            ),
             Self::ChunksLost { channel, sent, arrived, waited } => write!(
                 f,
                 "it has sent {sent} chunks on channel {channel}, {arrived} have arrived, and none \

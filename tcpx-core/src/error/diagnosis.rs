@@ -115,6 +115,27 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The text of this error for the peer that it ends. What came of dialling its channels it
+    /// chose the address of, so it hears of any failure alike.
+    pub(crate) fn told_to_peer(&self) -> String {
+        let is_of_dial = match self {
+            Self::Plugin(failure) => failure.call == "connect",
+            Self::PeerGone { how: Departure::NeverUp { state, .. }, .. } => {
+                *state == Departure::DIAL_UNANSWERED
+            }
+            _ => false,
+        };
+        match is_of_dial {
+            true => {
+                let id = connection::FAILED_TO_CONNECT_SOCKET.code;
+                format!("its data channels cannot be connected from there [{id}]")
+            }
+            false => self.to_string(),
+        }
+    }
+}
+
 /// The diagnosis that a text from the other end names in its last brackets, if this release knows
 /// it.
 pub(super) fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
@@ -132,6 +153,7 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::KeptMemory(_) => &connection::PEER_KEPT_MEMORY,
         Departure::ChunksLost { .. } => &connection::DATA_PATH_CUT,
         Departure::LinkTampered { .. } => &connection::LINK_TAMPERED,
+        Departure::ForeignAddress { .. } => &connection::FOREIGN_ADDRESS,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
     }
 }

@@ -81,7 +81,7 @@ impl Connection {
                 Action::TakeKept { number, into } => self.take_kept(number, into, &mut cx.ledger),
                 Action::Connect(handles) => {
                     if let Some(setup) = &self.setup {
-                        setup.connect(handles);
+                        setup.connect(handles)?;
                     }
                 }
                 Action::Open => self.open(cx)?,

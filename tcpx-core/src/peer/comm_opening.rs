@@ -1,10 +1,13 @@
 //! What a worker does to connect the comms of a peer. Every step makes calls that may block.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tcpx_sys::NetHandle;
 
 use super::credit_terms::CreditTerms;
+use super::dial_answer::DialAnswer;
+use super::dial_places::Standing;
 use crate::control::frame::ChunkCounts;
 use crate::error::{Error, PluginFailure, Result};
 use crate::plugin::Plugin;
@@ -32,6 +35,8 @@ pub(super) struct CommOpening {
     /// Those without a final answer; empty until the peer's handles came.
     connects: Vec<Option<PendingConnect>>,
     connected: Vec<Option<SendComm>>,
+    /// When the peer hears of a dial that fails.
+    answer: DialAnswer,
     /// What each receive comm needs of the bounce buffer, if that counts.
     credit: Option<CreditTerms>,
 }
@@ -51,6 +56,7 @@ impl CommOpening {
             accepted: (0..channels).map(|_| None).collect(),
             connects: Vec::new(),
             connected: (0..channels).map(|_| None).collect(),
+            answer: DialAnswer::default(),
             credit,
         }
     }
@@ -63,8 +69,11 @@ impl CommOpening {
         Some(self.listens.iter().flatten().map(ListenComm::handle).collect())
     }
 
-    /// The peer's handles came, one for each channel.
-    pub(super) fn connect(&mut self, handles: &[NetHandle]) {
+    /// The peer's handles came, one for each channel, and this speaks for their addresses.
+    pub(super) fn connect(&mut self, handles: &[NetHandle], standing: Standing) {
+        if standing == Standing::Claimed {
+            self.answer = DialAnswer::claimed(Instant::now());
+        }
         let pending = |(label, handle): (&CommLabel, &NetHandle)| {
             Some(PendingConnect::new(&self.plugin, label.clone(), *handle))
         };
@@ -109,11 +118,17 @@ impl CommOpening {
         }
         for (pending, connected) in self.connects.iter_mut().zip(&mut self.connected) {
             let Some(connect) = pending else { continue };
-            if let Some(comm) = connect.poll()? {
-                *connected = Some(comm);
-                *pending = None;
-                moved = true;
+            match connect.poll() {
+                Ok(None) => continue,
+                Ok(comm) => *connected = comm,
+                Err(error) => self.answer.failed(error)?,
             }
+            *pending = None;
+            moved = true;
+        }
+        if let Some(CommLabel { peer, .. }) = self.labels.first() {
+            let is_connected = self.connected.iter().all(Option::is_some);
+            self.answer.check(peer, is_connected, Instant::now())?;
         }
         Ok(moved)
     }

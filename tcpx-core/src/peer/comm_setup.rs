@@ -4,7 +4,6 @@
 //! handles and accepts on its own. A worker does it, because all of these calls may block. This is
 //! what the peer sees of it; [`CommOpening`] is what the worker does.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,14 +11,16 @@ use tcpx_sys::NetHandle;
 
 use super::comm_opening::{CommOpening, Comms};
 use super::credit_terms::CreditTerms;
+use super::dial_places::{DialPlaces, Standing};
 use crate::control::frame::ChunkCounts;
 use crate::control::hello::Agreement;
-use crate::error::{Error, PluginHang, Result};
+use crate::error::{Departure, Error, Phase, PluginHang, Result};
 use crate::peer::session_context::SessionContext;
 use crate::plugin::blocking_call::BlockingCall;
 use crate::plugin::calls::LongCall;
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::nics;
+use crate::plugin::peer_handle::PeerHandle;
 use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 use crate::workers::{Step, Workers};
@@ -43,8 +44,8 @@ pub(crate) struct SetupNews {
 /// What the peer and the worker tell each other. Locked for moments only, never during a call.
 #[derive(Debug, Default)]
 struct Shared {
-    /// The peer's handles, once they came.
-    peer_handles: Option<Vec<NetHandle>>,
+    /// The peer's handles, once they came, and what speaks for the addresses in them.
+    peer_handles: Option<(Vec<NetHandle>, Standing)>,
     news: SetupNews,
     /// Something in the news has not been looked at.
     has_news: bool,
@@ -59,24 +60,27 @@ struct Shared {
 /// The comms of one peer while they are being connected.
 #[derive(Debug)]
 pub(crate) struct CommSetup {
+    peer: PeerName,
+    places: DialPlaces,
     nics: Vec<Arc<str>>,
     began_at: Instant,
     shared: Arc<Mutex<Shared>>,
 }
 
 impl CommSetup {
-    /// Begins to listen on every channel.
+    /// Begins to listen on every channel, for a peer whose own channels are dialled in these places
+    /// only.
     pub(crate) fn start(
         key: PeerKey,
         peer: &PeerName,
-        local: Option<IpAddr>,
+        places: DialPlaces,
         agreement: Agreement,
         session: &SessionContext,
         workers: &Workers,
         now: Instant,
     ) -> Result<Self> {
-        let chosen =
-            nics::choose(&session.plugin, &session.options.nics, session.gpu_path.as_ref(), local)?;
+        let (wanted, gpu) = (&session.options.nics, session.gpu_path.as_ref());
+        let chosen = nics::choose(&session.plugin, wanted, gpu, places.local())?;
         let labels: Vec<CommLabel> = (0..agreement.channels)
             .zip(chosen.iter().cycle())
             .map(|(channel, nic)| CommLabel {
@@ -89,7 +93,8 @@ impl CommSetup {
                 memory: session.memory.clone(),
             })
             .collect();
-        let nics = labels.iter().map(|label| Arc::clone(&label.nic)).collect();
+        let nics: Vec<_> = labels.iter().map(|label| Arc::clone(&label.nic)).collect();
+        let places = places.over(nics.clone());
         let shared = Shared { accepting: labels.first().cloned(), ..Shared::default() };
         let shared = Arc::new(Mutex::new(shared));
         let credit = CreditTerms::new(agreement, session);
@@ -108,7 +113,7 @@ impl CommSetup {
                 }
             }
         });
-        Ok(Self { nics, began_at: now, shared })
+        Ok(Self { peer: peer.clone(), places, nics, began_at: now, shared })
     }
 
     /// The NIC of each channel.
@@ -117,8 +122,30 @@ impl CommSetup {
     }
 
     /// The peer's handles came, one for each channel.
-    pub(crate) fn connect(&self, handles: Vec<NetHandle>) {
-        lock(&self.shared).peer_handles = Some(handles);
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] for what is no handle; [`Departure::ForeignAddress`] for one that leads
+    /// elsewhere than to the peer. None is dialled then.
+    pub(crate) fn connect(&self, handles: Vec<NetHandle>) -> Result<()> {
+        let mut checked = Vec::with_capacity(handles.len());
+        let mut weakest = Standing::Known;
+        for (channel, handle) in (0..).zip(handles) {
+            let handle = PeerHandle::read(handle).map_err(|problem| Error::Protocol {
+                peer: self.peer.to_string(),
+                detail: format!("its handle of channel {channel} has {problem}"),
+            })?;
+            for address in handle.addresses() {
+                let foreign = || Error::PeerGone {
+                    peer: self.peer.to_string(),
+                    phase: Phase::Connect,
+                    how: Departure::ForeignAddress { channel, address },
+                };
+                weakest = weakest.max(self.places.standing(address).ok_or_else(foreign)?);
+            }
+            checked.push(handle.into_handle());
+        }
+        lock(&self.shared).peer_handles = Some((checked, weakest));
+        Ok(())
     }
 
     /// The accept that has not been ready for at least this time.
@@ -177,8 +204,8 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
         shared.peer_handles.take()
     };
     let Some(comms) = opening else { return Step::Done };
-    if let Some(handles) = peer_handles {
-        comms.connect(&handles);
+    if let Some((handles, standing)) = peer_handles {
+        comms.connect(&handles, standing);
     }
     let moved = match comms.step() {
         Ok(moved) => moved,
@@ -205,4 +232,54 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
     shared.accepting = accepting;
     shared.comms = finished;
     if is_whole { Step::Done } else { Step::Moved }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::plugin::peer_handle::tests::handle_to;
+
+    const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 7);
+
+    fn setup(uses_other_nics: bool) -> CommSetup {
+        let ends = [None, Some(PEER.into())];
+        let places = DialPlaces::new(ends, Vec::new(), Vec::new, uses_other_nics);
+        let (peer, nics, began_at) = (PeerName::bound("p"), Vec::new(), Instant::now());
+        CommSetup { peer, places, nics, began_at, shared: Arc::default() }
+    }
+
+    #[test]
+    fn no_channel_is_dialled_where_one_of_them_leads_elsewhere() {
+        let setup = setup(false);
+        let elsewhere = Ipv4Addr::LOCALHOST;
+        let handles = [PEER, elsewhere].map(|address| handle_to(address, 40_001));
+        let error = setup.connect(handles.into()).unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                Error::PeerGone { how: Departure::ForeignAddress { channel: 1, address }, .. }
+                    if *address == (elsewhere, 40_001).into()
+            ),
+            "{error}"
+        );
+        let error = setup.connect(vec![handle_to(PEER, 22)]).unwrap_err();
+        assert!(matches!(error, Error::Protocol { .. }), "{error}");
+        assert!(lock(&setup.shared).peer_handles.is_none());
+    }
+
+    #[test]
+    fn the_plugin_gets_what_was_checked_and_no_pointer_of_the_peers() {
+        let clean = handle_to(PEER, 40_001);
+        let mut with_pointer = clean;
+        with_pointer.0[80..88].fill(0x41);
+        let setup = setup(true);
+        setup.connect(vec![with_pointer]).unwrap();
+        assert_eq!(lock(&setup.shared).peer_handles.take(), Some((vec![clean], Standing::Known)));
+        let other_nic = handle_to(Ipv4Addr::new(10, 0, 1, 7), 40_001);
+        setup.connect(vec![clean, other_nic]).unwrap();
+        let (handles, standing) = lock(&setup.shared).peer_handles.take().unwrap();
+        assert_eq!((handles.len(), standing), (2, Standing::Claimed));
+    }
 }

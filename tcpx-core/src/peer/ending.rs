@@ -49,7 +49,7 @@ impl Peer {
         };
         connection.settle(&mut cx.ledger);
         if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
-            connection.link.queue(&Frame::Abort(why.to_string()));
+            connection.link.queue(&Frame::Abort(why.told_to_peer()));
         }
         let _ = connection.flush();
         let dropped = cx.ledger.notifications.remove_sender(self.key);

@@ -103,6 +103,12 @@ pub(crate) fn local_addresses() -> Vec<IpAddr> {
     addresses
 }
 
+/// This host's interfaces by name, each with an address.
+pub(crate) fn interfaces() -> Vec<(String, IpAddr)> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default().into_iter();
+    all.map(|interface| (interface.name.clone(), interface.ip())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -196,4 +196,9 @@ LINK_TAMPERED = 738 Error "bytes on an authenticated control link are not what t
     cause "something between the two hosts changes, leaves out, repeats or puts in bytes of the connection: an attacker, or a proxy, a middlebox or a NIC that alters what it passes on. Nothing of the record was used, and the peer has ended; other peers go on"
     cure ["ss -tni dst <ADDRESS>", "# find out what passes the connection on, and connect again over a way that you trust; see docs/security.md"]
     source "this project"
+FOREIGN_ADDRESS = 739 Error "a peer's data channel is not where the peer is"
+    symptom "\"it wants channel n dialled at\" an address"
+    cause "the peer's channels run over a NIC whose address is neither that of its control link nor in the connection info that this end has loaded for it; or a peer that has the secret wants this end to connect to somebody else. Nothing was dialled"
+    cure ["# load the peer's connection info at this end too (load_remote_conn_info), or name the NICs at this end (nics, TCPX_NIC)", "# see docs/security.md"]
+    source "this project"
 }

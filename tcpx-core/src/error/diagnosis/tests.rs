@@ -173,6 +173,10 @@ fn with_id() -> Vec<(Error, u16)> {
         (gone(Departure::Abort("out of patience".into())), 723),
         (gone(Departure::Abort("plugin call test returned 2 [TCPX-709]".into())), 709),
         (gone(Departure::Abort("words of a newer release [TCPX-9999]".into())), 723),
+        (
+            gone(Departure::ForeignAddress { channel: 1, address: ([10, 0, 0, 9], 5432).into() }),
+            739,
+        ),
         (gone(Departure::LinkTampered { record: 5, problem: "its MAC does not fit".into() }), 738),
         (Error::Handshake { peer: "p".into(), reason: "no proof".into() }, 727),
         (crate::ConnInfoError::Magic.into(), 728),

@@ -1,0 +1,182 @@
+//! Where the data channels of a peer may be dialled. Pure.
+//!
+//! A peer says itself where its channels are, and whoever has the secret may say anything. So what
+//! it says is held against what this end knows by other means: the other end of the link, and the
+//! connection info that the program has loaded. A peer's other NICs may stand in neither. They are
+//! dialled where this end's own channels run over other NICs than the link's, or where the link
+//! tells no address that channels could have, but never where that leads into this host or to many.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+/// An interface of this host, and an address that it has.
+type Interface = (String, IpAddr);
+
+/// What speaks for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It is the link's, or was loaded.
+    Known,
+    /// The peer alone says that it is its own.
+    Claimed,
+}
+
+/// What this end knows of where a peer is.
+#[derive(Clone, Debug)]
+pub(crate) struct DialPlaces {
+    /// The other end of the link.
+    link: Option<IpAddr>,
+    /// What the connection info lists that was loaded for it.
+    loaded: Vec<IpAddr>,
+    /// This end of the link.
+    local: Option<IpAddr>,
+    /// The NICs of this end's channels.
+    nics: Vec<Arc<str>>,
+    /// This host's. The system is asked where the link's other end does not decide.
+    interfaces: fn() -> Vec<Interface>,
+    /// Whether channels run over other NICs than the link's, as far as the settings say.
+    uses_other_nics: bool,
+}
+
+impl DialPlaces {
+    /// What is known by a link between `local` and `link`, and by what was loaded.
+    pub(crate) fn new(
+        [local, link]: [Option<IpAddr>; 2],
+        loaded: Vec<IpAddr>,
+        interfaces: fn() -> Vec<Interface>,
+        uses_other_nics: bool,
+    ) -> Self {
+        let [local, link] = [local, link].map(|ip| ip.map(|ip| ip.to_canonical()));
+        let uses_other_nics = uses_other_nics || link.is_none_or(|ip| ip.is_ipv6());
+        Self { link, loaded, local, nics: Vec::new(), interfaces, uses_other_nics }
+    }
+
+    /// Adds which NICs this end's channels run over.
+    pub(crate) fn over(self, nics: Vec<Arc<str>>) -> Self {
+        Self { nics, ..self }
+    }
+
+    /// Returns this end of the link.
+    pub(crate) fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    /// Returns what speaks for an address; `None`: it is not dialled.
+    pub(crate) fn standing(&self, address: SocketAddr) -> Option<Standing> {
+        let ip = address.ip().to_canonical();
+        if self.link == Some(ip) {
+            return Some(Standing::Known);
+        }
+        if leads_to_many(ip) {
+            return None;
+        }
+        let interfaces = (self.interfaces)();
+        let is_here = |ip: IpAddr| ip.is_loopback() || interfaces.iter().any(|(_, own)| *own == ip);
+        if is_here(ip) {
+            // A peer of this host reaches that by itself.
+            return self.link.is_some_and(is_here).then_some(Standing::Known);
+        }
+        if is_link_local(ip) && !self.link.is_some_and(is_link_local) {
+            return None;
+        }
+        if self.loaded.contains(&ip) {
+            return Some(Standing::Known);
+        }
+        let carries_link = |nic: &Arc<str>| {
+            interfaces.iter().any(|(name, own)| **name == **nic && Some(*own) == self.local)
+        };
+        let is_beside_link = self.uses_other_nics || !self.nics.iter().all(carries_link);
+        is_beside_link.then_some(Standing::Claimed)
+    }
+}
+
+/// Whether it is no host's: unspecified, multicast or broadcast.
+fn leads_to_many(ip: IpAddr) -> bool {
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip.octets()[0] == 0);
+    ip.is_unspecified() || ip.is_multicast() || is_broadcast
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: &str = "10.0.0.7";
+    const OWN: &str = "10.0.0.5";
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn places(link: &str, loaded: &[&str], uses_other_nics: bool) -> DialPlaces {
+        let loaded = loaded.iter().map(|text| ip(text)).collect();
+        let interfaces = || {
+            let all = [("eth0", OWN), ("eth0", "fe80::5"), ("eth1", "10.0.2.5")];
+            all.map(|(name, address)| (name.to_owned(), ip(address))).into()
+        };
+        let ends = [OWN, link].map(|end| Some(ip(end)));
+        DialPlaces::new(ends, loaded, interfaces, uses_other_nics).over(vec!["eth0".into()])
+    }
+
+    fn standing(places: &DialPlaces, text: &str) -> Option<Standing> {
+        places.standing(SocketAddr::new(ip(text), 5432))
+    }
+
+    /// What a peer may not have dialled from another host, whatever was loaded and said.
+    const NEVER: [&str; 9] = [
+        "127.0.0.1",
+        "127.9.9.9",
+        "::ffff:127.0.0.1",
+        "::1",
+        OWN,
+        "0.0.0.0",
+        "0.1.2.3",
+        "224.0.0.1",
+        "255.255.255.255",
+    ];
+
+    #[test]
+    fn only_the_other_end_of_the_link_and_what_was_loaded_is_dialled() {
+        let places = places(PEER, &["10.0.1.7", "127.0.0.1", OWN], false);
+        for known in [PEER, "::ffff:10.0.0.7", "10.0.1.7"] {
+            assert_eq!(standing(&places, known), Some(Standing::Known), "{known}");
+        }
+        for other in ["10.0.0.8", "10.0.2.7", "169.254.169.254", "8.8.8.8", "2001:db8::7"] {
+            assert_eq!(standing(&places, other), None, "{other}");
+        }
+        NEVER.iter().for_each(|never| assert_eq!(standing(&places, never), None, "{never}"));
+    }
+
+    #[test]
+    fn other_nics_of_a_peer_are_dialled_where_this_end_uses_some_but_not_into_this_host() {
+        let by_nics = places(PEER, &[], true);
+        let over_ipv6 = places("2001:db8::7", &[], false);
+        // The plugin has no NIC that the link runs over.
+        let by_plugin = places(PEER, &[], false).over(vec!["eth1".into()]);
+        for places in [&by_nics, &over_ipv6, &by_plugin] {
+            assert_eq!(standing(places, "10.0.2.7"), Some(Standing::Claimed));
+            for never in NEVER.iter().chain(&["169.254.169.254", "fe80::7"]) {
+                assert_eq!(standing(places, never), None, "{never}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_peer_of_this_host_may_be_anywhere_on_it() {
+        for link in ["127.0.0.1", OWN] {
+            let places = places(link, &[], false);
+            for here in ["127.0.0.1", "127.0.0.2", OWN] {
+                assert_eq!(standing(&places, here), Some(Standing::Known), "{link} {here}");
+            }
+            assert_eq!(standing(&places, "10.0.0.9"), None);
+        }
+        let link_local = places("169.254.3.4", &["169.254.3.5"], false);
+        assert_eq!(standing(&link_local, "169.254.3.5"), Some(Standing::Known));
+    }
+}
