@@ -1215,9 +1215,9 @@ tcpx_status tcpx_session_peer_error(struct tcpx_session session,
  * Takes whoever has come in first, or waits for somebody, and writes the name by which the peer is
  * known here from then on.
  *
- * That is the peer's own (`name` of its options), or "peer-1", "peer-2" and so on where it has
- * none or the name is taken. A peer for whose name an accept waits goes there. `capacity` is at
- * least TCPX_MAX_NAME_BYTES + 1.
+ * That is the one under which its connection info was loaded, or the peer's own (`name` of its
+ * options), or "peer-1", "peer-2" and so on where it has none or the name is another peer's. A
+ * peer for whose name an accept waits goes there. `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
  *
  * Errors: those of `tcpx_session_accept`; `TCPX_ERR_ARGUMENT` for a smaller `capacity`. Any
  * thread. Blocks for at most `connect_timeout_ms`.
@@ -2059,9 +2059,11 @@ tcpx_status tcpx_session_listen(struct tcpx_session session,
  * there is none.
  *
  * Call `tcpx_session_listen` first. A connecting session that has a name of its own is accepted
- * under that name only. Peers do not wait for this call; they need only the session's progress. A
- * peer that is gone before this call is passed over. A session to which this one is connecting
- * itself goes to that `tcpx_session_connect`, never to an accept that waits.
+ * under that name only. Where connection info was loaded under the name, only the session that it
+ * leads to is accepted, whatever it calls itself. Peers do not wait for this call; they need only
+ * the session's progress. A peer that is gone before this call is passed over. A session to which
+ * this one is connecting itself goes to that `tcpx_session_connect`, never to an accept that
+ * waits.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
  * session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within

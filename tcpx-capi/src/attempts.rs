@@ -173,9 +173,9 @@ pub unsafe extern "C" fn tcpx_session_peer_error(
 /// Takes whoever has come in first, or waits for somebody, and writes the name by which the peer is
 /// known here from then on.
 ///
-/// That is the peer's own (`name` of its options), or "peer-1", "peer-2" and so on where it has
-/// none or the name is taken. A peer for whose name an accept waits goes there. `capacity` is at
-/// least TCPX_MAX_NAME_BYTES + 1.
+/// That is the one under which its connection info was loaded, or the peer's own (`name` of its
+/// options), or "peer-1", "peer-2" and so on where it has none or the name is another peer's. A
+/// peer for whose name an accept waits goes there. `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
 ///
 /// Errors: those of `tcpx_session_accept`; `TCPX_ERR_ARGUMENT` for a smaller `capacity`. Any
 /// thread. Blocks for at most `connect_timeout_ms`.

@@ -148,9 +148,11 @@ pub unsafe extern "C" fn tcpx_session_listen(
 /// there is none.
 ///
 /// Call `tcpx_session_listen` first. A connecting session that has a name of its own is accepted
-/// under that name only. Peers do not wait for this call; they need only the session's progress. A
-/// peer that is gone before this call is passed over. A session to which this one is connecting
-/// itself goes to that `tcpx_session_connect`, never to an accept that waits.
+/// under that name only. Where connection info was loaded under the name, only the session that it
+/// leads to is accepted, whatever it calls itself. Peers do not wait for this call; they need only
+/// the session's progress. A peer that is gone before this call is passed over. A session to which
+/// this one is connecting itself goes to that `tcpx_session_connect`, never to an accept that
+/// waits.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
 /// session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within

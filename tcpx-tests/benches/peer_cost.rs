@@ -30,6 +30,8 @@ const STRACED: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(1);
 /// A peer that was silent for two seconds is looked at for a last time.
 const REST: Duration = Duration::from_secs(3);
+/// What receives have to say to all peers takes no longer.
+const POSTED: Duration = Duration::from_millis(300);
 /// So many seconds are given to become quiet after that.
 const MOST_SECONDS: u32 = 5;
 /// For all connections.
@@ -74,10 +76,10 @@ fn be_peers(count: usize) -> Result<()> {
         sessions.push(session);
         println!("connected");
     }
-    io::stdin().lock().by_line()?;
-    send(&sessions)?;
-    println!("sent");
-    io::stdin().lock().by_line()?;
+    while !io::stdin().lock().by_line()?.is_empty() {
+        send(&sessions)?;
+        println!("sent");
+    }
     Ok(())
 }
 
@@ -241,31 +243,35 @@ impl Connects {
     }
 }
 
-/// Processor time for each message, in microseconds. `start` has the peers begin, and `end` waits
-/// until they are through.
+/// Processor time for each message, in microseconds. `start` has the peers send them all, and `end`
+/// waits until they have. They do so twice, and the second time counts: peers that were silent
+/// before were just asked for a sign of life.
 fn message_cost(
     session: &Session,
     count: usize,
-    start: impl FnOnce() -> Result<()>,
-    end: impl FnOnce() -> Result<()>,
+    mut start: impl FnMut() -> Result<()>,
+    mut end: impl FnMut() -> Result<()>,
 ) -> Result<f64> {
     let memory = session.allocate(MESSAGES as u64 * MESSAGE, MemoryType::Host)?;
     let transfers = (0..count)
         .map(|peer| session.create_transfer(&format!("peer {peer}")))
         .collect::<std::result::Result<Vec<_>, _>>()?;
-    for (number, transfer) in (0..MESSAGES as u64).zip(transfers.iter().cycle()) {
-        let offset = number * MESSAGE;
-        transfer.post_recv(Post { memory, offset, bytes: MESSAGE, tag: 0 })?;
+    let mut cost = 0.0;
+    for _ in 0..2 {
+        for (number, transfer) in (0..MESSAGES as u64).zip(transfers.iter().cycle()) {
+            let offset = number * MESSAGE;
+            transfer.post_recv(Post { memory, offset, bytes: MESSAGE, tag: 0 })?;
+        }
+        // What the receives have to say is said.
+        thread::sleep(POSTED);
+        let before = process_cpu();
+        start()?;
+        for transfer in transfers.iter().take(MESSAGES) {
+            transfer.wait(Some(PATIENCE))?;
+        }
+        cost = micros_each(process_cpu().saturating_sub(before), MESSAGES);
+        end()?;
     }
-    // What the receives have to say is said.
-    thread::sleep(REST);
-    let before = process_cpu();
-    start()?;
-    for transfer in transfers.iter().take(MESSAGES) {
-        transfer.wait(Some(PATIENCE))?;
-    }
-    let cost = micros_each(process_cpu().saturating_sub(before), MESSAGES);
-    end()?;
     Ok(cost)
 }
 

@@ -1,7 +1,8 @@
 //! Brings each `accept` of the program together with a peer that has come in. Pure.
 //!
 //! Either may come first, and then waits here: the accept until a peer comes that its name fits,
-//! the peer until an accept gives it a name.
+//! the peer until an accept gives it a name. A name under which connection info was loaded is that
+//! session's: only who proves to be it has the name, and who merely says it waits.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ const MAX_ENDED: usize = 64;
 /// Whom an accept takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Accept {
-    /// Who calls itself by this name, or by none.
+    /// Who proves to have this name; where nobody can, who calls itself by it, or by none.
     Named(String),
     /// Whoever comes. The number tells such accepts apart.
     Anyone(u64),
@@ -28,9 +29,36 @@ impl Accept {
         }
     }
 
-    fn fits(&self, given: &str) -> bool {
-        given.is_empty() || self.name().is_none_or(|name| name == given)
+    /// How well it fits somebody: the best of several takes.
+    fn fit(&self, newcomer: &Newcomer<'_>) -> Fit {
+        let Some(name) = self.name() else { return Fit::Loose };
+        match (newcomer.proves)(name) {
+            Some(true) => Fit::Proven,
+            Some(false) => Fit::None,
+            None if newcomer.given == name => Fit::Said,
+            None if newcomer.given.is_empty() => Fit::Loose,
+            None => Fit::None,
+        }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    None,
+    /// One of them has no name.
+    Loose,
+    Said,
+    Proven,
+}
+
+/// A peer that comes.
+#[derive(Clone, Copy)]
+pub(crate) struct Newcomer<'a> {
+    /// What it calls itself; empty: nothing.
+    pub(crate) given: &'a str,
+    /// Whether it proves to have a name; `None`: nobody can, since no connection info was loaded
+    /// under it.
+    pub(crate) proves: &'a dyn Fn(&str) -> Option<bool>,
 }
 
 /// An accept under way.
@@ -81,11 +109,22 @@ impl<K> Default for AcceptQueue<K> {
 }
 
 impl<K: Copy + PartialEq> AcceptQueue<K> {
-    /// Whether one more peer may come, which calls itself `given`: it may wait, or an accept takes
-    /// it.
-    pub(crate) fn has_room_for(&self, given: &str) -> bool {
-        let fits = |it: &Accepting<K>| it.peer.is_none() && it.accept.fits(given);
-        self.unclaimed.len() < MAX_UNCLAIMED || self.accepting.iter().any(fits)
+    /// Whether one more peer may come: it may wait, or an accept takes it.
+    pub(crate) fn has_room_for(&self, newcomer: &Newcomer<'_>) -> bool {
+        self.unclaimed.len() < MAX_UNCLAIMED || self.best_for(newcomer).is_some()
+    }
+
+    /// The accept that takes a newcomer: of those that fit it best, the first.
+    fn best_for(&self, newcomer: &Newcomer<'_>) -> Option<usize> {
+        let free = self.accepting.iter().enumerate().filter(|(_, it)| it.peer.is_none());
+        let fits = free.map(|(index, it)| (it.accept.fit(newcomer), index));
+        let fits = fits.filter(|(fit, _)| *fit > Fit::None);
+        fits.max_by_key(|(fit, index)| (*fit, std::cmp::Reverse(*index))).map(|(_, index)| index)
+    }
+
+    /// Whether somebody waits who calls itself so.
+    pub(crate) fn is_waiting(&self, given: &str) -> bool {
+        self.unclaimed.iter().any(|waiting| waiting.given == given)
     }
 
     /// Whether an accept under way has this name.
@@ -103,11 +142,19 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
 
     /// An accept begins. Returns the peer that it takes, if one waits that may be it: a peer that
     /// gave this name, else the first that gave none; the first of all, for an accept of anyone.
-    pub(crate) fn start_accept(&mut self, accept: Accept) -> Option<K> {
+    /// Where its name can be proven, `proves` says who does, and one of them it must be.
+    pub(crate) fn start_accept(
+        &mut self,
+        accept: Accept,
+        proves: Option<&dyn Fn(K) -> bool>,
+    ) -> Option<K> {
         let with = |given: &str| self.unclaimed.iter().position(|waiting| waiting.given == given);
-        let index = match &accept {
-            Accept::Named(name) => with(name).or_else(|| with("")),
-            Accept::Anyone(_) => Some(0),
+        let index = match (&accept, proves) {
+            (Accept::Named(_), Some(proves)) => {
+                self.unclaimed.iter().position(|waiting| proves(waiting.peer))
+            }
+            (Accept::Named(name), None) => with(name).or_else(|| with("")),
+            (Accept::Anyone(_), _) => Some(0),
         };
         let peer = index.and_then(|index| self.unclaimed.remove(index)).map(|found| found.peer);
         self.fulfilled += usize::from(peer.is_some());
@@ -138,16 +185,10 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         peer
     }
 
-    /// A peer that calls itself `given` has come: the accept that takes it, or none, and it waits.
-    /// An accept of its name goes before others.
-    pub(crate) fn arrive(&mut self, peer: K, given: &str) -> Option<&Accept> {
-        let find = |fits: &dyn Fn(&Accept) -> bool| {
-            let is_free = |accepting: &Accepting<K>| accepting.peer.is_none();
-            let fits = |accepting: &Accepting<K>| is_free(accepting) && fits(&accepting.accept);
-            self.accepting.iter().position(fits)
-        };
-        let by_name = find(&|accept| accept.name() == Some(given));
-        match by_name.or_else(|| find(&|accept| accept.fits(given))) {
+    /// A peer has come: the accept that takes it, or none, and it waits. An accept of the name that
+    /// it proves to have goes before one of the name that it gives, and that before others.
+    pub(crate) fn arrive(&mut self, peer: K, newcomer: &Newcomer<'_>) -> Option<&Accept> {
+        match self.best_for(newcomer) {
             Some(index) => {
                 let accepting = &mut self.accepting[index];
                 accepting.peer = Some(peer);
@@ -155,7 +196,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
                 Some(&accepting.accept)
             }
             None => {
-                self.unclaimed.push_back(Unclaimed { peer, given: given.to_owned() });
+                self.unclaimed.push_back(Unclaimed { peer, given: newcomer.given.to_owned() });
                 None
             }
         }
@@ -247,61 +288,113 @@ mod tests {
         Accept::Named(name.to_owned())
     }
 
+    /// Somebody whose name no connection info was loaded under.
+    fn says(given: &str) -> Newcomer<'_> {
+        Newcomer { given, proves: &|_| None }
+    }
+
+    /// Somebody who comes where connection info was loaded under "a", from there or not.
+    fn beside_a(given: &str, is_a: bool) -> Newcomer<'_> {
+        let proves: &dyn Fn(&str) -> Option<bool> = match is_a {
+            true => &|name| (name == "a").then_some(true),
+            false => &|name| (name == "a").then_some(false),
+        };
+        Newcomer { given, proves }
+    }
+
+    #[test]
+    fn a_name_that_can_be_proven_is_not_had_by_saying_it() {
+        let mut queue = AcceptQueue::default();
+        assert_eq!(queue.start_accept(named("a"), Some(&|_| false)), None);
+        for (peer, given) in [(1, "a"), (2, ""), (3, "b")] {
+            assert_eq!(queue.arrive(peer, &beside_a(given, false)), None, "{given}");
+        }
+        assert!(queue.is_waiting("a"));
+        assert_eq!(queue.arrive(4, &beside_a("x", true)), Some(&named("a")), "whatever it says");
+        assert_eq!(queue.take_accepted(&named("a")), Some(4));
+        // Who came before the accept has the name likewise.
+        assert_eq!(queue.arrive(5, &beside_a("", true)), None);
+        assert_eq!(queue.start_accept(named("a"), Some(&|peer| peer == 5)), Some(5));
+        assert_eq!(queue.start_accept(named("b"), None), Some(3), "other names are as ever");
+        assert_eq!(queue.start_accept(named("c"), None), Some(2));
+        assert_eq!(queue.start_accept(Accept::Anyone(0), None), Some(1));
+    }
+
+    #[test]
+    fn a_proven_name_goes_before_one_that_is_said() {
+        let mut queue = AcceptQueue::default();
+        for accept in [Accept::Anyone(0), named("b"), named("a")] {
+            assert_eq!(queue.start_accept(accept, Some(&|_| false)), None);
+        }
+        assert_eq!(queue.arrive(1, &beside_a("b", true)), Some(&named("a")));
+        assert_eq!(queue.arrive(2, &beside_a("b", true)), Some(&named("b")), "a second connection");
+        assert_eq!(queue.arrive(3, &beside_a("a", false)), Some(&Accept::Anyone(0)));
+        assert!(queue.has_room_for(&beside_a("a", false)), "it may wait");
+    }
+
     #[test]
     fn who_comes_first_waits_for_the_other() {
         let mut queue = AcceptQueue::default();
-        assert_eq!(queue.arrive(1, ""), None);
-        assert_eq!(queue.arrive(2, "b"), None);
-        assert_eq!(queue.arrive(3, "c"), None);
-        assert_eq!(queue.start_accept(named("c")), Some(3), "its own name goes before no name");
+        assert_eq!(queue.arrive(1, &says("")), None);
+        assert_eq!(queue.arrive(2, &says("b")), None);
+        assert_eq!(queue.arrive(3, &says("c")), None);
+        assert_eq!(
+            queue.start_accept(named("c"), None),
+            Some(3),
+            "its own name goes before no name"
+        );
         assert_eq!(queue.take_accepted(&named("c")), Some(3));
         assert_eq!(queue.take_accepted(&named("c")), None, "once");
-        assert_eq!(queue.start_accept(named("x")), Some(1), "one without a name is anybody's");
-        assert_eq!(queue.start_accept(named("y")), None, "one with another name is not");
+        assert_eq!(
+            queue.start_accept(named("x"), None),
+            Some(1),
+            "one without a name is anybody's"
+        );
+        assert_eq!(queue.start_accept(named("y"), None), None, "one with another name is not");
         assert!(queue.is_accepting("y"));
-        assert_eq!(queue.arrive(4, "z"), None);
-        assert_eq!(queue.arrive(5, "y"), Some(&named("y")));
-        assert_eq!(queue.arrive(6, "y"), None, "the accept has its peer");
+        assert_eq!(queue.arrive(4, &says("z")), None);
+        assert_eq!(queue.arrive(5, &says("y")), Some(&named("y")));
+        assert_eq!(queue.arrive(6, &says("y")), None, "the accept has its peer");
         assert_eq!(queue.take_accepted(&named("y")), Some(5));
     }
 
     #[test]
     fn a_crowd_that_nobody_accepts_keeps_out_nobody_who_is_accepted() {
         let mut queue = AcceptQueue::default();
-        assert_eq!(queue.start_accept(named("last")), None);
-        (0..MAX_UNCLAIMED).for_each(|peer| assert_eq!(queue.arrive(peer, "other"), None));
-        assert!(!queue.has_room_for("other") && queue.has_room_for("last"));
-        assert!(queue.has_room_for(""), "one without a name is anybody's");
-        assert_eq!(queue.arrive(MAX_UNCLAIMED, "last"), Some(&named("last")));
-        assert!(!queue.has_room_for("last"), "its accept has a peer");
+        assert_eq!(queue.start_accept(named("last"), None), None);
+        (0..MAX_UNCLAIMED).for_each(|peer| assert_eq!(queue.arrive(peer, &says("other")), None));
+        assert!(!queue.has_room_for(&says("other")) && queue.has_room_for(&says("last")));
+        assert!(queue.has_room_for(&says("")), "one without a name is anybody's");
+        assert_eq!(queue.arrive(MAX_UNCLAIMED, &says("last")), Some(&named("last")));
+        assert!(!queue.has_room_for(&says("last")), "its accept has a peer");
         queue.take_gone(|peer| peer == 0);
-        assert!(queue.has_room_for("other"));
+        assert!(queue.has_room_for(&says("other")));
     }
 
     #[test]
     fn an_accept_that_gave_up_takes_nobody() {
         let mut queue = AcceptQueue::default();
-        assert_eq!(queue.start_accept(named("a")), None);
+        assert_eq!(queue.start_accept(named("a"), None), None);
         assert_eq!(queue.stop_accept(&named("a")), None);
         assert!(!queue.is_accepting("a"));
-        assert_eq!(queue.arrive(1, "a"), None);
+        assert_eq!(queue.arrive(1, &says("a")), None);
         assert!(queue.why_nobody().contains("call themselves a"));
     }
 
     #[test]
     fn an_accept_of_anyone_takes_who_comes_unless_an_accept_of_its_name_waits() {
         let mut queue = AcceptQueue::default();
-        queue.arrive(1, "a");
-        queue.arrive(2, "");
-        assert_eq!(queue.start_accept(Accept::Anyone(0)), Some(1), "the first that came");
-        assert_eq!(queue.start_accept(Accept::Anyone(1)), Some(2));
-        assert_eq!(queue.start_accept(Accept::Anyone(2)), None);
-        assert_eq!(queue.start_accept(named("b")), None);
+        queue.arrive(1, &says("a"));
+        queue.arrive(2, &says(""));
+        assert_eq!(queue.start_accept(Accept::Anyone(0), None), Some(1), "the first that came");
+        assert_eq!(queue.start_accept(Accept::Anyone(1), None), Some(2));
+        assert_eq!(queue.start_accept(Accept::Anyone(2), None), None);
+        assert_eq!(queue.start_accept(named("b"), None), None);
         assert!(queue.awaits("b") && !queue.awaits("a"));
-        assert_eq!(queue.arrive(3, "b"), Some(&named("b")));
+        assert_eq!(queue.arrive(3, &says("b")), Some(&named("b")));
         assert!(!queue.awaits("b") && queue.is_accepting("b"));
-        assert_eq!(queue.arrive(4, "b"), Some(&Accept::Anyone(2)));
-        assert_eq!(queue.arrive(5, ""), None, "nobody waits any more");
+        assert_eq!(queue.arrive(4, &says("b")), Some(&Accept::Anyone(2)));
+        assert_eq!(queue.arrive(5, &says("")), None, "nobody waits any more");
         assert_eq!(queue.take_accepted(&Accept::Anyone(2)), Some(4));
         assert_eq!(queue.stop_accept(&Accept::Anyone(0)), Some(1), "who has come is not lost");
         assert_eq!(queue.take_accepted(&Accept::Anyone(0)), None);
@@ -311,20 +404,20 @@ mod tests {
     fn a_connect_takes_the_first_that_it_would_reach_and_an_accept_is_told() {
         let mut queue = AcceptQueue::default();
         for (peer, given) in [(1, "a"), (2, "b"), (3, "b")] {
-            queue.arrive(peer, given);
+            queue.arrive(peer, &says(given));
         }
         assert_eq!(queue.take_for_connect(|_| false), None);
         assert_eq!(queue.take_for_connect(|peer| peer > 1), Some(2));
         assert!(queue.why_nobody().contains("1 came from where a connect"));
-        assert_eq!(queue.start_accept(named("b")), Some(3));
-        assert_eq!(queue.start_accept(named("c")), None);
+        assert_eq!(queue.start_accept(named("b"), None), Some(3));
+        assert_eq!(queue.start_accept(named("c"), None), None);
     }
 
     #[test]
     fn a_connect_names_once_who_was_accepted_by_itself() {
         let mut queue = AcceptQueue::default();
         assert_eq!(queue.take_by_itself(), None);
-        (1..=5).for_each(|peer| assert_eq!(queue.arrive(peer, "a"), None));
+        (1..=5).for_each(|peer| assert_eq!(queue.arrive(peer, &says("a")), None));
         assert_eq!([(); 4].map(|()| queue.take_by_itself()), [1, 2, 3, 4].map(Some));
         assert_eq!(queue.take_for_connect(|_| true), Some(5), "one without a name goes first");
         queue.note_named(1);
@@ -338,7 +431,7 @@ mod tests {
     fn of_many_that_were_accepted_by_themselves_and_ended_the_first_are_forgotten() {
         let mut queue = AcceptQueue::default();
         for peer in 0..MAX_ENDED + 3 {
-            queue.arrive(peer, "a");
+            queue.arrive(peer, &says("a"));
             queue.take_by_itself();
         }
         queue.note_named(0);
@@ -353,11 +446,11 @@ mod tests {
     #[test]
     fn peers_that_left_are_counted_and_forgotten() {
         let mut queue = AcceptQueue::default();
-        queue.arrive(1, "a");
-        queue.arrive(2, "a");
+        queue.arrive(1, &says("a"));
+        queue.arrive(2, &says("a"));
         assert_eq!(queue.take_gone(|peer| peer == 1), [1]);
         assert!(queue.why_nobody().contains("1 came and left"));
-        assert_eq!(queue.start_accept(named("a")), Some(2));
+        assert_eq!(queue.start_accept(named("a"), None), Some(2));
     }
 
     proptest! {
@@ -373,11 +466,11 @@ mod tests {
                     "" if is_accept => {}
                     name if is_accept => {
                         if !queue.is_accepting(name) {
-                            queue.start_accept(named(name));
+                            queue.start_accept(named(name), None);
                         }
                     }
                     given => {
-                        queue.arrive(came.len(), given);
+                        queue.arrive(came.len(), &says(given));
                         came.push(given);
                     }
                 }

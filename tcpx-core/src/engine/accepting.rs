@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::accept_queue::Accept;
+use super::accept_queue::{Accept, Newcomer};
 use super::{Engine, check_peer_name};
 use crate::control::conn_info::ConnInfo;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
@@ -29,7 +29,12 @@ impl Engine {
             self.attempts.forget_failure(name);
         }
         self.forget_gone_unclaimed();
-        if let Some(key) = self.accept_queue.start_accept(accept.clone()) {
+        let peers = &self.peers;
+        let info = accept.name().and_then(|name| self.infos.get(name));
+        let proves = info
+            .map(|info| move |key| peers.get(key).is_some_and(|peer: &Peer| peer.came_from(info)));
+        let proves = proves.as_ref().map(|proves| proves as &dyn Fn(PeerKey) -> bool);
+        if let Some(key) = self.accept_queue.start_accept(accept.clone(), proves) {
             self.claim_for(accept, key);
         }
         // There may be room now for one who waits.
@@ -52,7 +57,17 @@ impl Engine {
     /// An accept ends without a peer, for which nobody came in time.
     pub(crate) fn accept_overdue(&mut self, accept: &Accept, waited: Duration) -> Error {
         self.accept_queue.stop_accept(accept);
-        let detail = Awaited::words(self.accept_queue.why_nobody());
+        let mut why = self.accept_queue.why_nobody();
+        if let Some(name) = accept.name()
+            && self.infos.contains_key(name)
+            && self.accept_queue.is_waiting(name)
+        {
+            why += &format!(
+                "; who calls itself {name} is not the session that the connection info leads to \
+                 which was loaded under this name: load its new one, or forget the old"
+            );
+        }
+        let detail = Awaited::words(why);
         let peer = accept.name().map(str::to_owned);
         Error::Deadline { phase: Phase::Accept, peer, waited, detail }
     }
@@ -65,14 +80,29 @@ impl Engine {
         }
     }
 
-    /// Gives a peer that came in its name: the accept's, or else its own if that is free, or else
-    /// one that is made up.
+    /// Gives a peer that came in its name: the accept's, or else the one under which its connection
+    /// info was loaded, or else its own, if that is free and no other's, or else a made-up one.
     fn claim_for(&mut self, accept: &Accept, key: PeerKey) {
         let name = match accept {
             Accept::Named(name) => name.clone(),
-            Accept::Anyone(_) => self.free_name(self.given_name(key)),
+            Accept::Anyone(_) => match self.loaded_name(key) {
+                Some(name) => name,
+                None => self.free_name(self.given_name(key)),
+            },
         };
         self.claim(&name, key);
+    }
+
+    /// The first free name under which connection info was loaded that leads to a peer which came
+    /// in; its own before others. A group's names know that by themselves.
+    fn loaded_name(&self, key: PeerKey) -> Option<String> {
+        let peer = self.peers.get(key).filter(|_| self.membership.is_none())?;
+        let given = &peer.introduction()?.proven.hello.name;
+        let loaded = self.infos.iter().filter(|(_, info)| peer.came_from(info));
+        let mut free = loaded.map(|(name, _)| name).filter(|name| self.check_free(name).is_ok());
+        let first = free.next()?;
+        let is_its_own = |name: &&String| *name == given;
+        Some(std::iter::once(first).chain(free).find(is_its_own).unwrap_or(first).clone())
     }
 
     /// What a peer that came in is to be called: what its group is called, in a session of a group,
@@ -90,7 +120,8 @@ impl Engine {
     /// so on: the first that no peer has, and that no connection info was loaded for.
     fn free_name(&mut self, given: String) -> String {
         let is_good = check_peer_name(&given).is_ok() && !given.contains(char::is_control);
-        if is_good && self.check_free(&given).is_ok() {
+        let is_anothers = self.membership.is_none() && self.infos.contains_key(&given);
+        if is_good && !is_anothers && self.check_free(&given).is_ok() {
             return given;
         }
         loop {
@@ -153,7 +184,11 @@ impl Engine {
         let infos = self.infos.values().filter(|info| introduction.is_of(info));
         let loaded = infos.flat_map(ConnInfo::ips).collect();
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
-        if let Some(accept) = self.accept_queue.arrive(key, &given).cloned() {
+        let (infos, peer) = (&self.infos, self.peers.get(key));
+        let is_of = |info| peer.is_some_and(|peer| peer.came_from(info));
+        let proves = |name: &str| infos.get(name).map(is_of);
+        let newcomer = Newcomer { given: &given, proves: &proves };
+        if let Some(accept) = self.accept_queue.arrive(key, &newcomer).cloned() {
             self.claim_for(&accept, key);
         } else if self.commons.session.options.accept_all {
             self.accept_by_itself();

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
 
+use super::accept_queue::Newcomer;
 use super::collision::{OwnDial, Verdict, decide};
 use super::{Engine, unknown};
 use crate::control::conn_info::{ConnInfo, SessionId};
@@ -137,7 +138,10 @@ impl Engine {
                     self.doubt(lost, now);
                     return false;
                 }
-                if !self.accept_queue.has_room_for(&introduction.proven.hello.name) {
+                let infos = &self.infos;
+                let proves = |name: &str| infos.get(name).map(|info| introduction.is_of(info));
+                let newcomer = Newcomer { given: &introduction.proven.hello.name, proves: &proves };
+                if !self.accept_queue.has_room_for(&newcomer) {
                     return false;
                 }
                 if let Some(handshake) = listener.take(number) {

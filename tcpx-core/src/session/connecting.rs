@@ -26,7 +26,8 @@ impl Session {
 
     /// Waits for a peer that connects, and gives it the name `peer`, by which it is known here from
     /// then on. A session that has a name of its own ([`SessionOptions::name`]) is accepted under
-    /// that name only.
+    /// that name only. Where connection info was loaded under the name, only the session that it
+    /// leads to is accepted, whatever it calls itself.
     ///
     /// A peer does not wait for this call. A session that listens and makes progress connects
     /// everybody who proves to have its connection info. A peer that has gone again before the call
@@ -42,8 +43,9 @@ impl Session {
     }
 
     /// Takes whoever has come in first, or waits for somebody, and returns the name by which the
-    /// peer is known here from then on. That is the peer's own ([`SessionOptions::name`]), or
-    /// "peer-1", "peer-2" and so on where it has none or another peer has its name.
+    /// peer is known here from then on. That is the one under which its connection info was loaded,
+    /// or the peer's own ([`SessionOptions::name`]), or "peer-1", "peer-2" and so on where it has
+    /// none or the name is another peer's.
     ///
     /// A peer for whose name an [`accept`](Self::accept) waits goes there.
     ///

@@ -7,7 +7,7 @@ use tcpx_core::{
     RemoteRange, SessionEvent,
 };
 use tcpx_testkit::{PATIENCE, until};
-use tcpx_tests::sessions::{lively, notifications, open, soft};
+use tcpx_tests::sessions::{drop_all, lively, notifications, open, soft};
 
 fn until_up(state: impl Fn() -> Result<PeerState, Error>) {
     until("a peer is up", || matches!(state(), Ok(PeerState::Up)));
@@ -35,6 +35,38 @@ fn a_connect_finds_who_has_come_by_itself() {
         assert_eq!((left.stats().peers.len(), right.stats().peers.len()), (1, 1));
         right.notify("left", b"1").expect("it is up");
         assert_eq!(notifications(&left, 1)[0].peer, "right");
+    }
+}
+
+/// A name under which connection info was loaded is that session's, whoever says it first.
+#[test]
+fn who_merely_says_a_name_does_not_have_it() {
+    for accept_all in [false, true] {
+        let server = open(lively().accept_all(accept_all));
+        let [pretender, nameless, worker] =
+            ["prefill-3", "", "prefill-3"].map(|name| open(lively().name(name)));
+        let worker_info = worker.listen().expect("it listens");
+        server.load_remote_conn_info("prefill-3", &worker_info).expect("own bytes load");
+        let info = server.listen().expect("it listens");
+        if !accept_all {
+            server.start_accept("prefill-3").expect("it listens");
+        }
+        for session in [&pretender, &nameless, &worker] {
+            session.load_remote_conn_info("server", &info).expect("own bytes load");
+            session.connect("server").expect("it is there");
+        }
+        until_up(|| server.peer_state("prefill-3"));
+        server.notify("prefill-3", b"1").expect("it is up");
+        assert_eq!(notifications(&worker, 1)[0].bytes, b"1");
+        for other in [&pretender, &nameless] {
+            assert_eq!(other.poll_notifications(&mut Vec::new(), 1).expect("no fork"), 0);
+        }
+        if accept_all {
+            let names = server.stats().peers.into_iter().map(|peer| peer.name);
+            assert_eq!(names.collect::<Vec<_>>(), ["peer-1", "peer-2", "prefill-3"]);
+        }
+        // Whom nobody has named has no answer to its goodbye before the server goes.
+        drop_all([server, pretender, nameless, worker]);
     }
 }
 
