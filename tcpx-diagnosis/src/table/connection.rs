@@ -88,8 +88,8 @@ RX_CTRL_TIMEOUT = 716 Warning "\"rx ctrl timeout\" is repeated"
 FAILED_TO_CONNECT_SOCKET = 717 Error "\"failed to connect socket\" or \"failed accept socket\""
     symptom "connect or accept returns 3 after three rounds; with the software plugin 2"
     lines ["Resource exhausted", "failed against receive-datapath-manager", "Create FlowSteerRule Failed"]
-    cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule; with the software plugin, its own line just before says what the system refused"
-    cure ["tcpx doctor", "ls -l /run/tcpx"]
+    cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule; with the software plugin, its own line just before says what the system refused. Or somebody who reads the control link has dialled a data channel before the peer did: the channels' sockets are not authenticated, also where the link is"
+    cure ["tcpx doctor", "ls -l /run/tcpx", "# where others can read what passes between the two hosts, encrypt it (docs/security.md)"]
     source "plugin 3.1.9, run"
 RECV_SYNC_MISMATCH = 718 Error "RECV_SYNC differs between the two ends"
     symptom "sends never finish"
