@@ -213,7 +213,7 @@ impl Engine {
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
         let ids_before = membership.as_ref().map_or(0, |group| group.device.ids_before());
-        let registrations = Registrations::new(workers.clone(), ids_before);
+        let registrations = Registrations::new(workers.clone(), plugin.receives_host(), ids_before);
         let completions = membership.as_ref().map(|group| Arc::clone(&group.completions));
         let transfers = Transfers::new(completions.unwrap_or_default());
         let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));

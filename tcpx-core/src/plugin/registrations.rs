@@ -51,6 +51,8 @@ pub struct MemoryInfo {
 pub(crate) struct Usable {
     key: RegistrationKey,
     info: MemoryInfo,
+    /// Whether the plugin receives into host memory.
+    receives_host: bool,
 }
 
 impl Usable {
@@ -64,7 +66,11 @@ impl Usable {
             return refuse(RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes });
         }
         if access == Access::ReadWrite && allowed == Access::ReadOnly {
-            return refuse(RegistrationProblem::ReadOnly);
+            // To register it otherwise would be refused.
+            return refuse(match self.receives_host || memory == MemoryType::Device {
+                true => RegistrationProblem::ReadOnly,
+                false => RegistrationProblem::ReceiveIntoHostMemory,
+            });
         }
         Ok(Span { registration: self.key, address: address + offset, memory })
     }
@@ -100,6 +106,8 @@ pub(crate) struct Registrations {
     /// Segments that workers are making known, by comm: a few for each.
     registering: HashMap<CommId, Vec<(Segment, Registering)>>,
     workers: Workers,
+    /// The plugin does not receive into host memory.
+    refuses_host: bool,
     ids_used: u64,
     free_comms: Vec<CommId>,
     /// Whose comm has each number, or had it last.
@@ -111,9 +119,10 @@ pub(crate) struct Registrations {
 }
 
 impl Registrations {
-    /// No memory yet. These workers make what is added known to comms. Its ids come after so many.
-    pub(crate) fn new(workers: Workers, ids_used: u64) -> Self {
-        Self { workers, ids_used, ..Self::default() }
+    /// No memory yet. These workers make what is added known to comms, of a plugin that receives
+    /// into host memory or not. Its ids come after so many.
+    pub(crate) fn new(workers: Workers, receives_host: bool, ids_used: u64) -> Self {
+        Self { workers, refuses_host: !receives_host, ids_used, ..Self::default() }
     }
 
     /// Adds memory, and returns its id. `owned` is the memory itself; without it the caller keeps
@@ -263,7 +272,7 @@ impl Registrations {
     pub(crate) fn usable(&self, id: MemoryId) -> Result<Usable> {
         let (key, registered) = self.open(id)?;
         match registered.copies {
-            0 => Ok(Usable { key, info: self.info(id)? }),
+            0 => self.usable_of(id, key),
             _ => Err(Error::copied(id)),
         }
     }
@@ -277,7 +286,11 @@ impl Registrations {
         access: Access,
     ) -> Result<Span> {
         let (key, _) = self.open(id)?;
-        Usable { key, info: self.info(id)? }.span(offset, bytes, access)
+        self.usable_of(id, key)?.span(offset, bytes, access)
+    }
+
+    fn usable_of(&self, id: MemoryId, key: RegistrationKey) -> Result<Usable> {
+        Ok(Usable { key, info: self.info(id)?, receives_host: !self.refuses_host })
     }
 
     /// A copy to or from a registration begins.

@@ -39,6 +39,26 @@ fn posts_are_checked_against_bounds_and_direction() {
     assert!(registrations.span(send_only, 0, 1, Access::ReadWrite).is_err());
 }
 
+/// To say "register it for receiving" where that is refused would send people round in circles.
+#[test]
+fn a_receive_into_host_memory_is_refused_as_what_it_is_where_the_plugin_has_none() {
+    let mut registrations = Registrations::new(Workers::default(), false, 0);
+    for (memory, expected) in [
+        (MemoryType::Host, RegistrationProblem::ReceiveIntoHostMemory),
+        (MemoryType::Device, RegistrationProblem::ReadOnly),
+    ] {
+        let id = registrations.add(0x7000_0000, 100, memory, Access::ReadOnly, None).unwrap();
+        let usable = registrations.usable(id).unwrap();
+        for refused in [
+            registrations.span(id, 0, 1, Access::ReadWrite).map(drop),
+            usable.span(0, 1, Access::ReadWrite).map(drop),
+        ] {
+            let Err(Error::Registration { problem, .. }) = &refused else { panic!("{refused:?}") };
+            assert_eq!(*problem, expected);
+        }
+    }
+}
+
 #[test]
 fn memory_that_cannot_be_is_refused() {
     let mut registrations = Registrations::default();

@@ -103,7 +103,7 @@ impl Books {
         let memory = DeviceMemory::Emulated;
         let opened = tcpx_unpack::open(Choice::Auto, memory.kind()).expect("the host backend");
         Self {
-            registrations: Registrations::new(Workers::default(), 0),
+            registrations: Registrations::new(Workers::default(), true, 0),
             batch: Batch::new(STEP_BYTES),
             unpack: opened.unpack,
             memory,
