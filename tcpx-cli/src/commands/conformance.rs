@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
 
 use serde_json::json;
 use tcpx_conformance::{
@@ -79,9 +81,10 @@ pub(crate) struct ConformanceArgs {
     deadline: Seconds,
 
     /// Longest time for the whole run, whatever the plugin does. Checks that it leaves without an
-    /// answer count as not run
-    #[arg(long, default_value = "180", value_name = "SECONDS")]
-    timeout: Seconds,
+    /// answer count as not run [default: 180; 360 where two or three checks run at a time, 720
+    /// where they run one by one]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<Seconds>,
 
     /// List the checks with the rules that they try, and run none
     #[arg(long)]
@@ -118,12 +121,31 @@ impl MemoryArg {
     }
 }
 
+/// Seconds of a run with so many checks at a time as take the least.
+const RUN_SECONDS: u64 = 180;
+const ENOUGH_JOBS: usize = 4;
+
+impl ConformanceArgs {
+    /// The time for the whole run.
+    fn time(&self) -> Duration {
+        let is_shared = !self.namespaces.is_empty() || self.plugin == Some(PluginChoice::Devmem);
+        let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+        let jobs = self.jobs.map_or(if is_shared { 1 } else { processors }, NonZeroUsize::get);
+        self.timeout.as_ref().map_or_else(|| usual_time(jobs), |timeout| timeout.0)
+    }
+}
+
+/// What a run takes at most on a slow machine, with so many checks at a time.
+fn usual_time(jobs: usize) -> Duration {
+    Duration::from_secs(RUN_SECONDS * ENOUGH_JOBS.div_ceil(jobs) as u64)
+}
+
 /// Runs or lists the checks.
 pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
     if args.list {
         return list(args.json).map(|()| ExitCode::SUCCESS);
     }
-    let budget = Budget::new(Some(args.timeout.0));
+    let budget = Budget::new(Some(args.time()));
     // A process that the system cannot end, or a driver that does not answer, holds this one up.
     let backstop = Backstop::start(budget)?;
     backstop.enter("running checks");
@@ -363,6 +385,12 @@ mod tests {
         assert_eq!(run(vec![report(Outcome::Pass), not_run()]), 3);
         assert_eq!(run(vec![report(Outcome::Pass), fail()]), 1);
         assert_eq!(run(vec![fail(), not_run()]), 1);
+    }
+
+    #[test]
+    fn a_run_has_the_more_time_the_fewer_checks_run_at_once() {
+        let seconds = [1, 2, 3, 4, 8, 64].map(|jobs| usual_time(jobs).as_secs());
+        assert_eq!(seconds, [720, 360, 360, 180, 180, 180]);
     }
 
     #[test]

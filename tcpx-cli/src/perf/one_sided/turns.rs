@@ -8,10 +8,11 @@ use crate::perf::plan::OneSided;
 /// Most latencies of a turn, and most bytes, but for the first operation.
 const LATENCIES: u64 = 50;
 const LATENCY_BYTES: u64 = 32 << 20;
-/// Bytes of a turn that measures throughput, and how often each place is used in it.
+/// Most bytes, and operations, of a turn that measures throughput, but for the least that each
+/// place is used in it. Where a short one takes a millisecond, they are through in two seconds.
 const STREAM_BYTES: u64 = 256 << 20;
+const STREAM_OPERATIONS: u64 = 2048;
 const FEWEST_ROUNDS: u64 = 2;
-const MOST_ROUNDS: u64 = 256;
 /// How often an operation is posted again to see what that costs.
 const FEWEST_REPOSTS: u64 = 3;
 const MOST_REPOSTS: u64 = 100;
@@ -38,7 +39,10 @@ impl Turns {
         let depth = u64::from(one_sided.depth);
         let (places, rounds) = match is_latency {
             true => ((LATENCY_BYTES / bytes).clamp(1, LATENCIES.min(iterations)), 1),
-            false => (depth, (STREAM_BYTES / (bytes * depth)).clamp(FEWEST_ROUNDS, MOST_ROUNDS)),
+            false => {
+                let operations = (STREAM_BYTES / bytes).min(STREAM_OPERATIONS);
+                (depth, (operations / depth).max(FEWEST_ROUNDS))
+            }
         };
         Self { places, rounds, iterations, reposts, is_latency }
     }
@@ -103,6 +107,10 @@ mod tests {
             let stream = turns(bytes, 8, false);
             assert!((2 * 8..=256 * 8).contains(&stream.operations()), "{stream:?}");
             assert!(stream.operations() * bytes <= STREAM_BYTES.max(2 * 8 * bytes));
+            for depth in [1, 256, 4096] {
+                let operations = turns(bytes, depth, false).operations();
+                assert!(operations <= 2048.max(2 * u64::from(depth)), "{operations} of {bytes}");
+            }
             let latencies = turns(bytes, 1, true);
             assert_eq!(latencies.operations(), 1);
             assert!(latencies.places * bytes <= LATENCY_BYTES.max(bytes), "{latencies:?}");
