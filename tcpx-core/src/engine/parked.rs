@@ -15,6 +15,9 @@ use crate::workers::ticket::Ticket;
 
 /// How long the operations of a peer that ended wait for copies and comms that use their memory.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest time between two looks that counts. Where it was longer, this process was stopped,
+/// and so was what is waited for.
+const LONGEST_STEP: Duration = Duration::from_secs(1);
 
 /// What is left of one peer.
 #[derive(Debug)]
@@ -23,7 +26,8 @@ pub(super) struct Parked {
     /// Why the peer ended.
     error: Error,
     leftover: Leftover,
-    parked_at: Option<Instant>,
+    looked_at: Option<Instant>,
+    waited: Duration,
     /// Registrations of operations that have ended although their memory may still be used.
     held: Option<Vec<RegistrationKey>>,
 }
@@ -46,7 +50,7 @@ pub(super) enum Verdict {
 
 impl Parked {
     pub(super) fn new(name: PeerName, error: Error, leftover: Leftover) -> Self {
-        Self { name, error, leftover, parked_at: None, held: None }
+        Self { name, error, leftover, looked_at: None, waited: Duration::ZERO, held: None }
     }
 
     /// Nobody can say any more when its batch ends.
@@ -84,8 +88,9 @@ impl Parked {
 
     /// What has become of it, when batches up to `reached` have finished.
     pub(super) fn look(&mut self, reached: BatchNumber, now: Instant) -> Verdict {
-        let since = *self.parked_at.get_or_insert(now);
-        let is_late = now.saturating_duration_since(since) >= UNPACK_TIMEOUT;
+        let before = self.looked_at.replace(now).unwrap_or(now);
+        self.waited += now.saturating_duration_since(before).min(LONGEST_STEP);
+        let is_late = self.waited >= UNPACK_TIMEOUT;
         let is_hopeless = self.leftover.until == BatchNumber::NEVER;
         match self.is_copied(reached) {
             true if !self.leftover.lanes.is_empty() => Verdict::Copied,

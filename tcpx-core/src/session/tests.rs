@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use tcpx_testkit::PATIENCE;
 
 use super::Session;
+use crate::engine::UNPACK_TIMEOUT;
 use crate::{MemoryId, PluginChoice, SessionOptions};
 
 /// Any port of this host.
@@ -96,6 +97,15 @@ fn take_turns(sessions: &[&Session], what: &str, mut is_over: impl FnMut() -> bo
         for session in sessions {
             session.progress();
         }
+    }
+}
+
+/// Rounds until the time has passed after which nothing waits for an unpack any more: one a second,
+/// because a process that was stopped has not waited.
+fn pass_unpack_timeout(session: &Session) {
+    let begin = Instant::now();
+    for second in 0..=UNPACK_TIMEOUT.as_secs() {
+        session.shared.progress_at(begin + Duration::from_secs(second));
     }
 }
 

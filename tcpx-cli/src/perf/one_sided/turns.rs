@@ -8,11 +8,12 @@ use crate::perf::plan::OneSided;
 /// Most latencies of a turn, and most bytes, but for the first operation.
 const LATENCIES: u64 = 50;
 const LATENCY_BYTES: u64 = 32 << 20;
-/// Most bytes, and operations, of a turn that measures throughput, but for the least that each
-/// place is used in it. Where a short one takes a millisecond, they are through in two seconds.
+/// Most bytes, and operations, of a turn that measures throughput, and how often each place is used
+/// in it. Where a short one takes a millisecond, they are through in two seconds.
 const STREAM_BYTES: u64 = 256 << 20;
 const STREAM_OPERATIONS: u64 = 2048;
 const FEWEST_ROUNDS: u64 = 2;
+const MOST_ROUNDS: u64 = 256;
 /// How often an operation is posted again to see what that costs.
 const FEWEST_REPOSTS: u64 = 3;
 const MOST_REPOSTS: u64 = 100;
@@ -41,7 +42,7 @@ impl Turns {
             true => ((LATENCY_BYTES / bytes).clamp(1, LATENCIES.min(iterations)), 1),
             false => {
                 let operations = (STREAM_BYTES / bytes).min(STREAM_OPERATIONS);
-                (depth, (operations / depth).max(FEWEST_ROUNDS))
+                (depth, (operations / depth).clamp(FEWEST_ROUNDS, MOST_ROUNDS))
             }
         };
         Self { places, rounds, iterations, reposts, is_latency }

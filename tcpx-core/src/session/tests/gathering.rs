@@ -12,8 +12,7 @@ use tcpx_rx::UnpackDescriptor;
 use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::{connect, open, part, patient, take_turns, uses};
-use crate::engine::UNPACK_TIMEOUT;
+use super::{connect, open, part, pass_unpack_timeout, patient, take_turns, uses};
 use crate::stats::channel::ChannelStats;
 use crate::types::MemoryType;
 use crate::{Departure, Error, MemoryId, Post, Session, Transfer};
@@ -257,7 +256,7 @@ fn nothing_is_freed_before_a_late_gather_has_finished() {
 fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
     let scene = gathering();
     scene.abandon();
-    scene.left.shared.progress_at(Instant::now() + UNPACK_TIMEOUT);
+    pass_unpack_timeout(&scene.left);
     assert_aborted(scene.send.wait(Some(PATIENCE)));
     assert!(uses(&scene.left, scene.source) > 0);
     // It comes to its end after all.
@@ -272,7 +271,7 @@ fn a_failed_gather_is_named_and_ends_the_session() {
     let scene = gathering();
     scene.gpu.is_sick.store(true, Ordering::Relaxed);
     scene.progress_until("it is parked", |scene| scene.left.stats().peers_parked == 1);
-    scene.left.shared.progress_at(Instant::now() + UNPACK_TIMEOUT);
+    pass_unpack_timeout(&scene.left);
     let [received, sent] = scene.wait_both();
     let failure = match &sent {
         Err(Error::UnpackFailed(failure)) => failure,

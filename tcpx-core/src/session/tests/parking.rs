@@ -10,7 +10,7 @@ use tcpx_cuda::CudaError;
 use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::{connect, open, soft, take_turns, uses};
+use super::{connect, open, pass_unpack_timeout, soft, take_turns, uses};
 use crate::engine::UNPACK_TIMEOUT;
 use crate::types::MemoryType;
 use crate::{Departure, Error, MemoryId, Phase, Post, Session, Transfer};
@@ -120,9 +120,15 @@ fn close_at_last(session: &Session) {
     until("nothing is left", || session.close().is_ok());
 }
 
-/// Lets the time pass after which nobody waits for an unpack any more.
-fn wait_for_the_unpack(right: &Session) {
-    right.shared.progress_at(Instant::now() + UNPACK_TIMEOUT);
+#[test]
+fn a_process_that_was_stopped_has_not_waited() {
+    let Scene { right, receive, gpu, .. } = abandoned_while_unpacking();
+    right.shared.progress_at(Instant::now() + 10 * UNPACK_TIMEOUT);
+    assert!(!receive.is_complete().expect("it has not ended"));
+    pass_unpack_timeout(&right);
+    assert_aborted(receive.wait(Some(PATIENCE)));
+    gpu.hangs.store(false, Ordering::Relaxed);
+    close_at_last(&right);
 }
 
 #[test]
@@ -142,7 +148,7 @@ fn memory_is_free_when_a_late_unpack_has_finished() {
 #[test]
 fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
     let Scene { mut right, receive, memory, gpu, .. } = abandoned_while_unpacking();
-    wait_for_the_unpack(&right);
+    pass_unpack_timeout(&right);
     assert_aborted(receive.wait(Some(PATIENCE)));
     right.let_go_timeout = Duration::from_millis(1);
     let error = right.deregister_memory(memory).expect_err("it still unpacks");
@@ -169,7 +175,7 @@ fn what_never_ends_is_left_behind_with_the_session() {
         let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
         gpu.is_stalled.store(is_stalled, Ordering::Relaxed);
         if !is_stalled {
-            wait_for_the_unpack(&right);
+            pass_unpack_timeout(&right);
         }
         assert_aborted(receive.wait(Some(PATIENCE)));
         assert_eq!(uses(&right, memory), 1);
@@ -197,7 +203,7 @@ fn an_unpacker_that_has_failed_may_still_copy() {
         assert!(!receive.is_complete().expect("it has not ended"));
     }
     assert_eq!(uses(&right, memory), 1);
-    wait_for_the_unpack(&right);
+    pass_unpack_timeout(&right);
     for transfer in [&receive, &more] {
         let error = transfer.wait(Some(PATIENCE)).expect_err("unpacking failed");
         assert!(matches!(error, Error::UnpackFailed(_)), "{error}");
