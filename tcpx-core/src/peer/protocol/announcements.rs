@@ -50,6 +50,8 @@ pub(super) struct Announcing {
     pub(super) heard: u64,
     usual: u64,
     share: Share,
+    /// Receives that were kept, and had been announced, at the last look whether to grant more.
+    seen: (u64, u64),
 }
 
 impl Announcing {
@@ -62,6 +64,7 @@ impl Announcing {
             heard: 0,
             usual: terms.usual,
             share: Share::new(&terms.budget, terms.least * ANNOUNCED_COST),
+            seen: (0, 0),
         }
     }
 
@@ -99,8 +102,18 @@ impl Announcing {
 
     /// What the peer may announce now, if that is worth a word. So many that it has announced are
     /// kept.
+    #[inline]
     pub(super) fn renew(&mut self, kept: u64) -> Option<u64> {
         let left = self.granted - self.heard;
+        // A peer that may announce none waits for memory, which others may have freed.
+        if left > 0 && self.seen == (kept, self.heard) {
+            return None;
+        }
+        self.seen = (kept, self.heard);
+        self.grant_more(kept, left)
+    }
+
+    fn grant_more(&mut self, kept: u64, left: u64) -> Option<u64> {
         self.share.hold((kept + left) * ANNOUNCED_COST);
         let wanted = kept.max(self.usual).min((MAX_ANNOUNCED as u64).saturating_sub(kept));
         if 2 * left >= wanted {

@@ -62,6 +62,7 @@ impl PeerProtocol {
     }
 
     /// Lets the peer announce more receives, if it is about to need that and there is memory.
+    #[inline]
     pub(super) fn let_announce(&mut self) -> bool {
         if !matches!(self.stage, Stage::Up { .. }) {
             return false;
