@@ -117,9 +117,16 @@ impl Error {
 
 impl Error {
     /// The text of this error for the peer that it ends. What came of dialling its channels it
-    /// chose the address of, so it hears of any failure alike.
+    /// chose the address of, so it hears of any failure alike, but for what is wrong with this
+    /// host.
     pub(crate) fn told_to_peer(&self) -> String {
         let is_of_dial = match self {
+            Self::Plugin(PluginFailure { call: "connect", cause: Some(cause), .. }) => {
+                let id = cause.id;
+                return format!(
+                    "plugin call connect failed for what is wrong with its host [{id}]"
+                );
+            }
             Self::Plugin(failure) => failure.call == "connect",
             Self::PeerGone { how: Departure::NeverUp { state, .. }, .. } => {
                 *state == Departure::DIAL_UNANSWERED

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_diagnosis::Report;
+use tcpx_diagnosis::table::daemon;
 use tcpx_diagnosis::variables::{Env, lint};
+use tcpx_diagnosis::{Finding, Report};
 use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 
@@ -228,6 +229,19 @@ fn errors_have_the_id_of_their_diagnosis_and_end_with_it() {
         );
         assert!(text.ends_with(&format!(" [{id}]")), "{text}");
     }
+}
+
+#[test]
+fn a_peer_hears_of_a_dial_what_is_wrong_with_the_host_and_nothing_else() {
+    let failure = |code, cause: Option<Finding>| {
+        let Error::Plugin(failure) = call("connect", code) else { panic!("it is one") };
+        Error::Plugin(PluginFailure { cause: cause.map(Box::new), ..failure }).told_to_peer()
+    };
+    assert_eq!(failure(2, None), failure(3, None));
+    let cause = || Some(Finding::new(&daemon::RXDM_REFUSES, "10.0.0.1:22".to_owned()));
+    assert_eq!(failure(2, cause()), failure(3, cause()));
+    let told = failure(3, cause());
+    assert!(told.ends_with("[TCPX-504]") && !told.contains("10.0.0.1"), "{told}");
 }
 
 #[test]
