@@ -1,6 +1,6 @@
 # The command tcpx:                                   docker build --tag tcpx .
 # The same, and a Python with NIXL and its backend:   docker build --tag tcpx-nixl --target nixl .
-# Google's plugin, RxDM and the CUDA driver are not in it: they come from the host, see deploy/gke.
+# Google's plugin, RxDM and the CUDA driver are not in it: they come from the host, see tools/deploy/gke.
 FROM rust:1.88-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends cmake python3
 WORKDIR /tcpx

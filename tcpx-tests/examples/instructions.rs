@@ -1,5 +1,5 @@
 //! One measurement over the plugin that does nothing, for a tool that counts instructions:
-//! `scripts/instructions.sh`.
+//! `tools/scripts/instructions.sh`.
 //!
 //! `instructions host|device chunks|messages N` moves N chunks of 4 KiB as one message, or N
 //! messages of 4 KiB as one batch, once to let every table grow and once in `measured`. With a

@@ -1,5 +1,5 @@
 //! Messages that go to, and come from, host memory and a GPU's by turns, for the guest with NICs
-//! that receive into device memory (testing/devmem-vm.sh).
+//! that receive into device memory (tcpx-tests/doubles/devmem-vm.sh).
 //!
 //! ```text
 //! turns receive ADDRESS FILE

@@ -5,7 +5,7 @@ use crate::program::Program;
 use crate::toolchain::{GXX, Linkage, SANITIZERS, Workshop, source};
 
 /// The programs ask for GPU 0. Where there is one, malloc's memory would not be its own: so no
-/// driver shows one, be it real or testing/fake-cuda.
+/// driver shows one, be it real or tcpx-tests/doubles/fake-cuda.
 const WITHOUT_GPU: [(&str, &str); 3] =
     [("CUDA_VISIBLE_DEVICES", ""), ("TCPX_FAKE_CUDA_GPUS", "0"), ("TCPX_PLUGIN", "soft")];
 

@@ -1,5 +1,5 @@
 //! Sessions of one process, each over a NIC of its own, for the guest in which NICs come and go
-//! (testing/devmem-vm.sh).
+//! (tcpx-tests/doubles/devmem-vm.sh).
 //!
 //! ```text
 //! tcpx-by-nic receive NIC,ADDRESS,MESSAGES,FILE... [then NIC,ADDRESS,MESSAGES,FILE...]

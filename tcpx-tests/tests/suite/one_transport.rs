@@ -1,6 +1,6 @@
 //! A process has one software plugin. Its first session chooses the transport; no later one gets
 //! silently another than it asks for. This process begins with plain sockets; one that begins with
-//! device memory needs a NIC that can, as in testing/devmem-vm.sh.
+//! device memory needs a NIC that can, as in tcpx-tests/doubles/devmem-vm.sh.
 
 use tcpx_core::{Error, PluginChoice, Session, SessionOptions, SettingProblem};
 use tcpx_testkit::{CapturedLog, in_own_process};

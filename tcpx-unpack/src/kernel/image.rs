@@ -34,7 +34,7 @@ mod tests {
         assert_eq!(
             COMMITTED.lines().next(),
             Some(format!("// source sha256 {digest}").as_str()),
-            "run scripts/kernel-ptx.sh"
+            "run tools/scripts/kernel-ptx.sh"
         );
     }
 

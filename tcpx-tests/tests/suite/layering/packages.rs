@@ -1,6 +1,7 @@
 //! What a crate needs to be published, or the word that it is not.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use cargo_metadata::Package;
 
@@ -26,9 +27,10 @@ fn a_crate_is_ready_to_be_published_or_says_that_it_is_not() {
 
 fn faults(package: &Package) -> Vec<String> {
     let folder = package.manifest_path.parent().expect("a manifest lies in a folder");
-    let same = |name: &str, other: &str| {
-        let read = |path| std::fs::read(folder.join(path)).ok();
-        read(name).is_some_and(|bytes| Some(bytes) == read(other))
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a crate lies in a folder");
+    let is_of_root = |name: &str| {
+        let read = |folder: &Path| std::fs::read(folder.join(name)).ok();
+        read(folder.as_std_path()).is_some_and(|bytes| Some(bytes) == read(root))
     };
     let mut faults = Vec::new();
     let mut demand = |is_fine: bool, fault: &str| {
@@ -38,16 +40,16 @@ fn faults(package: &Package) -> Vec<String> {
     };
     demand(package.description.is_some(), "no description");
     demand(package.license.is_some(), "no license");
-    demand(same("LICENSE", "../LICENSE"), "LICENSE is not that of the workspace");
+    demand(is_of_root("LICENSE"), "LICENSE is not that of the workspace");
     demand(package.readme.is_some(), "no readme");
     let readme = package.readme.as_ref().is_none_or(|readme| folder.join(readme).is_file());
     demand(readme, "the readme is not there");
     demand((1..=5).contains(&package.keywords.len()), "crates.io takes 1 to 5 keywords");
     demand(!package.categories.is_empty(), "no categories");
-    let include = folder.join("../include").read_dir_utf8().expect("there are headers");
-    let has_headers = include.map(|entry| entry.expect("it is read")).all(|entry| {
-        let name = entry.file_name();
-        same(&format!("include/{name}"), &format!("../include/{name}"))
+    let mut headers = root.join("include").read_dir().expect("there are headers");
+    let has_headers = headers.all(|entry| {
+        let name = entry.expect("it is read").file_name();
+        is_of_root(&format!("include/{}", name.display()))
     });
     demand(package.name != "tcpx-capi" || has_headers, "the headers are not in the package");
     faults

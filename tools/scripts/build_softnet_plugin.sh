@@ -1,0 +1,24 @@
+#!/bin/sh
+# Builds the software plugin and puts it where loaders look for it by name:
+#   <target>/<profile>/libnccl-net-tcpx-soft.so
+# usage: build_softnet_plugin.sh [dist|release|dev]
+#   <target> is CARGO_TARGET_DIR, if that is set.
+set -eu
+
+profile=${1:-dist}
+case $profile in
+dist | release) folder=$profile ;;
+dev | debug) profile=dev folder=debug ;;
+*)
+    echo "usage: $0 [dist|release|dev]" >&2
+    exit 2
+    ;;
+esac
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cargo build --quiet --manifest-path "$root/Cargo.toml" -p tcpx-softnet-plugin --profile "$profile"
+built=${CARGO_TARGET_DIR:-$root/target}/$folder
+# A new file under the final name, so that a process that has the old one mapped keeps it whole.
+cp "$built/libnccl_net_tcpx_soft.so" "$built/libnccl-net-tcpx-soft.so.new"
+mv "$built/libnccl-net-tcpx-soft.so.new" "$built/libnccl-net-tcpx-soft.so"
+echo "$built/libnccl-net-tcpx-soft.so"

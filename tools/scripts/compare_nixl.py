@@ -1,0 +1,306 @@
+"""What tools/scripts/compare-nixl.sh prints.
+
+Each backend has two processes of its own, which live through all rounds and sleep while the others
+are measured. Both ends of a pair poll, as UCX wants it: the one that begins asks for its transfers,
+the other one for notifications. A program of NIXL with a thread of its own does the same.
+"""
+
+import multiprocessing
+import os
+import platform
+import statistics
+import sys
+import time
+from importlib.metadata import version
+
+import numpy
+import ucx_over_tcp
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = (4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, 4 * MIB, 64 * MIB)
+OUTSTANDING = 8
+# Bytes and messages of a turn; each message has a place of its own.
+TURN_BYTES, TURN_MESSAGES = 64 * MIB, 400
+DESCRIPTORS, DESCRIPTOR_BYTES = 1000, 4 * KIB
+NOTIFICATIONS, NOTIFICATION_BYTES = 400, 64
+PATIENCE_S = 120
+# Every area has bytes of this, and no two places or turns the same ones.
+NOISE_BYTES = 4 * MIB
+BACKENDS = ("UCX", "TCPX")
+
+
+class Row:
+    """One line of the table: messages of a size, so many outstanding, of so many descriptors."""
+
+    def __init__(self, operation, size, depth=1, descriptors=1, anew=False):
+        self.operation, self.size, self.depth = operation, size, depth
+        self.descriptors, self.anew = descriptors, anew
+        self.message = size * descriptors
+        self.is_latency = depth == 1
+        fit = max(depth, TURN_BYTES // self.message) if size else 0
+        self.messages = min(TURN_MESSAGES, fit) if size else NOTIFICATIONS
+
+    def __str__(self):
+        if not self.size:
+            return f"notification of {NOTIFICATION_BYTES} B, half a round trip"
+        text = f"{self.operation} {human(self.size)}"
+        if self.descriptors > 1:
+            text = f"{self.operation} {self.descriptors:,} × {human(self.size)}"
+        text += ", one at a time" if self.depth == 1 else f", {self.depth} outstanding"
+        return text + (", made anew" if self.anew else "")
+
+    def figure(self, value):
+        return f"{value:.1f} µs" if self.is_latency else f"{value:.2f} GB/s"
+
+    def ratio(self, ours, theirs):
+        """Above 1 this backend is faster."""
+        return theirs / ours if self.is_latency else ours / theirs
+
+
+def human(count):
+    return f"{count // MIB} MiB" if count >= MIB else f"{count // KIB} KiB"
+
+
+def rows():
+    for operation in ("WRITE", "READ"):
+        for depth in (1, OUTSTANDING):
+            yield from (Row(operation, size, depth) for size in SIZES)
+        for anew in (False, True):
+            yield Row(operation, DESCRIPTOR_BYTES, 1, DESCRIPTORS, anew)
+    yield Row("notification", 0)
+
+
+class End:
+    """One of two agents, with an area that is read from or written to."""
+
+    def __init__(self, backend, name, other, pipe, bytes_):
+        from nixl._api import nixl_agent, nixl_agent_config
+
+        self.backend, self.other, self.pipe = backend, other, pipe
+        config = nixl_agent_config(enable_prog_thread=False, backends=[])
+        self.agent = nixl_agent(name, config)
+        self.agent.create_backend(backend, {})
+        self.area = numpy.zeros(bytes_, dtype=numpy.uint8)
+        self.noise = numpy.random.default_rng(1).integers(0, 256, NOISE_BYTES, dtype=numpy.uint8)
+        self.agent.register_memory(
+            [(self.area.ctypes.data, bytes_, 0, "")], "DRAM", backends=[backend]
+        )
+        pipe.send((self.agent.get_agent_metadata(), self.area.ctypes.data))
+        metadata, self.remote = pipe.recv()
+        self.agent.add_remote_agent(metadata)
+        self.handles = {}
+
+    def pieces(self, row, turn):
+        """Parts of the area, with the noise and the number that make their bytes."""
+        step = min(row.message, NOISE_BYTES)
+        for index, at in enumerate(range(0, row.messages * row.message, step)):
+            number = numpy.uint8((37 * turn + index) % 256)
+            yield self.area[at : at + step], self.noise[:step], number
+
+    def fill(self, row, turn):
+        for part, noise, number in self.pieces(row, turn):
+            numpy.bitwise_xor(noise, number, out=part)
+
+    def clear(self, row):
+        self.area[: row.messages * row.message] = 0
+
+    def is_filled(self, row, turn):
+        return all(
+            numpy.array_equal(part, numpy.bitwise_xor(noise, number))
+            for part, noise, number in self.pieces(row, turn)
+        )
+
+    def handle(self, row, place):
+        """A transfer of one message. Neighbours are told apart, so that nothing is put together."""
+        ends = []
+        for base in (self.area.ctypes.data, self.remote):
+            begin = base + place * row.message
+            order = [(17 * i) % row.descriptors for i in range(row.descriptors)]
+            ranges = [(begin + i * row.size, row.size, 0) for i in order]
+            ends.append(self.agent.get_xfer_descs(ranges, "DRAM"))
+        return self.agent.initialize_xfer(
+            row.operation, *ends, self.other, backends=[self.backend]
+        )
+
+    def wait(self, handle):
+        end = time.monotonic() + PATIENCE_S
+        state = "PROC"
+        while state == "PROC" and time.monotonic() < end:
+            for _ in range(1000):
+                state = self.agent.check_xfer_state(handle)
+                if state != "PROC":
+                    break
+        if state != "DONE":
+            raise RuntimeError(f"{self.backend}: a transfer is {state}")
+
+    def notification(self):
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            for _ in range(1000):
+                came = self.agent.get_new_notifs(backends=[self.backend]).get(self.other)
+                if came:
+                    return came[0]
+        raise RuntimeError(f"{self.backend}: no notification came")
+
+    def notify(self, message):
+        self.agent.send_notif(self.other, message)
+
+    def measure(self, row):
+        """The figure of a turn: µs of a message, or GB/s."""
+        if not row.size:
+            return self.ping(row)
+        handles = self.handles.get(str(row))
+        if handles is None and not row.anew:
+            handles = [self.handle(row, place) for place in range(row.messages)]
+            self.handles = {str(row): handles}
+        if row.is_latency:
+            return statistics.median(self.one_by_one(row, handles)) * 1e6
+        begin = time.perf_counter()
+        for index, handle in enumerate(handles):
+            if index >= row.depth:
+                self.wait(handles[index - row.depth])
+            self.agent.transfer(handle)
+        for handle in handles[-row.depth :]:
+            self.wait(handle)
+        return row.messages * row.message / (time.perf_counter() - begin) / 1e9
+
+    def one_by_one(self, row, handles):
+        for place in range(row.messages):
+            begin = time.perf_counter()
+            handle = self.handle(row, place) if row.anew else handles[place]
+            self.agent.transfer(handle)
+            self.wait(handle)
+            took = time.perf_counter() - begin
+            if row.anew:
+                self.agent.release_xfer_handle(handle)
+            yield took
+
+    def ping(self, row):
+        halves = []
+        for trip in range(row.messages):
+            message = b"%d" % trip
+            message += b"." * (NOTIFICATION_BYTES - len(message))
+            begin = time.perf_counter()
+            self.notify(message)
+            answer = self.notification()
+            halves.append((time.perf_counter() - begin) / 2)
+            assert answer == message, "a wrong notification came back"
+        return statistics.median(halves) * 1e6
+
+    def answer(self, row):
+        """What the other end does meanwhile, until it is told that the turn is over."""
+        if not row.size:
+            for _ in range(row.messages):
+                self.notify(self.notification())
+        # UCX sends what is left only while it is polled.
+        assert self.notification() == b"over"
+
+
+def serve(pipe, backend, name, other, bytes_, environment):
+    """One end, which does what it is told."""
+    os.environ.update(environment)
+    end = End(backend, name, other, pipe, bytes_)
+    while True:
+        what, *arguments = pipe.recv()
+        if what == "end":
+            return
+        try:
+            pipe.send((True, getattr(end, what)(*arguments)))
+        except Exception as error:  # pylint: disable=broad-except
+            pipe.send((False, f"{backend} {name}: {type(error).__name__}: {error}"))
+
+
+class Pair:
+    """The two processes of a backend."""
+
+    def __init__(self, backend, environment, bytes_):
+        context = multiprocessing.get_context("spawn")
+        self.pipes = []
+        for name, other in (("first", "second"), ("second", "first")):
+            pipe, its = context.Pipe()
+            arguments = (its, backend, name, other, bytes_, environment)
+            context.Process(target=serve, args=arguments, daemon=True).start()
+            self.pipes.append(pipe)
+        told = [self.receive(pipe) for pipe in self.pipes]
+        for pipe, other in zip(self.pipes, told[::-1]):
+            pipe.send(other)
+
+    @staticmethod
+    def receive(pipe):
+        if not pipe.poll(2 * PATIENCE_S):
+            raise RuntimeError("an end does not answer")
+        return pipe.recv()
+
+    def ask(self, end, *what):
+        self.pipes[end].send(what)
+        return self.result(end)
+
+    def result(self, end):
+        worked, result = self.receive(self.pipes[end])
+        if not worked:
+            raise RuntimeError(result)
+        return result
+
+    def turn(self, row, number):
+        source, target = (0, 1) if row.operation == "WRITE" else (1, 0)
+        if row.size:
+            self.ask(source, "fill", row, number)
+            self.ask(target, "clear", row)
+        self.pipes[1].send(("answer", row))
+        figure = self.ask(0, "measure", row)
+        self.ask(0, "notify", b"over")
+        self.result(1)
+        if row.size and not self.ask(target, "is_filled", row, number):
+            raise RuntimeError(f"{row}: wrong bytes have arrived")
+        return figure
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+        names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def compute():
+    """Keeps a processor busy, as an inference server does beside its transfers."""
+    number = 1
+    while True:
+        number = number * 1103515245 % 2147483647
+
+
+def main():
+    folder, rounds, busy = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    begins = tuple(sys.argv[4:]) or ""
+    wanted = [row for row in rows() if str(row).startswith(begins)]
+    bytes_ = max(row.messages * row.message for row in wanted) or KIB
+    quiet = {"NIXL_LOG_LEVEL": "ERROR"}
+    pairs = {
+        "UCX": Pair("UCX", {**quiet, **ucx_over_tcp.variables()}, bytes_),
+        "TCPX": Pair("TCPX", {**quiet, "NIXL_PLUGIN_DIR": folder}, bytes_),
+    }
+    context = multiprocessing.get_context("spawn")
+    for _ in range(busy):
+        context.Process(target=compute, daemon=True).start()
+    beside = f", {busy} busy with other work" if busy else ""
+    print(f"{processor()}, {os.cpu_count()} processors{beside}, Linux {platform.release()}, NIXL "
+          f"{version('nixl')}, medians of {rounds} rounds\n")
+    print("| | UCX | TCPX | ratio | of the rounds |\n|---|---|---|---|---|")
+    for row in wanted:
+        figures = {backend: [] for backend in BACKENDS}
+        # The first turn connects, and says what is said once.
+        for number in range(rounds + 1):
+            for backend in BACKENDS if number % 2 else BACKENDS[::-1]:
+                figures[backend].append(pairs[backend].turn(row, number))
+        theirs, ours = (figures[backend][1:] for backend in BACKENDS)
+        medians = [statistics.median(figures) for figures in (theirs, ours)]
+        ratios = [row.ratio(mine, its) for mine, its in zip(ours, theirs)]
+        print(f"| {row} | {row.figure(medians[0])} | {row.figure(medians[1])} "
+              f"| {row.ratio(medians[1], medians[0]):.2f} "
+              f"| {min(ratios):.2f} to {max(ratios):.2f} |", flush=True)
+    for pair in pairs.values():
+        for pipe in pair.pipes:
+            pipe.send(("end",))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+//! The backend for NIXL: one file, with all of tcpx in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::InstallError;
+use super::glibc::Glibc;
+use super::library::{Debug, VERSION};
+use super::shared::Linker;
+use super::{build, file, licenses, needed, tool};
+
+const PLUGIN: &str = "libplugin_TCPX.so";
+const GLIBC: &str = "plugin that names a version of glibc";
+
+/// What to build, and where to.
+pub(crate) struct NixlBackend {
+    /// The folder that NIXL is to look into.
+    pub(crate) folder: PathBuf,
+    pub(crate) profile: String,
+    pub(crate) debug: Debug,
+    /// The oldest glibc with which it is to work; without, that of this machine.
+    pub(crate) glibc: Option<Glibc>,
+}
+
+impl NixlBackend {
+    /// Builds the plugin and lays it down with its licences.
+    pub(crate) fn build(&self, root: &Path) -> Result<String, InstallError> {
+        let needed = needed::words(self.lay_down(root)?);
+        Ok(format!("{PLUGIN} {VERSION} is in {}{needed}", self.folder.display()))
+    }
+
+    /// Builds the plugin, and packs it into a wheel in its folder.
+    pub(crate) fn pack(mut self, root: &Path) -> Result<String, InstallError> {
+        tool::require(&["python3"])?;
+        let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
+        let out = std::mem::replace(&mut self.folder, work.path().join("plugin"));
+        let needed = self.lay_down(root)?.ok_or(InstallError::Missing(GLIBC))?;
+        let mut python = Command::new("python3");
+        python.arg(root.join("bindings/nixl/python/wheel.py")).arg(&self.folder);
+        let wheel = tool::run(python.args([VERSION, &needed.to_string()]).arg(out))?;
+        Ok(wheel.trim_end().to_owned())
+    }
+
+    /// What can go wrong for want of a tool does so before anything is built. Returns which glibc
+    /// the plugin needs.
+    fn lay_down(&self, root: &Path) -> Result<Option<Glibc>, InstallError> {
+        tool::require(tool::BINUTILS)?;
+        tool::require(&["cmake", "c++"])?;
+        let linker = Linker::find(self.glibc)?;
+        let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
+        let built = build::build(root, &self.profile)?;
+        let plugin = work.path().join(PLUGIN);
+        compile(root, &linker, &built.archive, work.path())?;
+        if self.debug == Debug::Strip {
+            tool::run(Command::new("strip").arg("--strip-debug").arg(&plugin))?;
+        }
+        let needed = needed::check(&plugin, self.glibc)?;
+        file::make_folder(&self.folder)?;
+        file::copy(&plugin, &self.folder.join(PLUGIN))?;
+        licenses::lay_down(root, &built.packages, &self.folder.join("licenses"))?;
+        Ok(needed)
+    }
+}
+
+/// Has CMake build the plugin in `work`.
+fn compile(root: &Path, linker: &Linker, archive: &Path, work: &Path) -> Result<(), InstallError> {
+    let define = |name: &str, value: &str| format!("-D{name}={value}");
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(root.join("bindings/nixl")).arg("-B").arg(work);
+    configure.arg(define("CMAKE_BUILD_TYPE", "Release"));
+    configure.arg(define("TCPX_ARCHIVE", &archive.to_string_lossy()));
+    configure.arg(define("TCPX_INCLUDE", &root.join("include").to_string_lossy()));
+    if let Some(words) = linker.words() {
+        // The compiler's own libraries by their files: zig would take others.
+        let libraries = ["libstdc++.so.6", "libgcc_s.so.1"].map(library_of_compiler);
+        let [standard, unwinding] = libraries;
+        let rule = format!(
+            "{} -shared <LINK_FLAGS> -o <TARGET> <OBJECTS> <LINK_LIBRARIES> {}",
+            words.join(" "),
+            standard?
+        );
+        configure.arg(define("CMAKE_CXX_CREATE_SHARED_MODULE", &rule));
+        configure.arg(define("TCPX_UNWINDING", &unwinding?));
+    }
+    tool::run(&mut configure)?;
+    tool::run(Command::new("cmake").arg("--build").arg(work)).map(|_| ())
+}
+
+/// Where the C++ compiler keeps a library.
+fn library_of_compiler(name: &str) -> Result<String, InstallError> {
+    let mut compiler = Command::new("c++");
+    let found = tool::run(compiler.arg(format!("-print-file-name={name}")))?;
+    Ok(found.trim_end().to_owned())
+}

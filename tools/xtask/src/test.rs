@@ -1,0 +1,329 @@
+//! Tiers of tests, and the steps that make them up.
+//!
+//! A step is one command of the shell, run at the root of the repository. Whatever depends on the
+//! machine (what is installed, what can be fetched) is decided by the script that the step calls:
+//! it prints `skipped: ` and the reason, and succeeds.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Which run a step belongs to first. A later tier has the steps of the earlier ones too, but for
+/// `Nightly`, which repeats the deep tier's subjects at length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tier {
+    Fast,
+    Deep,
+    Nightly,
+}
+
+impl Tier {
+    const ALL: [Self; 3] = [Self::Fast, Self::Deep, Self::Nightly];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Deep => "deep",
+            Self::Nightly => "nightly",
+        }
+    }
+
+    fn holds(self, step: &Step) -> bool {
+        step.tier == self || (self == Self::Deep && step.tier == Tier::Fast)
+    }
+}
+
+/// One command of a tier.
+#[derive(Debug)]
+struct Step {
+    name: &'static str,
+    tier: Tier,
+    about: &'static str,
+    command: &'static str,
+    /// Runs after the others of its kind, and beside those that are not: it builds in a folder of
+    /// its own, or keeps no more than one processor busy.
+    is_beside: bool,
+}
+
+const fn step(name: &'static str, tier: Tier, about: &'static str, command: &'static str) -> Step {
+    Step { name, tier, about, command, is_beside: false }
+}
+
+const fn beside(step: Step) -> Step {
+    Step { is_beside: true, ..step }
+}
+
+const STEPS: &[Step] = &[
+    step("tests", Tier::Fast, "the README's test command", "cargo test --workspace --no-fail-fast"),
+    beside(step(
+        "devmem",
+        Tier::Deep,
+        "device-memory TCP over a stock kernel in a guest",
+        "tcpx-tests/doubles/devmem-vm.sh",
+    )),
+    step(
+        "ignored",
+        Tier::Deep,
+        "tests marked `deep: `: soaks, kills and cuts in all phases, namespaces, compilers",
+        "cargo test --workspace --no-fail-fast --lib --bins --tests -- --ignored",
+    ),
+    step(
+        "gpu",
+        Tier::Deep,
+        "the GPU suite over a driver without a GPU",
+        "tools/scripts/fake-gpu.sh",
+    ),
+    step(
+        "conformance",
+        Tier::Deep,
+        "every rule of the plugin contract over the software plugin, built in and as a file",
+        "tools/scripts/conformance-test.sh",
+    ),
+    step(
+        "installation",
+        Tier::Deep,
+        "C and C++ programs against an installation",
+        "tools/scripts/installation-test.sh",
+    ),
+    step(
+        "packages",
+        Tier::Deep,
+        "the command as packages, and tools/deploy/gke",
+        "tools/scripts/package-test.sh",
+    ),
+    beside(step(
+        "nixl",
+        Tier::Deep,
+        "the backend below an unmodified NIXL, and its wheel",
+        "tools/scripts/nixl-test.sh all",
+    )),
+    beside(step(
+        "asan",
+        Tier::Deep,
+        "AddressSanitizer over what decodes outside bytes",
+        "tools/scripts/sanitize.sh asan pure",
+    )),
+    beside(step("fuzz", Tier::Deep, "each fuzz target for a moment", "tools/scripts/fuzz.sh 10")),
+    step(
+        "faults",
+        Tier::Deep,
+        "the inserted faults still apply",
+        "tools/scripts/inserted_faults.py --check",
+    ),
+    step(
+        "conversations",
+        Tier::Nightly,
+        "millions of conversations of two peers",
+        "TCPX_TEST_INTERLEAVINGS=4000000 cargo test --release -p tcpx-core --lib interleavings -- --include-ignored",
+    ),
+    step(
+        "orders",
+        Tier::Nightly,
+        "lanes, helper threads and comms in half a million orders of their threads",
+        "TCPX_TEST_INTERLEAVINGS=10000 cargo test --release -p tcpx-softnet --lib interleavings -- --include-ignored",
+    ),
+    step(
+        "soaks",
+        Tier::Nightly,
+        "sessions and the software plugin for ten minutes each",
+        "TCPX_SOAK_SECONDS=600 cargo test -p tcpx-tests -p tcpx-softnet --test suite soak -- --ignored",
+    ),
+    step(
+        "registrations",
+        Tier::Nightly,
+        "a million registrations",
+        "TCPX_TEST_REGISTRATIONS=1000000 cargo test -p tcpx-tests --test suite registrations -- --include-ignored",
+    ),
+    step(
+        "asan-whole",
+        Tier::Nightly,
+        "AddressSanitizer over all that moves bytes",
+        "tools/scripts/sanitize.sh asan",
+    ),
+    step(
+        "memcheck",
+        Tier::Nightly,
+        "valgrind's memcheck over transfers",
+        "tools/scripts/sanitize.sh memcheck",
+    ),
+    step(
+        "helgrind",
+        Tier::Nightly,
+        "valgrind's helgrind over the same",
+        "tools/scripts/sanitize.sh helgrind",
+    ),
+    step(
+        "fuzz-long",
+        Tier::Nightly,
+        "each fuzz target for five minutes",
+        "tools/scripts/fuzz.sh 300",
+    ),
+    step(
+        "devmem-whole",
+        Tier::Nightly,
+        "every rule of the contract in the guest",
+        "tcpx-tests/doubles/devmem-vm.sh --whole",
+    ),
+    step(
+        "nixl-soak",
+        Tier::Nightly,
+        "all that agents do, for ten minutes",
+        "tools/scripts/nixl-test.sh soak-all 600",
+    ),
+    step(
+        "faults-whole",
+        Tier::Nightly,
+        "which tier catches each inserted fault",
+        "tools/scripts/inserted_faults.py",
+    ),
+];
+
+/// What `--list` prints: each step with its tier.
+pub(crate) fn list() -> String {
+    let mut lines = String::new();
+    for Step { name, tier, about, .. } in STEPS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(lines, "{name:14} {:8} {about}", tier.name());
+    }
+    lines.trim_end().to_owned()
+}
+
+/// Runs the steps that `words` name, each a step or a tier, in the table's order. Returns a table
+/// of their seconds.
+///
+/// # Errors
+/// A word names nothing; a step cannot be started, or fails: then the others run all the same, and
+/// the error names those that failed.
+pub(crate) fn run(root: &Path, words: &[String]) -> Result<String, Box<dyn Error>> {
+    let steps = named(words)?;
+    let (mut beside, mut main): (Vec<_>, Vec<_>) = steps.into_iter().partition(|it| it.is_beside);
+    if main.is_empty() {
+        std::mem::swap(&mut main, &mut beside);
+    }
+    let (main, beside) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            // What each prints is shown when nothing else prints.
+            let each = beside.iter().map(|step| {
+                let log = tempfile::NamedTempFile::new()?;
+                let ended = step.run(root, Some(log.reopen()?))?;
+                Ok((ended, std::fs::read(log.path())?))
+            });
+            each.collect::<std::io::Result<Vec<_>>>()
+        });
+        let main = main.iter().map(|step| {
+            say(&format!("\n== {}: {}\n+ {}", step.name, step.about, step.command));
+            step.run(root, None)
+        });
+        (main.collect::<std::io::Result<Vec<_>>>(), beside.join())
+    });
+    let mut finished = main?;
+    for (ended, printed) in beside.map_err(|_| "the thread of the steps beside panicked")?? {
+        say(&format!("\n== {}, which ran beside others", ended.name));
+        say(&String::from_utf8_lossy(&printed));
+        finished.push(ended);
+    }
+    report(&finished)
+}
+
+fn named(words: &[String]) -> Result<Vec<&'static Step>, Box<dyn Error>> {
+    for word in words {
+        let is_known = STEPS.iter().any(|step| step.name == word)
+            || Tier::ALL.iter().any(|tier| tier.name() == word);
+        if !is_known {
+            return Err(format!("{word} is neither a tier nor a step of these:\n{}", list()).into());
+        }
+    }
+    let is_named = |step: &&Step| {
+        words.iter().any(|word| {
+            step.name == word
+                || Tier::ALL.iter().any(|tier| tier.name() == word && tier.holds(step))
+        })
+    };
+    Ok(STEPS.iter().filter(is_named).collect())
+}
+
+/// How a step ended.
+struct Finished {
+    name: &'static str,
+    is_good: bool,
+    took: Duration,
+}
+
+impl Step {
+    /// Runs it to its end. What it prints goes to `log`, or to where this program's output goes.
+    fn run(&self, root: &Path, log: Option<std::fs::File>) -> std::io::Result<Finished> {
+        let since = Instant::now();
+        let mut command = Command::new("bash");
+        command.args(["-c", self.command]).current_dir(root).stdin(Stdio::null());
+        if let Some(log) = log {
+            command.stdout(log.try_clone()?).stderr(log);
+        }
+        let is_good = command.status()?.success();
+        Ok(Finished { name: self.name, is_good, took: since.elapsed() })
+    }
+}
+
+fn report(finished: &[Finished]) -> Result<String, Box<dyn Error>> {
+    let mut table = String::new();
+    for Finished { name, is_good, took } in finished {
+        let word = if *is_good { "passed" } else { "FAILED" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(table, "{name:14} {word} {:6} s", took.as_secs());
+    }
+    let table = table.trim_end().to_owned();
+    if finished.iter().all(|step| step.is_good) {
+        return Ok(table);
+    }
+    Err(format!("not all steps passed\n{table}").into())
+}
+
+#[allow(clippy::print_stdout, reason = "a program's output")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn names(asked: &[&str]) -> Vec<&'static str> {
+        named(&words(asked)).unwrap().iter().map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn a_tier_has_its_steps_and_those_of_the_one_before() {
+        assert_eq!(names(&["fast"]), ["tests"]);
+        assert!(names(&["deep"]).starts_with(&["tests", "devmem", "ignored"]));
+        assert!(!names(&["nightly"]).contains(&"tests"));
+        assert_eq!(names(&["nixl", "tests"]), ["tests", "nixl"]);
+    }
+
+    #[test]
+    fn a_word_that_names_nothing_is_refused_with_all_that_there_are() {
+        let error = named(&words(&["tests", "nlxi"])).unwrap_err().to_string();
+        assert!(error.contains("nlxi") && error.contains("nixl "), "{error}");
+    }
+
+    #[test]
+    fn a_step_that_fails_does_not_hide_the_others() {
+        let failed = |name, is_good| Finished { name, is_good, took: Duration::from_secs(3) };
+        let error = report(&[failed("one", false), failed("two", true)]).unwrap_err().to_string();
+        assert!(error.contains("one            FAILED      3 s"), "{error}");
+        assert!(error.contains("two            passed      3 s"), "{error}");
+    }
+
+    #[test]
+    fn every_script_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for step in STEPS.iter().filter(|step| step.command.contains('/')) {
+            let script = step.command.split(' ').next().unwrap_or_default();
+            assert!(root.join(script).is_file(), "{}: {script}", step.name);
+        }
+    }
+}
