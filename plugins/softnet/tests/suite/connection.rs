@@ -76,11 +76,11 @@ fn the_first_calls_return_no_comm_and_a_poll_after_the_end_is_refused() {
     let net = net();
     let (mut handle, listen) = net.listen();
     let fresh = handle;
+    let mut device = blank_device();
+    assert_eq!(net.accept(listen, &mut device), (0, ptr::null_mut()), "there is no peer yet");
+    assert!(device.handle.is_null(), "not written before the comm is there");
     assert_eq!(net.connect(&mut handle), (0, ptr::null_mut()));
     assert_ne!(handle.0[80..88], [0; 8], "the state is in the handle");
-    let mut device = blank_device();
-    assert_eq!(net.accept(listen, &mut device), (0, ptr::null_mut()));
-    assert!(device.handle.is_null(), "not written before the comm is there");
     let pair = finish_pair(net, &mut handle, listen);
     for _ in 0..3 {
         assert_eq!(net.connect(&mut handle).0, 3);
