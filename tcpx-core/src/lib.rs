@@ -108,7 +108,8 @@ pub use settings::{
     BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, LinkBytes, PluginChoice, SessionOptions,
 };
 pub use stats::alarm::AlarmReport;
-pub use stats::channel::{ChannelStats, EagerStats};
+pub use stats::channel::ChannelStats;
+pub use stats::message::EagerStats;
 pub use stats::metrics::metrics_text;
 pub use stats::one_sided::OneSidedStats;
 pub use stats::report::{

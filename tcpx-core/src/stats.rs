@@ -1,6 +1,6 @@
 //! What a session knows of itself: counters cheap enough to be always on, and what they mean.
 //!
-//! - [`channel`]: what one lane of a channel counts.
+//! - [`channel`]: what one lane of a channel counts. [`message`]: a peer's messages.
 //! - [`one_sided`]: what peers do with exported memory, and notifications.
 //! - [`metrics`]: reports as text for Prometheus, pure.
 //! - [`report`]: a session, its peers and their sums, as programs read them.
@@ -10,6 +10,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod channel;
+pub(crate) mod message;
 pub(crate) mod metrics;
 pub(crate) mod one_sided;
 pub(crate) mod report;

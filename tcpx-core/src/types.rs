@@ -16,7 +16,6 @@ pub(crate) mod session_number;
 use std::fmt;
 
 use slotmap::{Key, KeyData, new_key_type};
-use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
 /// Most channels between two peers.
 pub const MAX_CHANNELS: u16 = 64;
@@ -103,19 +102,17 @@ pub enum MemoryType {
 }
 
 impl MemoryType {
-    pub(crate) fn ptr_type(self) -> i32 {
+    /// Returns its number in calls of the plugin, and in what peers send each other.
+    pub(crate) const fn ptr_type(self) -> i32 {
         match self {
-            Self::Host => PTR_HOST,
-            Self::Device => PTR_CUDA,
+            Self::Host => 1,
+            Self::Device => 2,
         }
     }
 
+    /// Returns the kind with this number.
     pub(crate) fn from_ptr_type(ptr_type: i32) -> Option<Self> {
-        match ptr_type {
-            PTR_HOST => Some(Self::Host),
-            PTR_CUDA => Some(Self::Device),
-            _ => None,
-        }
+        [Self::Host, Self::Device].into_iter().find(|memory| memory.ptr_type() == ptr_type)
     }
 }
 

@@ -193,7 +193,13 @@ impl LinkSocket {
             None => self.send_behind([bytes, note, nothing]),
             // A MAC is of what is sent, not of what was there before.
             Some(records) => {
-                self.outbound.append(|queue| records.0.close_with_copy(queue, [bytes, note]));
+                self.outbound.append(|queue| {
+                    for part in [bytes, note] {
+                        let append = |range, queue: &mut _| part.append_to(range, queue);
+                        records.0.append_copy(queue, part.len(), append);
+                    }
+                    records.0.close(queue);
+                });
             }
         }
     }

@@ -11,7 +11,7 @@ use super::{Gone, Peer, State};
 use crate::control::frame::Frame;
 use crate::error::{Departure, Error};
 use crate::plugin::comm::close_comms;
-use crate::stats::channel::MessageStats;
+use crate::stats::message::MessageStats;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;

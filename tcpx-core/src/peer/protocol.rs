@@ -97,7 +97,7 @@ use self::stage::{Connecting, PeerStage, Stage};
 use self::staging_channels::StagingChannels;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
-use crate::stats::channel::MessageStats;
+use crate::stats::message::MessageStats;
 use crate::transfer::plan::Member;
 use crate::types::{MemoryType, OpKey, TransferKey};
 

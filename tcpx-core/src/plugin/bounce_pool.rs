@@ -15,21 +15,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
-
-/// One packet in so many may be shorter than it could be.
-const SHORT_PACKETS: u32 = 16;
-
-/// Pages that a chunk takes at most when it comes in packets of so many bytes of payload. A packet
-/// begins on a page of its own; the first and the last may hold bytes of other chunks.
-pub(crate) fn chunk_pages(chunk_bytes: u32, packet_bytes: u32) -> u64 {
-    let packets = chunk_bytes.div_ceil(packet_bytes.max(1));
-    let packets = u64::from(packets) + u64::from(packets / SHORT_PACKETS) + 2;
-    let pages = packets * u64::from(packet_bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
-    // A chunk with more fragments than this ends the receiving process.
-    pages.min(MAX_UNPACK_ENTRIES as u64)
-}
-
 /// Pools of the bounce buffers of this process that comms receive into, by address.
 static POOLS: Mutex<Vec<(u64, Weak<BouncePool>)>> = Mutex::new(Vec::new());
 
@@ -41,7 +26,7 @@ pub(crate) struct BouncePool(Mutex<Account>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) channels: usize,
-    pub(crate) bytes: u64,
+    pub(crate) pages: u64,
 }
 
 /// Counts in pages.
@@ -58,24 +43,23 @@ struct Account {
 }
 
 impl BouncePool {
-    pub(crate) fn new(bytes: u64) -> Arc<Self> {
-        let pages = bytes / UNPACK_PAGE_BYTES as u64;
+    pub(crate) fn new(pages: u64) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Account { pages, promised: 0, owed: 0, kept: 0, channels: 0 })))
     }
 
-    /// Returns the pool of the bounce buffer that lies there. What the system says of its bytes
+    /// Returns the pool of the bounce buffer at an address. What the system says of its size
     /// changes while other memory is mapped beside it: the least is true.
-    pub(crate) fn of(address: u64, bytes: u64) -> Arc<Self> {
+    pub(crate) fn of(address: u64, pages: u64) -> Arc<Self> {
         let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
         pools.retain(|(_, pool)| pool.strong_count() > 0);
         let mut known = pools.iter().filter(|(known, _)| *known == address);
         if let Some(pool) = known.find_map(|(_, pool)| pool.upgrade()) {
             let mut account = pool.lock();
-            account.pages = account.pages.min(bytes / UNPACK_PAGE_BYTES as u64);
+            account.pages = account.pages.min(pages);
             drop(account);
             return pool;
         }
-        let pool = Self::new(bytes);
+        let pool = Self::new(pages);
         pools.push((address, Arc::downgrade(&pool)));
         pool
     }
@@ -100,7 +84,7 @@ impl BouncePool {
     /// What is kept for the channels that are there.
     pub(crate) fn kept(&self) -> Kept {
         let account = self.lock();
-        Kept { channels: account.channels, bytes: account.kept * UNPACK_PAGE_BYTES as u64 }
+        Kept { channels: account.channels, pages: account.kept }
     }
 
     /// Nothing that is done under the lock can panic half way.

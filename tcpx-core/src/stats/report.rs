@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::alarm::AlarmReport;
-use super::channel::{ChannelStats, EagerStats};
+use super::channel::ChannelStats;
+use super::message::EagerStats;
 use super::one_sided::OneSidedStats;
 use super::stages::StageTimes;
 

@@ -1,7 +1,8 @@
 //! What is queued for a link, put into records. Pure.
 
+use std::ops::Range;
+
 use super::authenticator::{Authenticator, LENGTH_BYTES, MAC_BYTES, MAX_BODY_BYTES, Mac};
-use crate::control::shared_bytes::Source;
 
 /// A record that has so many bytes is closed: frames are small, and few MACs cost less than many.
 const FULL_BYTES: usize = 16 << 10;
@@ -48,7 +49,12 @@ impl Outgoing {
     ) -> Option<Mac> {
         let bytes: usize = payload.iter().map(|part| part.len()).sum();
         if bytes == 0 || bytes > MAX_BODY_BYTES {
-            self.close_with_copy(queue, payload.map(Source::of));
+            for part in payload {
+                self.append_copy(queue, part.len(), |range, queue| {
+                    queue.extend_from_slice(&part[range]);
+                });
+            }
+            self.close(queue);
             return None;
         }
         if self.open.is_some_and(|body| body + bytes > MAX_BODY_BYTES) {
@@ -59,18 +65,17 @@ impl Outgoing {
         Some(self.seal(queue, queued, payload))
     }
 
-    /// Closes the record with a copy of a payload behind what is queued.
-    pub(in crate::control) fn close_with_copy(
+    /// Puts a copy of a payload behind what is queued. `append` puts a range of it there.
+    pub(in crate::control) fn append_copy(
         &mut self,
         queue: &mut Vec<u8>,
-        payload: [Source<'_>; 2],
+        bytes: usize,
+        append: impl Fn(Range<usize>, &mut Vec<u8>),
     ) {
-        for part in payload {
-            for from in (0..part.len()).step_by(FULL_BYTES) {
-                self.append(queue, |queue| part.append_to(from..from + FULL_BYTES, queue));
-            }
+        for from in (0..bytes).step_by(FULL_BYTES) {
+            let range = from..bytes.min(from + FULL_BYTES);
+            self.append(queue, |queue| append(range, queue));
         }
-        self.close(queue);
     }
 
     /// Closes the record, if one is open: now all that is queued may be sent.

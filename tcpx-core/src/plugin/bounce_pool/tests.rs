@@ -4,8 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PAGE: u64 = UNPACK_PAGE_BYTES as u64;
-
 /// A channel, and what is in its part of the bounce buffer.
 struct Channel {
     credit: BounceCredit,
@@ -54,7 +52,7 @@ proptest! {
         pages in 1u64..200,
         steps in proptest::collection::vec((0u8..8, 1u64..20, any::<usize>()), 0..400),
     ) {
-        let pool = BouncePool::new(pages * PAGE);
+        let pool = BouncePool::new(pages);
         let mut channels: Vec<Channel> = Vec::new();
         for (step, number, which) in steps {
             let which = which.checked_rem(channels.len()).unwrap_or(0);
@@ -91,45 +89,11 @@ proptest! {
         let counts = (account.promised, account.owed, account.kept, account.channels);
         prop_assert_eq!(counts, (0, 0, 0, 0));
     }
-
-    #[test]
-    fn a_chunk_takes_its_bytes_in_pages_at_least(bytes in 1u32..=4 << 20, packet in 1u32..20_000) {
-        let pages = chunk_pages(bytes, packet);
-        let least = u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
-        prop_assert!((least..=2048).contains(&pages), "{pages}");
-        let packets = u64::from(bytes.div_ceil(packet));
-        prop_assert!(pages >= packets.min(2048));
-    }
-}
-
-/// What was measured with packets of 8 KiB and pages of 4 KiB: 129 pages for 512 KiB, 1026 for
-/// 4 MiB.
-#[test]
-fn measured_chunks_take_no_more_than_they_are_given() {
-    assert_eq!((chunk_pages(512 << 10, 8192), chunk_pages(4 << 20, 8192)), (140, 1092));
-    assert_eq!((chunk_pages(512 << 10, 1448), chunk_pages(4 << 20, 1448)), (387, 2048));
-}
-
-/// Buffers that were seen to fill up with parts of chunks, and buffers that were not.
-#[test]
-fn a_pool_takes_as_many_channels_as_it_has_chunks() {
-    let fits = |pool_mib: u64, channels: usize, chunk_kib: u32| {
-        let pool = BouncePool::new(pool_mib << 20);
-        let pages = chunk_pages(chunk_kib << 10, 1448);
-        let credits: Vec<_> = (0..channels).map_while(|_| pool.admit(pages)).collect();
-        credits.len() == channels
-    };
-    for (pool, channels, chunk) in [(64, 16, 4096), (2, 4, 512), (4, 8, 2048), (1, 4, 4096)] {
-        assert!(!fits(pool, channels, chunk), "{channels} of {chunk} KiB in {pool} MiB");
-    }
-    for (pool, channels) in [(8, 2), (16, 8), (32, 4), (64, 32)] {
-        assert!(fits(pool, channels, 512), "{channels} in {pool} MiB");
-    }
 }
 
 #[test]
 fn busy_channels_share_alike_and_leave_as_much_free() {
-    let pool = BouncePool::new(110 * PAGE);
+    let pool = BouncePool::new(110);
     let mut channels: Vec<_> = (0..10).filter_map(|_| pool.admit(1)).collect();
     channels[0].expect(1000);
     channels[0].renew(0);
@@ -148,7 +112,7 @@ fn busy_channels_share_alike_and_leave_as_much_free() {
 
 #[test]
 fn a_newcomer_gets_its_first_chunk_from_those_who_have_more() {
-    let pool = BouncePool::new(4 * PAGE);
+    let pool = BouncePool::new(4);
     let mut first = pool.admit(1).unwrap();
     first.expect(100);
     first.renew(0);
@@ -165,14 +129,14 @@ fn a_newcomer_gets_its_first_chunk_from_those_who_have_more() {
 
 #[test]
 fn sessions_share_the_pool_of_a_buffer() {
-    let (left, right) = (BouncePool::of(0x1000, 8 * PAGE), BouncePool::of(0x1000, 8 * PAGE));
+    let (left, right) = (BouncePool::of(0x1000, 8), BouncePool::of(0x1000, 8));
     assert!(Arc::ptr_eq(&left, &right));
-    assert!(!Arc::ptr_eq(&left, &BouncePool::of(0x2000, 8 * PAGE)));
+    assert!(!Arc::ptr_eq(&left, &BouncePool::of(0x2000, 8)));
     // For a moment other memory was mapped right behind it.
-    assert!(Arc::ptr_eq(&left, &BouncePool::of(0x1000, 20 * PAGE)));
+    assert!(Arc::ptr_eq(&left, &BouncePool::of(0x1000, 20)));
     let credit = left.admit(5);
     assert!(credit.is_some() && right.admit(4).is_none() && right.admit(3).is_some());
-    assert_eq!(right.kept(), Kept { channels: 1, bytes: 5 * PAGE });
-    let less = BouncePool::of(0x1000, 7 * PAGE);
+    assert_eq!(right.kept(), Kept { channels: 1, pages: 5 });
+    let less = BouncePool::of(0x1000, 7);
     assert!(Arc::ptr_eq(&left, &less) && less.admit(3).is_none() && less.admit(2).is_some());
 }

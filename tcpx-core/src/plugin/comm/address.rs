@@ -6,13 +6,18 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_sys::NcclResult;
+use tcpx_sys::{NcclResult, PTR_CUDA, PTR_HOST};
 
 use super::memory::{MemoryHandle, RegisteredRange};
 use crate::error::{Phase, PluginHang, Result};
 use crate::plugin::Plugin;
 use crate::plugin::blocking_call::BlockingCall;
 use crate::plugin::comm_label::CommLabel;
+use crate::types::MemoryType;
+
+// What peers call a kind of memory is what the plugin calls it.
+const _: () = assert!(MemoryType::Host.ptr_type() == PTR_HOST);
+const _: () = assert!(MemoryType::Device.ptr_type() == PTR_CUDA);
 
 /// Where a comm is. Registering may overlap with other calls on the comm but its close: the plugin
 /// only reads there which NIC and GPU the comm has.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_testkit::Random;
 
 use super::driver::{Check, ensure};
@@ -31,7 +30,7 @@ impl Bounce {
     /// A buffer with at least a page for each channel. In one that is crowded somebody else has
     /// more than one already, if there are any to spare.
     pub(super) fn new(pages: u64, channels: u16, is_crowded: bool) -> Self {
-        let pool = BouncePool::new(pages * UNPACK_PAGE_BYTES as u64);
+        let pool = BouncePool::new(pages);
         let mut others = Vec::new();
         if is_crowded && pages > u64::from(channels) {
             others.extend(pool.admit(1).map(|credit| Other { credit, consumed: 0 }));
