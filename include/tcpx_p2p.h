@@ -782,7 +782,8 @@ typedef struct tcpx_session_options {
    * Channels to each peer, 1 to 64, or 0, the default, with which each end chooses: over the
    * software plugin 2 to 8 by its processors, and 2 where the process has many peers; over the
    * hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
-   * TCPX_CHANNELS.
+   * With 0 they are made when something first needs them, where messages travel on the control
+   * link over the software plugin, unless TCPX_CONNECT_CHANNELS is 1. TCPX_CHANNELS.
    */
   uint32_t channels;
   /**
@@ -929,7 +930,7 @@ typedef struct tcpx_session_stats {
    */
   uint64_t peers;
   /**
-   * Channels to these peers.
+   * Channels to these peers; none of a peer that has needed none yet.
    */
   uint64_t channels;
   /**

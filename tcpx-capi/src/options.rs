@@ -57,7 +57,8 @@ pub struct tcpx_session_options {
     /// Channels to each peer, 1 to 64, or 0, the default, with which each end chooses: over the
     /// software plugin 2 to 8 by its processors, and 2 where the process has many peers; over the
     /// hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
-    /// TCPX_CHANNELS.
+    /// With 0 they are made when something first needs them, where messages travel on the control
+    /// link over the software plugin, unless TCPX_CONNECT_CHANNELS is 1. TCPX_CHANNELS.
     pub channels: u32,
     /// Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
     /// hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is

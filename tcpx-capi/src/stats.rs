@@ -24,7 +24,7 @@ pub struct tcpx_session_stats {
     pub size: usize,
     /// Peers now, in whatever state.
     pub peers: u64,
-    /// Channels to these peers.
+    /// Channels to these peers; none of a peer that has needed none yet.
     pub channels: u64,
     /// Chunks sent.
     pub chunks_sent: u64,

@@ -52,7 +52,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::comm_setup::CommSetup;
 use self::commons::Commons;
 use self::connection::{ChannelRecord, Connection};
 use self::dial_places::DialPlaces;
@@ -64,7 +63,6 @@ use self::watch::{PeerWatch, WatchInput};
 use crate::control::channel_offer::ChannelClaim;
 use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::{Connector, Reached};
-use crate::control::frame::Frame;
 use crate::control::hello::{Agreement, Nonce};
 use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
@@ -86,9 +84,9 @@ use crate::types::{Direction, PeerKey};
 enum State {
     /// Its control listener is being reached, and the secret proven.
     Dialling(Box<Connector>),
-    /// It came in and has proven itself; its comms are about to be connected.
+    /// It came in and has proven itself.
     Welcomed,
-    /// Its link is proven: comms, then transfers, then the goodbye.
+    /// Its link is proven: comms when they are needed, transfers, then the goodbye.
     Linked(Box<Connection>),
     /// It is over.
     Gone(Box<Gone>),
@@ -148,33 +146,29 @@ impl Peer {
         Self::new(key, name, Origin::came(introduction), State::Welcomed)
     }
 
-    /// The link is proven: begins connecting comms. The connection info that the program has for
-    /// the peer lists the addresses `loaded`. A failure is told to the peer. A dial that is under
-    /// way ends.
+    /// The link is proven. The connection info that the program has for the peer lists the
+    /// addresses `loaded`. A dial that is under way ends.
     pub(crate) fn link_up(
         &mut self,
-        mut link: LinkSocket,
+        link: LinkSocket,
         (agreement, channels): (Agreement, ChannelClaim),
         loaded: Vec<IpAddr>,
         now: Instant,
         cx: &Commons,
-    ) -> Result<()> {
+    ) {
         let (key, name, session) = (self.key, &self.name, &cx.session);
         let uses_other_nics = session.plugin.is_hardware() || !session.options.nics.is_empty();
         let ends = [link.local_ip(), link.peer_ip()];
         let places = DialPlaces::new(ends, loaded, nics::interfaces, uses_other_nics);
-        let setup = CommSetup::start(key, name, places, agreement, session, &cx.workers, now);
-        let setup = setup.inspect_err(|error| {
-            link.queue(&Frame::Abort(error.told_to_peer()));
-            let _ = link.flush();
-        })?;
         cx.ledger.notifications.add_sender(key, name.clone(), agreement.note_bytes);
         let agreed = (agreement, channels);
-        let mut connection = Connection::new(key, name, link, setup, agreed, now, session);
+        let mut connection = Connection::new(key, name, link, places, agreed, now, session);
         connection.watch(&session.poller);
+        if agreement.on_demand {
+            connection.tell_up(agreement);
+        }
         self.waiting.hand_over(&mut connection);
         self.state = State::Linked(Box::new(connection));
-        Ok(())
     }
 
     pub(crate) fn name(&self) -> &PeerName {
@@ -355,7 +349,7 @@ impl Peer {
                 return Ok(false);
             };
             self.origin.given_up = given_up;
-            self.link_up(link, (agreement, channels), loaded, now, cx)?;
+            self.link_up(link, (agreement, channels), loaded, now, cx);
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }

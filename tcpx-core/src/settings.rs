@@ -56,6 +56,7 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 /// | `emulated_gpus` | `TCPX_EMULATED_GPUS` | 0 |
 /// | `nics` | `TCPX_NIC` | the NIC that reaches the peer, else those nearest to the GPU |
 /// | `channels` | `TCPX_CHANNELS`, `UCCL_TCPX_NUM_CHANNELS` | none: chosen |
+/// | `connect_channels` | `TCPX_CONNECT_CHANNELS` | 0 |
 /// | `chunk_bytes` | `TCPX_CHUNK_BYTES`, `UCCL_TCPX_CHUNK_BYTES` | none: 524288, or less |
 /// | `unpack` | `TCPX_UNPACK`, `UCCL_TCPX_UNPACK_IMPL` | `auto` |
 /// | `copy_threads` | `TCPX_COPY_THREADS` | `auto` |
@@ -100,6 +101,12 @@ pub struct SessionOptions {
     /// be more than four for each processor. Over the hardware plugin it is 2. Each NIC of `nics`
     /// gets one at least.
     pub channels: Option<u16>,
+    /// Whether the channels are made, and proven, when a peer is connected. Without it they are
+    /// made when something first needs them, within `connect_timeout`, where messages travel on the
+    /// control link over the software plugin and `channels` asks for no number: a peer whose
+    /// messages, reads, writes and notifications all travel on the link takes one socket and no
+    /// more. It is enough that one end asks for it.
+    pub connect_channels: bool,
     /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`]. A plugin takes no more than
     /// NCCL_DYNAMIC_CHUNK_SIZE, and the hardware plugin no more than come in 2047 fragments, which
     /// the MTU of the NICs decides. A number above either is an error; `None` is
@@ -205,6 +212,7 @@ impl Default for SessionOptions {
             nics: Vec::new(),
             name: String::new(),
             channels: None,
+            connect_channels: false,
             chunk_bytes: None,
             unpack: Choice::Auto,
             copy_threads: CopyThreads::Auto,
@@ -314,6 +322,9 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_KEEP_SIGPIPE"], &mut number)? {
             options.keep_sigpipe = number != 0;
+        }
+        if env.read(&["TCPX_CONNECT_CHANNELS"], &mut number)? {
+            options.connect_channels = number != 0;
         }
         if env.read(&["TCPX_GATHER"], &mut number)? {
             options.gather = number != 0;

@@ -29,7 +29,8 @@ pub(crate) enum ChannelOffer {
     /// As many as were asked for.
     Asked(u16),
     /// `count`, or `fewest` where the process would have more than `room` with it.
-    Chosen { count: u16, fewest: u16, room: usize },
+    /// Those that `may_wait` are made when something needs them.
+    Chosen { count: u16, fewest: u16, room: usize, may_wait: bool },
 }
 
 impl ChannelOffer {
@@ -41,13 +42,19 @@ impl ChannelOffer {
             enough => clamp(enough / PROCESSORS_A_CHANNEL, FEWEST, MOST),
         };
         let [count, fewest] = [count, FEWEST].map(|count| clamp(nics, count, MAX_CHANNELS));
-        Self::Chosen { count, fewest, room: processors.saturating_mul(CHANNELS_A_PROCESSOR) }
+        let room = processors.saturating_mul(CHANNELS_A_PROCESSOR);
+        Self::Chosen { count, fewest, room, may_wait: true }
     }
 
     /// What is offered over a plugin whose NICs move the bytes by themselves.
     pub(crate) fn by_nics(nics: usize) -> Self {
         let count = clamp(nics, FEWEST, MAX_CHANNELS);
-        Self::Chosen { count, fewest: count, room: usize::MAX }
+        Self::Chosen { count, fewest: count, room: usize::MAX, may_wait: false }
+    }
+
+    /// Whether a peer may be up before its channels are made.
+    pub(crate) fn may_wait(self) -> bool {
+        matches!(self, Self::Chosen { may_wait: true, .. })
     }
 
     /// Takes the channels to one more peer.

@@ -72,6 +72,8 @@ pub(crate) struct Hello {
     pub(crate) progress_thread: bool,
     /// Whether it accepts whoever comes, itself included.
     pub(crate) accept_all: bool,
+    /// Whether the channels may be made when something needs them. They are when both ends say so.
+    pub(crate) on_demand: bool,
     /// Which small messages this end takes on the link.
     pub(crate) eager: EagerOffer,
     /// Room for notifications of the other end, and most that this end sends ahead of its program.
@@ -177,6 +179,8 @@ pub(crate) struct Agreement {
     pub(crate) chunk_bytes: u32,
     /// Whether the other end makes progress by itself, so that its silence means something.
     pub(crate) peer_progresses: bool,
+    /// Whether the peer is up before it has channels: they are made when something needs them.
+    pub(crate) on_demand: bool,
     /// Which small messages travel on the link.
     pub(crate) eager: EagerTerms,
     /// Room for notifications at each end, in bytes.
@@ -231,6 +235,7 @@ impl Hello {
             channels: self.channels.min(theirs.channels),
             chunk_bytes,
             peer_progresses: theirs.progress_thread,
+            on_demand: self.on_demand && theirs.on_demand,
             eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
             note_bytes: self.note_bytes.min(theirs.note_bytes).max(LEAST_NOTIFICATION_BYTES).into(),
             authenticates: self.authenticates || theirs.authenticates,
@@ -287,6 +292,7 @@ pub(crate) mod tests {
             gpu: None,
             progress_thread: false,
             accept_all: false,
+            on_demand: false,
             eager: EagerOffer::default(),
             note_bytes: 1 << 20,
             authenticates: false,
@@ -353,6 +359,7 @@ pub(crate) mod tests {
             channels: 3,
             chunk_bytes: 65_536,
             peer_progresses: true,
+            on_demand: false,
             eager: EagerTerms::OFF,
             note_bytes: 1 << 20,
             authenticates: false,

@@ -14,7 +14,7 @@ use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 use super::link_part::LinkPart;
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 13;
+pub(crate) const PROTOCOL_VERSION: u16 = 14;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 

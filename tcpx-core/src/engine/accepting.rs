@@ -1,12 +1,16 @@
 //! Peers that come in: welcomed as soon as they have proven themselves, named by an accept before
 //! or after.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use super::accept_queue::{Accept, Newcomer};
 use super::{Engine, check_peer_name};
+use crate::control::channel_offer::ChannelClaim;
 use crate::control::conn_info::ConnInfo;
+use crate::control::hello::Agreement;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
+use crate::control::socket::LinkSocket;
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::Peer;
 use crate::types::PeerKey;
@@ -194,9 +198,22 @@ impl Engine {
             self.accept_by_itself();
         }
         self.agenda.mark(key);
+        self.link_up(key, (link, agreement, channels), loaded, now);
+    }
+
+    /// The link of a peer that has come in is proven, and it may be up with that.
+    pub(super) fn link_up(
+        &mut self,
+        key: PeerKey,
+        (link, agreement, channels): (LinkSocket, Agreement, ChannelClaim),
+        loaded: Vec<IpAddr>,
+        now: Instant,
+    ) {
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Err(error) = peer.link_up(link, (agreement, channels), loaded, now, &self.commons) {
-            self.fail_peer(key, error);
+        peer.link_up(link, (agreement, channels), loaded, now, &self.commons);
+        if agreement.on_demand {
+            self.has_news = true;
+            self.tell_up(key);
         }
     }
 

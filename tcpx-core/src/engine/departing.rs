@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_diagnosis::table::limits;
+
 use super::Engine;
 use super::parked::Parked;
 use crate::error::{Departure, Error, Phase, Result};
@@ -117,7 +119,13 @@ impl Engine {
         }
         if !matches!(error, Error::PeerGone { how: Departure::Goodbye, .. } | Error::Closed) {
             self.peers_failed += 1;
-            tracing::warn!(peer = %peer.name(), %error, "peer failed");
+            match error.id() {
+                // Others can have no channels any more, either.
+                Some(id) if id == limits::OPEN_FILES_LIMIT.code => {
+                    tracing::error!(peer = %peer.name(), %error, "peer failed");
+                }
+                _ => tracing::warn!(peer = %peer.name(), %error, "peer failed"),
+            }
         }
         self.agenda.settle(key, Attention::default());
         self.has_news = true;

@@ -43,7 +43,7 @@ struct Stranger {
 #[derive(Debug)]
 enum Who {
     /// It has come in by itself.
-    Came(Introduction),
+    Came(Box<Introduction>),
     /// It stays though its connection info was forgotten.
     Stayed(ConnInfo),
 }
@@ -206,7 +206,7 @@ impl Names {
             self.made_up += 1;
             name = format!("peer-{}", self.made_up);
         }
-        let who = Who::Came(introduction.clone());
+        let who = Who::Came(Box::new(introduction.clone()));
         self.add_stranger(group, Stranger { name: name.clone(), who });
         name
     }

@@ -174,9 +174,7 @@ impl Engine {
         let loaded = peer.connector().map(|dial| dial.info().ips()).unwrap_or_default();
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
         self.accept_queue.note_taken_by_connect();
-        if let Err(error) = peer.link_up(link, (agreement, channels), loaded, now, &self.commons) {
-            self.fail_peer(key, error);
-        }
+        self.link_up(key, (link, agreement, channels), loaded, now);
     }
 
     /// A step of a peer has failed. A connect goes on with the peer's own, if that is here, and

@@ -1,6 +1,9 @@
 //! What a connection does when the protocol says so.
 
+use std::time::Instant;
+
 use super::comm_opening::Comms;
+use super::comm_setup::CommSetup;
 use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
 use super::protocol::action::{Action, Completion, Ending, Outcome};
@@ -79,6 +82,7 @@ impl Connection {
                     self.complete_listed(transfer, &list, outcome, &mut cx.ledger);
                 }
                 Action::TakeKept { number, into } => self.take_kept(number, into, &mut cx.ledger),
+                Action::OpenChannels => self.begin_channels(cx)?,
                 Action::Connect(handles) => {
                     if let Some(setup) = &self.setup {
                         setup.connect(handles)?;
@@ -103,6 +107,8 @@ impl Connection {
                     self.protocol.handle_sent(sent);
                 }
                 Action::CloseSends => {
+                    // The other end has said goodbye, too: it minds no more what becomes of them.
+                    self.setup = None;
                     // Nothing is being gathered: everything that was posted has ended before the
                     // goodbye.
                     let (comms, stagings) = self.end_sends(&mut cx.ledger);
@@ -135,6 +141,7 @@ impl Connection {
                 | Action::SendListed { .. }
                 | Action::Note { .. }
                 | Action::Refused(_)
+                | Action::OpenChannels
                 | Action::Connect(_)
                 | Action::Open
                 | Action::Credit(_)
@@ -148,6 +155,21 @@ impl Connection {
                 | Action::End { .. } => {}
             }
         }
+    }
+
+    /// Begins to make the channels.
+    fn begin_channels(&mut self, cx: &Commons) -> Result<()> {
+        let Some(places) = self.places.take() else { return Ok(()) };
+        let (now, agreement) = (Instant::now(), self.protocol.agreement());
+        let (session, workers) = (&cx.session, &cx.workers);
+        let setup =
+            CommSetup::start(self.key, &self.name, places, agreement, session, workers, now)?;
+        self.record.nics = setup.nics().to_vec();
+        self.setup = Some(setup);
+        self.protocol.handle_channels_begun(now);
+        // It has a deadline, which the protocol is to be asked for.
+        self.timeout = Some(now);
+        Ok(())
     }
 
     fn open(&mut self, cx: &mut Commons) -> Result<()> {
@@ -170,9 +192,18 @@ impl Connection {
             let window = options.recv_window;
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }
-        let Agreement { channels, chunk_bytes, authenticates, .. } = self.protocol.agreement();
-        tracing::info!(peer = %self.name, channels, chunk_bytes, authenticates, "peer is up");
+        match self.protocol.agreement() {
+            Agreement { on_demand: true, channels, .. } => {
+                tracing::info!(peer = %self.name, channels, "channels are open");
+            }
+            agreement => self.tell_up(agreement),
+        }
         Ok(())
+    }
+
+    pub(super) fn tell_up(&self, agreement: Agreement) {
+        let Agreement { channels, chunk_bytes, authenticates, .. } = agreement;
+        tracing::info!(peer = %self.name, channels, chunk_bytes, authenticates, "peer is up");
     }
 
     /// Says once what somebody should look at who runs this.
@@ -345,7 +376,7 @@ impl Connection {
                 self.gone(Departure::ChunksLost { channel, sent, arrived, waited }, phase)
             }
             Ending::NeverUp { waited, state } => {
-                self.gone(Departure::NeverUp { waited, state }, phase)
+                self.gone(Departure::NeverUp { waited, state }, Phase::Connect)
             }
             Ending::Broken(violation) => self.protocol_error(violation.to_string()),
         }

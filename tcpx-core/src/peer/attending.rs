@@ -38,7 +38,7 @@ impl Connection {
             // Its last comms are closing. Its link may have ended, and is not looked at any more.
             return Attention { awaits_worker: true, ..Attention::default() };
         }
-        let awaits_worker = self.setup.is_some() || self.closing.is_some();
+        let awaits_worker = self.protocol.is_setting_up() || self.closing.is_some();
         let mut wants = Attention {
             again: self.link.has_more()
                 || self.protocol.is_withdrawing()

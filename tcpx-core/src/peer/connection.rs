@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
+use super::dial_places::DialPlaces;
 use super::kept_messages::KeptMessages;
 use super::protocol::announcements::KeptTerms;
 use super::protocol::operation::NewOperation;
@@ -65,6 +66,8 @@ pub(crate) struct Connection {
     pub(super) name: PeerName,
     pub(super) link: LinkSocket,
     pub(super) protocol: PeerProtocol,
+    /// Where the peer's channels may be dialled, until they are.
+    pub(super) places: Option<DialPlaces>,
     /// The comms, while they are being connected.
     pub(super) setup: Option<CommSetup>,
     pub(super) send_lanes: Vec<SendLane>,
@@ -90,12 +93,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The link is proven, and the comms are on their way.
+    /// The link is proven. Channels are dialled in these places only.
     pub(super) fn new(
         key: PeerKey,
         name: &PeerName,
         link: LinkSocket,
-        setup: CommSetup,
+        places: DialPlaces,
         (agreement, channels): (Agreement, ChannelClaim),
         now: Instant,
         session: &SessionContext,
@@ -107,7 +110,8 @@ impl Connection {
             dealing: session.dealing_limits(&agreement),
             one_sided: session.one_sided_terms(agreement.note_bytes),
             peer_timeout: session.options.peer_timeout,
-            unnamed_timeout: (!name.is_bound()).then_some(session.options.connect_timeout),
+            is_named: name.is_bound(),
+            connect_timeout: session.options.connect_timeout,
             kept: KeptTerms::new(&session.kept),
             slice: SLICE,
         };
@@ -116,8 +120,9 @@ impl Connection {
             name: name.clone(),
             link,
             protocol: PeerProtocol::new(opening, now),
-            record: ChannelRecord { nics: setup.nics().to_vec(), ..ChannelRecord::default() },
-            setup: Some(setup),
+            record: ChannelRecord::default(),
+            places: Some(places),
+            setup: None,
             send_lanes: Vec::new(),
             recv_lanes: Vec::new(),
             closing: None,
@@ -211,7 +216,9 @@ impl Connection {
     /// Everything that calls the plugin.
     fn drive_comms(&mut self, cx: &mut Commons) -> Result<bool> {
         let mut moved = false;
-        if let Some(news) = self.setup.as_ref().map_or(Ok(None), CommSetup::poll)? {
+        // After a goodbye its end is no fault.
+        let setup = self.setup.as_ref().filter(|_| self.protocol.is_setting_up());
+        if let Some(news) = setup.map_or(Ok(None), CommSetup::poll)? {
             if let Some(handles) = news.listening {
                 self.protocol.handle_listening(handles);
             }

@@ -6,6 +6,8 @@
 //! - `any_peer`: an end against a peer that says anything, for a fuzz target.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
+//! - `channels`, `setting_up`: the channels to the peer, which may be made when something needs
+//!   them.
 //! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent.
 //! - `cutting`: how long chunks are.
@@ -39,6 +41,7 @@ mod announcing;
 pub(crate) mod any_peer;
 pub(crate) mod arrivals;
 mod backlog;
+mod channels;
 mod coalescer;
 pub(crate) mod coalescing_limits;
 mod credit;
@@ -63,6 +66,7 @@ pub(crate) mod post_room;
 pub(crate) mod posting;
 mod receives;
 mod round_work;
+mod setting_up;
 mod shutdown;
 pub(crate) mod stage;
 mod staging_channels;
@@ -75,12 +79,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
-use tcpx_sys::NetHandle;
 
 use self::action::{Action, Completion, Ending, Outcome, Violation};
 use self::announcements::{Announcing, KeptTerms};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::backlog::Backlogs;
+use self::channels::{Channels, Setup};
 use self::coalescing_limits::CoalescingLimits;
 use self::cutting::Cutting;
 use self::dealing::{Dealing, DealingLimits};
@@ -93,7 +97,7 @@ use self::op_list::OpList;
 use self::operation::{NewOperation, OpState, PostedOperation, Withdrawal};
 use self::receives::MessageEnd;
 use self::round_work::RoundWork;
-use self::stage::{Connecting, PeerStage, Stage};
+use self::stage::{PeerStage, Stage};
 use self::staging_channels::StagingChannels;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
@@ -131,6 +135,9 @@ pub(crate) struct PeerProtocol {
     /// Whether the program knows the peer: by connecting to it, or by an accept.
     is_named: bool,
     stage: Stage,
+    channels: Channels,
+    /// How long a set-up of channels may take that traffic has asked for.
+    connect_timeout: Duration,
     operations: SlotMap<OpKey, PostedOperation>,
     /// Whether more posts of a batch come.
     is_batch_open: bool,
@@ -185,9 +192,11 @@ pub(crate) struct Opening {
     /// How long a peer that has a progress thread may be silent, the host of any peer may
     /// acknowledge nothing, and chunks that were sent may be under way; `None`: for ever.
     pub(crate) peer_timeout: Option<Duration>,
-    /// The time within which a peer that nobody has asked for must come up; `None`: somebody has
-    /// asked.
-    pub(crate) unnamed_timeout: Option<Duration>,
+    /// Whether somebody has asked for the peer.
+    pub(crate) is_named: bool,
+    /// The time within which a peer that nobody has asked for must come up, and channels that
+    /// traffic asks for.
+    pub(crate) connect_timeout: Duration,
     /// What this end keeps for its peer.
     pub(crate) kept: KeptTerms,
     /// Most operations that are withdrawn in one go, [`SLICE`] but for tests.
@@ -203,15 +212,17 @@ impl PeerProtocol {
             dealing,
             one_sided,
             peer_timeout,
-            unnamed_timeout,
+            is_named,
+            connect_timeout,
             kept,
             slice,
         } = opening;
-        let give_up_at = unnamed_timeout.and_then(|timeout| now.checked_add(timeout));
-        Self {
+        let mut protocol = Self {
             agreement,
-            is_named: unnamed_timeout.is_none(),
-            stage: Stage::Connecting(Connecting::new(now, give_up_at)),
+            is_named,
+            stage: Stage::Up { peer_left: false },
+            channels: Channels::None,
+            connect_timeout,
             operations: SlotMap::with_key(),
             is_batch_open: false,
             backlogs: Backlogs::default(),
@@ -240,54 +251,16 @@ impl PeerProtocol {
             actions: VecDeque::new(),
             spare: Vec::new(),
             spare_members: 0,
+        };
+        let receives = protocol.announcing.first();
+        protocol.actions.push_back(Action::Send(Frame::MayAnnounce { receives }));
+        if !agreement.on_demand {
+            protocol.stage = Stage::Connecting { leaves: false };
+            let time = (!is_named).then_some(connect_timeout);
+            protocol.channels = Channels::Opening(Setup::new(now, time));
+            protocol.actions.push_back(Action::OpenChannels);
         }
-    }
-
-    /// Every channel of this end listens. `handles` are the connect handles of the listen comms,
-    /// one for each channel.
-    pub(crate) fn handle_listening(&mut self, handles: Vec<NetHandle>) {
-        if let Stage::Connecting(_) = self.stage {
-            self.actions.push_back(Action::Send(Frame::Handles(handles)));
-        }
-    }
-
-    /// Every receive comm of this end is accepted, and there is room for so many chunks on each;
-    /// empty: for any number.
-    pub(crate) fn handle_comms_accepted(&mut self, credit: ChunkCounts) {
-        if let Stage::Connecting(connecting) = &mut self.stage
-            && !std::mem::replace(&mut connecting.said_ready, true)
-        {
-            let receives = self.announcing.first();
-            self.actions.push_back(Action::Send(Frame::Ready { credit }));
-            self.actions.push_back(Action::Send(Frame::MayAnnounce { receives }));
-        }
-        self.go_up_when_ready();
-    }
-
-    /// Every send comm of this end is connected.
-    pub(crate) fn handle_comms_connected(&mut self) {
-        if let Stage::Connecting(connecting) = &mut self.stage {
-            connecting.is_connected = true;
-        }
-        self.go_up_when_ready();
-    }
-
-    fn go_up_when_ready(&mut self) {
-        let Stage::Connecting(connecting) = &self.stage else { return };
-        if !connecting.is_ready() {
-            return;
-        }
-        let (peer_left, leaves) = (connecting.peer_left, connecting.leaves);
-        self.stage = Stage::Up { peer_left: false };
-        self.actions.push_back(Action::Open);
-        self.use_credit();
-        self.serve_early();
-        if peer_left {
-            self.peer_leaves();
-        }
-        if leaves {
-            self.handle_disconnect();
-        }
+        protocol
     }
 
     /// The last byte of the peer came at this time.
@@ -305,13 +278,8 @@ impl PeerProtocol {
         if let Stage::Over = self.stage {
             return;
         }
-        if let Stage::Connecting(connecting) = &self.stage
-            && connecting.give_up_at.is_some_and(|give_up_at| now >= give_up_at)
-        {
-            let waited = now.saturating_duration_since(connecting.began_at);
-            let state = self.stage.words();
-            self.end(Ending::NeverUp { waited, state });
-            return;
+        if let Some(ending) = self.overdue_setup(now) {
+            return self.end(ending);
         }
         match self.keepalive.look(self.heard_at, self.is_awaiting(), now) {
             Due::Nothing => {}
@@ -321,7 +289,7 @@ impl PeerProtocol {
             }
             // Accepting may keep the peer's progress thread for long; whoever connects has a
             // deadline of its own.
-            Due::Frozen(_) if matches!(self.stage, Stage::Connecting(_)) => {}
+            Due::Frozen(_) if self.is_setting_up() => {}
             Due::Frozen(silence) => self.end(Ending::Silent(silence)),
         }
     }
@@ -345,10 +313,7 @@ impl PeerProtocol {
         let look = self.keepalive.next_look();
         match &self.stage {
             Stage::Over => None,
-            Stage::Connecting(Connecting { give_up_at: Some(give_up_at), .. }) => {
-                Some(look.map_or(*give_up_at, |look| look.min(*give_up_at)))
-            }
-            _ => look,
+            _ => look.into_iter().chain(self.setup_ends_at()).min(),
         }
     }
 
@@ -448,6 +413,7 @@ impl PeerProtocol {
             Stage::Closing(_) if self.is_awaiting_receives() => {
                 "closing; it has not received all that was sent"
             }
+            Stage::Connecting { .. } => self.setup_words().unwrap_or(self.stage.words()),
             _ => self.stage.words(),
         }
     }

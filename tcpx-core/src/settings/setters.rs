@@ -30,6 +30,7 @@ setters! {
     nics: Vec<String>,
     name: impl Into<String>,
     channels: u16,
+    connect_channels: bool,
     chunk_bytes: u32,
     unpack: Choice,
     copy_threads: CopyThreads,
@@ -74,6 +75,7 @@ mod tests {
             nics,
             name,
             channels,
+            connect_channels,
             chunk_bytes,
             unpack,
             copy_threads,
@@ -105,6 +107,7 @@ mod tests {
             .nics(vec!["eth1".into()])
             .name("hub")
             .channels(4)
+            .connect_channels(true)
             .chunk_bytes(8192)
             .unpack(Choice::Host)
             .copy_threads(CopyThreads::Count(16))
@@ -136,7 +139,7 @@ mod tests {
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
         assert_eq!(link_bytes, LinkBytes::Most(17));
-        assert!(authenticate_link && accept_all && emulated_gpus == 2);
+        assert!(connect_channels && authenticate_link && accept_all && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));

@@ -58,7 +58,7 @@ pub struct PeerReport {
     pub eager_unreceived: usize,
     /// Messages of its that wait here for their receives.
     pub eager_kept: usize,
-    /// Channels, in order.
+    /// Channels, in order; none before they are made.
     pub channels: Vec<ChannelReport>,
 }
 

@@ -15,7 +15,7 @@ fn descriptors() -> usize {
 #[test]
 fn peers_that_leave_take_their_descriptors_along() {
     in_own_process!();
-    let hub = open(lively().accept_all(true).name("hub"));
+    let hub = open(lively().connect_channels(true).accept_all(true).name("hub"));
     let info = hub.listen().expect("listen");
     let before = descriptors();
     for says_goodbye in [true, false] {

@@ -30,6 +30,7 @@ mod hung_calls;
 mod layering;
 mod left_peers;
 mod link_cuts;
+mod many_peers;
 mod metrics_page;
 mod mutual_connect;
 mod namespaces;

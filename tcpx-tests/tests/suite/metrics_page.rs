@@ -33,7 +33,8 @@ const DOCTORS: [&str; 5] = [
 
 /// The page of a session that has a peer and a channel.
 fn page() -> String {
-    let [left, right] = ["left", "right"].map(|name| open(lively().name(name)));
+    let [left, right] =
+        ["left", "right"].map(|name| open(lively().name(name).connect_channels(true)));
     connect(&left, &right);
     let page = left.metrics_text();
     assert!(page.contains("peer=\"right\"") && page.contains("nic=\""), "{page}");

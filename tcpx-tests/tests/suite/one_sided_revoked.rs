@@ -40,7 +40,7 @@ fn memory_comes_back_from_a_peer_that_does_not_answer() {
     for deregisters in [false, true] {
         let short = scaled(Duration::from_millis(300));
         let [left, right] = [soft(), lively()]
-            .map(|options| open(options.link_bytes(WAYS[0]).close_timeout(short)));
+            .map(|it| open(it.connect_channels(true).link_bytes(WAYS[0]).close_timeout(short)));
         connect(&left, &right);
         let bytes = 1_000_000;
         let here = memory(&left, MemoryType::Host, &vec![1; bytes]);

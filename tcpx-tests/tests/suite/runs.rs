@@ -12,7 +12,9 @@ const MESSAGES: u64 = 300;
 
 fn pair() -> Pair {
     let start = || peers_to_run::agent();
-    Pair::connect(start(), start(), Options::default(), Options::default())
+    // A transfer that has failed is waited for no more, and its other messages go on.
+    let options = || Options { progress_thread: true, ..Options::default() };
+    Pair::connect(start(), start(), options(), options())
 }
 
 /// Bytes of a message: some are empty, few are alike.

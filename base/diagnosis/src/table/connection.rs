@@ -128,7 +128,7 @@ PEER_SAID_GOODBYE = 724 Error "the peer has said goodbye"
     source "this project"
 PEER_DID_NOT_COME = 725 Error "nobody connected in time"
     symptom "\"deadline passed during accept\", connect or handshake; \"it was not connected within\" a time"
-    cause "the peer is not running, got other connection info, or a firewall drops its packets; with the hardware plugin accept itself sleeps for seconds"
+    cause "the peer is not running, got other connection info, or a firewall drops its packets, those to the data ports perhaps, which the first large message dials; with the hardware plugin accept itself sleeps for seconds"
     cure ["ss -ltn", "tcpx doctor --peer <ADDRESS>:<PORT>", "# start both ends, and hand over fresh connection info"]
     source "this project"
 GOODBYE_UNANSWERED = 726 Warning "the goodbye was not answered in time"

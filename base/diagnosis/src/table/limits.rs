@@ -39,9 +39,8 @@ PEER_REFUSES = 607 Error "nobody listens at the peer's address"
     cure ["ss -ltn", "# start the server first, and use the address it shows"]
     source "p2p notes on errors"
 OPEN_FILES_LIMIT = 608 Warning "few files may be open"
-    symptom "accept or regMr fail with EMFILE, \"Too many open files\""
-    lines ["n files are open, and n may be (ulimit -n)"]
-    cause "one pair of comms holds 7 descriptors, a registration 2"
+    symptom "with many peers or channels nothing more can be opened"
+    cause "a peer holds a socket, each of its channels up to 7 descriptors where they are made, a registration 2"
     cure ["ulimit -n 65536"]
     source "plugin 3.1.9, run"
 SLOW_START_AFTER_IDLE = 609 Info "TCP starts slowly after every pause"

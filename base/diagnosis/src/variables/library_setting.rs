@@ -147,6 +147,7 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_GPU", upto(u32::MAX as i64), "none", "CUDA ordinal of the GPU whose memory is moved; none: host memory, emulated device memory"),
     session("TCPX_NIC", Kind::Text, "chosen for each peer", "NICs by name, with commas between them"),
     also(session("TCPX_CHANNELS", upto(64), "0", "channels to each peer, of which two ends agree on the smaller number; 0: chosen, 2 to 8 by the processors over the software plugin, else 2"), "UCCL_TCPX_NUM_CHANNELS"),
+    session("TCPX_CONNECT_CHANNELS", Kind::Switch, "0, 1 for the tcpx command", "connect makes and proves the channels also where messages travel on the control link; else they are made when something needs them"),
     also(session("TCPX_CHUNK_BYTES", from(4096, 4 << 20), "524288, or less", "bytes of a chunk; no more than NCCL_DYNAMIC_CHUNK_SIZE"), "UCCL_TCPX_CHUNK_BYTES"),
     also(session("TCPX_UNPACK", choice(&["auto", "host", "d2d", "kernel"]), "auto", "how fragments are copied to their destination"), "UCCL_TCPX_UNPACK_IMPL"),
     also(session("TCPX_RECV_WINDOW", from(1, 16), "16", "receives in flight on a channel"), "UCCL_TCPX_MAX_RECV_INFLIGHT"),

@@ -327,7 +327,8 @@ static void machine(tcpx_session session) {
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_get_stats(session, &stats));
   stats.size = sizeof stats;
   OK(tcpx_session_get_stats(session, &stats));
-  TRUE(stats.peers == 1 && stats.channels >= 1);
+  /* Small messages need no channels. */
+  TRUE(stats.peers == 1);
   TRUE(strcmp(tcpx_version(), TCPX_VERSION) == 0 && tcpx_abi_version() == TCPX_ABI_VERSION);
 }
 

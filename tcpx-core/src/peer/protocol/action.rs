@@ -39,9 +39,11 @@ pub(crate) enum Action {
     /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
     /// this receive, or nowhere.
     TakeKept { number: u64, into: Option<Member> },
+    /// Begin to listen on every channel, for comms both ways, and say when they are there.
+    OpenChannels,
     /// Connect send comms to these handles, one for each channel.
     Connect(Vec<NetHandle>),
-    /// The peer is up: chunks may flow both ways.
+    /// Every comm is there, at both ends: chunks may flow both ways.
     Open,
     /// Send no more chunks than so many on each channel, counted from the first one. It comes right
     /// behind [`Open`](Self::Open), before any chunk, or never.

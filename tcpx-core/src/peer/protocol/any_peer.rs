@@ -8,7 +8,7 @@ mod hearing;
 mod memory;
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slotmap::KeyData;
 use smallvec::SmallVec;
@@ -81,6 +81,7 @@ impl Prey {
             eager,
             note_bytes: NOTE_BYTES,
             authenticates: false,
+            on_demand: has(7),
         };
         let limits = match has(2) {
             false => CoalescingLimits::in_place(CHUNK_BYTES),
@@ -106,7 +107,8 @@ impl Prey {
                 scatters_host: !has(5),
             },
             peer_timeout: None,
-            unnamed_timeout: None,
+            is_named: true,
+            connect_timeout: Duration::from_secs(30),
             kept: KeptTerms { budget: KeptBudget::new(1000), least: 2, usual: 5 },
             slice: 2,
         };
@@ -122,12 +124,11 @@ impl Prey {
             kept: VecDeque::new(),
             is_over: false,
         };
-        let handles = || vec![NetHandle([0; HANDLE_BYTES]); CHANNELS.into()];
-        prey.protocol.handle_listening(handles());
-        prey.protocol.handle_comms_accepted(SmallVec::new());
-        prey.hear(Frame::Handles(handles()));
-        prey.protocol.handle_comms_connected();
-        prey.hear(Frame::Ready { credit: SmallVec::new() });
+        prey.act();
+        if !has(7) {
+            prey.hear(Frame::Handles(handles()));
+            prey.hear(Frame::Ready { credit: SmallVec::new() });
+        }
         prey.hear(Frame::MayAnnounce { receives: 5 });
         prey
     }
@@ -145,7 +146,9 @@ impl Prey {
             13 => self.post(bytes),
             14 => {
                 let transfer = transfer(bytes.next());
-                match bytes.next() % 4 {
+                match bytes.next() % 6 {
+                    4 => self.hear(Frame::Handles(handles())),
+                    5 => self.hear(Frame::Ready { credit: SmallVec::new() }),
                     0 => self.protocol.handle_cancel(transfer),
                     1 => self.protocol.handle_unsent(usize::MAX),
                     2 => self.protocol.handle_unsent(0),
@@ -289,6 +292,11 @@ impl Prey {
                         }
                     }
                 }
+                Action::OpenChannels => {
+                    self.protocol.handle_listening(handles());
+                    self.protocol.handle_comms_accepted(SmallVec::new());
+                    self.protocol.handle_comms_connected();
+                }
                 Action::Served(uses) => self.memory.exports.end_all(&uses),
                 Action::CompleteListed { transfer, .. } => {
                     assert!(self.memory.own.remove(&transfer).is_some(), "it ends once");
@@ -340,6 +348,10 @@ impl Prey {
         assert!(self.protocol.operation_count() <= served + OWN, "{counts:?}");
         assert!(self.kept.len() <= ASKED, "{} notes are kept", self.kept.len());
     }
+}
+
+fn handles() -> Vec<NetHandle> {
+    vec![NetHandle([0; HANDLE_BYTES]); CHANNELS.into()]
 }
 
 /// The end has a transfer for each of its requests.

@@ -15,24 +15,11 @@ impl PeerProtocol {
         let is_needed = match &self.stage {
             Stage::Up { .. } => true,
             Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
-            Stage::Connecting(_) | Stage::Over => false,
+            Stage::Connecting { .. } | Stage::Over => false,
         };
         if is_needed {
             self.actions.push_back(Action::Send(Frame::Credit(chunks)));
         }
-    }
-
-    /// The peer has accepted every comm, and has room for so many chunks; empty: for any number.
-    #[cold]
-    pub(super) fn peer_ready(&mut self, credit: ChunkCounts) {
-        if !credit.is_empty() && credit.len() != usize::from(self.agreement.channels) {
-            return self.broken(Violation::CreditChannels(credit.len()));
-        }
-        self.credit = credit;
-        if let Stage::Connecting(connecting) = &mut self.stage {
-            connecting.peer_ready = true;
-        }
-        self.go_up_when_ready();
     }
 
     /// The peer has room for so many chunks.
@@ -47,9 +34,7 @@ impl PeerProtocol {
             return self.broken(Violation::CreditTakenBack { channel, before, now });
         }
         self.credit = chunks;
-        if !matches!(self.stage, Stage::Connecting(_)) {
-            self.use_credit();
-        }
+        self.use_credit();
     }
 
     /// Has the send lanes know what the peer has room for, if it counts.

@@ -5,21 +5,21 @@ use super::action::Violation;
 use super::cutting::shortest_chunk;
 use super::operation::OpState;
 use super::receives::Receives;
-use super::stage::Stage;
 use crate::transfer::plan::{ChunkPlan, Member, Members};
 use crate::types::{Direction, OpKey};
 
 impl PeerProtocol {
     /// Receives of ours were matched: one, or several that share a chunk.
     pub(super) fn handle_match(&mut self, first_channel: u16, chunk_bytes: u32, recvs: &[u64]) {
-        if !self.may_use(first_channel) {
-            return self.broken(Violation::MatchChannel(first_channel));
-        }
         if !self.may_cut(chunk_bytes) {
             let most = self.agreement.chunk_bytes;
             return self.broken(Violation::ChunkBytes { chunk_bytes, most });
         }
         match self.match_receives(chunk_bytes, recvs) {
+            // What has no bytes needs no channel.
+            Ok((_, bytes)) if !self.may_use(first_channel, bytes) => {
+                self.broken(Violation::MatchChannel(first_channel));
+            }
             Ok((members, bytes)) => {
                 self.messages.received += recvs.len() as u64;
                 let gathered = None;
@@ -75,7 +75,7 @@ impl PeerProtocol {
         bytes: u64,
         chunk_bytes: u32,
     ) {
-        if !self.may_use(first_channel) {
+        if !self.may_use(first_channel, bytes) {
             return self.broken(Violation::MatchChannel(first_channel));
         }
         let most = self.agreement.chunk_bytes;
@@ -156,8 +156,8 @@ impl PeerProtocol {
         (shortest_chunk(most)..=most).contains(&chunk_bytes)
     }
 
-    /// Whether chunks may come on this channel.
-    fn may_use(&self, channel: u16) -> bool {
-        channel < self.agreement.channels && !matches!(self.stage, Stage::Connecting(_))
+    /// Whether so many bytes may come, from this channel on.
+    fn may_use(&self, channel: u16, bytes: u64) -> bool {
+        channel < self.agreement.channels && (bytes == 0 || self.are_channels_open())
     }
 }

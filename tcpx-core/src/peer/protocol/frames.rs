@@ -4,7 +4,7 @@ use super::PeerProtocol;
 use super::action::{Action, Ending, Landing, Outcome, Violation};
 use super::matcher::Announced;
 use super::operation::{OpState, Withdrawal};
-use super::stage::{Connecting, Stage};
+use super::stage::Stage;
 use crate::control::frame::Frame;
 use crate::exports::table::Exports;
 
@@ -32,34 +32,17 @@ impl PeerProtocol {
     /// A frame came that nothing follows.
     #[inline]
     fn handle_words(&mut self, frame: Frame) {
+        let is_open = self.are_channels_open();
         match (frame, &mut self.stage) {
             (Frame::Taken { tag }, _) => {
                 if !self.eager.strike_out(tag) {
                     self.broken(Violation::NothingAhead { tag });
                 }
             }
-            (Frame::Handles(handles), Stage::Connecting(connecting)) => {
-                let is_first = !std::mem::replace(&mut connecting.has_handles, true);
-                if !is_first || handles.len() != usize::from(self.agreement.channels) {
-                    return self.broken(Violation::Handles(handles.len()));
-                }
-                self.actions.push_back(Action::Connect(handles));
-            }
-            (Frame::Ready { credit }, Stage::Connecting(Connecting { peer_ready: false, .. })) => {
-                self.peer_ready(credit);
-            }
-            (
-                Frame::Credit(chunks),
-                Stage::Connecting(Connecting { peer_ready: true, .. })
-                | Stage::Up { .. }
-                | Stage::Closing(_),
-            ) => self.peer_credits(chunks),
-            (
-                Frame::MayAnnounce { receives },
-                Stage::Connecting(Connecting { peer_ready: true, .. })
-                | Stage::Up { .. }
-                | Stage::Closing(_),
-            ) => self.peer_takes_announcements(receives),
+            (Frame::Handles(handles), _) => self.peer_listens(handles),
+            (Frame::Ready { credit }, _) => self.peer_ready(credit),
+            (Frame::Credit(chunks), _) if is_open => self.peer_credits(chunks),
+            (Frame::MayAnnounce { receives }, _) => self.peer_takes_announcements(receives),
             (Frame::Announce { recv, tag, bytes, delivery }, _) => match self.announcing.hear() {
                 Ok(number) => {
                     self.handle_announce(tag, Announced { recv, bytes, delivery, number });
@@ -89,16 +72,13 @@ impl PeerProtocol {
             (Frame::Cancelled { recv }, _) => self.handle_cancelled(recv),
             (Frame::Ping, _) => self.actions.push_back(Action::Send(Frame::Pong)),
             (Frame::Pong, _) => {}
-            (Frame::AskSent, Stage::Up { .. } | Stage::Closing(_)) => {
+            (Frame::AskSent, _) if is_open => {
                 self.actions.push_back(Action::CountSent);
             }
             (Frame::Sent(chunks), Stage::Up { .. } | Stage::Closing(_)) => {
                 if !self.arrivals.hear(&chunks) {
                     self.broken(Violation::SentUnasked(chunks.len()));
                 }
-            }
-            (Frame::Goodbye, Stage::Connecting(connecting)) if !connecting.peer_left => {
-                self.peer_leaves();
             }
             (Frame::Goodbye, Stage::Up { peer_left: false }) => self.peer_leaves(),
             (Frame::Goodbye, Stage::Closing(shutdown)) if !shutdown.has_heard_goodbye() => {

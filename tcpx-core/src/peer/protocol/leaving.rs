@@ -11,8 +11,8 @@ impl PeerProtocol {
     /// The program has asked for the peer: an accept names it.
     pub(crate) fn handle_named(&mut self) {
         self.is_named = true;
-        match &mut self.stage {
-            Stage::Connecting(connecting) => connecting.give_up_at = None,
+        match &self.stage {
+            Stage::Connecting { .. } => self.setup_is_awaited(),
             Stage::Up { peer_left: true } => self.peer_leaves(),
             Stage::Up { .. } | Stage::Closing(_) | Stage::Over => {}
         }
@@ -22,10 +22,11 @@ impl PeerProtocol {
     /// the goodbye, and what went ahead is received.
     pub(crate) fn handle_disconnect(&mut self) -> Leaving {
         match &mut self.stage {
-            Stage::Connecting(connecting) => {
-                // Told that everything is accepted here, the peer may be up.
-                connecting.leaves = connecting.said_ready;
-                return if connecting.leaves { Leaving::Begun } else { Leaving::NobodyThere };
+            Stage::Connecting { .. } => {
+                // Told that everything is there, the peer may be up.
+                let leaves = self.has_said_ready();
+                self.stage = Stage::Connecting { leaves };
+                return if leaves { Leaving::Begun } else { Leaving::NobodyThere };
             }
             Stage::Closing(_) | Stage::Over => return Leaving::Begun,
             Stage::Up { peer_left } => {
@@ -42,7 +43,6 @@ impl PeerProtocol {
     /// asked for waits for that.
     pub(super) fn peer_leaves(&mut self) {
         match &mut self.stage {
-            Stage::Connecting(connecting) => connecting.peer_left = true,
             Stage::Up { peer_left } if !self.is_named => *peer_left = true,
             Stage::Up { .. } => {
                 self.stage = Stage::Closing(Shutdown::new(true));
@@ -53,7 +53,7 @@ impl PeerProtocol {
                 shutdown.got_goodbye();
                 self.sweep(Withdrawal::PeerLeft);
             }
-            Stage::Over => {}
+            Stage::Connecting { .. } | Stage::Over => {}
         }
     }
 

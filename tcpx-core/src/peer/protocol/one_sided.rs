@@ -211,8 +211,6 @@ pub(super) struct OneSided {
     pub(super) undealt: HashMap<u64, PreparedKey>,
     /// Requests of the peer that are served, by the initiator's names.
     pub(super) served: HashMap<u64, OpKey>,
-    /// Those among them that came before this end was up, and wait for that.
-    pub(super) early: Vec<OpKey>,
     /// Writes among them.
     pub(super) served_writes: usize,
     /// Reads among them of which not all is dealt.
@@ -244,7 +242,6 @@ impl OneSided {
             unwanted: HashMap::default(),
             undealt: HashMap::default(),
             served: HashMap::default(),
-            early: Vec::new(),
             served_writes: 0,
             undealt_reads: 0,
             stats: OneSidedStats::default(),

@@ -19,13 +19,16 @@ impl PeerProtocol {
                 self.next_channel = 0;
             }
             match self.dealing.next_listed(turn) {
-                Some(op) if self.is_dealt(op) => return self.deal_listed(op, turn),
+                Some(op) if self.is_dealt(op) => {
+                    return if self.has_channels() { self.deal_listed(op, turn) } else { None };
+                }
                 // It was given up.
                 Some(_) => self.dealing.pop_listed(turn),
                 None => break turn,
             }
         };
         match turn {
+            Turn::Section if !self.has_channels() => None,
             Turn::Section => {
                 let section = self.dealing.take_section()?;
                 self.deal_section(section);
@@ -47,6 +50,9 @@ impl PeerProtocol {
             self.dealing.dealt(turn, portion.bytes);
             self.dealing.sent(portion.bytes, portion.bytes);
             self.deliver(&matched.member, matched.announced.recv);
+            return None;
+        }
+        if portion.bytes > 0 && !self.has_channels() {
             return None;
         }
         let messages = self.dealing.messages(turn)?;

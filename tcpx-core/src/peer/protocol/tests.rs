@@ -4,6 +4,7 @@ mod abandoned;
 mod acting;
 mod announcing;
 mod bounce;
+mod channels;
 mod chunk;
 mod credit;
 mod crossings;

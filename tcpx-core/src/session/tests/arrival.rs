@@ -10,7 +10,7 @@ use crate::control::connector::Connector;
 
 #[test]
 fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
-    let [server, client] = [(); 2].map(|()| open(soft()));
+    let [server, client] = [(); 2].map(|()| open(soft().connect_channels(true)));
     let info = ConnInfo::decode(&server.listen().expect("listen")).expect("own bytes load");
     let mut connector = Connector::new(info, 0);
     let give_up_at = Instant::now() + PATIENCE;

@@ -252,7 +252,7 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
 
 #[test]
 fn keys_are_revoked_before_anything_else_ends() {
-    let mut right = open(soft());
+    let mut right = open(soft().connect_channels(true));
     right.let_go_timeout = Duration::from_millis(1);
     let left = open(patient());
     connect(&left, &right);

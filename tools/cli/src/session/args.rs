@@ -120,6 +120,8 @@ impl SessionArgs {
         if let Some(channels) = self.channels {
             options.channels = Some(channels);
         }
+        // What a command connects it proves, and shows.
+        options.connect_channels = true;
         limit_waits(&mut options, budget);
         let gpu = self.gpu.or(options.gpu);
         let choice = self.memory.unwrap_or_default();
@@ -232,7 +234,7 @@ pub(crate) fn insist<T: PartialEq + Display>(
 /// A session over the software plugin, and what a client with it asks for.
 #[cfg(test)]
 pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
-    let mut options = SessionOptions::from_env().unwrap();
+    let mut options = SessionOptions::from_env().unwrap().connect_channels(true);
     options.plugin = PluginChoice::Soft;
     let chunk_bytes = options.chunk_bytes;
     let request = SessionRequest {

@@ -19,14 +19,13 @@ impl PeerProtocol {
         exports: &mut Exports,
     ) -> Landing {
         match &self.stage {
-            // The peer may be up from then on.
-            Stage::Connecting(connecting) if !connecting.said_ready => {
-                let (frame, state) = (format!("{frame:?}"), self.stage.words());
+            Stage::Connecting { .. } => {
+                let (frame, state) = (format!("{frame:?}"), self.state());
                 self.broken(Violation::Unexpected { frame, state });
                 return Landing::Nowhere;
             }
             Stage::Over => return Landing::Nowhere,
-            Stage::Connecting(_) | Stage::Up { .. } | Stage::Closing(_) => {}
+            Stage::Up { .. } | Stage::Closing(_) => {}
         }
         match frame {
             OneSidedFrame::Write { op, list, note, on_link } => {

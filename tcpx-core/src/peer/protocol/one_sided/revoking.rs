@@ -1,7 +1,6 @@
 //! Exports that are taken back while requests of the peer use them.
 
 use super::super::PeerProtocol;
-use super::super::stage::Stage;
 use super::told::Refused;
 use super::{Role, Serving};
 use crate::control::frame::one_sided::OneSidedFrame;
@@ -49,13 +48,11 @@ impl PeerProtocol {
             return;
         }
         let is_on_link = listed.is_on_link;
-        if is_on_link || matches!(self.stage, Stage::Connecting(_)) {
-            // All that has come is in place; or it is not granted.
+        if is_on_link {
+            // All that has come is in place.
             serving.stopped = Some(refused);
-            if is_on_link {
-                let left = listed.pieces.bytes - listed.cursor.dealt;
-                self.one_sided.unwanted.insert(serving.op, left);
-            }
+            let left = listed.pieces.bytes - listed.cursor.dealt;
+            self.one_sided.unwanted.insert(serving.op, left);
             return self.listed_moved(op);
         }
         serving.is_halting = true;

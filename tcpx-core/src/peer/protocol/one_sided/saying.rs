@@ -54,7 +54,7 @@ impl PeerProtocol {
         match &self.stage {
             Stage::Up { .. } => true,
             Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
-            Stage::Connecting(_) | Stage::Over => false,
+            Stage::Connecting { .. } | Stage::Over => false,
         }
     }
 

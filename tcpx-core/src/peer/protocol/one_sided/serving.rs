@@ -35,7 +35,7 @@ impl PeerProtocol {
         let says_nothing = match &self.stage {
             Stage::Over => true,
             Stage::Closing(shutdown) => shutdown.has_said_goodbye(),
-            Stage::Connecting(_) | Stage::Up { .. } => false,
+            Stage::Connecting { .. } | Stage::Up { .. } => false,
         };
         if !says_nothing {
             let cost = self.one_sided.notes.take(cost);
@@ -322,11 +322,8 @@ impl PeerProtocol {
         self.say(OneSidedFrame::Stopped { kind: OperationKind::Read, op, why, range });
     }
 
-    /// The bytes of a request may move as soon as this end is up, which the peer may be before.
+    /// The bytes of a request may move.
     fn begin_to_serve(&mut self, op: OpKey) {
-        if let Stage::Connecting(_) = self.stage {
-            return self.one_sided.early.push(op);
-        }
         let Some(Listed { recv, cuts_pairs, .. }) = self.one_sided.listed.get(op) else { return };
         match self.operations[op].posted.direction {
             Direction::Send => self.begin_to_deal(op),
@@ -334,13 +331,6 @@ impl PeerProtocol {
                 let (name, cut) = (*recv, *cuts_pairs);
                 self.say(OneSidedFrame::Grant { op: name, recv: op.to_wire(), cut });
             }
-        }
-    }
-
-    /// This end is up: what was asked of it before begins.
-    pub(in super::super) fn serve_early(&mut self) {
-        for op in std::mem::take(&mut self.one_sided.early) {
-            self.begin_to_serve(op);
         }
     }
 

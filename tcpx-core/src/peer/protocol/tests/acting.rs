@@ -123,14 +123,15 @@ impl Driver {
                     self.request_ended(transfer, End::Completed(outcome))?;
                 }
                 Action::TakeKept { number, into } => self.messages.take_kept(number, into)?,
+                Action::OpenChannels => self.begin_channels()?,
                 Action::Connect(handles) => {
-                    ensure!(!self.has_connect_handles, "connects twice");
+                    ensure!(self.is_opening && !self.has_connect_handles, "connects twice");
                     ensure!(handles.len() == self.sending.len(), "{} handles", handles.len());
                     self.has_connect_handles = true;
                 }
                 Action::Open => {
                     ensure!(!self.is_open, "opens twice");
-                    self.is_open = true;
+                    (self.is_open, self.is_opening) = (true, false);
                 }
                 Action::Credit(chunks) => {
                     ensure!(self.is_open, "credit before it is up");
@@ -170,6 +171,14 @@ impl Driver {
         Ok(())
     }
 
+    fn begin_channels(&mut self) -> Check {
+        ensure!(!self.is_opening && !self.is_open, "begins channels twice");
+        self.is_opening = true;
+        let now = self.now;
+        self.protocol.iter_mut().for_each(|protocol| protocol.handle_channels_begun(now));
+        Ok(())
+    }
+
     fn prepare_staging(&mut self, channel: u16, memory: MemoryType) -> Check {
         ensure!(self.is_open, "staging before it is up");
         let is_new = self.asked_for.insert((channel, memory == MemoryType::Host));
@@ -185,6 +194,7 @@ impl Driver {
         let is_idle = self.sending.iter().all(StripeQueue::is_empty);
         ensure!(is_idle, "closes sends with chunks in them");
         self.has_closed_sends = true;
+        self.is_opening = false;
         if let Some(protocol) = &mut self.protocol {
             protocol.handle_sends_closed();
         }

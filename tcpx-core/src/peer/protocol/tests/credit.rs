@@ -26,6 +26,7 @@ const SETTING: Setting = Setting {
     one_sided: AMPLE,
     kept: KEEPS_ALL,
     sends_end_late: false,
+    on_demand: false,
 };
 
 fn post(pair: &mut Pair, bytes: u64) {

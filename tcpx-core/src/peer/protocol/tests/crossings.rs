@@ -34,6 +34,7 @@ pub(super) const SETTING: Setting = Setting {
     one_sided: AMPLE,
     kept: KEEPS_ALL,
     sends_end_late: false,
+    on_demand: false,
 };
 
 pub(super) fn up() -> Pair {
@@ -160,8 +161,10 @@ fn who_leaves_before_the_peer_can_be_up_is_gone_at_once_and_tells_why() {
 #[test]
 fn who_leaves_when_the_peer_may_be_up_says_goodbye_when_it_is_up_itself() {
     let mut pair = Pair::new([SETTING; 2]);
+    ENDS.iter().for_each(|end| pair.ends[*end].listen().unwrap());
     pair.deliver_all().unwrap();
     pair.ends[0].accept_comms().unwrap();
+    pair.ends[0].input(|protocol| protocol.handle_comms_connected()).unwrap();
     pair.ends[0].disconnect().unwrap();
     assert_eq!(pair.ends[0].stage(), PeerStage::Connecting);
     assert_parted(&mut pair);

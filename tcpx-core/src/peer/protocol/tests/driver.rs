@@ -32,6 +32,7 @@ use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, Transfer
 
 pub(super) const CHUNK_BYTES: u32 = 64;
 pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is wrong, in words.
 pub(super) type Check = Result<(), String>;
@@ -78,6 +79,7 @@ pub(super) enum Over {
 /// One end of one conversation.
 #[derive(Debug)]
 pub(super) struct Driver {
+    pub(super) now: Instant,
     pub(super) setting: Setting,
     pub(super) protocol: Option<PeerProtocol>,
     pub(super) over: Option<Over>,
@@ -117,6 +119,8 @@ pub(super) struct Driver {
     pub(super) asked_for: BTreeSet<(u16, bool)>,
     /// Those of them that are not answered.
     pub(super) unanswered: VecDeque<(u16, MemoryType)>,
+    /// Its comms are being connected.
+    pub(super) is_opening: bool,
     pub(super) listens: bool,
     pub(super) has_connect_handles: bool,
     pub(super) is_open: bool,
@@ -136,6 +140,7 @@ fn opening(setting: &Setting) -> Opening {
         eager: setting.eager,
         note_bytes: setting.one_sided.note_bytes,
         authenticates: false,
+        on_demand: setting.on_demand,
     };
     let limits = match setting.copier {
         None => CoalescingLimits::in_place(CHUNK_BYTES),
@@ -148,7 +153,8 @@ fn opening(setting: &Setting) -> Opening {
         dealing: setting.dealing,
         one_sided: setting.one_sided,
         peer_timeout: Some(PEER_TIMEOUT),
-        unnamed_timeout: (!setting.is_named).then_some(Duration::from_secs(30)),
+        is_named: setting.is_named,
+        connect_timeout: CONNECT_TIMEOUT,
         kept: setting.kept.terms(),
         slice: setting.slice,
     }
@@ -158,6 +164,7 @@ impl Driver {
     pub(super) fn new(setting: Setting, now: Instant) -> Self {
         let channels = usize::from(setting.channels);
         Self {
+            now,
             setting,
             protocol: Some(PeerProtocol::new(opening(&setting), now)),
             over: None,
@@ -184,6 +191,7 @@ impl Driver {
             next_address: BTreeMap::new(),
             asked_for: BTreeSet::new(),
             unanswered: VecDeque::new(),
+            is_opening: false,
             listens: false,
             has_connect_handles: false,
             is_open: false,
@@ -196,6 +204,8 @@ impl Driver {
 
     /// The end is of a session whose peers share a budget.
     pub(super) fn keep(&mut self, kept: KeptTerms, now: Instant) {
+        self.is_opening = false;
+        self.outbox.clear();
         let opening = Opening { kept, ..opening(&self.setting) };
         self.protocol = Some(PeerProtocol::new(opening, now));
     }
@@ -286,6 +296,8 @@ impl Driver {
     /// before that there is.
     fn speak(&mut self) -> Result<bool, String> {
         let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
+        // What waits for channels may find room on the link first.
+        let has_more = has_more || self.is_opening;
         let said = self.outbox.len();
         self.act()?;
         let speaks = self.outbox.len() > said;
@@ -413,6 +425,7 @@ impl Driver {
 
     /// Time has passed: the protocol is told, and of what has arrived.
     pub(super) fn pass(&mut self, now: Instant) -> Check {
+        self.now = now;
         self.input(|protocol| protocol.handle_timeout(now))?;
         let samples: Vec<ArrivalSample> = (self.arrived_counts.iter().zip(&self.receiving))
             .map(|(arrived, waiting)| ArrivalSample {

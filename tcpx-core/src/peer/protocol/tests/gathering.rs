@@ -28,6 +28,7 @@ fn up(channels: u16, staging: u16) -> Pair {
         one_sided: AMPLE,
         kept: KEEPS_ALL,
         sends_end_late: false,
+        on_demand: false,
     };
     Pair::up([setting; 2])
 }

@@ -64,9 +64,10 @@ fn agreed(random: &mut Random) -> OneSidedTerms {
     }
 }
 
+/// Both ends have channels, and make them at once or when something needs them.
 fn setting(
     random: &mut Random,
-    channels: u16,
+    (channels, on_demand): (u16, bool),
     offers: [EagerOffer; 2],
     agreed: OneSidedTerms,
 ) -> Setting {
@@ -105,11 +106,12 @@ fn setting(
             Kept { bytes: 1000, least: 2, usual: 3 },
         ]),
         sends_end_late: random.one_in(2),
+        on_demand,
     }
 }
 
 fn conversation(random: &mut Random) -> Pair {
-    let channels = 1 + random.below(3) as u16;
+    let channels = (1 + random.below(3) as u16, random.one_in(3));
     let [left, right] = ENDS.map(|_| offer(random));
     let agreed = agreed(random);
     let settings =

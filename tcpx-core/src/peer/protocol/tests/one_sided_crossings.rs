@@ -16,7 +16,6 @@ use crate::peer::protocol::dealing::DealingLimits;
 use crate::peer::protocol::one_sided::OneSidedTerms;
 use crate::peer::protocol::one_sided::telling::ListLimits;
 use crate::peer::protocol::operation::Withdrawal;
-use crate::peer::protocol::stage::PeerStage;
 use crate::types::remote_access::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, TransferKey};
 use OperationKind::{Read, Write};
@@ -48,6 +47,7 @@ pub(super) const SETTING: Setting = Setting {
     one_sided: AMPLE,
     kept: KEEPS_ALL,
     sends_end_late: false,
+    on_demand: false,
 };
 
 /// Little messages travel on the link.
@@ -582,48 +582,6 @@ fn an_answer_may_come_before_the_sends_have_ended() {
     assert!(pair.ends[0].end_send(0).unwrap() && pair.ends[0].end_send(0).unwrap());
     assert_eq!(outcome(&pair, transfer), Outcome::Done);
     assert_parted(&mut pair);
-}
-
-/// The first end is up, and the second one connects its comms.
-pub(super) fn half_up(setting: Setting) -> Pair {
-    let mut pair = Pair::new([setting; 2]);
-    export(&mut pair);
-    ENDS.iter().for_each(|end| pair.ends[*end].listen().unwrap());
-    pair.deliver_all().unwrap();
-    ENDS.iter().for_each(|end| pair.ends[*end].accept_comms().unwrap());
-    pair.ends[0].input(|protocol| protocol.handle_comms_connected()).unwrap();
-    pair.deliver_all().unwrap();
-    assert_eq!(pair.ends[0].stage(), PeerStage::Up);
-    assert_eq!(pair.ends[1].stage(), PeerStage::Connecting);
-    pair
-}
-
-#[test]
-fn an_end_that_is_not_up_yet_serves_when_it_is() {
-    for setting in [SETTING, eager()] {
-        for (kind, is_little) in [(Read, true), (Read, false), (Write, true), (Write, false)] {
-            let mut pair = half_up(setting);
-            let transfer = prepare(&mut pair, kind, if is_little { LITTLE } else { 1000 });
-            post(&mut pair, transfer, Some(vec![5; 3].into()));
-            pair.ends[0].notify(3).unwrap();
-            pair.deliver_all().unwrap();
-            settle(&mut pair);
-            assert_eq!(outcome(&pair, transfer), Outcome::Done);
-        }
-    }
-}
-
-#[test]
-fn an_end_that_is_not_up_yet_takes_back_what_is_asked_for() {
-    for kind in [Read, Write] {
-        let mut pair = half_up(SETTING);
-        let transfer = ask(&mut pair, kind, 1000);
-        pair.deliver_all().unwrap();
-        pair.ends[1].unexport(0).unwrap();
-        pair.deliver_all().unwrap();
-        assert_eq!(outcome(&pair, transfer), refused(Refusal::Revoked));
-        settle(&mut pair);
-    }
 }
 
 /// What is done in a flow, besides asking.

@@ -1,13 +1,12 @@
 //! Tests of words of a parting that come earlier than they may, or twice, and of a goodbye that
 //! comes before this end is up.
 
-use super::crossings::{SETTING, assert_parted, post, up};
+use super::crossings::{post, up};
 use super::exporting::no_exports;
-use super::pair::{ENDS, Pair};
+use super::pair::Pair;
 use crate::control::frame::Frame;
 use crate::peer::protocol::PeerProtocol;
 use crate::peer::protocol::action::{Action, Ending, Violation};
-use crate::peer::protocol::stage::PeerStage;
 use crate::types::Direction;
 
 /// An end of a pair, without its driver.
@@ -63,20 +62,4 @@ fn closed_twice_is_a_violation() {
     assert_eq!(hear(&mut protocol, Frame::Goodbye), None);
     assert_eq!(hear(&mut protocol, Frame::Closed), None, "this end still closes its sends");
     assert_closed_breaks(&mut protocol, "closing");
-}
-
-#[test]
-fn a_goodbye_that_comes_while_comms_connect_is_answered() {
-    let mut pair = Pair::new([SETTING; 2]);
-    ENDS.iter().for_each(|end| pair.ends[*end].listen().unwrap());
-    pair.deliver_all().unwrap();
-    pair.ends[1].input(|protocol| protocol.handle_comms_connected()).unwrap();
-    ENDS.iter().for_each(|end| pair.ends[*end].accept_comms().unwrap());
-    pair.deliver_all().unwrap();
-    pair.ends[1].disconnect().unwrap();
-    pair.deliver_all().unwrap();
-    assert_eq!(pair.ends[1].stage(), PeerStage::Closing { peer_left: false });
-    assert_eq!(pair.ends[0].stage(), PeerStage::Connecting);
-    // Its send comms connect at last.
-    assert_parted(&mut pair);
 }

@@ -2,8 +2,8 @@
 
 use super::driver::CHUNK_BYTES;
 use super::one_sided_crossings::{
-    CANCELLED, LITTLE, SETTING, ask, bytes_moved, end_of, half_up, hear, outcome, post, prepare,
-    settle, under_way, up_as,
+    CANCELLED, LITTLE, SETTING, ask, bytes_moved, end_of, hear, outcome, post, prepare, settle,
+    under_way, up_as,
 };
 use super::pair::{ENDS, Pair};
 use super::setting::Setting;
@@ -237,18 +237,6 @@ fn who_leaves_finishes_what_has_begun() {
             assert_eq!(outcome(&pair, transfer), Outcome::Done, "{kind}, {end} leaves");
             pair.check_end(false).unwrap();
         }
-    }
-}
-
-#[test]
-fn an_end_that_is_not_up_yet_takes_parts() {
-    for (kind, has_begun) in [(Read, false), (Write, true)] {
-        let mut pair = half_up(with_parts());
-        let transfer = ask(&mut pair, kind, LONGEST);
-        pair.deliver_all().unwrap();
-        assert_eq!(bytes_moved(&pair, transfer) > 0, has_begun, "{kind}");
-        settle(&mut pair);
-        assert_eq!(outcome(&pair, transfer), Outcome::Done);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Room for posts is made before the first of them, or all are refused.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slotmap::{KeyData, SlotMap};
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
@@ -30,6 +30,7 @@ fn up() -> PeerProtocol {
         eager: EagerTerms::OFF,
         note_bytes: AMPLE.note_bytes,
         authenticates: false,
+        on_demand: false,
     };
     let handles = vec![NetHandle([0; HANDLE_BYTES])];
     let opening = Opening {
@@ -38,7 +39,8 @@ fn up() -> PeerProtocol {
         cutting: Cutting::whole(agreement.chunk_bytes),
         dealing: DealingLimits::new(agreement.chunk_bytes, 1),
         peer_timeout: None,
-        unnamed_timeout: None,
+        is_named: true,
+        connect_timeout: Duration::from_secs(30),
         kept: KEEPS_ALL.terms(),
         slice: SLICE,
         one_sided: AMPLE,

@@ -33,6 +33,7 @@ const SETTING: Setting = Setting {
     one_sided: AMPLE,
     kept: KEEPS_ALL,
     sends_end_late: false,
+    on_demand: false,
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,

@@ -83,6 +83,8 @@ pub(super) struct Setting {
     /// What is read and written of the other end's memory.
     pub(super) one_sided: OneSidedTerms,
     pub(super) kept: Kept,
+    /// Channels are made when something needs them.
+    pub(super) on_demand: bool,
     /// Whether it learns only later that a chunk is sent.
     pub(super) sends_end_late: bool,
 }

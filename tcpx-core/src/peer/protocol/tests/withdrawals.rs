@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use slotmap::{KeyData, SlotMap};
 use smallvec::smallvec;
@@ -49,6 +49,7 @@ impl Lone {
             eager: EagerTerms::OFF,
             note_bytes: AMPLE.note_bytes,
             authenticates: false,
+            on_demand: false,
         };
         let handles = vec![NetHandle([0; HANDLE_BYTES])];
         let opening = Opening {
@@ -57,7 +58,8 @@ impl Lone {
             cutting: WHOLE,
             dealing: DEAL_AT_ONCE,
             peer_timeout: None,
-            unnamed_timeout: None,
+            is_named: true,
+            connect_timeout: Duration::from_secs(30),
             kept: KEEPS_ALL.terms(),
             slice,
             one_sided: AMPLE,
@@ -128,7 +130,11 @@ impl Lone {
                 }
                 Action::Send(Frame::Cancel { recv }) => self.asked.push(recv),
                 Action::Send(Frame::Goodbye) => self.has_said_goodbye = true,
-                Action::Send(_) | Action::Connect(_) | Action::Open | Action::CloseSends => {}
+                Action::Send(_)
+                | Action::OpenChannels
+                | Action::Connect(_)
+                | Action::Open
+                | Action::CloseSends => {}
                 other => panic!("{other:?}"),
             }
         }
