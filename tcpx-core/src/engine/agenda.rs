@@ -82,9 +82,12 @@ impl Agenda {
             && at <= now
         {
             self.timers.pop_first();
-            if let Some(marks) = self.marks.get_mut(key) {
-                marks.timer = None;
-                self.mark(key);
+            let Some(marks) = self.marks.get_mut(key) else { continue };
+            // What it wanted last may be later: it was heard meanwhile.
+            marks.timer = marks.wants.timeout.filter(|timeout| *timeout > now);
+            match marks.timer {
+                Some(timeout) => _ = self.timers.insert((timeout, key)),
+                None => self.mark(key),
             }
         }
         let mut polled = std::mem::take(&mut self.polled);
@@ -267,7 +270,9 @@ mod tests {
         agenda.settle(keys[0], until(4));
         agenda.settle(keys[1], until(9));
         assert_eq!(agenda.next_timer(), Some(at(3)));
-        assert_eq!(round(&mut agenda, at(3)), [keys[0]]);
+        assert!(round(&mut agenda, at(3)).is_empty(), "it wants a later time by now");
+        assert_eq!(agenda.next_timer(), Some(at(4)));
+        assert_eq!(round(&mut agenda, at(4)), [keys[0]]);
         assert!(round(&mut agenda, at(8)).is_empty());
         agenda.forget(keys[1]);
         assert_eq!(agenda.next_timer(), None);

@@ -81,9 +81,20 @@ impl Connection {
 
     /// Whether it is up with nothing under way and nothing posted.
     pub(super) fn is_idle(&self) -> bool {
+        self.is_up_at_rest() && self.protocol.operation_count() == 0
+    }
+
+    /// The same where receives may be posted that have no send yet, and no comm has anything to say.
+    pub(super) fn rests(&self) -> bool {
+        let is_silent = self.send_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold)
+            && self.recv_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold);
+        is_silent && self.is_up_at_rest() && self.protocol.waiting_sends() == 0
+    }
+
+    fn is_up_at_rest(&self) -> bool {
         let is_up = self.protocol.stage() == PeerStage::Up && self.deferred.is_none();
         let is_moving = self.send_lanes.iter().any(|lane| !lane.is_idle())
             || self.recv_lanes.iter().any(|lane| lane.awaits_bytes() || lane.holds_slots());
-        is_up && !is_moving && self.protocol.operation_count() == 0
+        is_up && !is_moving
     }
 }

@@ -194,6 +194,8 @@ impl Connection {
             }
         }
         if moved {
+            // It need not be asked for a sign of life for a while.
+            self.timeout = self.timeout.and_then(|_| self.protocol.next_timeout());
             self.act(cx)?;
         }
         Ok(moved)
@@ -418,10 +420,15 @@ impl Connection {
         self.link.flush().map_err(|error| self.link_error(error))
     }
 
+    /// Chunks of its lanes that were sent so far, and that have arrived.
+    pub(super) fn chunks(&self) -> [u64; 2] {
+        let sent = self.send_lanes.iter().map(|lane| lane.stats.chunks).sum();
+        [sent, self.recv_lanes.iter().map(RecvLane::chunks_arrived).sum()]
+    }
+
     /// Adds what has ended since the last time.
     pub(super) fn note_ended(&mut self, ended: &mut Activity) {
-        let sent = self.send_lanes.iter().map(|lane| lane.stats.chunks).sum();
-        let arrived = self.recv_lanes.iter().map(RecvLane::chunks_arrived).sum();
+        let [sent, arrived] = self.chunks();
         let [sent_before, arrived_before] = std::mem::replace(&mut self.chunks, [sent, arrived]);
         ended.sending |= sent != sent_before;
         ended.receiving |= arrived != arrived_before;

@@ -310,7 +310,7 @@ impl PeerProtocol {
     /// When [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the peer is
     /// heard. `None`: when it is heard, or a program asks for something.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let look = self.keepalive.next_look();
+        let look = self.keepalive.next_look(self.heard_at);
         match &self.stage {
             Stage::Over => None,
             _ => look.into_iter().chain(self.setup_ends_at()).min(),

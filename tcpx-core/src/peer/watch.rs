@@ -49,11 +49,39 @@ struct LaneTroubles {
 pub(super) struct PeerWatch {
     matches: MatchWatch,
     troubles: Troubles,
+    /// The chunks that were sent and had arrived at the last look, if it found nothing under way.
+    settled: Option<[u64; 2]>,
 }
 
 impl PeerWatch {
-    /// Looks at every lane of a connection, and at the sends that wait for their receive.
+    /// Looks at every lane of a connection, and at the sends that wait for their receive. Returns
+    /// whether anything may have changed since the last look. Nothing has where a peer speaks, and
+    /// all that is posted are receives whose sends it has yet to post: of 1,000 peers that send a
+    /// message a second each, that would be a look for each message.
     pub(super) fn look(
+        &mut self,
+        connection: &mut Connection,
+        name: &str,
+        look: &WatchInput<'_>,
+        alarms: &mut Alarms,
+    ) -> bool {
+        let is_regular = look.round == Round::Due && connection.protocol.silence(look.now) < ALIVE;
+        let chunks = (is_regular && connection.rests()).then(|| connection.chunks());
+        if !self.is_new(chunks) {
+            return false;
+        }
+        self.look_at_all(connection, name, look, alarms);
+        true
+    }
+
+    /// Whether a look may find anything else than the last one. `settled`: the chunks that were
+    /// sent and have arrived, if nothing is under way, and the peer is heard.
+    fn is_new(&mut self, settled: Option<[u64; 2]>) -> bool {
+        let before = std::mem::replace(&mut self.settled, settled);
+        settled.is_none() || settled != before
+    }
+
+    fn look_at_all(
         &mut self,
         connection: &mut Connection,
         name: &str,
@@ -193,4 +221,21 @@ fn unmatched_words(connection: &Connection, sample: &MatchSample, waited: Durati
     };
     let (sends, seconds) = (sample.sends, waited.as_secs());
     format!("{sends} sends{oldest} have waited {seconds} s for their receive; {peer}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_at_rest_is_looked_at_once_and_after_each_change() {
+        let mut watch = PeerWatch::default();
+        assert!(watch.is_new(Some([3, 4])), "what moved until then may be trouble");
+        assert!(!watch.is_new(Some([3, 4])) && !watch.is_new(Some([3, 4])));
+        assert!(watch.is_new(Some([3, 5])), "a chunk has come and gone");
+        assert!(!watch.is_new(Some([3, 5])));
+        assert!(watch.is_new(None) && watch.is_new(None), "something is under way");
+        assert!(watch.is_new(Some([3, 5])), "a trouble that was seen then is over");
+        assert!(!watch.is_new(Some([3, 5])));
+    }
 }

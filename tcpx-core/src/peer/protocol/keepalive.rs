@@ -93,7 +93,12 @@ impl Keepalive {
     }
 
     /// When a look next finds anything due, if nothing is heard until then and nothing new awaited.
-    pub(super) fn next_look(&self) -> Option<Instant> {
+    /// `heard_at`: when the last byte of the peer was read, perhaps since the last look.
+    pub(super) fn next_look(&self, heard_at: Instant) -> Option<Instant> {
+        if heard_at > self.heard_at {
+            // The next look begins anew from there.
+            return Some(heard_at + self.ping_after);
+        }
         if self.is_resting {
             return None;
         }
@@ -213,12 +218,12 @@ mod tests {
             let rests_at = start + PING_AFTER;
             assert_eq!(beat.look(start, false, rests_at), Due::HostLook);
             assert_eq!(beat.host_answer(None), None);
-            assert_eq!(beat.next_look(), None, "nothing is awaited of it");
+            assert_eq!(beat.next_look(start), None, "nothing is awaited of it");
             let doubted_at = rests_at + Duration::from_secs(3600);
             assert!(beat.doubt(doubted_at) && !beat.doubt(doubted_at), "it is asked once");
             let mut heard_at = start;
             let end = loop {
-                let Some(now) = beat.next_look() else { break None };
+                let Some(now) = beat.next_look(heard_at) else { break None };
                 if answers {
                     heard_at = doubted_at + Duration::from_millis(1);
                 }
@@ -242,7 +247,7 @@ mod tests {
         // The peer answers each ping at once, until the link is cut; acknowledgements with it.
         let (mut heard_at, mut looks, mut waits) = (start, 0, false);
         loop {
-            let due = beat.next_look().expect("it is awaited");
+            let due = beat.next_look(heard_at).expect("it is awaited");
             let now = due + Duration::from_millis(late);
             let due = beat.look(heard_at, true, now);
             assert!(now < start + Duration::from_secs(3_600), "it is never gone");
@@ -271,6 +276,22 @@ mod tests {
         }
     }
 
+    /// A peer that says something each second wakes nobody up besides, and is asked as soon as one
+    /// that was silent from the same time on.
+    #[test]
+    fn a_peer_that_talks_puts_the_next_look_off() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut beat = Keepalive::new(Some(LIMIT), true, start);
+        for heard in (1..100).map(|number| start + number * second) {
+            assert_eq!(beat.next_look(heard), Some(heard + PING_AFTER));
+        }
+        let (heard, due) = (start + 99 * second, start + 99 * second + PING_AFTER);
+        assert_eq!(beat.look(heard, true, due), Due::Ping);
+        assert_eq!(beat.host_answer(None), None);
+        assert_eq!(beat.silence(due), PING_AFTER);
+        assert!(beat.next_look(heard) > Some(due));
+    }
+
     #[test]
     fn our_own_absence_is_not_the_peers_silence() {
         let start = Instant::now();
@@ -287,21 +308,21 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut beat = Keepalive::new(Some(LIMIT), true, start);
         assert_eq!(beat.look(start, false, start), Due::Nothing);
-        let due = beat.next_look().expect("what was sent may not be acknowledged");
+        let due = beat.next_look(start).expect("what was sent may not be acknowledged");
         assert_eq!(due, start + PING_AFTER);
         assert_eq!(beat.look(start, false, due), Due::HostLook, "no ping");
         assert_eq!(beat.host_answer(Some(second)), None);
-        let due = beat.next_look().expect("something waits");
+        let due = beat.next_look(start).expect("something waits");
         assert_eq!(beat.look(start, false, due), Due::HostLook);
         assert_eq!(beat.host_answer(None), None);
-        assert_eq!(beat.next_look(), None, "all is acknowledged");
+        assert_eq!(beat.next_look(start), None, "all is acknowledged");
         assert_eq!(beat.look(start, false, start + 3_600 * second), Due::Nothing);
-        assert_eq!(beat.next_look(), None);
+        assert_eq!(beat.next_look(start), None);
 
         // It is heard, and what was said to that may wait for an acknowledgement.
         let heard_at = start + 3_700 * second;
         assert_eq!(beat.look(heard_at, false, heard_at), Due::Nothing);
-        assert_eq!(beat.next_look(), Some(heard_at + PING_AFTER));
+        assert_eq!(beat.next_look(start), Some(heard_at + PING_AFTER));
         assert_eq!(beat.look(heard_at, false, heard_at + PING_AFTER), Due::HostLook);
         assert_eq!(beat.host_answer(None), None);
 
@@ -328,7 +349,7 @@ mod tests {
         let mut beat = Keepalive::new(Some(LIMIT), true, start);
         let mut end = None;
         while end.is_none() {
-            let now = beat.next_look().expect("something waits");
+            let now = beat.next_look(start).expect("something waits");
             assert!(now < start + 2 * LIMIT, "it is never gone");
             let due = beat.look(start, false, now);
             assert!(matches!(due, Due::Nothing | Due::HostLook), "{due:?}");
