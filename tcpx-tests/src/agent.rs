@@ -14,7 +14,20 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tcpx_testkit::PATIENCE;
 
+use crate::built::built;
 use crate::script::{Command, Failure};
+
+/// The plugin of a peer that its script gives none: a file, and without it the built-in software
+/// plugin.
+pub const PLUGIN: &str = "TCPX_PEER_PLUGIN";
+/// What scripts a double of the software plugin.
+const SCRIPTS: [&str; 5] = [
+    "TCPX_SOFT_SHAPE",
+    "TCPX_SOFT_SEED",
+    "TCPX_SOFT_FAULTS",
+    "TCPX_SOFT_ORIGINAL",
+    "TCPX_SOFT_PACKET_BYTES",
+];
 
 /// What a peer answers to a command.
 pub type Reply = Result<Value, Refusal>;
@@ -73,12 +86,18 @@ impl Agent {
         Self::start_with(process)
     }
 
-    /// Starts a process prepared by the caller.
+    /// Starts a process prepared by the caller. With a script of what goes wrong in its environment
+    /// it has the plugin that takes such scripts.
     ///
     /// # Panics
     /// When it cannot be started.
     #[must_use]
     pub fn start_with(mut process: Process) -> Self {
+        let is_script = |name: &OsStr| SCRIPTS.iter().any(|script| name == *script);
+        let has_value = |value: Option<&OsStr>| value.is_some_and(|value| !value.is_empty());
+        if process.get_envs().any(|(name, value)| is_script(name) && has_value(value)) {
+            process.env(PLUGIN, built("libnccl_net_tcpx_faulty.so"));
+        }
         let mut process = process
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -5,6 +5,7 @@
 //! ([`proxy`]). What needs no session is in `tcpx-testkit`.
 
 mod agent;
+mod built;
 mod conn_info;
 mod gpu;
 mod network;
@@ -15,7 +16,7 @@ pub mod script;
 pub mod sessions;
 mod trio;
 
-pub use agent::{Agent, Refusal, Reply};
+pub use agent::{Agent, PLUGIN, Refusal, Reply};
 pub use conn_info::{control_addresses, with_address};
 pub use gpu::has_gpu;
 pub use network::{Fate, Network};

@@ -10,6 +10,8 @@ use tcpx_core::{
     OperationStatus, PluginChoice, Post, RemoteAccess, RemoteRange, Session, SessionOptions,
 };
 
+use crate::built::built;
+
 /// Bytes of a chunk: as small as they can be, so that copying costs little.
 pub const CHUNK_BYTES: u64 = 4096;
 
@@ -25,16 +27,13 @@ pub struct NullPair {
     target: MemoryId,
 }
 
-/// Where cargo puts the plugin for a test or bench of this crate: beside it. Of an example, in the
-/// folder next to its own.
+/// Where the plugin is.
 ///
 /// # Panics
 /// When this program does not know where it lies.
 #[must_use]
 pub fn plugin() -> PathBuf {
-    let program = std::env::current_exe().expect("a program knows where it is");
-    let beside = program.with_file_name("libtcpx_null_plugin.so");
-    if beside.exists() { beside } else { program.with_file_name("../deps/libtcpx_null_plugin.so") }
+    built("libtcpx_null_plugin.so")
 }
 
 impl NullPair {

@@ -37,7 +37,7 @@ AREAS = {"protocol": 15, "lanes": 11, "softnet": 8, "unpack": 4, "control": 4, "
 # Where the mutants of an area are drawn from: the first pattern that fits a file says its area.
 SOURCES = [
     # For tests or other tools; for NICs, without which it does not run; or for a log.
-    (None, r"/tests?[/.]|_tests\.rs|any_peer|any_wire|/sync/|/faults|no_faults|quirk"),
+    (None, r"/tests?[/.]|_tests\.rs|any_peer|any_wire|/sync/|/faults|/hooks"),
     (None, r"/bench|build\.rs|/nic_|region_use|downloads|ring_memory"),
     (None, r"/(log|log_sink|metrics|stats|panic_hook)\.rs"),
     ("protocol", r"^tcpx-core/src/peer/protocol"),

@@ -17,8 +17,7 @@
 //! `target/dist/libnccl-net-tcpx-soft.so`. NCCL finds it there with `NCCL_NET_PLUGIN=tcpx-soft`
 //! and the folder in `LD_LIBRARY_PATH`.
 //!
-//! The feature `faults`, on by default, lets the environment script faults. A library for
-//! production is built with `--no-default-features`.
+//! It misbehaves in no build: what tests want of that is in `tcpx-tests/doubles/faulty`.
 
 use tcpx_sys::{CommHealthV1, CommPollV1, NcclNetV7, NcclNetV8, NcclNetV9, NcclNetV10};
 

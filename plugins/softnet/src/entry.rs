@@ -1,5 +1,4 @@
-//! The functions of the v7 table and of the additions to it, by the names that logs and fault
-//! scripts use.
+//! The functions of the v7 table and of the additions to it, by the names that logs use.
 
 macro_rules! entries {
     ($($variant:ident $name:literal),* $(,)?) => {
@@ -10,20 +9,13 @@ macro_rules! entries {
         pub enum Entry { $($variant),* }
 
         impl Entry {
-            /// How many there are.
-            #[cfg(feature = "faults")]
-            pub(crate) const COUNT: usize = [$(Self::$variant),*].len();
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The entry's C name.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
-            }
-
-            /// The entry of a C name.
-            #[cfg(feature = "faults")]
-            pub(crate) fn from_name(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)* _ => None }
             }
         }
     };

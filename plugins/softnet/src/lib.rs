@@ -43,16 +43,17 @@
 //! | `plugin` | the tables, settings, and the state of the process |
 //! | `comm` | send and receive comms, their requests, sockets and threads |
 //! | `connect` | listen, connect and accept |
-//! | `faults` | what goes wrong on request, for testing consumers |
+//! | [`hooks`] | where a double of the plugin, for tests, changes what it does |
 //! | `nic_memory` | what NICs put payload into, and send it from |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
 //! | `bell` | how threads of ours tell a comm that something has come |
-//! | `entry`, `failure`, `log`, `parse_error`, `quirk`, `sync`, `transport` | what all use |
+//! | `entry`, `failure`, `log`, `parse_error`, `sync`, `transport` | what all use |
 //! | [`tcpx_comm`] | what travels on the sockets, and what else another plugin shares |
 //!
 //! # Features
-//! `faults`, on by default, builds shapes, faults and their scripts ([`FaultScript`]). A build for
-//! production leaves them out with `default-features = false`, and then refuses their variables.
+//! `hooks` lets a double of the plugin [install](hooks::Hooks) what it changes; nothing else needs
+//! it. The plugin misbehaves by itself in no build, and refuses the variables of the doubles'
+//! scripts.
 //!
 //! # Device memory
 //! As in the original, the calling thread's current CUDA context decides what device memory is: of
@@ -121,38 +122,9 @@
 //! | listen and accept for different GPUs | wrong bytes | 3 from `accept`, names both |
 //!
 //! # As the original
-//! A consumer that runs well over this plugin may still break over the original. With the feature
-//! `faults`, `TCPX_SOFT_ORIGINAL` (or [`FaultScript`]'s `original`) takes the kindness away: a
-//! comma-separated list of these, or `all`. `tcpx-tests/doubles/original` is a plugin with all of
-//! them.
-//!
-//! | name | what is done as the original does it |
-//! |---|---|
-//! | `sigpipe` | writing to a peer that has gone raises SIGPIPE |
-//! | `piecemeal` | pages are taken one by one as bytes arrive; too few of them stick for ever |
-//! | `failstop` | 2048 fragments in a chunk, or more in a request: `exit(1)` |
-//! | `progress` | `test` takes up one request a call; 16 small ones take 22 calls |
-//! | | a request of before is 0, not done, when nothing moves, else 3 |
-//! | | irecvConsumed of a send request is 0; of an empty receive it frees the oldest, done or not |
-//! | `silence` | data sockets and peers that end in mid-message are never told |
-//! | | a dead control socket is 2 from single calls, once even when all bytes have come |
-//! | | nothing is probed, and [`comm_health`] finds nothing |
-//! | `pointers` | request pointers are 16 slots of a ring, 128 apart, used again |
-//! | `regmr` | device memory that is no dma-buf: 3, and descriptor 0 is closed |
-//! | `gpus` | listen and accept for different GPUs: wrong bytes |
-//! | `offsets` | fragments begin anywhere in a page; pages are poisoned |
-//! | `slow` | connect takes 100 ms for each socket, accept the wait for flow steering more |
-//! | `rules` | accept waits for RxDM's rule for each data socket: for ever, or it is 3 |
-//! | `unchecked` | negative sizes and memory outside the registration are 0, and never done |
-//! | `steered` | what comes for host memory on a data socket never gets there |
-//! | `strangers` | one that is silent keeps the peer out; the third ends accept with 3 |
-//! | `leak` | of a request's chunks on one socket only the last gives its pages back |
-//! | `inline` | messages up to `NCCL_INLINE_THRESHOLD` are copied to where they were posted |
-//! | `crash` | what would crash or corrupt aborts, with a WARN line that names the rule |
-//!
-//! Memory that stands in for a GPU's is exported as a dma-buf when it is whole pages. The wait for
-//! flow steering is `NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS`, or 5 s. RxDM is asked
-//! where `NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX` says that one is.
+//! A consumer that runs well over this plugin may still break over the original. Doubles of it in
+//! the source tree, `tcpx-tests/doubles`, take the kindness away: `faulty` as far as it is asked
+//! to, and `original` in everything.
 //!
 //! # Dead connections
 //! The system probes idle sockets (TCP keepalive), and a request that is not done looks at those of
@@ -171,7 +143,7 @@
 //! says after each `test` whether there is something to wait for. An edge may have been seen
 //! already, so `test` comes first, after each post as well. What only time tells is no edge:
 //! whoever waits for edges asks [`comm_health`] about once a second whether a comm with requests is
-//! alive. Faults and shapes that count calls or let time pass want to be called all the time.
+//! alive.
 //!
 //! A connection that stays on this host is not paced: where BBR is the system's congestion control,
 //! its senders use Reno. Between hosts the system's choice holds.
@@ -217,16 +189,6 @@
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
 //! | `TCPX_SOFT_PEER_TIMEOUT_MS` | 10000 | 0..=86400000 | [`Settings::peer_timeout`]; 0: none |
 //! | `TCPX_SOFT_ZEROCOPY` | off | off, auto, on | sends in place, see [`ZeroCopy`] |
-//! | `TCPX_SOFT_SHAPE` | none | see `Shape` | inconvenient but legal behaviour |
-//! | `TCPX_SOFT_SEED` | 0 | a number | what shapes are drawn from |
-//! | `TCPX_SOFT_FAULTS` | none | see `Fault` | what goes wrong on purpose |
-//! | `TCPX_SOFT_ORIGINAL` | none | names | see "As the original" |
-//! | `TCPX_SOFT_PACKET_BYTES` | whole pages | 1..=65535 | payload of a packet: longest fragment |
-//!
-//! `TCPX_SOFT_SHAPE` is a comma-separated list of the fields of `Shape`, or `all`.
-//! `TCPX_SOFT_FAULTS` is a list separated by semicolons, for example
-//! `cut:send.data0@65536;kill:recv@37;lose:send@1;leak:recv@4`, or
-//! `rc:isend@5=2;freeze:irecv@3;delay:closeSend/closeRecv@1=500;block:regMr@2;die:accept@1`.
 
 mod bell;
 mod comm;
@@ -234,26 +196,18 @@ mod connect;
 mod cpu_set;
 mod entry;
 mod failure;
-#[cfg(feature = "faults")]
-mod faults;
-#[cfg(not(feature = "faults"))]
-#[path = "no_faults.rs"]
-mod faults;
+pub mod hooks;
 mod log;
 mod memory;
 mod nic_memory;
 mod parse_error;
 mod plugin;
-mod quirk;
 mod sync;
 mod transport;
 
 pub use comm::{ZeroCopy, ZeroCopyStats, zerocopy_stats};
 pub use cpu_set::CpuSet;
 pub use entry::Entry;
-pub use faults::FaultScript;
-#[cfg(feature = "faults")]
-pub use faults::{Fault, Quirks, Shape};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
 pub use nic_memory::{ArrivalStats, nic_failure};
 pub use parse_error::ParseError;
@@ -262,6 +216,5 @@ pub use plugin::{
     comm_health, comm_poll, configure, gpu_reach, pool_stats, table, table_v8, table_v9, table_v10,
     uses_device_memory,
 };
-pub use quirk::Quirk;
 pub use tcpx_comm::wire::{Side, SocketRole};
 pub use transport::{GpuReach, Transport};

@@ -17,7 +17,6 @@
 //! - `nic`: the NICs on offer
 //! - `settings`: what can be set
 //! - `helper_cpus`: on which processors helper threads run
-//! - `script_variables`: what the variables of the fault script say
 //! - `variables`: environment variables as typed values, and why a setting is refused
 
 mod arguments;
@@ -36,7 +35,6 @@ mod readiness;
 mod registered;
 mod registry;
 mod runtime;
-mod script_variables;
 mod settings;
 mod stager_slots;
 mod start;

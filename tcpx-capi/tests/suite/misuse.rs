@@ -1,7 +1,9 @@
 //! Programs that do everything wrong, watched by the sanitizers: statuses come out, nothing else.
 
 use crate::program::Program;
-use crate::toolchain::{CLANG, Compiler, GCC, GXX, Linkage, SANITIZERS, Workshop, pass, source};
+use crate::toolchain::{
+    CLANG, Compiler, GCC, GXX, Linkage, SANITIZERS, Workshop, built, pass, source,
+};
 
 fn survive(compiler: Compiler, linkage: Linkage, name: &str, flags: &[&str]) {
     if compiler.has_sanitizers() {
@@ -110,9 +112,12 @@ fn a_session_is_not_destroyed_while_its_memory_may_be_used() {
     }
     let workshop = Workshop::new();
     let program = workshop.build(GCC, Linkage::Shared, &source("c/parked.c"), &SANITIZERS);
+    let plugin = built("libnccl_net_tcpx_faulty.so");
+    let plugin = ("TCPX_PLUGIN", plugin.to_str().unwrap());
     // Longer than a destroy waits.
     let slow = ("TCPX_SOFT_FAULTS", "delay:closeSend/closeRecv@1=15000");
-    Program::start_with(&program, &[] as &[&str], &[slow]).pass();
+    let variables = [plugin, ("TCPX_PREFLIGHT", "0"), slow];
+    Program::start_with(&program, &[] as &[&str], &variables).pass();
 }
 
 #[test]

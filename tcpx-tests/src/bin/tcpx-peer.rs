@@ -12,6 +12,7 @@ use tcpx_core::{
     SessionOptions, Transfer,
 };
 use tcpx_testkit::pattern;
+use tcpx_tests::PLUGIN;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
 
 /// Deadline of whatever should succeed: no test is about how fast the machine is. A test waits
@@ -163,13 +164,13 @@ impl Peer {
 
 fn session_options(options: Options) -> SessionOptions {
     let mut session = SessionOptions::default();
-    session.preflight = options.plugin.is_none();
+    let plugin = options.plugin.or_else(|| std::env::var(PLUGIN).ok());
+    session.preflight = plugin.is_none();
     session.gpu = options.gpu;
     session.unpack = options
         .unpack
         .map_or(session.unpack, |name| name.parse().expect("tests know the backends' names"));
-    session.plugin =
-        options.plugin.map_or(PluginChoice::Soft, |path| PluginChoice::Path(path.into()));
+    session.plugin = plugin.map_or(PluginChoice::Soft, |path| PluginChoice::Path(path.into()));
     session.name = options.name.unwrap_or_default();
     session.channels = options.channels.or(session.channels);
     session.chunk_bytes = options.chunk_bytes;

@@ -1,6 +1,6 @@
-//! Bounce buffers that hold hardly more than one chunk of each channel, with credit. Over a
-//! software plugin that takes pages as bytes come (`TCPX_SOFT_ORIGINAL=piecemeal`), transfers would
-//! stand still without.
+//! Bounce buffers that hold hardly more than one chunk of each channel, with credit. Over a plugin
+//! that takes pages as bytes come, as the original does (`TCPX_SOFT_ORIGINAL=piecemeal`), transfers
+//! would stand still without.
 
 use serde_json::Value;
 use tcpx_testkit::PATIENCE;

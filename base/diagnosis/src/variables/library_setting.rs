@@ -18,7 +18,7 @@ pub enum Reader {
     Command,
     /// The software plugin.
     SoftwarePlugin,
-    /// The software plugin, when it is to misbehave for a test.
+    /// A double of the software plugin that misbehaves for tests. The plugin itself refuses it.
     FaultScript,
 }
 
@@ -53,7 +53,9 @@ impl fmt::Display for Reader {
             Self::Session => "every session that takes its options from the environment",
             Self::Command => "the tcpx command",
             Self::SoftwarePlugin => "the software plugin",
-            Self::FaultScript => "the software plugin, to misbehave for tests",
+            Self::FaultScript => {
+                "doubles of the software plugin, which misbehave for tests; the plugin refuses it"
+            }
         })
     }
 }

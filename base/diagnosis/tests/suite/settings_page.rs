@@ -39,7 +39,7 @@ fn render_page() -> String {
         (Reader::Session, "Sessions"),
         (Reader::Command, "The `tcpx` command"),
         (Reader::SoftwarePlugin, "The software plugin"),
-        (Reader::FaultScript, "The software plugin, misbehaving for tests"),
+        (Reader::FaultScript, "Doubles of the software plugin, which misbehave for tests"),
     ] {
         chapter(&mut page, title);
         for setting in library_settings().iter().filter(|setting| setting.reader == reader) {

@@ -26,8 +26,9 @@ fn init_refuses_nonsense_and_then_takes_what_is_right() {
     );
     assert_eq!(init_with(&[("NCCL_DYNAMIC_CHUNK_SIZE", "512K")]), 3);
     assert_eq!(
-        init_with(&[("NCCL_DYNAMIC_CHUNK_SIZE", "524288"), ("TCPX_SOFT_FAULTS", "some")]),
-        3
+        init_with(&[("NCCL_DYNAMIC_CHUNK_SIZE", "524288"), ("TCPX_SOFT_FAULTS", "lose:send@1")]),
+        3,
+        "only doubles of it fail on purpose"
     );
     assert_eq!(init_with(&[("TCPX_SOFT_FAULTS", ""), ("TCPX_SOFT_IFNAME", "=nosuchnic0")]), 3);
     assert_eq!(init_with(&[("TCPX_SOFT_IFNAME", "=lo")]), 0);

@@ -3,9 +3,15 @@
 use std::io;
 use std::net::TcpStream;
 
-use crate::faults::{ArrivalPages, SocketFaults};
-use crate::memory::{IoList, NicSource, Piece};
+use crate::hooks::{ArrivalHooks, Hook};
+use crate::memory::{IoList, NicSource, Piece, Region};
 use crate::nic_memory::Held;
+
+/// Memory that a chunk gets as its bytes arrive.
+pub(crate) struct Arrival {
+    pub(crate) memory: Box<dyn ArrivalHooks>,
+    pub(crate) region: &'static Region,
+}
 
 /// One chunk on its way.
 #[derive(Debug)]
@@ -18,8 +24,8 @@ pub(crate) struct Chunk {
     pub(crate) bytes: usize,
     /// Memory of the chunk, in order; exactly `bytes` long when all of it has a place.
     pub(crate) pieces: Vec<Piece>,
-    /// Pages that the chunk gets as its bytes arrive.
-    pub(crate) pages: Option<ArrivalPages>,
+    /// Present where the chunk gets its memory as its bytes arrive.
+    pub(crate) arrival: Hook<Arrival>,
     /// What it takes of a NIC's region, where its bytes come there.
     pub(crate) held: Held,
     /// Where a NIC finds its bytes, where one sends them.
@@ -42,7 +48,7 @@ impl Chunk {
             offset,
             bytes,
             pieces,
-            pages: None,
+            arrival: Hook::new(None),
             held: Held::default(),
             source: None,
             failed: false,
@@ -62,11 +68,11 @@ impl Chunk {
     pub(crate) fn on_arrival(
         number: u64,
         offset: u32,
-        pages: ArrivalPages,
+        arrival: Hook<Arrival>,
         pieces: Vec<Piece>,
     ) -> Self {
-        let bytes = pages.unplaced();
-        Self { bytes, left: bytes, pages: Some(pages), ..Self::new(number, offset, pieces) }
+        let bytes = arrival.get().map_or(0, |arrival| arrival.memory.unplaced());
+        Self { bytes, left: bytes, arrival, ..Self::new(number, offset, pieces) }
     }
 
     /// A chunk of so many bytes for which a NIC decides where they are; `pieces` is empty.
@@ -87,20 +93,17 @@ impl Chunk {
 
     /// Bytes that have no memory yet.
     fn unplaced(&self) -> usize {
-        self.pages.as_ref().map_or(0, ArrivalPages::unplaced)
+        self.arrival.get().map_or(0, |arrival| arrival.memory.unplaced())
     }
 
     /// Makes room for bytes that have arrived, if the chunk's memory grows. The socket's end is an
     /// error.
-    pub(super) fn place(
-        &mut self,
-        faults: &mut SocketFaults,
-        socket: &TcpStream,
-    ) -> io::Result<()> {
-        let placed = self.left - self.unplaced();
-        match &mut self.pages {
-            Some(pages) if pages.unplaced() > 0 => {
-                faults.place(socket, placed, pages, &mut self.pieces)
+    pub(super) fn place(&mut self, socket: &TcpStream) -> io::Result<()> {
+        let unplaced = self.unplaced();
+        match self.arrival.get_mut() {
+            Some(Arrival { memory, region }) if unplaced > 0 => {
+                let mut put = |offset, bytes| self.pieces.push(region.piece(offset, bytes));
+                memory.place(socket, self.left - unplaced, &mut put)
             }
             _ => Ok(()),
         }

@@ -2,30 +2,52 @@
 //! into a bounded buffer on the way in.
 
 use std::collections::VecDeque;
+use std::ffi::c_int;
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 use tcpx_comm::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 
-use crate::faults::{FaultScript, SocketFaults};
+use crate::hooks::{Hook, Hooked, SocketHooks};
 use crate::memory::{IoList, IoOutcome, Piece};
+
+/// What a write does about SIGPIPE: the flag for `sendmsg`.
+pub(super) fn signal(hook: &Hook<dyn SocketHooks>) -> c_int {
+    if hook.says(|hook| hook.raises_sigpipe()) { 0 } else { libc::MSG_NOSIGNAL }
+}
 
 /// A control socket.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     stream: TcpStream,
-    faults: SocketFaults,
+    hook: Hook<dyn SocketHooks>,
 }
 
 impl ControlSocket {
     /// `stream` is the connected, non-blocking socket of comm number `comm`.
-    pub(crate) fn new(stream: TcpStream, script: &FaultScript, comm: u64, side: Side) -> Self {
-        Self { stream, faults: SocketFaults::new(script, comm, side, SocketRole::Control) }
+    pub(crate) fn new(stream: TcpStream, hooks: Hooked, comm: u64, side: Side) -> Self {
+        Self { stream, hook: hooks.socket(comm, side, SocketRole::Control) }
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// Most bytes that the next call may move; `None` when it must not be made now.
+    fn limit(&mut self) -> io::Result<Option<usize>> {
+        self.hook.get_mut().map_or(Ok(Some(usize::MAX)), |hook| hook.limit(&self.stream))
+    }
+
+    /// What a write does about SIGPIPE.
+    fn signal(&self) -> c_int {
+        signal(&self.hook)
+    }
+
+    fn moved(&mut self, bytes: usize) {
+        if let Some(hook) = self.hook.get_mut() {
+            hook.moved(bytes);
+        }
     }
 
     /// Reads bytes that are there; `None` when there are none now.
@@ -37,7 +59,7 @@ impl ControlSocket {
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let mut list = IoList::new(bytes.len());
         list.push_bytes(bytes);
-        match list.send(self.stream.as_fd(), self.faults.signal()) {
+        match list.send(self.stream.as_fd(), self.signal()) {
             IoOutcome::Bytes(count) => Ok(Some(count)),
             IoOutcome::Blocked | IoOutcome::Again => Ok(None),
             IoOutcome::Closed => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -95,11 +117,11 @@ impl ControlOut {
         mut sent: impl FnMut(u64),
     ) -> io::Result<bool> {
         while !self.segments.is_empty() {
-            let Some(limit) = socket.faults.limit(&socket.stream)? else { return Ok(false) };
-            let signal = socket.faults.signal();
+            let Some(limit) = socket.limit()? else { return Ok(false) };
+            let signal = socket.signal();
             match self.list(limit).send(socket.stream.as_fd(), signal) {
                 IoOutcome::Bytes(bytes) => {
-                    socket.faults.moved(bytes);
+                    socket.moved(bytes);
                     self.advance(bytes, &mut sent);
                 }
                 IoOutcome::Blocked => return Ok(true),
@@ -180,9 +202,7 @@ impl ControlIn {
 
     /// One read of the socket into the free end of the buffer.
     pub(crate) fn read(&mut self, socket: &mut ControlSocket) -> io::Result<ControlRead> {
-        let Some(limit) = socket.faults.limit(&socket.stream)? else {
-            return Ok(ControlRead::Held);
-        };
+        let Some(limit) = socket.limit()? else { return Ok(ControlRead::Held) };
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -192,7 +212,7 @@ impl ControlIn {
             Some(0) if room == 0 => Ok(ControlRead::Held),
             Some(0) => Ok(ControlRead::End),
             Some(bytes) => {
-                socket.faults.moved(bytes);
+                socket.moved(bytes);
                 self.end += bytes;
                 Ok(ControlRead::Bytes)
             }

@@ -13,7 +13,7 @@ use super::edges::Edges;
 use super::zerocopy::ZeroCopy;
 use super::{CommOptions, Delivery, Destination, NeedsCall, RecvComm, SendComm};
 use crate::connect::Sockets;
-use crate::faults::FaultScript;
+use crate::hooks::Hooked;
 use crate::memory::{BounceBuffer, Piece, Registration};
 use crate::sync::exploration::{explore, many};
 use crate::sync::thread;
@@ -50,21 +50,19 @@ struct Memory {
 
 impl Story {
     fn tell(self, memory: Memory) {
-        let script = FaultScript::default();
         let (ours, theirs) = sockets(self.lanes);
         let sender = thread::Builder::new().name("sender".to_owned());
         let sender = sender.spawn(move || {
-            let script = FaultScript::default();
-            let comm = SendComm::new(ours, &self.options(&script), None, None).expect("threads");
+            let comm = SendComm::new(ours, &self.options(), None, None).expect("threads");
             send(comm, memory.sent);
         });
-        let (options, bounce) = (self.options(&script), memory.bounce);
+        let (options, bounce) = (self.options(), memory.bounce);
         let comm = RecvComm::new(theirs, &options, bounce, None, Delivery::Bytes);
         receive(comm.expect("threads"), memory.received);
         sender.expect("a thread").join().expect("all is sent");
     }
 
-    fn options(self, script: &FaultScript) -> CommOptions<'_> {
+    fn options(self) -> CommOptions<'static> {
         CommOptions {
             number: 0,
             threads: self.threads,
@@ -74,7 +72,7 @@ impl Story {
             peer_timeout: None,
             zerocopy: ZeroCopy::Off,
             clears_counts: false,
-            script,
+            hooks: Hooked::default(),
         }
     }
 }

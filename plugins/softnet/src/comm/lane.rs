@@ -21,8 +21,9 @@ use crate::bell::Bell;
 use tcpx_devmem::DevmemError;
 
 use super::chunk::Chunk;
+use super::control_socket::signal;
 use super::socket_way::SocketWay;
-use crate::faults::SocketFaults;
+use crate::hooks::{Hook, SocketHooks};
 use crate::log;
 use crate::memory::IoOutcome;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
@@ -58,7 +59,7 @@ struct Working {
     refusal: Option<Arc<DevmemError>>,
     /// Chunks of a dead socket of whose end nobody is told.
     lost: Vec<Chunk>,
-    faults: SocketFaults,
+    hook: Hook<dyn SocketHooks>,
 }
 
 /// One data socket.
@@ -88,7 +89,7 @@ impl Lane {
         socket: TcpStream,
         index: usize,
         side: Side,
-        faults: SocketFaults,
+        hook: Hook<dyn SocketHooks>,
         way: SocketWay,
         bell: Option<Arc<Bell>>,
     ) -> Self {
@@ -99,7 +100,7 @@ impl Lane {
             dead: false,
             refusal: None,
             lost: Vec::new(),
-            faults,
+            hook,
         };
         Self {
             socket,
@@ -193,7 +194,8 @@ impl Lane {
         if working.chunks.is_empty() {
             return Progress::Idle;
         }
-        let limit = match working.faults.limit(&self.socket) {
+        let limit = working.hook.get_mut().map(|hook| hook.limit(&self.socket));
+        let limit = match limit.unwrap_or(Ok(Some(usize::MAX))) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Progress::Held,
             Err(error) => {
@@ -201,20 +203,21 @@ impl Lane {
                 return Progress::Idle;
             }
         };
-        let Working { chunks, faults, .. } = &mut *working;
-        if let Some(Err(error)) = chunks.front_mut().map(|front| front.place(faults, &self.socket))
-        {
+        let front = working.chunks.front_mut();
+        if let Some(Err(error)) = front.map(|front| front.place(&self.socket)) {
             self.die(working, &error);
             return Progress::Idle;
         }
-        let signal = working.faults.signal();
+        let signal = signal(&working.hook);
         let Working { way, chunks, .. } = &mut *working;
         let called = way.call(&self.socket, chunks, limit.min(most), signal);
         // The front chunk waits for bytes or pages.
         let Some((moved, calls_to_end)) = called else { return Progress::Held };
         match moved {
             IoOutcome::Bytes(bytes) => {
-                working.faults.moved(bytes);
+                if let Some(hook) = working.hook.get_mut() {
+                    hook.moved(bytes);
+                }
                 self.advance(working, bytes, calls_to_end);
                 Progress::Moved(bytes)
             }
@@ -356,7 +359,7 @@ impl Lane {
         log::warn!("data socket {} failed: {reason}", self.index);
         working.dead = true;
         // Who is told that a send has failed may change its memory, which the peer would then get.
-        if !working.faults.is_silent() && self.is_read(working) {
+        if !working.hook.says(|hook| hook.is_silent()) && self.is_read(working) {
             self.reset();
         }
         self.fail_all(working);
@@ -366,7 +369,7 @@ impl Lane {
     /// nobody is told, it stays as it is until the comm is closed.
     fn fail_all(&self, working: &mut Working) {
         self.lingering.fetch_sub(working.lingering.len(), Ordering::Relaxed);
-        if working.faults.is_silent() {
+        if working.hook.says(|hook| hook.is_silent()) {
             self.chunks.fetch_sub(working.chunks.len(), Ordering::Relaxed);
             working.lost.extend(working.lingering.drain(..));
             return working.lost.extend(working.chunks.drain(..));

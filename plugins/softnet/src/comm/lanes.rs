@@ -20,7 +20,6 @@ use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use super::socket_way::SocketWay;
 use crate::bell::Bell;
-use crate::faults::SocketFaults;
 use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion};
 use crate::sync::wait;
 
@@ -106,14 +105,14 @@ impl Lanes {
         options: &CommOptions<'_>,
         bell_of_ring: Option<Arc<Bell>>,
     ) -> io::Result<Self> {
-        let CommOptions { number, threads, cpus, script, .. } = *options;
+        let CommOptions { number, threads, cpus, hooks, .. } = *options;
         let threads = if bell_of_ring.is_some() { 0 } else { threads };
         let bell = (threads > 0).then(|| Arc::new(Bell::new()));
         let lane = |(index, (socket, way))| {
             // At most eight.
             let role = SocketRole::Data(index as u16);
-            let faults = SocketFaults::new(script, number, side, role);
-            Arc::new(Lane::new(socket, index, side, faults, way, bell.clone()))
+            let hook = hooks.socket(number, side, role);
+            Arc::new(Lane::new(socket, index, side, hook, way, bell.clone()))
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =

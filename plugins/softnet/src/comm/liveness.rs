@@ -15,7 +15,6 @@ use tcpx_comm::wire::Side;
 
 use super::options::CommOptions;
 use super::tcp_state::{TcpState, probe};
-use crate::quirk::Quirk;
 
 /// How long a request is stuck before each look.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -79,7 +78,7 @@ pub(super) struct Liveness {
     /// after.
     stuck: Option<(u64, Instant)>,
     is_dead: bool,
-    /// Whether nobody looks, as in the original.
+    /// Whether nothing is looked at.
     is_blind: bool,
 }
 
@@ -98,7 +97,7 @@ impl Liveness {
             sockets: Vec::new(),
             stuck: None,
             is_dead: false,
-            is_blind: options.script.has(Quirk::Silence),
+            is_blind: options.hooks.get().is_some_and(|hooks| hooks.is_blind()),
         };
         liveness.set_limit(sockets, limit);
         liveness
@@ -218,13 +217,12 @@ mod tests {
 
     use super::*;
     use crate::comm::zerocopy::ZeroCopy;
-    use crate::faults::FaultScript;
+    use crate::hooks::Hooked;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Watches sockets of a receive comm.
     fn watch(sockets: &[&TcpStream], side: Side, limit: Option<Duration>) -> Liveness {
-        let script = FaultScript::default();
         let options = CommOptions {
             number: 0,
             threads: 0,
@@ -234,7 +232,7 @@ mod tests {
             peer_timeout: limit,
             zerocopy: ZeroCopy::Off,
             clears_counts: false,
-            script: &script,
+            hooks: Hooked::default(),
         };
         Liveness::new(sockets.iter().copied(), side, &options)
     }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::zerocopy::ZeroCopy;
 use crate::cpu_set::CpuSet;
-use crate::faults::FaultScript;
-use crate::quirk::Quirk;
+use crate::hooks::Hooked;
 use tcpx_comm::wire::MAX_INLINE_BYTES;
 
 /// Settings of one comm, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommOptions<'a> {
-    /// Which comm of the process it is; shapes are drawn by it.
+    /// Which comm of the process it is.
     pub(crate) number: u64,
     /// Helper threads; 0 when the caller of `test` moves the payload.
     pub(crate) threads: usize,
@@ -28,7 +27,8 @@ pub(crate) struct CommOptions<'a> {
     /// Whether a receive that was consumed leaves no count in the unpack queue, as the original's
     /// do: NCCL's kernels read old ones once they are told to end, and may then never do.
     pub(crate) clears_counts: bool,
-    pub(crate) script: &'a FaultScript,
+    /// What is changed of it and its sockets.
+    pub(crate) hooks: Hooked,
 }
 
 impl CommOptions<'_> {
@@ -38,9 +38,8 @@ impl CommOptions<'_> {
     /// long: a system call and a wake-up at each end cost more than the receiver's copy. In a
     /// stream of messages they are shared, and the copy costs more.
     pub(crate) fn lone_inline_bytes(&self) -> u32 {
-        match self.script.has(Quirk::Inline) {
-            true => self.inline_bytes,
-            false => self.inline_bytes.saturating_mul(4).min(MAX_INLINE_BYTES),
-        }
+        let usual = self.inline_bytes.saturating_mul(4).min(MAX_INLINE_BYTES);
+        let hooks = self.hooks.get();
+        hooks.map_or(usual, |hooks| hooks.lone_inline_bytes(self.inline_bytes, usual))
     }
 }

@@ -30,33 +30,17 @@ use super::request_ring::{ConsumeError, Ring};
 use super::requests::Requests;
 use crate::connect::Sockets;
 use crate::failure::Failure;
-use crate::faults::{CommFaults, LostPages, Shaper};
+use crate::hooks::Pages;
 use crate::log;
 use crate::memory::{BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure};
-use crate::quirk::Quirk;
 
 /// What arrives in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// What was sent.
     Bytes,
-    /// Anything: the original steers what comes to another GPU than the one that looks for it.
+    /// Anything, because it is for another GPU than the one that looks for it.
     Garbage,
-}
-
-/// Which slots had a receive without bytes last. The original looks at what is left of it.
-#[derive(Clone, Copy, Debug, Default)]
-struct WereEmpty(u16);
-
-impl WereEmpty {
-    fn note(&mut self, number: u64, is_empty: bool) {
-        let bit = 1 << Ring::<RecvRequest>::slot(number);
-        self.0 = if is_empty { self.0 | bit } else { self.0 & !bit };
-    }
-
-    fn was(self, number: u64) -> bool {
-        self.0 & 1 << Ring::<RecvRequest>::slot(number) != 0
-    }
 }
 
 /// An announced chunk that is not on its lane yet.
@@ -83,19 +67,6 @@ pub(crate) struct RecvComm {
     liveness: Liveness,
     queue: UnpackQueue,
     bounce: &'static BounceBuffer,
-    shaper: Shaper,
-    faults: CommFaults,
-    lost: LostPages,
-    /// Whether too many fragments end the process.
-    failstop: bool,
-    /// Whether the end of the control socket is found before the records that came before it are
-    /// used.
-    reads_ahead: bool,
-    /// Whether data sockets bring nothing to host memory.
-    is_steered: bool,
-    /// Of the requests before.
-    were_empty: WereEmpty,
-    delivers: Delivery,
     clears_counts: bool,
     /// Present when the bounce region is the GPU's own memory.
     uploader: Option<Uploader>,
@@ -121,7 +92,7 @@ impl RecvComm {
         gpu: Option<&CudaGpu>,
         delivers: Delivery,
     ) -> Result<Self, Failure> {
-        let CommOptions { number, script, .. } = *options;
+        let CommOptions { number, hooks, .. } = *options;
         let base = bounce.region().consumer_base(gpu.is_some());
         let queue = match gpu {
             None => UnpackQueue::new(base),
@@ -148,27 +119,23 @@ impl RecvComm {
             Failure::System
         })?;
         let watched = lanes.sockets().chain([&sockets.control]);
+        let mut hook = hooks.comm(number, Side::Recv);
+        if let (Delivery::Garbage, Some(hook)) = (delivers, hook.get_mut()) {
+            hook.misled();
+        }
         Ok(Self {
             liveness: Liveness::new(watched, Side::Recv, options),
             nic: sockets.steering.map(|steering| RegionUse::new(steering, &lanes)),
             lanes,
-            control: ControlSocket::new(sockets.control, script, number, Side::Recv),
+            control: ControlSocket::new(sockets.control, hooks, number, Side::Recv),
             input: ControlIn::new(),
             credit: options.recv_sync.then(CreditOut::default),
             order: RecordOrder::new(sockets.chunk_bytes),
             chunk_bytes: sockets.chunk_bytes,
             chunks: VecDeque::new(),
-            requests: Requests::new(script),
+            requests: Requests::new(hook),
             queue,
             bounce,
-            shaper: Shaper::new(script, number),
-            faults: CommFaults::new(script, Side::Recv),
-            lost: LostPages::new(script),
-            failstop: script.has(Quirk::Failstop),
-            reads_ahead: script.has(Quirk::Silence),
-            is_steered: script.has(Quirk::Steered),
-            were_empty: WereEmpty::default(),
-            delivers,
             clears_counts: options.clears_counts,
             uploader,
             downloads,
@@ -194,7 +161,7 @@ impl RecvComm {
         self.needs_call = NeedsCall::AtOnce;
         let pages = self.spare_pages.pop().unwrap_or_default();
         let is_in_vain = destination.is_none();
-        let destination = destination.unwrap_or(Destination::Device { inline: None });
+        let destination = destination.unwrap_or(Destination::Device { posted: Piece::EMPTY });
         let number = self.requests.post(RecvRequest::new(destination, posted, pages))?;
         if is_in_vain {
             self.requests.stick(number);
@@ -243,9 +210,9 @@ impl RecvComm {
         match self.requests.ring.may_consume(number) {
             Ok(()) => {
                 if let Some(mut receive) = self.requests.ring.free() {
-                    self.were_empty.note(number, receive.total == Some(0));
-                    self.lost.consumed(self.bounce, number);
-                    if !self.faults.leaks(number) {
+                    let (pages, bytes) = (Pages::new(self.bounce), receive.total.unwrap_or(0));
+                    let hook = self.requests.hook.get_mut();
+                    if !hook.is_some_and(|hook| hook.consumed(pages, number, bytes)) {
                         self.bounce.release(receive.pages.ranges());
                     }
                     if let Some(nic) = &mut self.nic {
@@ -272,14 +239,11 @@ impl RecvComm {
     }
 
     /// Whether the oldest request is freed in place of request `number`, which ends in the bits
-    /// `low`: the original does so for one without bytes, done or not, and for one that it has
-    /// freed before.
+    /// `low`.
     fn skips_order(&self, number: u64, low: u32) -> bool {
-        let is_empty = match self.requests.ring.get(number) {
-            Some(receive) => receive.total.unwrap_or(receive.posted) == 0,
-            None => self.were_empty.was(low.into()),
-        };
-        is_empty && self.requests.is_slow()
+        let receive = self.requests.ring.get(number);
+        let bytes = receive.map(|receive| receive.total.unwrap_or(receive.posted));
+        self.requests.hook.says(|hook| hook.frees_oldest(low, bytes))
     }
 
     /// Frees the oldest request, and loses its pages. False where there is none, or where bytes of
@@ -287,8 +251,10 @@ impl RecvComm {
     fn free_oldest(&mut self) -> bool {
         let ring = &mut self.requests.ring;
         let freed = ring.free().or_else(|| ring.free_early(|receive| receive.total.is_none()));
-        let Some(mut receive) = freed else { return false };
-        self.lost.forget(receive.pages.ranges());
+        let (Some(mut receive), Some(hook)) = (freed, self.requests.hook.get_mut()) else {
+            return false;
+        };
+        hook.forgot(receive.pages.take_numbers());
         true
     }
 
@@ -334,9 +300,8 @@ impl RecvComm {
 
     /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
     fn progress(&mut self) -> NeedsCall {
-        self.requests.begin_call();
+        self.requests.begin_call(self.lanes.sockets().chain([self.control.stream()]));
         self.find_refusal();
-        self.faults.step(self.lanes.sockets().chain([self.control.stream()]));
         if let Some(nic) = &mut self.nic {
             nic.give_back(&self.lanes, 1);
         }
@@ -387,8 +352,9 @@ impl Drop for RecvComm {
             unfreed |= !receive.pages.ranges().is_empty();
             self.bounce.release(receive.pages.ranges());
         }
-        self.shaper.close(self.bounce);
-        self.lost.close(self.bounce);
+        if let Some(hook) = self.requests.hook.get_mut() {
+            hook.closed(Pages::new(self.bounce));
+        }
         if unfreed {
             log::warn!("some pages not yet freed?");
         }

@@ -20,8 +20,8 @@ pub(crate) enum Destination {
     },
     /// To bounce pages.
     Device {
-        /// Where an inline message is copied instead, as the original does.
-        inline: Option<Piece>,
+        /// Where it was posted, which the host does not look at.
+        posted: Piece,
     },
 }
 
@@ -70,9 +70,12 @@ impl RecvRequest {
         }
     }
 
-    /// Whether an inline message goes to device memory by a copy.
-    pub(crate) fn copies_inline(&self) -> bool {
-        matches!(self.destination, Destination::Device { inline: Some(_) })
+    /// Where it was posted, if that is device memory.
+    pub(crate) fn device_address(&self) -> Option<usize> {
+        match &self.destination {
+            Destination::Device { posted } => Some(posted.address()),
+            Destination::Host { .. } => None,
+        }
     }
 
     /// The memory of the chunk at `offset`.

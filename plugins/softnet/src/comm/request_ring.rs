@@ -43,9 +43,6 @@ pub(crate) enum ConsumeError {
 /// Bits of a request's number that its id carries.
 pub(crate) const NUMBER_BITS: u32 = 20;
 
-/// Bits of the slot that a request is in.
-pub(crate) const SLOT_BITS: u32 = MAX_REQUESTS.ilog2();
-
 /// The requests and the four cursors.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
@@ -54,21 +51,11 @@ pub(crate) struct Ring<T> {
     reported: u64,
     queued: u64,
     posted: u64,
-    /// Bits of a request's number that tell it from the other live ones.
-    id_bits: u32,
 }
 
 impl<T> Ring<T> {
-    /// `id_bits`: how many bits of a request's number its id carries, [`SLOT_BITS`] at least.
-    pub(crate) const fn new(id_bits: u32) -> Self {
-        Self {
-            slots: [const { None }; MAX_REQUESTS],
-            freed: 0,
-            reported: 0,
-            queued: 0,
-            posted: 0,
-            id_bits,
-        }
+    pub(crate) const fn new() -> Self {
+        Self { slots: [const { None }; MAX_REQUESTS], freed: 0, reported: 0, queued: 0, posted: 0 }
     }
 
     /// Slot of a request number, which is also its slot in the unpack queue.
@@ -110,7 +97,7 @@ impl<T> Ring<T> {
 
     /// The number of the live request whose number ends in these bits, or one that is never live.
     pub(crate) fn number_from_low_bits(&self, low: u32) -> u64 {
-        let mask = (1u64 << self.id_bits) - 1;
+        let mask = (1u64 << NUMBER_BITS) - 1;
         let live = (self.freed..self.posted).find(|number| number & mask == u64::from(low));
         live.unwrap_or(u64::MAX)
     }
@@ -225,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_seventeenth_is_refused_until_one_is_freed() {
-        let mut ring = Ring::new(NUMBER_BITS);
+        let mut ring = Ring::new();
         for number in 0..16 {
             assert_eq!(ring.post(number), Some(number));
         }
@@ -239,7 +226,7 @@ mod tests {
 
     #[test]
     fn order_is_enforced_only_once_something_moves() {
-        let mut ring = Ring::new(NUMBER_BITS);
+        let mut ring = Ring::new();
         ring.post('a');
         ring.post('b');
         assert_eq!(ring.turn(1), Turn::NothingMoves);
@@ -283,7 +270,7 @@ mod tests {
             use std::collections::VecDeque;
             let (mut waiting, mut moving) = (VecDeque::new(), VecDeque::new());
             let mut done = VecDeque::new();
-            let mut ring = Ring::new(NUMBER_BITS);
+            let mut ring = Ring::new();
             let mut next = 0u64;
             for step in steps {
                 let live = waiting.len() + moving.len() + done.len();

@@ -4,12 +4,12 @@
 //! done.
 
 use std::fmt;
+use std::net::TcpStream;
 
-use super::request_ring::{NUMBER_BITS, Ring, SLOT_BITS, Turn};
+use super::request_ring::{Ring, Turn};
 use crate::failure::Failure;
-use crate::faults::{FaultScript, Pace};
+use crate::hooks::{CommHooks, Hook};
 use crate::log;
-use crate::quirk::Quirk;
 
 /// What the comms' requests have in common.
 pub(crate) trait Request {
@@ -44,38 +44,22 @@ impl FirstFailure {
 pub(crate) struct Requests<T> {
     pub(crate) ring: Ring<T>,
     failed: FirstFailure,
-    pace: Pace,
-    /// Whether a failed control socket fails single calls of `test` instead of requests.
-    forgets: bool,
     /// What the next answer of `test` is, whatever is asked.
     passing: Option<Failure>,
-    has_told: bool,
-    /// The first request that never gets on the sockets.
-    stuck_at: Option<u64>,
+    /// What is changed of the comm.
+    pub(crate) hook: Hook<dyn CommHooks>,
 }
 
 impl<T: Request> Requests<T> {
-    pub(crate) fn new(script: &FaultScript) -> Self {
-        let id_bits = if script.has(Quirk::Pointers) { SLOT_BITS } else { NUMBER_BITS };
-        Self {
-            ring: Ring::new(id_bits),
-            failed: FirstFailure(None),
-            pace: Pace::new(script),
-            forgets: script.has(Quirk::Silence),
-            passing: None,
-            has_told: false,
-            stuck_at: None,
+    pub(crate) fn new(hook: Hook<dyn CommHooks>) -> Self {
+        Self { ring: Ring::new(), failed: FirstFailure(None), passing: None, hook }
+    }
+
+    /// `test` drives the comm, over these sockets.
+    pub(crate) fn begin_call<'a>(&mut self, mut sockets: impl Iterator<Item = &'a TcpStream>) {
+        if let Some(hook) = self.hook.get_mut() {
+            hook.drive(self.ring.posted(), &mut sockets);
         }
-    }
-
-    /// Whether they are put on the sockets, and answered for, as the original does.
-    pub(crate) fn is_slow(&self) -> bool {
-        self.pace.is_slow()
-    }
-
-    /// `test` drives the comm.
-    pub(crate) fn begin_call(&mut self) {
-        self.pace.begin_call(self.ring.posted());
     }
 
     /// Adds a request and returns its number.
@@ -86,18 +70,18 @@ impl<T: Request> Requests<T> {
         })
     }
 
-    /// This request never gets done, and nothing behind it: a thread of the original has ended over
-    /// it.
+    /// This request never gets done, and nothing behind it.
     pub(crate) fn stick(&mut self, number: u64) {
-        self.stuck_at.get_or_insert(number);
+        if let Some(hook) = self.hook.get_mut() {
+            hook.posted_in_vain(number);
+        }
     }
 
     /// The next request to put on the sockets, unless it has failed.
     pub(crate) fn next(&self) -> Option<u64> {
         let may_move = |&number: &u64| {
             self.failed.of(number).is_none()
-                && self.stuck_at.is_none_or(|at| number < at)
-                && self.pace.admits(number)
+                && self.hook.get().is_none_or(|hook| hook.admits(number))
         };
         self.ring.next_to_queue().filter(may_move)
     }
@@ -105,7 +89,9 @@ impl<T: Request> Requests<T> {
     /// The request that [`Self::next`] names is wholly on the sockets now.
     pub(crate) fn mark_queued(&mut self) {
         self.ring.mark_queued();
-        self.pace.queued();
+        if let Some(hook) = self.hook.get_mut() {
+            hook.queued();
+        }
     }
 
     /// Request `from` cannot complete.
@@ -124,17 +110,14 @@ impl<T: Request> Requests<T> {
 
     /// The control socket has failed, which request `from` and all later ones need.
     pub(crate) fn lose_control(&mut self, from: u64, failure: Failure, why: &dyn fmt::Display) {
-        if !self.forgets {
-            return self.fail_once(Some(from), || {
-                log::warn!("control socket failed: {why}");
-                failure
-            });
+        if self.hook.get_mut().is_some_and(|hook| hook.control_lost(why)) {
+            self.passing = Some(failure);
+            return;
         }
-        if !self.has_told {
+        self.fail_once(Some(from), || {
             log::warn!("control socket failed: {why}");
-        }
-        self.has_told = true;
-        self.passing = Some(failure);
+            failure
+        });
     }
 
     /// Whether request `number` is the oldest on the sockets and has finished: then `test` need not
@@ -143,8 +126,7 @@ impl<T: Request> Requests<T> {
     /// The next unfinished one drives it for all that were posted meanwhile. That is what makes
     /// many small messages cheap.
     pub(crate) fn is_done(&self, number: u64) -> bool {
-        let drives_always = self.forgets || self.pace.is_slow();
-        !drives_always
+        !self.hook.says(|hook| hook.drives_always())
             && self.ring.turn(number) == Turn::Oldest
             && self.ring.get(number).is_some_and(Request::is_finished)
     }
@@ -165,7 +147,7 @@ impl<T: Request> Requests<T> {
             Turn::NothingMoves => Ok(false),
             Turn::Oldest => {
                 let is_finished = self.ring.get(number).is_some_and(Request::is_finished);
-                Ok(is_finished && self.pace.reports(number))
+                Ok(is_finished && self.hook.get().is_none_or(|hook| hook.reports(number)))
             }
             Turn::OutOfOrder { expected } => {
                 let name = T::NAME;
@@ -174,9 +156,10 @@ impl<T: Request> Requests<T> {
                 );
                 Err(Failure::Internal)
             }
-            // Of nothing that moves the original says that it is not done.
-            Turn::Stale if self.pace.is_slow() && !self.ring.is_moving() => Ok(false),
             Turn::Stale => {
+                if !self.ring.is_moving() && self.hook.says(|hook| hook.forgives_stale()) {
+                    return Ok(false);
+                }
                 log::warn!("test called with invalid request: it is done already");
                 Err(Failure::Internal)
             }

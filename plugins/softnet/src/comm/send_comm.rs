@@ -22,7 +22,6 @@ use super::options::CommOptions;
 use super::requests::{Request, Requests};
 use crate::connect::Sockets;
 use crate::failure::Failure;
-use crate::faults::CommFaults;
 use crate::log;
 use crate::memory::{NicSource, Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
 use crate::nic_memory::{SendMemory, StageError, blame};
@@ -70,7 +69,6 @@ pub(crate) struct SendComm {
     inline_bytes: u32,
     /// The same for a message while no other is under way.
     lone_inline_bytes: u32,
-    faults: CommFaults,
     /// Taken from its slot with the first send of GPU memory.
     stager: Option<Box<Stager>>,
     stager_slot: Option<Arc<StagerSlot>>,
@@ -88,7 +86,7 @@ impl SendComm {
         stager_slot: Option<Arc<StagerSlot>>,
         nic: Option<SendMemory>,
     ) -> io::Result<Self> {
-        let CommOptions { number, script, .. } = *options;
+        let CommOptions { number, hooks, .. } = *options;
         let lanes = match &nic {
             None => Lanes::new(sockets.data, Side::Send, options),
             Some(nic) => Lanes::from_nic_memory(sockets.data, options, nic.interface()),
@@ -102,13 +100,12 @@ impl SendComm {
                 records: ControlOut::default(),
                 spare: Vec::new(),
             },
-            control: ControlSocket::new(sockets.control, script, number, Side::Send),
+            control: ControlSocket::new(sockets.control, hooks, number, Side::Send),
             credit: options.recv_sync.then(CreditIn::default),
-            requests: Requests::new(script),
+            requests: Requests::new(hooks.comm(number, Side::Send)),
             chunk_bytes: sockets.chunk_bytes,
             inline_bytes: options.inline_bytes,
             lone_inline_bytes: options.lone_inline_bytes(),
-            faults: CommFaults::new(script, Side::Send),
             stager: None,
             stager_slot,
             nic,
@@ -246,8 +243,8 @@ impl SendComm {
 
     /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
     fn progress(&mut self) -> NeedsCall {
-        self.requests.begin_call();
-        self.faults.step(self.outgoing.lanes.sockets().chain([self.control.stream()]));
+        let sockets = self.outgoing.lanes.sockets().chain([self.control.stream()]);
+        self.requests.begin_call(sockets);
         self.queue_chunks();
         let records = self.flush_records();
         let lanes = self.outgoing.lanes.run();
@@ -281,7 +278,7 @@ impl SendComm {
                 break;
             }
             let staged = self.requests.ring.get(number).is_some_and(|send| send.staged);
-            let all = if self.faults.loses(number) {
+            let all = if self.requests.hook.says(|hook| hook.loses(number)) {
                 true
             } else if staged {
                 self.stage_message(number)

@@ -17,7 +17,7 @@ use super::handle::ListenHandle;
 use super::handshake::{Handshake, HelloRead};
 use super::pairing::{Decision, Pairing};
 use super::sockets::Sockets;
-use crate::faults::AcceptManner;
+use crate::hooks::{Hooked, Side};
 use crate::log;
 use crate::nic_memory::Steering;
 use crate::sync::AtomicBool;
@@ -58,8 +58,7 @@ pub(super) struct Acceptor {
     /// Connections that were not those of the peer, and peers that left before they were complete.
     refusals: u64,
     strangers: u64,
-    /// What is done for each data socket, and when all are there.
-    manner: AcceptManner,
+    hooks: Hooked,
     /// Where the data sockets' packets are to go to a NIC's region.
     steering: Option<Steering>,
     /// Why one cannot be steered, by a region or by a rule.
@@ -84,7 +83,7 @@ impl Acceptor {
         stop: Arc<Stop>,
         handle: &ListenHandle,
         deadline: Instant,
-        manner: AcceptManner,
+        hooks: Hooked,
         steering: Option<Steering>,
     ) -> Self {
         Self {
@@ -97,7 +96,7 @@ impl Acceptor {
             deadline,
             refusals: 0,
             strangers: 0,
-            manner,
+            hooks,
             steering,
             refusal: None,
         }
@@ -141,7 +140,8 @@ impl Acceptor {
 
     /// Waits for the time that was asked for, or for the request to stop.
     fn rest(&self) -> io::Result<()> {
-        let end = Instant::now() + self.manner.pause();
+        let Some(hooks) = self.hooks.get() else { return Ok(()) };
+        let end = Instant::now() + hooks.rest(Side::Recv, self.data.len() as u16);
         while !self.stop.stopped.load(Ordering::SeqCst) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -154,7 +154,8 @@ impl Acceptor {
 
     /// The connections whose hello is waited for.
     fn heard(&self) -> impl Iterator<Item = &Handshake> {
-        self.handshakes.iter().take(self.manner.hears())
+        let most = self.hooks.get().map_or(usize::MAX, |hooks| hooks.hears());
+        self.handshakes.iter().take(most)
     }
 
     /// Waits for anything to happen. Says whether there are connections to accept, whether a kept
@@ -263,7 +264,7 @@ impl Acceptor {
     /// Somebody who is not the peer has connected.
     fn met_stranger(&mut self) {
         self.strangers = self.strangers.saturating_add(1);
-        if self.manner.gives_up_after(self.strangers) {
+        if self.hooks.get().is_some_and(|hooks| hooks.gives_up_after(self.strangers)) {
             self.refusal = Some(AcceptError::Rule(io::Error::other("no peer in three tries")));
         }
     }
@@ -273,7 +274,8 @@ impl Acceptor {
         if let Some(steering) = &mut self.steering {
             steering.steer(socket).map_err(AcceptError::Nic)?;
         }
-        self.manner.install_rule(socket, self.stop.wake.as_fd()).map_err(|error| {
+        let Some(hooks) = self.hooks.get() else { return Ok(()) };
+        hooks.steer(socket, self.stop.wake.as_fd()).map_err(|error| {
             log::warn!("Create FlowSteerRule Failed: {error}");
             AcceptError::Rule(error)
         })

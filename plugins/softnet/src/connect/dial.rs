@@ -12,6 +12,7 @@ use super::congestion;
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
+use crate::hooks::{Side, hooks};
 use crate::log;
 
 /// Waited for after the first reset; twice as long after each further one, up to the longest.
@@ -34,14 +35,12 @@ pub(crate) struct ConnectAttempt {
 }
 
 impl ConnectAttempt {
-    /// Starts the thread. It ends by itself after `timeout` at the latest, and when it has
-    /// connected, `pause` after that.
+    /// Starts the thread. It ends by itself after `timeout` at the latest.
     pub(crate) fn start(
         from: Ipv4Addr,
         handle: ListenHandle,
         chunk_bytes: u32,
         timeout: Duration,
-        pause: Duration,
     ) -> io::Result<Self> {
         let mut attempt = [0; 8];
         getrandom::fill(&mut attempt).map_err(|error| io::Error::other(error.to_string()))?;
@@ -55,8 +54,8 @@ impl ConnectAttempt {
         let thread =
             std::thread::Builder::new().name("tcpx-soft-connect".to_owned()).spawn(move || {
                 let sockets = dialer.dial_all();
-                if sockets.is_ok() {
-                    std::thread::sleep(pause);
+                if let (Ok(sockets), Some(hooks)) = (&sockets, hooks().get()) {
+                    std::thread::sleep(hooks.rest(Side::Send, sockets.data.len() as u16));
                 }
                 sockets.map_err(|error| {
                     log::warn!("connect to {} failed: {error}", dialer.handle.address);

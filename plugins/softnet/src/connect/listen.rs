@@ -12,7 +12,7 @@ use super::acceptor::{AcceptError, Acceptor, Stop};
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
-use crate::faults::AcceptManner;
+use crate::hooks::hooks;
 use crate::log;
 use crate::nic_memory::{Steering, log_and_blame};
 
@@ -45,7 +45,6 @@ pub(crate) struct ListenComm {
     stop: Arc<Stop>,
     timeout: Duration,
     /// What is done before the peer's sockets are handed over.
-    manner: AcceptManner,
     /// Where data sockets are to be steered; the thread takes it.
     steering: Option<Steering>,
 }
@@ -58,7 +57,6 @@ impl ListenComm {
         threads: u16,
         recv_sync: bool,
         timeout: Duration,
-        manner: AcceptManner,
         steering: Option<Steering>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddrV4::new(address, 0))?;
@@ -73,7 +71,7 @@ impl ListenComm {
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
         let stop = Arc::new(Stop::new()?);
-        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, manner, steering })
+        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, steering })
     }
 
     pub(crate) fn handle(&self) -> ListenHandle {
@@ -111,8 +109,7 @@ impl ListenComm {
         let deadline = Instant::now() + self.timeout;
         let stop = Arc::clone(&self.stop);
         let steering = self.steering.take();
-        let mut acceptor =
-            Acceptor::new(listener, stop, &self.handle, deadline, self.manner.clone(), steering);
+        let mut acceptor = Acceptor::new(listener, stop, &self.handle, deadline, hooks(), steering);
         let run = move || acceptor.run();
         let thread = std::thread::Builder::new().name("tcpx-soft-accept".to_owned()).spawn(run);
         match thread {

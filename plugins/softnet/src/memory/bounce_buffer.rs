@@ -117,7 +117,7 @@ impl BounceBuffer {
     }
 
     /// Adds a use to a page that is in use.
-    #[cfg(feature = "faults")]
+    #[cfg(feature = "hooks")]
     pub(crate) fn share(&self, page: u32) {
         self.lock().share(page);
     }

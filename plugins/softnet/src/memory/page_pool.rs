@@ -80,7 +80,7 @@ impl PagePool {
     }
 
     /// One more fragment lies in a page that is in use.
-    #[cfg(any(test, feature = "faults"))]
+    #[cfg(any(test, feature = "hooks"))]
     pub(crate) fn share(&mut self, page: u32) {
         let uses = &mut self.uses[page as usize];
         debug_assert!(*uses > 0, "page {page} is free");

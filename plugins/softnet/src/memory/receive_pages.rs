@@ -15,8 +15,8 @@ pub(crate) struct ReceivePages {
     range: usize,
     /// Pages of the current range that were given out.
     within: u32,
-    /// Memory of a shaped message, last piece first; empty for others.
-    #[cfg(feature = "faults")]
+    /// Memory of a message that lies elsewhere, last piece first; empty for others.
+    #[cfg(feature = "hooks")]
     pieces: Vec<Piece>,
 }
 
@@ -44,15 +44,26 @@ impl ReceivePages {
     }
 
     /// Makes the message lie in these pieces, which cut it at every chunk.
-    #[cfg(feature = "faults")]
+    #[cfg(feature = "hooks")]
     pub(crate) fn set_pieces(&mut self, pieces: impl DoubleEndedIterator<Item = Piece>) {
         self.pieces.extend(pieces.rev());
+    }
+
+    /// Adds pages, each by itself.
+    pub(crate) fn put_numbers(&mut self, pages: &[u32]) {
+        self.ranges.extend(pages.iter().map(|&first| PageRange { first, count: 1 }));
+    }
+
+    /// Takes all pages out, each by itself.
+    pub(crate) fn take_numbers(&mut self) -> Vec<u32> {
+        let pages = |range: PageRange| range.first..range.first + range.count;
+        self.ranges.drain(..).flat_map(pages).collect()
     }
 
     /// Appends the memory of the next chunk to `pieces`.
     pub(crate) fn next_chunk(&mut self, region: &Region, bytes: usize, pieces: &mut Vec<Piece>) {
         let mut left = bytes;
-        #[cfg(feature = "faults")]
+        #[cfg(feature = "hooks")]
         while left > 0
             && let Some(piece) = self.pieces.pop()
         {
@@ -80,7 +91,7 @@ impl ReceivePages {
     /// Empties the list for the next message; the pages must have been given back.
     pub(crate) fn reset(&mut self) {
         self.ranges.clear();
-        #[cfg(feature = "faults")]
+        #[cfg(feature = "hooks")]
         self.pieces.clear();
         self.range = 0;
         self.within = 0;

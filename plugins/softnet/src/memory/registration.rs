@@ -103,18 +103,6 @@ impl Registration {
         self.gpu.as_ref().filter(|_| self.is_on_gpu)
     }
 
-    /// Whether CUDA exports it as a dma-buf: whole pages, and some, in memory of a GPU. Memory that
-    /// stands in for such memory would be exported.
-    pub(crate) fn is_exportable(&self) -> bool {
-        let is_whole = self.bytes > 0 && self.bytes.is_multiple_of(UNPACK_PAGE_BYTES);
-        let (address, bytes) = (self.address as u64, self.bytes as u64);
-        is_whole
-            && self
-                .gpu
-                .as_ref()
-                .is_none_or(|gpu| tcpx_cuda::is_exportable(gpu, address, bytes).unwrap_or(false))
-    }
-
     pub(crate) fn kind(&self) -> MemoryKind {
         self.kind
     }

@@ -8,14 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tcpx_sys::{NcclResult, Stay};
 
 use super::misuse::misuse;
-use super::runtime::runtime;
-use super::start;
 use crate::entry::Entry;
 use crate::failure::Failure;
-use crate::faults::ScriptedCall;
+use crate::hooks::hooks;
 use crate::log;
 use crate::nic_memory::forget_blame;
-use crate::quirk::Quirk;
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 ///
@@ -30,10 +27,6 @@ pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) ->
         };
     };
     forget_blame();
-    if let Some(code) = start::scripted_call(entry).and_then(ScriptedCall::play) {
-        log::warn!("{}: returns {code} as scripted", entry.name());
-        return NcclResult(code);
-    }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => NcclResult::SUCCESS,
         Ok(Err(failure)) => failure.into(),
@@ -53,14 +46,19 @@ pub(super) fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<
     Ok(())
 }
 
-/// Refuses a length that is negative, or more than an `int` holds. `None`: the original takes it.
+/// Refuses a length that is negative, or more than an `int` holds. `None`: a hook takes it.
 pub(super) fn length(entry: &str, bytes: i64) -> Result<Option<usize>, Failure> {
     let fits = i32::try_from(bytes).ok().and_then(|bytes| usize::try_from(bytes).ok());
-    if fits.is_none() && !runtime()?.settings.script.has(Quirk::Unchecked) {
+    if fits.is_none() && !takes_unchecked() {
         log::warn!("{entry}: size {bytes} is negative, or 2 GiB and more");
         return Err(Failure::Internal);
     }
     Ok(fits)
+}
+
+/// Whether requests are taken that can only be posted in vain.
+pub(super) fn takes_unchecked() -> bool {
+    hooks().get().is_some_and(|hooks| hooks.takes_unchecked())
 }
 
 /// A length of the tables after v7.

@@ -10,6 +10,7 @@ use std::ptr;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UnpackNetDeviceHandle;
 
+use super::arguments::takes_unchecked;
 use super::gpu_mismatch::delivery;
 use super::misuse::misuse;
 use super::nic::Nic;
@@ -20,12 +21,12 @@ use super::stager_slots;
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
 use crate::failure::Failure;
+use crate::hooks::hooks;
 use crate::log;
 use crate::memory::{
     BounceBuffer, MemoryKind, Piece, Registration, gpu_of_thread, ordinal_of_thread,
 };
 use crate::nic_memory::{NicRegion, Steering, log_and_blame};
-use crate::quirk::Quirk;
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
 enum Comm {
@@ -66,7 +67,6 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
         settings.threads,
         settings.recv_sync,
         settings.connect_timeout,
-        settings.script.accept_manner(settings.sockets),
         steering,
     )
     .map_err(|error| {
@@ -116,9 +116,8 @@ pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Fa
         );
         return Err(Failure::Internal);
     }
-    let pause = settings.script.connect_pause(handle.sockets);
     let timeout = settings.connect_timeout;
-    let attempt = ConnectAttempt::start(from, *handle, settings.chunk_bytes, timeout, pause);
+    let attempt = ConnectAttempt::start(from, *handle, settings.chunk_bytes, timeout);
     let attempt = attempt.map_err(|error| {
         log::warn!("connect: cannot start a thread: {error}");
         Failure::System
@@ -196,7 +195,7 @@ pub(crate) fn accept(
         }
     };
     let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
-    let delivers = delivery(listened, gpu.as_ref().map(CudaGpu::ordinal), &runtime.settings)?;
+    let delivers = delivery(listened, gpu.as_ref().map(CudaGpu::ordinal), hooks())?;
     let bounce = match &sockets.steering {
         Some(steering) => bounce_of(steering.region(), gpu.as_ref())?,
         None => runtime.bounce(gpu.as_ref())?,
@@ -263,8 +262,7 @@ fn comm_id(entry: &str, comm: *mut c_void) -> Result<Id, Failure> {
     Id::from_pointer(comm, IdKind::Comm).ok_or_else(|| explain(entry, LookupError::Stale))
 }
 
-/// Memory of a request, where it lies in the registration. `None`: the original takes it all the
-/// same.
+/// Memory of a request, where it lies in the registration. `None`: a hook takes it all the same.
 fn within(
     entry: &str,
     memory: Option<Piece>,
@@ -272,7 +270,7 @@ fn within(
 ) -> Result<Option<Piece>, Failure> {
     let fits = memory.filter(|memory| registration.contains(*memory));
     if let Some(memory) = memory.filter(|_| fits.is_none())
-        && !runtime()?.settings.script.has(Quirk::Unchecked)
+        && !takes_unchecked()
     {
         let (bytes, at) = (memory.len(), memory.address());
         log::warn!("{entry}: {bytes} bytes at {at:#x} are outside the registration");
@@ -296,17 +294,12 @@ pub(crate) fn isend(
         Comm::Send(send) => send.post(memory, registration).map(Some),
         Comm::Listen(_) | Comm::Recv(_) => wrong_kind("isend", "send"),
     })?;
-    request_pointer(id, number)
+    Ok(request_pointer(id, number))
 }
 
 /// What the caller calls the request; NULL for none: NCCL comes back with what has no room.
-fn request_pointer(comm: Id, number: Option<u64>) -> Result<*mut c_void, Failure> {
-    let form = runtime()?.request_form();
-    Ok(number.map_or(ptr::null_mut(), |number| RequestId::new(comm, number).pointer(form)))
-}
-
-fn request_id(request: *mut c_void) -> Option<RequestId> {
-    RequestId::from_pointer(request, runtime().ok()?.request_form())
+fn request_pointer(comm: Id, number: Option<u64>) -> *mut c_void {
+    number.map_or(ptr::null_mut(), |number| RequestId::new(comm, number).pointer())
 }
 
 /// `memory` is where the caller wants the bytes; only host receives use it. `None`: its size is
@@ -321,10 +314,7 @@ pub(crate) fn irecv(
     // The length came from a C int.
     let posted = memory.map_or(0, |memory| memory.len() as u32);
     let destination = match registration.kind() {
-        MemoryKind::Device => {
-            let is_wanted = runtime()?.settings.script.has(Quirk::Inline);
-            memory.map(|memory| Destination::Device { inline: is_wanted.then_some(memory) })
-        }
+        MemoryKind::Device => memory.map(|posted| Destination::Device { posted }),
         MemoryKind::Host => within("irecv", memory, &registration)?
             .map(|memory| Destination::Host { memory, _registration: registration }),
     };
@@ -334,7 +324,7 @@ pub(crate) fn irecv(
         Comm::Recv(recv) => recv.post(destination, posted).map(Some),
         Comm::Listen(_) | Comm::Send(_) => wrong_kind("irecv", "receive"),
     })?;
-    request_pointer(id, number)
+    Ok(request_pointer(id, number))
 }
 
 fn with_request<R>(
@@ -346,7 +336,7 @@ fn with_request<R>(
         log::warn!("{entry}: NULL request");
         return Err(Failure::Internal);
     }
-    let request = request_id(request)
+    let request = RequestId::from_pointer(request)
         .ok_or_else(|| misuse(format_args!("{entry}: not a request of this plugin's")))?;
     let owner = COMMS.owner(request).ok_or(LookupError::Stale);
     let found = owner.and_then(|id| COMMS.with(id, |comm| body(comm, request.number)));
@@ -386,13 +376,6 @@ pub(crate) fn consumed(comm: *mut c_void, request: *mut c_void) -> Result<(), Fa
         // `test` has freed it.
         return Ok(());
     }
-    let is_of_send_comm = |owner: &mut Comm, _| Ok(matches!(owner, Comm::Send(_)));
-    if runtime()?.settings.script.has(Quirk::Progress)
-        && with_request("irecvConsumed", request, is_of_send_comm)?
-    {
-        log::warn!("irecvConsumed: of a send request");
-        return Ok(());
-    }
     same_comm("irecvConsumed", comm, request)?;
     with_request("irecvConsumed", request, |comm, number| match comm {
         Comm::Recv(recv) => recv.consume(number),
@@ -402,7 +385,7 @@ pub(crate) fn consumed(comm: *mut c_void, request: *mut c_void) -> Result<(), Fa
 
 fn same_comm(entry: &str, comm: *mut c_void, request: *mut c_void) -> Result<(), Failure> {
     let id = comm_id(entry, comm)?;
-    match request_id(request) {
+    match RequestId::from_pointer(request) {
         Some(request) if request.belongs_to(id) => Ok(()),
         None if request.is_null() && entry == "irecvConsumed" => {
             log::warn!("{entry}: NULL request");

@@ -1,22 +1,21 @@
 //! Listen for one GPU and accept for another: the original steers what comes to the first, and its
 //! consumer looks at the second.
 
-use super::settings::Settings;
 use crate::comm::Delivery;
 use crate::failure::Failure;
+use crate::hooks::Hooked;
 use crate::log;
-use crate::quirk::Quirk;
 
 /// What a receive comm delivers whose listen and accept were called with these GPUs current.
 pub(super) fn delivery(
     listened: Option<u32>,
     accepted: Option<u32>,
-    settings: &Settings,
+    hooks: Hooked,
 ) -> Result<Delivery, Failure> {
     match (listened, accepted) {
         (Some(listened), Some(accepted)) if listened != accepted => {
             log::warn!("accept: GPU {accepted} is current, and listen was called with {listened}");
-            let is_wanted = settings.script.has(Quirk::Gpus);
+            let is_wanted = hooks.get().is_some_and(|hooks| hooks.takes_other_gpu());
             if is_wanted { Ok(Delivery::Garbage) } else { Err(Failure::Internal) }
         }
         _ => Ok(Delivery::Bytes),
@@ -29,16 +28,21 @@ mod tests {
 
     #[test]
     fn listen_and_accept_are_for_one_gpu() {
-        let kind = Settings::default();
+        let kind = Hooked::default();
         for (listened, accepted) in [(None, None), (None, Some(1)), (Some(1), Some(1))] {
-            assert_eq!(delivery(listened, accepted, &kind), Ok(Delivery::Bytes));
+            assert_eq!(delivery(listened, accepted, kind), Ok(Delivery::Bytes));
         }
-        assert_eq!(delivery(Some(0), Some(1), &kind), Err(Failure::Internal));
-        #[cfg(feature = "faults")]
+        assert_eq!(delivery(Some(0), Some(1), kind), Err(Failure::Internal));
+        #[cfg(feature = "hooks")]
         {
-            let mut original = Settings::default();
-            original.script.original = crate::Quirks::ALL;
-            assert_eq!(delivery(Some(0), Some(1), &original), Ok(Delivery::Garbage));
+            struct Unkind;
+            impl crate::hooks::Hooks for Unkind {
+                fn takes_other_gpu(&self) -> bool {
+                    true
+                }
+            }
+            let unkind = Hooked::by(&Unkind);
+            assert_eq!(delivery(Some(0), Some(1), unkind), Ok(Delivery::Garbage));
         }
     }
 }

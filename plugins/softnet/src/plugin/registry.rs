@@ -14,8 +14,6 @@ use core::ffi::c_void;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, TryLockError};
 
-use tcpx_sys::MAX_REQUESTS;
-
 use crate::comm::NUMBER_BITS;
 use crate::sync::{AtomicU32, Mutex, MutexGuard, OnceLock};
 
@@ -78,18 +76,6 @@ impl Id {
     }
 }
 
-/// What the pointer to a request tells of its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestForm {
-    /// The low [`NUMBER_BITS`] of it: no pointer comes back for a long time.
-    Number,
-    /// Its slot, as in the original: sixteen pointers of a comm, one stride apart.
-    Slot,
-}
-
-/// What lies between two slots of the original's ring.
-const SLOT_STRIDE: u64 = 128;
-
 /// A request of a comm: the comm's slot, and which of the comm's requests. Numbers are cut to fit
 /// one word, and compared as cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,41 +95,22 @@ impl RequestId {
         }
     }
 
-    pub(crate) fn pointer(self, form: RequestForm) -> *mut c_void {
-        let rest = match form {
-            RequestForm::Number => {
-                u64::from(self.number) << 32
-                    | u64::from(self.comm_generation) << 16
-                    | u64::from(self.comm_index)
-            }
-            RequestForm::Slot => {
-                u64::from(self.comm_generation) << 32
-                    | u64::from(self.comm_index) << 16
-                    | (u64::from(self.number) % MAX_REQUESTS as u64 * SLOT_STRIDE)
-            }
-        };
-        let word = MARK | IdKind::Request.bits() | rest;
+    pub(crate) fn pointer(self) -> *mut c_void {
+        let word = MARK
+            | IdKind::Request.bits()
+            | u64::from(self.number) << 32
+            | u64::from(self.comm_generation) << 16
+            | u64::from(self.comm_index);
         core::ptr::without_provenance_mut(word as usize)
     }
 
-    pub(crate) fn from_pointer(pointer: *mut c_void, form: RequestForm) -> Option<Self> {
+    pub(crate) fn from_pointer(pointer: *mut c_void) -> Option<Self> {
         let word = pointer.addr() as u64;
         if word & (MARK_MASK | IdKind::MASK) != MARK | IdKind::Request.bits() {
             return None;
         }
         let (low, middle, high) = (word & 0xffff, word >> 16 & 0xffff, word >> 32 & NUMBER_MASK);
-        match form {
-            RequestForm::Number => Some(Self {
-                comm_index: low as u16,
-                comm_generation: middle as u16,
-                number: high as u32,
-            }),
-            RequestForm::Slot => (low % SLOT_STRIDE == 0).then_some(Self {
-                comm_index: middle as u16,
-                comm_generation: high as u16,
-                number: (low / SLOT_STRIDE) as u32,
-            }),
-        }
+        Some(Self { comm_index: low as u16, comm_generation: middle as u16, number: high as u32 })
     }
 
     /// Whether this is a request of the comm `id`.
@@ -368,7 +335,7 @@ mod tests {
         assert_eq!(Id::from_pointer((&raw mut local).cast(), IdKind::Comm), None);
         assert_eq!(Id::from_pointer(core::ptr::null_mut(), IdKind::Comm), None);
         let comm = id.pointer(IdKind::Comm);
-        assert_eq!(RequestId::from_pointer(comm, RequestForm::Number), None);
+        assert_eq!(RequestId::from_pointer(comm), None);
     }
 
     #[test]
@@ -376,14 +343,9 @@ mod tests {
         let registry = Small::new();
         let comm = registry.insert(1).expect("room");
         let request = RequestId::new(comm, 0x12_3456_789a);
-        let pointer = request.pointer(RequestForm::Number);
-        assert_eq!(RequestId::from_pointer(pointer, RequestForm::Number), Some(request));
-        let slot = |number| RequestId::new(comm, number).pointer(RequestForm::Slot);
-        assert_eq!((slot(17), slot(17).addr() - slot(16).addr()), (slot(1), 128));
-        let found = RequestId::from_pointer(slot(21), RequestForm::Slot).expect("one of ours");
-        assert_eq!((found.number, found.belongs_to(comm)), (5, true));
-        let inside = slot(0).wrapping_byte_add(1);
-        assert_eq!(RequestId::from_pointer(inside, RequestForm::Slot), None);
+        let pointer = request.pointer();
+        assert_eq!(RequestId::from_pointer(pointer), Some(request));
+        assert!(request.belongs_to(comm));
         assert_eq!(registry.owner(request), Some(comm));
         assert!(registry.remove_if(comm, |_| true).is_ok());
         assert_eq!(registry.owner(request), None);

@@ -13,17 +13,16 @@ use tcpx_sys::{NetProperties, Stay};
 use super::mode::Mode;
 use super::nic::Nic;
 use super::reached::Reached;
-use super::registry::RequestForm;
 use super::settings::Settings;
 use crate::comm::CommOptions;
 use crate::cpu_set::CpuSet;
 use crate::failure::Failure;
+use crate::hooks::hooks;
 use crate::log;
 use crate::memory::{BounceBuffer, BounceMemory, PoolStats, cuda_failure, gpu_of_thread};
 use crate::nic_memory::{
     ArrivalStats, NicRegion, SendMemory, gpu_refusal, region_bytes, watched_region,
 };
-use crate::quirk::Quirk;
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 use crate::transport::{GpuReach, Transport};
 
@@ -92,7 +91,7 @@ impl Runtime {
             peer_timeout: self.settings.peer_timeout,
             zerocopy: self.settings.zerocopy,
             clears_counts: self.mode == Mode::NcclUnpack,
-            script: &self.settings.script,
+            hooks: hooks(),
         }
     }
 
@@ -115,19 +114,10 @@ impl Runtime {
         })
     }
 
-    /// How requests are named to callers.
-    pub(crate) fn request_form(&self) -> RequestForm {
-        if self.settings.script.has(Quirk::Pointers) {
-            RequestForm::Slot
-        } else {
-            RequestForm::Number
-        }
-    }
-
     /// The bounce region for emulated memory, or for that of a GPU, made by the first who asks.
     pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&BounceBuffer, Failure> {
         let bytes = self.settings.pool_bytes;
-        let poison = self.settings.poison || self.settings.script.has(Quirk::Offsets);
+        let poison = self.settings.poison;
         match (gpu, self.settings.bounce) {
             (None, _) => made(&self.bounce, || BounceBuffer::new(bytes, poison)),
             (Some(gpu), BounceMemory::Host) => {

@@ -9,10 +9,8 @@ use tcpx_comm::wire::{MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS};
 
 use super::helper_cpus::HelperCpus;
 use super::nccl_mode::NcclMode;
-use super::script_variables::{inline_bytes, script};
-use super::variables::{SettingsError, Variables, narrow};
+use super::variables::{SettingsError, Variables, narrow, refuse_scripts};
 use crate::comm::ZeroCopy;
-use crate::faults::FaultScript;
 use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
 use crate::transport::Transport;
@@ -87,8 +85,6 @@ pub struct Settings {
     pub peer_timeout: Option<Duration>,
     /// Whether the system sends chunks from the messages' own memory.
     pub zerocopy: ZeroCopy,
-    /// What goes wrong, or is inconvenient, on purpose: for testing consumers.
-    pub script: FaultScript,
 }
 
 impl Default for Settings {
@@ -111,7 +107,6 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(20),
             peer_timeout: Some(Duration::from_secs(10)),
             zerocopy: ZeroCopy::Off,
-            script: FaultScript::default(),
         }
     }
 }
@@ -178,7 +173,7 @@ impl Settings {
             Some(0) => None,
             Some(time) => Some(Duration::from_millis(time)),
         };
-        let script = script(&read)?;
+        refuse_scripts(&read)?;
         let settings = Self {
             interfaces,
             chunk_bytes: narrow(chunk_bytes),
@@ -188,7 +183,9 @@ impl Settings {
             transport: read.parsed("TCPX_SOFT_TRANSPORT")?.unwrap_or_default(),
             helpers: read.parsed("TCPX_SOFT_HELPERS")?.unwrap_or_default(),
             cpus: read.parsed("TCPX_SOFT_CPUS")?.unwrap_or_default(),
-            inline_bytes: inline_bytes(&read, &script)?.unwrap_or(default.inline_bytes),
+            inline_bytes: read
+                .number("TCPX_SOFT_INLINE_BYTES", 0, MAX_INLINE_BYTES.into())?
+                .map_or(default.inline_bytes, narrow),
             pool_bytes: read
                 .number("TCPX_SOFT_POOL_BYTES", PAGE_BYTES, MAX_POOL_BYTES)?
                 .unwrap_or(default.pool_bytes),
@@ -199,7 +196,6 @@ impl Settings {
             connect_timeout: timeout_ms.map_or(default.connect_timeout, Duration::from_millis),
             peer_timeout,
             zerocopy: read.parsed("TCPX_SOFT_ZEROCOPY")?.unwrap_or(default.zerocopy),
-            script,
         };
         settings.check()?;
         Ok(settings)
@@ -228,9 +224,6 @@ impl Settings {
         let pool = "a multiple of 4096 up to 4 GiB";
         in_range("pool_bytes", self.pool_bytes, PAGE_BYTES, MAX_POOL_BYTES, pool)?;
         in_range("pool_bytes", self.pool_bytes % PAGE_BYTES, 0, 0, pool)?;
-        if let Err((value, ParseError { allowed })) = self.script.check() {
-            return Err(SettingsError::Invalid { variable: "script", value, allowed });
-        }
         let times =
             [("connect_timeout", Some(self.connect_timeout)), ("peer_timeout", self.peer_timeout)];
         for (variable, time) in times {
@@ -331,13 +324,6 @@ mod tests {
             ("TCPX_SOFT_BOUNCE", "pinned"),
             ("TCPX_SOFT_NCCL", "gpu"),
             ("TCPX_SOFT_POISON", "on"),
-            ("TCPX_SOFT_SHAPE", "odd"),
-            ("TCPX_SOFT_SEED", "-1"),
-            ("TCPX_SOFT_FAULTS", "rc:test@1=0"),
-            ("TCPX_SOFT_ORIGINAL", "kind"),
-            ("TCPX_SOFT_PACKET_BYTES", "0"),
-            ("TCPX_SOFT_PACKET_BYTES", "65536"),
-            ("TCPX_SOFT_FAULTS", "kill:send@1;"),
             ("TCPX_SOFT_CONNECT_TIMEOUT_MS", "0"),
             ("TCPX_SOFT_PEER_TIMEOUT_MS", "86400001"),
             ("TCPX_SOFT_ZEROCOPY", "1"),
@@ -362,9 +348,8 @@ mod tests {
         assert_eq!(read("1500"), Ok(Some(Duration::from_millis(1_500))));
     }
 
-    #[cfg(not(feature = "faults"))]
     #[test]
-    fn a_build_without_faults_refuses_to_be_scripted() {
+    fn it_refuses_to_be_scripted() {
         for (name, value) in [
             ("TCPX_SOFT_SHAPE", "all"),
             ("TCPX_SOFT_SEED", "1"),

@@ -10,9 +10,7 @@ use super::nic::{self, Nic};
 use super::runtime::{RUNTIME, Runtime};
 use super::settings::{Settings, environment};
 use super::variables::SettingsError;
-use crate::entry::Entry;
 use crate::failure::Failure;
-use crate::faults::{CallCounter, ScriptedCall};
 use crate::log;
 use crate::memory::DeviceMemory;
 use crate::nic_memory::{check_receiving, log_and_blame};
@@ -38,17 +36,6 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
     }
     *configured = Some(settings);
     Ok(())
-}
-
-/// What the fault script wants of this call of `entry`. A call of `init` counts only when
-/// [`configure`] was called: before `init` nobody has read the environment.
-pub(crate) fn scripted_call(entry: Entry) -> Option<ScriptedCall> {
-    static CALLS: CallCounter = CallCounter::new();
-    let Some(runtime) = RUNTIME.get() else {
-        let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
-        return CALLS.count(entry, &configured.as_ref()?.script);
-    };
-    CALLS.count(entry, &runtime.settings.script)
 }
 
 /// Takes the settings and looks for interfaces; once per process, but for NCCL, which comes again

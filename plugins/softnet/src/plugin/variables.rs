@@ -70,25 +70,29 @@ impl Variables<'_> {
         })
     }
 
-    /// Values separated by semicolons; none when the variable is unset.
-    #[cfg(feature = "faults")]
-    pub(crate) fn list<T: FromStr<Err = ParseError>>(
-        &self,
-        variable: &'static str,
-    ) -> Result<Vec<T>, SettingsError> {
-        let Some(value) = self.text(variable) else { return Ok(Vec::new()) };
-        let items = value.split(';').map(str::parse).collect::<Result<_, _>>();
-        items.map_err(|ParseError { allowed }| SettingsError::Invalid { variable, value, allowed })
-    }
-
-    /// A number of the original's, which takes any other text for unset.
-    pub(crate) fn lenient(&self, name: &str) -> Option<u64> {
-        self.text(name)?.parse().ok()
-    }
-
     pub(crate) fn flag(&self, variable: &'static str) -> Result<Option<bool>, SettingsError> {
         Ok(self.number(variable, 0, 1)?.map(|number| number == 1))
     }
+}
+
+/// What scripts a double of the plugin to misbehave (docs/settings.md).
+const SCRIPTS: [&str; 5] = [
+    "TCPX_SOFT_SHAPE",
+    "TCPX_SOFT_SEED",
+    "TCPX_SOFT_FAULTS",
+    "TCPX_SOFT_ORIGINAL",
+    "TCPX_SOFT_PACKET_BYTES",
+];
+
+/// Refuses a script, which would do nothing here: the run could be taken for a test of it.
+pub(super) fn refuse_scripts(read: &Variables<'_>) -> Result<(), SettingsError> {
+    for variable in SCRIPTS {
+        if let Some(value) = read.text(variable) {
+            let allowed = "nothing; only a double of this plugin, for tests, is scripted";
+            return Err(SettingsError::Invalid { variable, value, allowed });
+        }
+    }
+    Ok(())
 }
 
 /// A number whose range was checked, so that nothing is cut.

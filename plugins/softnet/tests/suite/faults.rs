@@ -4,7 +4,8 @@
 
 use std::ptr;
 
-use tcpx_softnet::{Fault, Helpers, Settings};
+use tcpx_softnet::{Helpers, Settings};
+use tcpx_softnet_faults::{Fault, FaultScript};
 use tcpx_sys::{PTR_CUDA, log_callback};
 use tcpx_testkit::eventually;
 
@@ -19,19 +20,18 @@ fn roles(scripts: &[&str]) -> Vec<String> {
     scripts.iter().flat_map(both).collect()
 }
 
-fn apply(settings: &mut Settings, role: &str) {
+fn apply(settings: &mut Settings, faults: &mut FaultScript, role: &str) {
     settings.chunk_bytes = 16_384;
     settings.sockets = 2;
     settings.inline_bytes = 0;
     let (helpers, script) = role.split_once(' ').expect("two words");
     settings.helpers = if helpers == "1" { Helpers::On } else { Helpers::Off };
-    settings.script.faults =
-        script.split(';').map(|text| text.parse::<Fault>().expect("a fault")).collect();
+    faults.faults = script.split(';').map(|text| text.parse::<Fault>().expect("a fault")).collect();
 }
 
 /// A stream that breaks in the middle, as the script of the role says.
 fn a_stream_breaks(role: &str) {
-    let net = support::net(|settings| apply(settings, role));
+    let net = support::faulty_net(|settings, faults| apply(settings, faults, role));
     let (sender, mut receiver) = net.pair();
     let mut memory = Memory::patterned(BYTES, 1);
     let (_, mhandle) = net.register(sender.comm, memory.data(), BYTES, PTR_CUDA);
@@ -95,10 +95,10 @@ fn comms_are_killed() {
 fn calls_fail_as_scripted() {
     let script = "rc:init@1=3;rc:isend@2=2;rc:test@2=1;rc:closeSend/closeRecv@2=2";
     let role = in_own_processes!(roles(&[script]));
-    let mut settings = support::settings();
-    apply(&mut settings, &role);
-    tcpx_softnet::configure(settings).expect("good settings");
-    let table = tcpx_softnet::table();
+    let (mut settings, mut faults) = (support::settings(), FaultScript::default());
+    apply(&mut settings, &mut faults, &role);
+    tcpx_softnet_faults::configure(settings, faults).expect("good settings");
+    let table = tcpx_softnet_faults::table();
     let init = table.init.expect("init");
     let net = support::Net(table);
     // SAFETY: the callback is of the logger's type and thread-safe.

@@ -8,13 +8,13 @@ use crate::support::exchange::{SIZES, exchange};
 use crate::support::{self, KINDS, Net};
 
 fn net() -> Net {
-    support::net(|settings| {
+    support::faulty_net(|settings, script| {
         settings.sockets = 4;
         settings.threads = 2;
         settings.helpers = Helpers::On;
         settings.chunk_bytes = 65_536;
         settings.recv_sync = true;
-        settings.script.shape = "fragments,short,again".parse().expect("a shape");
+        script.shape = "fragments,short,again".parse().expect("a shape");
     })
 }
 

@@ -5,7 +5,6 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tcpx_softnet::Settings;
 use tcpx_sys::{CommDescriptor, PTR_HOST};
 use tcpx_testkit::{PATIENCE, again, in_own_process, process, until};
 
@@ -53,7 +52,6 @@ const TWO_THREADS: (&str, &str) = ("NCCL_SOCKET_NTHREADS", "2");
 const EIGHT_SOCKETS: (&str, &str) = ("NCCL_NSOCKS_PERTHREAD", "8");
 /// A step moves all chunks of a lane that are so small.
 const SMALL_CHUNKS: (&str, &str) = ("NCCL_DYNAMIC_CHUNK_SIZE", "5000");
-#[cfg(feature = "faults")]
 const SHAPE: (&str, &str) = ("TCPX_SOFT_SHAPE", "fragments,short,again,delay,starve");
 
 /// Two pairs at once, which share the bounce pages, move messages on edges with each of these
@@ -71,8 +69,7 @@ macro_rules! moves_with {
 }
 
 fn move_on_edges() {
-    let net = support::net(|settings| {
-        *settings = Settings::from_env().expect("good variables");
+    let net = support::net_of_environment(|settings| {
         settings.interfaces = Some("=lo".to_owned());
     });
     let mut waits = 0;
@@ -111,7 +108,6 @@ fn few_bounce_pages() {
     moves_with!(&[FEW_PAGES]);
 }
 
-#[cfg(feature = "faults")]
 #[test]
 fn tiny_pieces_pauses_and_no_pages() {
     moves_with!(&[SHAPE, HELPERS]);
@@ -131,7 +127,6 @@ fn other_mixes_of_settings() {
     );
 }
 
-#[cfg(feature = "faults")]
 #[test]
 #[ignore = "deep: further mixes of settings"]
 fn other_mixes_with_faults() {

@@ -1,6 +1,6 @@
 //! Shapes, a poisoned pool, short calls and storms: the bytes stay the same.
 
-use tcpx_softnet::Shape;
+use tcpx_softnet_faults::Shape;
 use tcpx_sys::PTR_CUDA;
 use tcpx_testkit::in_own_process;
 
@@ -8,11 +8,11 @@ use crate::support::exchange::{SIZES, exchange};
 use crate::support::{self, KINDS, Memory, Net};
 
 fn net() -> Net {
-    support::net(|settings| {
+    support::faulty_net(|settings, script| {
         settings.sockets = 3;
         settings.chunk_bytes = 100_000;
-        settings.script.shape = Shape::ALL;
-        settings.script.seed = 20_240_607;
+        script.shape = Shape::ALL;
+        script.seed = 20_240_607;
     })
 }
 

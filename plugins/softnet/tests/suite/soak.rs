@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tcpx_softnet::{Entry, Fault, Settings, Shape, ZeroCopy, pool_stats};
+use tcpx_softnet::{Entry, Settings, ZeroCopy, pool_stats};
+use tcpx_softnet_faults::{Fault, FaultScript, Shape};
 use tcpx_sys::PTR_HOST;
 use tcpx_testkit::pattern::first_difference;
 use tcpx_testkit::{PATIENCE, Random, again, process, until};
@@ -72,7 +73,7 @@ fn faults(random: &mut Random) -> Vec<Fault> {
     faults
 }
 
-fn soaking(settings: &mut Settings, helpers: &str, random: &mut Random) {
+fn soaking(settings: &mut Settings, script: &mut FaultScript, helpers: &str, random: &mut Random) {
     settings.chunk_bytes = 65_536 << random.below(4);
     settings.sockets = 1 + random.below(8) as u16;
     settings.threads = 1 + random.below(3) as u16;
@@ -81,9 +82,9 @@ fn soaking(settings: &mut Settings, helpers: &str, random: &mut Random) {
     settings.zerocopy = random.pick(&[ZeroCopy::Off, ZeroCopy::Auto, ZeroCopy::On]);
     // A few of the largest messages fill it.
     settings.pool_bytes = 32 << 20;
-    settings.script.shape = Shape::ALL;
-    settings.script.seed = random.next();
-    settings.script.faults = faults(random);
+    script.shape = Shape::ALL;
+    script.seed = random.next();
+    script.faults = faults(random);
 }
 
 /// Repeats a call until it returns something else than the script's code, which must be 0.
@@ -255,7 +256,8 @@ fn resident_bytes() -> u64 {
 fn laps(helpers: &str, least: u64, seconds: u64) -> String {
     let seed = number(SEED, 1) * 2 + u64::from(helpers == "1");
     let mut random = Random::new(seed);
-    let net = support::net(|settings| soaking(settings, helpers, &mut random));
+    let net =
+        support::faulty_net(|settings, script| soaking(settings, script, helpers, &mut random));
     let (before, mut settled) = (footprint(), 0);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut laps = 0;

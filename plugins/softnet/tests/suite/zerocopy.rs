@@ -20,16 +20,15 @@ const LARGE: usize = OVERFLOWS_BYTES;
 /// A way to send in place, a number of helper threads for which 0 is none, and a shape if there is
 /// to be one: a process's role.
 fn net(role: &str) -> Net {
-    support::net(|settings| {
+    support::faulty_net(|settings, script| {
         settings.sockets = 2;
         settings.threads = 2;
         settings.chunk_bytes = CHUNK as u32;
         let mut words = role.split(' ');
         settings.zerocopy = words.next().expect("a way").parse().expect("a way");
         settings.helpers = words.next().expect("helpers").parse().expect("0 or 1");
-        #[cfg(feature = "faults")]
         if let Some(shape) = words.next() {
-            settings.script.shape = shape.parse().expect("a shape");
+            script.shape = shape.parse().expect("a shape");
         }
     })
 }
@@ -70,13 +69,11 @@ fn every_size_arrives_where_helper_threads_give_up() {
     every_size(&in_own_processes!(["auto 1"]));
 }
 
-#[cfg(feature = "faults")]
 #[test]
 fn tiny_pieces_and_pauses_change_nothing() {
     every_size(&in_own_processes!(["on 1 fragments,short,again,delay", "auto 0 short"]));
 }
 
-#[cfg(feature = "faults")]
 #[test]
 #[ignore = "deep: the same without helper threads, and with them"]
 fn tiny_pieces_and_pauses_change_nothing_without_helper_threads() {

@@ -1,17 +1,16 @@
 #![allow(unsafe_code)]
-//! The software plugin with all of the original's behaviours (`tcpx_softnet::Quirk`), under the
-//! original's name. It has no `tcpxCommHealth_v1` and no `tcpxCommPoll_v1`, as the
-//! original has none.
+//! The software plugin with all of the original's behaviours (`tcpx_softnet_faults::Quirk`), under
+//! the original's name. It has no `tcpxCommHealth_v1` and no `tcpxCommPoll_v1`, as the original has
+//! none.
 //!
-//! It reads the environment as the software plugin does. `TCPX_ORIGINAL_WITHOUT`, a list of quirks,
-//! takes some away; `TCPX_SOFT_ORIGINAL` is not looked at. It exits, aborts and hangs where the
-//! original does. Never use it for anything but tests.
+//! It reads the environment as the software plugin does, and scripts of faults with it.
+//! `TCPX_ORIGINAL_WITHOUT`, a list of quirks, takes some away; `TCPX_SOFT_ORIGINAL` is not looked
+//! at. It exits, aborts and hangs where the original does. Never use it for anything but tests.
 
-use tcpx_softnet::{ParseError, Quirks, Settings};
+use tcpx_softnet::{Settings, SettingsError};
+use tcpx_softnet_faults::{FaultScript, Quirks, ScriptError, init_with, read_all};
 use tcpx_sys::{Logger, NcclNetV7, NcclResult};
 
-/// The software plugin, which has every member that the original has.
-const SOFT: NcclNetV7 = tcpx_softnet::table();
 /// The quirks that are not wanted.
 const WITHOUT: &str = "TCPX_ORIGINAL_WITHOUT";
 
@@ -20,30 +19,30 @@ const WITHOUT: &str = "TCPX_ORIGINAL_WITHOUT";
 // SAFETY: no other item of this name exists in the library; its type is the one that the name
 // stands for.
 #[unsafe(no_mangle)]
-pub static ncclNetPlugin_v7: NcclNetV7 =
-    NcclNetV7 { name: c"GPUDirectTCPX_v7".as_ptr(), init: Some(init), ..SOFT };
+pub static ncclNetPlugin_v7: NcclNetV7 = NcclNetV7 {
+    name: c"GPUDirectTCPX_v7".as_ptr(),
+    init: Some(init),
+    ..tcpx_softnet_faults::table()
+};
 
 unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
-    if logger.is_none() {
+    match logger {
+        Some(logger) => init_with(logger, read),
         // The original calls it at once.
-        std::process::abort();
+        None => std::process::abort(),
     }
-    let Ok(without) = unwanted() else { return NcclResult::INTERNAL_ERROR };
-    // The software plugin itself says what is wrong with settings, and that a second call is late.
-    if let Ok(settings) = Settings::from_variables(None, &variable) {
-        let mut settings = settings;
-        settings.script.original = Quirks::ALL.without(without);
-        let _ = tcpx_softnet::configure(settings);
-    }
-    // SAFETY: the caller's argument, passed on.
-    SOFT.init.map_or(NcclResult::INTERNAL_ERROR, |init| unsafe { init(logger) })
 }
 
-fn unwanted() -> Result<Quirks, ParseError> {
-    match std::env::var(WITHOUT) {
-        Ok(list) if !list.is_empty() => list.parse(),
-        _ => Ok(Quirks::NONE),
-    }
+fn read() -> Result<(Settings, FaultScript), SettingsError> {
+    let without = match std::env::var(WITHOUT) {
+        Ok(value) if !value.is_empty() => value.parse().map_err(|ScriptError { allowed }| {
+            SettingsError::Invalid { variable: WITHOUT, value, allowed }
+        })?,
+        _ => Quirks::NONE,
+    };
+    let (settings, mut script) = read_all(None, &variable)?;
+    script.original = Quirks::ALL.without(without);
+    Ok((settings, script))
 }
 
 /// A variable as the original would have it.

@@ -37,8 +37,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     // Only tests use it, those of any crate.
     ("tcpx-testkit", &[]),
-    // Tests load it below tcpx-capi; nothing is built on it.
-    ("tcpx-original-plugin", &["tcpx-sys", "tcpx-softnet"]),
+    // The software plugin misbehaving: tests of any crate are over it, that of the plugin too, and
+    // no product. What it does on its own it shares with the plugin: what travels on the sockets,
+    // and what the driver exports.
+    ("tcpx-softnet-faults", &["tcpx-sys", "tcpx-comm", "tcpx-cuda", "tcpx-softnet"]),
+    // Tests load these; nothing is built on them.
+    ("tcpx-faulty-plugin", &["tcpx-sys", "tcpx-softnet", "tcpx-softnet-faults"]),
+    ("tcpx-original-plugin", &["tcpx-sys", "tcpx-softnet", "tcpx-softnet-faults"]),
     ("tcpx-capi", &["tcpx-core"]),
     // A stand-in for NVIDIA's library must not share a mistake with what runs over it.
     ("tcpx-fake-cuda", &[]),

@@ -34,7 +34,11 @@ fn a_started_end_that_is_killed_is_reported() {
 #[test]
 fn a_plugin_that_fails_is_named() {
     let start = Instant::now();
+    let program = std::env::current_exe().unwrap();
+    let plugin = program.with_file_name("libnccl_net_tcpx_faulty.so");
     let finished = Tcpx::new(&["perf", "--size", "1M", "--timeout", "30"])
+        .env("TCPX_PLUGIN", plugin.to_str().unwrap())
+        .env("TCPX_PREFLIGHT", "0")
         .env("TCPX_SOFT_FAULTS", "cut:send.data0@3000000")
         .run();
     assert_eq!(finished.status, Some(1), "{finished}");

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use tcpx_diagnosis::variables::{Kind, LibrarySetting, Reader, library_settings};
 use tcpx_softnet::Settings;
+use tcpx_softnet_faults::{Read, VARIABLES, read_all};
 
-fn soft_settings() -> impl Iterator<Item = &'static LibrarySetting> {
-    let readers = [Reader::SoftwarePlugin, Reader::FaultScript];
-    library_settings().iter().filter(move |setting| readers.contains(&setting.reader))
+fn settings_of(reader: Reader) -> impl Iterator<Item = &'static LibrarySetting> {
+    library_settings().iter().filter(move |setting| setting.reader == reader)
 }
 
 #[test]
@@ -20,17 +20,36 @@ fn the_table_has_exactly_what_the_software_plugin_reads() {
     });
     assert!(settings.is_ok());
     let asked = asked.into_inner().into_iter().filter(|name| name.starts_with("TCPX_"));
-    let known: BTreeSet<_> = soft_settings().map(|setting| setting.name.to_owned()).collect();
+    // It refuses scripts.
+    let known = settings_of(Reader::SoftwarePlugin).chain(settings_of(Reader::FaultScript));
+    let known: BTreeSet<_> = known.map(|setting| setting.name.to_owned()).collect();
     assert_eq!(asked.collect::<BTreeSet<_>>(), known);
 }
 
 #[test]
 fn the_software_plugin_takes_what_the_table_allows_and_nothing_else() {
-    let takes = |name: &str, text: &str| {
-        let read = |asked: &str| (asked == name).then(|| text.to_owned());
-        Settings::from_variables(Some(65_536), &read).is_ok()
-    };
-    for LibrarySetting { name, kind, .. } in soft_settings() {
+    takes_the_table(Reader::SoftwarePlugin, |read| {
+        Settings::from_variables(Some(65_536), read).is_ok()
+    });
+}
+
+#[test]
+fn its_double_takes_the_scripts_and_the_plugin_refuses_them() {
+    let names: BTreeSet<_> = settings_of(Reader::FaultScript).map(|it| it.name).collect();
+    assert_eq!(names, BTreeSet::from(VARIABLES));
+    takes_the_table(Reader::FaultScript, |read| read_all(Some(65_536), read).is_ok());
+    for script in names {
+        let read = |asked: &str| (asked == script).then(|| "1".to_owned());
+        let refused = Settings::from_variables(Some(65_536), &read).expect_err(script);
+        assert!(refused.to_string().starts_with(&format!("{script} is \"1\"")), "{refused}");
+    }
+}
+
+/// `takes_all`: whether all variables are taken, as this says what they are.
+fn takes_the_table(reader: Reader, takes_all: impl Fn(Read<'_>) -> bool) {
+    let takes =
+        |name: &str, text: &str| takes_all(&|asked| (asked == name).then(|| text.to_owned()));
+    for LibrarySetting { name, kind, .. } in settings_of(reader) {
         match kind {
             Kind::Integer { min, max } => {
                 assert!(takes(name, &min.to_string()) && takes(name, &max.to_string()), "{name}");

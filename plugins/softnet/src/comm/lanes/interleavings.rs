@@ -10,7 +10,7 @@ use socket2::SockRef;
 use super::*;
 use crate::comm::edges::Edges;
 use crate::comm::zerocopy::ZeroCopy;
-use crate::faults::FaultScript;
+use crate::hooks::Hooked;
 use crate::memory::BounceBuffer;
 use crate::sync::exploration::{explore, many};
 use crate::sync::thread;
@@ -41,8 +41,7 @@ impl Story {
     fn tell(self, memory: &BounceBuffer) {
         let (ours, theirs): (Vec<_>, Vec<_>) =
             (0..self.lanes).map(|_| connected(self.socket_bytes)).unzip();
-        let script = FaultScript::default();
-        let options = CommOptions { threads: self.threads, ..options(&script) };
+        let options = CommOptions { threads: self.threads, ..options() };
         let lanes = Lanes::new(ours, self.side, &options).expect("threads");
         let peers: Vec<_> = theirs.into_iter().map(|socket| self.peer(socket)).collect();
         let mut caller = Caller { lanes, edges: None, steps: 0, harvested: 0 };
@@ -133,7 +132,7 @@ fn connected(bytes: usize) -> (TcpStream, UnixStream) {
     (OwnedFd::from(ours).into(), theirs)
 }
 
-fn options(script: &FaultScript) -> CommOptions<'_> {
+fn options() -> CommOptions<'static> {
     CommOptions {
         number: 0,
         threads: 0,
@@ -143,7 +142,7 @@ fn options(script: &FaultScript) -> CommOptions<'_> {
         peer_timeout: None,
         zerocopy: ZeroCopy::Off,
         clears_counts: false,
-        script,
+        hooks: Hooked::default(),
     }
 }
 

@@ -7,7 +7,9 @@ use socket2::SockRef;
 
 use super::*;
 use crate::comm::zerocopy::ZeroCopy;
-use crate::faults::FaultScript;
+use crate::hooks::Hooked;
+#[cfg(feature = "hooks")]
+use crate::hooks::{Hooks, SocketHooks};
 use crate::memory::{BounceBuffer, Piece};
 use crate::sync::Waker;
 
@@ -37,7 +39,7 @@ fn drain(socket: &mut TcpStream) -> usize {
     total
 }
 
-fn options(script: &FaultScript, zerocopy: ZeroCopy) -> CommOptions<'_> {
+fn options(hooks: Hooked, zerocopy: ZeroCopy) -> CommOptions<'static> {
     CommOptions {
         number: 0,
         threads: 0,
@@ -47,7 +49,7 @@ fn options(script: &FaultScript, zerocopy: ZeroCopy) -> CommOptions<'_> {
         peer_timeout: None,
         zerocopy,
         clears_counts: false,
-        script,
+        hooks,
     }
 }
 
@@ -59,9 +61,9 @@ fn harvested(lanes: &Lanes) -> Vec<bool> {
 
 #[test]
 fn a_step_is_bounded_for_all_lanes_together() {
-    let script = FaultScript::default();
+    let hooks = Hooked::default();
     let (ours, mut theirs) = sockets(3, false);
-    let options = options(&script, ZeroCopy::Off);
+    let options = options(hooks, ZeroCopy::Off);
     let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
     let bounce = BounceBuffer::new(4 * STEP_BYTES as u64, false).expect("mapping");
     let memory = bounce.region().piece(0, 4 * STEP_BYTES);
@@ -81,10 +83,10 @@ fn a_step_is_bounded_for_all_lanes_together() {
 
 /// A lane that sends in place to a peer which does not read. Its socket holds the first two
 /// chunks, and not the third. `None` when the system wants to copy.
-fn held_up(script: &FaultScript, memory: Piece) -> Option<(Lanes, TcpStream)> {
+fn held_up(hooks: Hooked, memory: Piece) -> Option<(Lanes, TcpStream)> {
     let (ours, mut theirs) = sockets(1, true);
     SockRef::from(&ours[0]).set_send_buffer_size(200_000).expect("an option");
-    let options = options(script, ZeroCopy::On);
+    let options = options(hooks, ZeroCopy::On);
     let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
     for (number, bytes) in (0..).zip([100_000, 20_000, 900_000]) {
         lanes.push(0, Chunk::new(number, 0, vec![memory.part(0, bytes)]));
@@ -99,10 +101,10 @@ fn held_up(script: &FaultScript, memory: Piece) -> Option<(Lanes, TcpStream)> {
 
 #[test]
 fn a_chunk_is_finished_when_the_system_has_read_it() {
-    let script = FaultScript::default();
+    let hooks = Hooked::default();
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
-    let Some((mut lanes, mut peer)) = held_up(&script, memory) else { return };
+    let Some((mut lanes, mut peer)) = held_up(hooks, memory) else { return };
     assert!(harvested(&lanes).is_empty(), "the first two are out, and still read");
     assert!(lanes.has_room(0), "they take no room");
     let (mut total, end) = (0, Instant::now() + Duration::from_secs(60));
@@ -130,11 +132,11 @@ fn expect_reset(mut peer: TcpStream) {
 
 #[test]
 fn nothing_is_read_once_a_send_was_said_to_have_failed() {
-    let script = FaultScript::default();
+    let hooks = Hooked::default();
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     memory.write(&[1; 1 << 20]);
-    let Some((lanes, peer)) = held_up(&script, memory) else { return };
+    let Some((lanes, peer)) = held_up(hooks, memory) else { return };
     lanes.kill(0, &"the test");
     assert_eq!(harvested(&lanes), [false; 3]);
     memory.write(&[2; 1 << 20]);
@@ -142,14 +144,24 @@ fn nothing_is_read_once_a_send_was_said_to_have_failed() {
     assert!(lanes.lanes[0].readiness().is_none(), "nobody waits for it");
 }
 
-#[cfg(feature = "faults")]
+#[cfg(feature = "hooks")]
 #[test]
 fn a_lane_that_dies_in_silence_stays_connected() {
-    let script =
-        FaultScript { original: "silence".parse().expect("a quirk"), ..Default::default() };
+    struct Silent;
+    impl SocketHooks for Silent {
+        fn is_silent(&self) -> bool {
+            true
+        }
+    }
+    impl Hooks for Silent {
+        fn socket(&self, _: u64, _: Side, _: SocketRole) -> Option<Box<dyn SocketHooks>> {
+            Some(Box::new(Self))
+        }
+    }
+    let hooks = Hooked::by(&Silent);
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
-    let Some((lanes, mut peer)) = held_up(&script, memory) else { return };
+    let Some((lanes, mut peer)) = held_up(hooks, memory) else { return };
     lanes.kill(0, &"the test");
     assert!(harvested(&lanes).is_empty(), "nobody is told");
     assert!(lanes.lanes[0].still_reads(), "its memory must not change");
@@ -165,11 +177,11 @@ fn a_lane_that_dies_in_silence_stays_connected() {
 
 #[test]
 fn nothing_is_read_after_the_end() {
-    let script = FaultScript::default();
+    let hooks = Hooked::default();
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     memory.write(&[1; 1 << 20]);
-    let Some((mut lanes, peer)) = held_up(&script, memory) else { return };
+    let Some((mut lanes, peer)) = held_up(hooks, memory) else { return };
     lanes.stop();
     memory.write(&[2; 1 << 20]);
     expect_reset(peer);
@@ -177,8 +189,8 @@ fn nothing_is_read_after_the_end() {
 
 /// A comm's lanes with one helper thread, which sleeps.
 fn helped(sockets: Vec<TcpStream>, side: Side) -> Lanes {
-    let script = FaultScript::default();
-    let options = CommOptions { threads: 1, ..options(&script, ZeroCopy::Off) };
+    let hooks = Hooked::default();
+    let options = CommOptions { threads: 1, ..options(hooks, ZeroCopy::Off) };
     let lanes = Lanes::new(sockets, side, &options).expect("a thread");
     wait_until(|| is_helper_asleep(&lanes));
     lanes
@@ -279,9 +291,9 @@ fn a_caller_that_watches_receives_what_is_short() {
 
 #[test]
 fn helpers_that_cannot_all_start_leave_none_behind() {
-    let script = FaultScript::default();
+    let hooks = Hooked::default();
     let (ours, _theirs) = sockets(2, false);
-    let lanes = Lanes::new(ours, Side::Recv, &options(&script, ZeroCopy::Off)).expect("lanes");
+    let lanes = Lanes::new(ours, Side::Recv, &options(hooks, ZeroCopy::Off)).expect("lanes");
     let mut wakers = 0;
     let started = HelperThreads::start_with(&lanes.lanes, 2, None, || {
         wakers += 1;

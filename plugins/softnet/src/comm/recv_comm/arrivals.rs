@@ -4,22 +4,20 @@
 
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
-use super::{Delivery, RecvComm, too_many_fragments};
+use super::{RecvComm, too_many_fragments};
 use crate::comm::chunk::Chunk;
 use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
-use crate::faults::failstop;
 use crate::memory::{Piece, cuda_failure};
-
-/// What arrives instead of the bytes that were sent.
-const GARBAGE: u8 = 0x5a;
 
 impl RecvComm {
     pub(super) fn receive_inline(&mut self, number: u64, size: u32) {
-        if let Some(receive) = self.requests.ring.get_mut(number)
-            && let Destination::Device { inline: Some(place) } = receive.destination
+        let hook = self.requests.hook.get().filter(|hook| hook.copies_inline());
+        if let Some(hook) = hook
+            && let Some(receive) = self.requests.ring.get_mut(number)
+            && let Some(address) = receive.device_address()
         {
-            place.write(&self.input.bytes()[..size as usize]);
+            hook.copy_inline(address, &self.input.bytes()[..size as usize]);
             receive.arrived = size;
             return self.input.consume(size as usize);
         }
@@ -71,19 +69,23 @@ impl RecvComm {
     /// The pages that a chunk got as it arrived are its request's from now on.
     fn keep_pages(&mut self, lane: usize, chunk: &mut Chunk) {
         let Some(receive) = self.requests.ring.get_mut(chunk.number) else { return };
-        if let Some(pages) = chunk.pages.take() {
-            pages.hand_over(receive.pages.ranges());
+        if let Some(mut arrival) = chunk.arrival.take() {
+            receive.pages.put_numbers(&arrival.memory.hand_over());
         }
-        if matches!(receive.destination, Destination::Device { .. }) {
-            self.lost.arrived(self.bounce, chunk.number, lane, &chunk.pieces);
+        if let Some(hook) = self.requests.hook.get_mut()
+            && receive.device_address().is_some()
+        {
+            let region = self.bounce.region();
+            let mut pieces = chunk.pieces.iter().map(|it| (region.offset(*it), it.len()));
+            hook.arrived(chunk.number, lane, &mut pieces);
         }
     }
 
     /// A chunk has arrived in `pieces`. It is finished, or must be copied to the GPU first.
     fn arrived(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
-        if self.delivers == Delivery::Garbage {
+        if let Some(garbage) = self.requests.hook.get().and_then(|hook| hook.garbled()) {
             let region = self.bounce.region();
-            pieces.iter().for_each(|piece| region.write(*piece, &vec![GARBAGE; piece.len()]));
+            pieces.iter().for_each(|piece| region.write(*piece, &vec![garbage; piece.len()]));
         }
         let in_pages =
             |receive: &RecvRequest| matches!(receive.destination, Destination::Device { .. });
@@ -147,8 +149,8 @@ impl RecvComm {
 
     /// A chunk of request `number` came in so many fragments, which now has `all`.
     fn check_fragments(&mut self, number: u64, fragments: usize, all: usize) {
-        if self.failstop && (fragments >= MAX_UNPACK_ENTRIES || all > MAX_UNPACK_ENTRIES) {
-            failstop(fragments.max(all));
+        if let Some(hook) = self.requests.hook.get() {
+            hook.fragments(fragments, all);
         }
         if all > MAX_UNPACK_ENTRIES {
             self.requests.fail_once(Some(number), || too_many_fragments(all as u64));

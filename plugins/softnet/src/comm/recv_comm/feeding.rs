@@ -1,12 +1,12 @@
 //! Announced chunks on their way to their lanes, and the pages that they get before.
 
 use super::{AnnouncedChunk, RecvComm};
-use crate::comm::chunk::Chunk;
+use crate::comm::chunk::{Arrival, Chunk};
 use crate::comm::recv_request::Destination;
 use crate::failure::Failure;
-use crate::faults::ArrivalPages;
+use crate::hooks::{Hook, Pages, Placement};
 use crate::log;
-use crate::memory::pages_of;
+use crate::memory::{BounceBuffer, ReceivePages, pages_of};
 use crate::nic_memory::log_and_blame;
 
 /// Why no more chunks go to their lanes.
@@ -32,16 +32,21 @@ impl RecvComm {
             log::warn!("message of {total} bytes needs {pages} bounce pages, there are {all}");
             return Err(Failure::Internal);
         }
-        let (bounce, pages) = (self.bounce, &mut receive.pages);
-        receive.allocated =
-            self.shaper.allocate_pages(bounce, number, total, self.chunk_bytes, pages);
+        let (bounce, chunk_bytes) = (self.bounce, self.chunk_bytes);
+        receive.allocated = match self.requests.hook.get_mut() {
+            None => receive.pages.take_pages(bounce, total, chunk_bytes),
+            Some(hook) => {
+                let placement = hook.place(Pages::new(bounce), number, total, chunk_bytes);
+                take_pages_at(placement, &mut receive.pages, bounce, total, chunk_bytes)
+            }
+        };
         Ok(receive.allocated)
     }
 
     /// Whether a chunk is for host memory, and its socket is steered to a GPU.
     fn is_missteered(&self, chunk: &AnnouncedChunk) -> bool {
-        let receive = self.requests.ring.get(chunk.number).filter(|_| self.is_steered);
-        receive.is_some_and(|it| matches!(it.destination, Destination::Host { .. }))
+        self.requests.hook.says(|hook| hook.is_steered())
+            && self.requests.ring.get(chunk.number).is_some_and(|it| it.device_address().is_none())
     }
 
     /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
@@ -53,13 +58,13 @@ impl RecvComm {
             if self.is_missteered(&chunk) {
                 return ChunksRest::NoPages;
             }
-            let on_arrival = self.pages_on_arrival(&chunk);
+            let on_arrival = self.memory_on_arrival(&chunk);
             let total =
                 self.requests.ring.get(chunk.number).and_then(|receive| receive.total).unwrap_or(0);
-            let ready = match on_arrival {
+            let ready = match () {
                 _ if self.nic.is_some() => self.reserve_pages(chunk.number),
-                Some(_) => Ok(true),
-                None => self.allocate_pages(chunk.number, total),
+                _ if on_arrival.get().is_some() => Ok(true),
+                _ => self.allocate_pages(chunk.number, total),
             };
             match ready {
                 Ok(true) => {}
@@ -75,12 +80,14 @@ impl RecvComm {
             let AnnouncedChunk { number, offset, size, lane } = chunk;
             self.lanes.push(
                 lane,
-                match on_arrival {
+                match () {
                     _ if self.nic.is_some() => {
                         Chunk::in_region(number, offset, size as usize, pieces)
                     }
-                    Some(pages) => Chunk::on_arrival(number, offset, pages, pieces),
-                    None => {
+                    _ if on_arrival.get().is_some() => {
+                        Chunk::on_arrival(number, offset, on_arrival, pieces)
+                    }
+                    _ => {
                         if let Some(receive) = self.requests.ring.get_mut(number) {
                             receive.chunk_memory(self.bounce, offset, size as usize, &mut pieces);
                         }
@@ -103,10 +110,34 @@ impl RecvComm {
         })
     }
 
-    /// Pages for a chunk that gets them as its bytes arrive, if they do and it needs any.
-    fn pages_on_arrival(&self, chunk: &AnnouncedChunk) -> Option<ArrivalPages> {
-        let receive = self.requests.ring.get(chunk.number)?;
-        let is_device = matches!(receive.destination, Destination::Device { .. });
-        self.shaper.pages_on_arrival(self.bounce, chunk.size as usize).filter(|_| is_device)
+    /// The memory of a chunk that gets it as its bytes arrive, if it does and needs any.
+    fn memory_on_arrival(&mut self, chunk: &AnnouncedChunk) -> Hook<Arrival> {
+        let receive = self.requests.ring.get(chunk.number);
+        let is_device = receive.is_some_and(|it| it.device_address().is_some());
+        let hook = self.requests.hook.get_mut().filter(|_| is_device);
+        let (pages, region) = (Pages::new(self.bounce), self.bounce.region());
+        let memory = hook.and_then(|it| it.on_arrival(pages, chunk.lane, chunk.size as usize));
+        Hook::new(memory.map(|memory| Box::new(Arrival { memory, region })))
+    }
+}
+
+/// Gives a message its pages where a hook wants it; false when that is nowhere now.
+fn take_pages_at(
+    placement: Placement,
+    receive: &mut ReceivePages,
+    bounce: &BounceBuffer,
+    total: u32,
+    chunk_bytes: u32,
+) -> bool {
+    match placement {
+        Placement::Usual => receive.take_pages(bounce, total, chunk_bytes),
+        #[cfg(feature = "hooks")]
+        Placement::At { pages, fragments } => {
+            receive.put_numbers(&pages);
+            let piece = |&(at, len): &(usize, usize)| bounce.region().piece(at, len);
+            receive.set_pieces(fragments.iter().map(piece));
+            true
+        }
+        _ => false,
     }
 }

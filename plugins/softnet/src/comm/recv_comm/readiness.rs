@@ -46,7 +46,7 @@ impl RecvComm {
         };
         let is_uploading = self.uploader.as_ref().and_then(Uploader::oldest).is_some();
         let is_copying = is_uploading || self.downloads.as_ref().is_some_and(|it| !it.is_idle());
-        let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
+        let counts_calls = self.requests.hook.says(|hook| hook.counts_calls());
         records_go_on.max(chunks_go_on).max(NeedsCall::Soon.when(is_copying || counts_calls))
     }
 }

@@ -7,7 +7,7 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 
 use super::{AnnouncedChunk, RecvComm, too_many_fragments};
 use crate::comm::control_socket::ControlRead;
-use crate::comm::recv_request::{Destination, RecvRequest};
+use crate::comm::recv_request::Destination;
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::pages_of;
@@ -75,9 +75,12 @@ impl RecvComm {
     }
 
     /// Whether this call ends with the end of the control socket although records of before lie
-    /// in the buffer. The original reads ahead and stumbles over that once.
+    /// in the buffer.
     fn ends_early(&mut self) -> bool {
-        let Some(number) = self.requests.next().filter(|_| self.reads_ahead) else { return false };
+        if !self.requests.hook.says(|hook| hook.reads_ahead()) {
+            return false;
+        }
+        let Some(number) = self.requests.next() else { return false };
         let mut read = self.input.read(&mut self.control);
         while matches!(read, Ok(ControlRead::Bytes)) {
             read = self.input.read(&mut self.control);
@@ -87,7 +90,6 @@ impl RecvComm {
             Ok(ControlRead::End) => &CLOSED,
             Err(error) => error,
         };
-        self.reads_ahead = false;
         self.requests.lose_control(number, Failure::System, why);
         true
     }
@@ -105,7 +107,8 @@ impl RecvComm {
                 return Ok(RecordUse::Incomplete);
             }
             // Pages go to messages in order, or two of them could wait for each other's.
-            let is_copied = self.requests.ring.get(number).is_some_and(RecvRequest::copies_inline);
+            let is_copied = self.requests.hook.says(|hook| hook.copies_inline())
+                && self.requests.ring.get(number).is_some_and(|it| it.device_address().is_some());
             let is_next = self.chunks.is_empty();
             if !is_next || !(is_copied || self.allocate_pages(number, size)?) {
                 return Ok(RecordUse::NoRoom);
@@ -142,7 +145,8 @@ impl RecvComm {
             return Err(Failure::Internal);
         }
         let pages = pages_of(part.total, self.chunk_bytes);
-        let is_too_long = pages > MAX_UNPACK_ENTRIES as u64 && !self.failstop;
+        let is_too_long = pages > MAX_UNPACK_ENTRIES as u64
+            && !self.requests.hook.says(|hook| hook.is_unlimited());
         if is_too_long && matches!(receive.destination, Destination::Device { .. }) {
             return Err(too_many_fragments(pages));
         }

@@ -26,7 +26,7 @@ impl SendComm {
     /// do. What was harvested has made room.
     pub(super) fn more_to_do(&self, has_harvested: bool) -> NeedsCall {
         let is_staging = self.stager.as_ref().is_some_and(|stager| !stager.is_idle());
-        let counts_calls = self.requests.is_slow() || self.faults.counts_calls();
+        let counts_calls = self.requests.hook.says(|hook| hook.counts_calls());
         // A message without credit waits for the control socket, which was read to its end.
         let waits_for_room = self
             .requests

@@ -7,7 +7,6 @@ use tcpx_devmem::Nic;
 
 use super::{COMMS, Comm, comm_id, explain, wrong_kind};
 use crate::failure::Failure;
-use crate::faults::close_descriptor_zero;
 use crate::log;
 use crate::memory::{BindError, MemoryKind, Registration, cuda_failure, gpu_of_thread};
 use crate::nic_memory::{KERNEL_DEADLINE, gpu_refusal, log_and_blame};
@@ -16,7 +15,6 @@ use crate::plugin::registered;
 use crate::plugin::registry::Id;
 use crate::plugin::runtime::runtime;
 use crate::plugin::stager_slots;
-use crate::quirk::Quirk;
 
 /// Registers memory.
 pub(crate) fn register(
@@ -46,11 +44,6 @@ pub(crate) fn register(
         }
         let gpu = gpu_of_thread("regMr", runtime.settings.memory)?;
         registration = registration.on_gpu(gpu).map_err(|error| cuda_failure("regMr", &error))?;
-        if runtime.settings.script.has(Quirk::Regmr) && !registration.is_exportable() {
-            log::warn!("regMr: {bytes} bytes at {data:#x} cannot be exported as a dma-buf");
-            close_descriptor_zero();
-            return Err(Failure::Internal);
-        }
         match sending_nic {
             Some(nic) => registration = bind(registration, nic)?,
             None => prepare(id, &registration)?,

@@ -3,7 +3,6 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use tcpx_softnet::Settings;
 use tcpx_testkit::{PATIENCE, process};
 
 use crate::support::{self, Net, pair};
@@ -68,9 +67,7 @@ impl Test {
 
 /// The plugin as the environment wants it.
 pub(crate) fn net() -> Net {
-    support::net(|settings| {
-        *settings = Settings::from_env_or(512 << 10).expect("good variables");
-    })
+    support::net_of_environment(|_| {})
 }
 
 /// A pair of it.

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 pub(crate) use receiver::Receiver;
 use tcpx_softnet::Settings;
+use tcpx_softnet_faults::{FaultScript, environment, read_all};
 use tcpx_sys::{
     NcclNetV7, NetDeviceHandle, NetHandle, PTR_CUDA, PTR_HOST, UnpackNetDeviceHandle, log_callback,
 };
@@ -45,11 +46,24 @@ pub(crate) fn settings() -> Settings {
 
 /// Initialises the plugin once for the process.
 pub(crate) fn start(settings: Settings) -> Net {
+    start_faulty(settings, None)
+}
+
+/// The same with its double, if there is a script.
+fn start_faulty(settings: Settings, script: Option<FaultScript>) -> Net {
     static NET: OnceLock<Net> = OnceLock::new();
     *NET.get_or_init(|| {
         let _ = tracing_subscriber::fmt().with_test_writer().try_init();
-        tcpx_softnet::configure(settings).expect("good settings");
-        let net = Net(tcpx_softnet::table());
+        let net = match script {
+            None => {
+                tcpx_softnet::configure(settings).expect("good settings");
+                Net(tcpx_softnet::table())
+            }
+            Some(script) => {
+                tcpx_softnet_faults::configure(settings, script).expect("good settings");
+                Net(tcpx_softnet_faults::table())
+            }
+        };
         // SAFETY: the callback is of the logger's type and thread-safe.
         assert_eq!(unsafe { net.0.init.expect("init")(Some(log_callback())) }.0, 0);
         net
@@ -62,10 +76,30 @@ pub(crate) fn start(settings: Settings) -> Net {
 /// In a process that other tests run in: the plugin would have the settings of whichever comes
 /// first.
 pub(crate) fn net(change: impl FnOnce(&mut Settings)) -> Net {
-    assert!(process::role().is_some(), "the test does not begin with in_own_process!()");
+    assert_alone();
     let mut settings = settings();
     change(&mut settings);
     start(settings)
+}
+
+/// The same with a script of what goes wrong.
+pub(crate) fn faulty_net(change: impl FnOnce(&mut Settings, &mut FaultScript)) -> Net {
+    assert_alone();
+    let (mut settings, mut script) = (settings(), FaultScript::default());
+    change(&mut settings, &mut script);
+    start_faulty(settings, Some(script))
+}
+
+/// The plugin as the environment wants it, or its double if that has a script.
+pub(crate) fn net_of_environment(change: impl FnOnce(&mut Settings)) -> Net {
+    assert_alone();
+    let (mut settings, script) = read_all(Some(512 << 10), &environment).expect("good variables");
+    change(&mut settings);
+    start_faulty(settings, Some(script).filter(|script| *script != FaultScript::default()))
+}
+
+fn assert_alone() {
+    assert!(process::role().is_some(), "the test does not begin with in_own_process!()");
 }
 
 /// Runs the rest of the calling test once for each of the roles, in a process of its own, where it

@@ -1,8 +1,8 @@
-//! Which of the original's behaviours the plugin takes on.
+//! Which of the original's behaviours are taken on.
 
 use std::str::FromStr;
 
-use crate::parse_error::ParseError;
+use crate::parse_error::ScriptError;
 use crate::quirk::Quirk;
 
 /// A set of [`Quirk`]s. Written as a comma-separated list of their names, or `all`.
@@ -39,14 +39,14 @@ impl Quirks {
 }
 
 impl FromStr for Quirks {
-    type Err = ParseError;
+    type Err = ScriptError;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+    fn from_str(text: &str) -> Result<Self, ScriptError> {
         text.split(',').try_fold(Self::NONE, |quirks, name| match name.trim() {
             "all" => Ok(Self::ALL),
             name => Quirk::from_name(name)
                 .map(|quirk| quirks.with(quirk))
-                .ok_or(ParseError::new(Self::ALLOWED)),
+                .ok_or(ScriptError::new(Self::ALLOWED)),
         })
     }
 }

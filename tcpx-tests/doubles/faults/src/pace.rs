@@ -6,8 +6,8 @@
 
 use tcpx_sys::MAX_REQUESTS;
 
-use super::script::FaultScript;
 use crate::quirk::Quirk;
+use crate::script::FaultScript;
 
 /// Calls between the one that takes a request up and the first that may report it.
 const CALLS_UNTIL_DONE: u64 = 6;

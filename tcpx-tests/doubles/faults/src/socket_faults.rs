@@ -1,19 +1,15 @@
 //! What a script does to one socket.
 
-use std::ffi::c_int;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use tcpx_comm::wire::{Side, SocketRole};
+use tcpx_softnet::hooks::{Side, SocketHooks, SocketRole};
 
-use super::arrival::{ArrivalPages, ArrivalPlaces};
-use super::fault::Fault;
-use super::packet_cutter::PacketCutter;
-use super::rng::SeededRng;
-use super::script::FaultScript;
-use crate::memory::Piece;
+use crate::fault::Fault;
 use crate::quirk::Quirk;
+use crate::rng::SeededRng;
+use crate::script::FaultScript;
 
 /// Longest pause of a delayed socket.
 const MAX_DELAY_MICROS: usize = 1000;
@@ -31,73 +27,53 @@ enum Permit {
     Cut,
 }
 
-/// What the script wants of one socket. Of most it wants nothing.
+/// What the script wants of one socket.
 #[derive(Debug)]
 pub(crate) struct SocketFaults {
-    disturbance: Option<Box<Disturbance>>,
+    disturbance: Option<Disturbance>,
     /// Whether a write to a peer that has gone raises SIGPIPE.
     sigpipe: bool,
     /// Whether its end is never told.
     silent: bool,
-    /// Present where bytes get their bounce pages as they arrive.
-    places: Option<Box<ArrivalPlaces>>,
 }
 
 impl SocketFaults {
-    /// For one socket of comm number `comm`.
-    pub(crate) fn new(script: &FaultScript, comm: u64, side: Side, socket: SocketRole) -> Self {
-        let disturbance = Disturbance::new(script, comm, side, socket).map(Box::new);
-        let is_placed = side == Side::Recv && script.has(Quirk::Piecemeal);
-        let places = is_placed.then(|| {
-            let cutter = PacketCutter::new(script.packet_bytes, script.has(Quirk::Offsets));
-            Box::new(ArrivalPlaces::new(cutter))
-        });
-        Self {
+    /// For one socket of comm number `comm`; `None` when nothing is wanted of it.
+    pub(crate) fn new(
+        script: &FaultScript,
+        comm: u64,
+        side: Side,
+        socket: SocketRole,
+    ) -> Option<Self> {
+        let disturbance = Disturbance::new(script, comm, side, socket);
+        let (sigpipe, silent) = (script.has(Quirk::Sigpipe), script.has(Quirk::Silence));
+        (disturbance.is_some() || sigpipe || silent).then_some(Self {
             disturbance,
-            sigpipe: script.has(Quirk::Sigpipe),
-            silent: script.has(Quirk::Silence),
-            places,
-        }
+            sigpipe,
+            silent,
+        })
     }
+}
 
-    /// Most bytes that the next call may move; `None` when it must not be made now, an error when
-    /// the socket has just been cut.
-    #[inline]
-    pub(crate) fn limit(&mut self, socket: &TcpStream) -> io::Result<Option<usize>> {
+impl SocketHooks for SocketFaults {
+    /// An error when the socket has just been cut.
+    fn limit(&mut self, socket: &TcpStream) -> io::Result<Option<usize>> {
         let Some(disturbance) = &mut self.disturbance else { return Ok(Some(usize::MAX)) };
         disturbance.limit(socket)
     }
 
-    /// What a write does about SIGPIPE: the flag for `sendmsg`.
-    #[inline]
-    pub(crate) fn signal(&self) -> c_int {
-        if self.sigpipe { 0 } else { libc::MSG_NOSIGNAL }
-    }
-
-    /// Whether nobody is told when the socket ends.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent
-    }
-
-    /// Gives bytes that lie in the socket, beyond the `placed` ones, their places in `pages`. The
-    /// socket's end is an error.
-    pub(crate) fn place(
-        &mut self,
-        socket: &TcpStream,
-        placed: usize,
-        pages: &mut ArrivalPages,
-        pieces: &mut Vec<Piece>,
-    ) -> io::Result<()> {
-        let Some(places) = &mut self.places else { return Ok(()) };
-        places.place(socket, placed, pages, pieces)
-    }
-
-    /// So many bytes were moved.
-    #[inline]
-    pub(crate) fn moved(&mut self, bytes: usize) {
+    fn moved(&mut self, bytes: usize) {
         if let Some(disturbance) = &mut self.disturbance {
             disturbance.moved(bytes);
         }
+    }
+
+    fn raises_sigpipe(&self) -> bool {
+        self.sigpipe
+    }
+
+    fn is_silent(&self) -> bool {
+        self.silent
     }
 }
 
@@ -197,7 +173,7 @@ impl Disturbance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::shape::Shape;
+    use crate::shape::Shape;
 
     #[test]
     fn undisturbed_sockets_cost_nothing() {

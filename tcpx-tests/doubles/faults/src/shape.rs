@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use crate::parse_error::ParseError;
+use crate::parse_error::ScriptError;
 
 /// What the plugin does the hard way. None of it ever changes the bytes that are delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,9 +51,9 @@ impl Shape {
 }
 
 impl FromStr for Shape {
-    type Err = ParseError;
+    type Err = ScriptError;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+    fn from_str(text: &str) -> Result<Self, ScriptError> {
         let mut shape = Self::default();
         for name in text.split(',') {
             match name.trim() {
@@ -66,7 +66,7 @@ impl FromStr for Shape {
                 "again" => shape.again = true,
                 "delay" => shape.delay = true,
                 "starve" => shape.starve = true,
-                _ => return Err(ParseError::new(Self::ALLOWED)),
+                _ => return Err(ScriptError::new(Self::ALLOWED)),
             }
         }
         Ok(shape)

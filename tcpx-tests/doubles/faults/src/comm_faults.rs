@@ -2,11 +2,11 @@
 
 use std::net::TcpStream;
 
-use super::fault::Fault;
-use super::script::FaultScript;
+use crate::fault::Fault;
 use crate::log;
+use crate::script::FaultScript;
 use tcpx_comm::reset;
-use tcpx_comm::wire::Side;
+use tcpx_softnet::hooks::Side;
 
 /// What the script wants of one comm.
 #[derive(Debug)]
@@ -37,8 +37,7 @@ impl CommFaults {
     }
 
     /// Called whenever the comm is driven: resets its sockets, once, when their time has come.
-    #[inline]
-    pub(crate) fn step<'a>(&mut self, sockets: impl Iterator<Item = &'a TcpStream>) {
+    pub(crate) fn step(&mut self, sockets: &mut dyn Iterator<Item = &TcpStream>) {
         let Some(left) = self.steps_left else { return };
         self.steps_left = left.checked_sub(1);
         if left > 0 {

@@ -1,10 +1,10 @@
 //! Fragments of a shaped message: lengths, places and pages, drawn by the seed. Pure.
 
-use tcpx_comm::wire::chunk_at;
+use tcpx_softnet::hooks::chunk_at;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
 
-use super::rng::SeededRng;
-use super::shape::Shape;
+use crate::rng::SeededRng;
+use crate::shape::Shape;
 
 /// One fragment. No fragment crosses a page or a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

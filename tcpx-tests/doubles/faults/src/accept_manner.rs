@@ -6,7 +6,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tcpx_comm::poll::{Interest, wait};
 
@@ -20,19 +19,13 @@ const TCP_V4: u8 = 1;
 /// What accept does before it gives a comm.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AcceptManner {
-    pub(super) pause: Duration,
     /// RxDM's socket for rules. `None`: it is not asked.
-    pub(super) rules: Option<PathBuf>,
+    pub(crate) rules: Option<PathBuf>,
     /// Whether whoever connects is taken for the peer.
-    pub(super) trusts: bool,
+    pub(crate) trusts: bool,
 }
 
 impl AcceptManner {
-    /// What it sleeps when all sockets are there.
-    pub(crate) fn pause(&self) -> Duration {
-        self.pause
-    }
-
     /// Of how many connections that have said nothing yet it waits for a word at once.
     pub(crate) fn hears(&self) -> usize {
         if self.trusts { 1 } else { usize::MAX }

@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
-use tcpx_comm::wire::{MAX_SOCKETS, Side, SocketRole};
+use tcpx_softnet::hooks::{MAX_SOCKETS, Side, SocketRole};
 
-use crate::entry::Entry;
-use crate::parse_error::ParseError;
+use crate::parse_error::ScriptError;
+use tcpx_softnet::Entry;
 
 /// One thing that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,20 +103,16 @@ impl Fault {
             "leak" if what == "recv" => Some(Self::Leak { every: number(when)? }),
             "rc" => {
                 let (call, code) = when.split_once('=')?;
-                Some(Self::Return {
-                    entry: Entry::from_name(what)?,
-                    call: number(call)?,
-                    code: number(code)?,
-                })
+                Some(Self::Return { entry: entry(what)?, call: number(call)?, code: number(code)? })
             }
             "delay" => {
                 let (call, ms) = when.split_once('=')?;
                 let (call, ms) = (number(call)?, number(ms)?);
-                Some(Self::Delay { entry: Entry::from_name(what)?, call, ms })
+                Some(Self::Delay { entry: entry(what)?, call, ms })
             }
-            "freeze" => Some(Self::Freeze { entry: Entry::from_name(what)?, call: number(when)? }),
-            "block" => Some(Self::Block { entry: Entry::from_name(what)?, call: number(when)? }),
-            "die" => Some(Self::Die { entry: Entry::from_name(what)?, call: number(when)? }),
+            "freeze" => Some(Self::Freeze { entry: entry(what)?, call: number(when)? }),
+            "block" => Some(Self::Block { entry: entry(what)?, call: number(when)? }),
+            "die" => Some(Self::Die { entry: entry(what)?, call: number(when)? }),
             _ => None,
         }
     }
@@ -137,10 +133,10 @@ impl Fault {
 }
 
 impl FromStr for Fault {
-    type Err = ParseError;
+    type Err = ScriptError;
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        Self::parse(text).filter(Self::is_valid).ok_or(ParseError::new(Self::ALLOWED))
+    fn from_str(text: &str) -> Result<Self, ScriptError> {
+        Self::parse(text).filter(Self::is_valid).ok_or(ScriptError::new(Self::ALLOWED))
     }
 }
 
@@ -150,6 +146,10 @@ fn side(text: &str) -> Option<Side> {
         "recv" => Some(Side::Recv),
         _ => None,
     }
+}
+
+fn entry(name: &str) -> Option<Entry> {
+    Entry::ALL.iter().copied().find(|entry| entry.name() == name)
 }
 
 fn number<T: FromStr>(text: &str) -> Option<T> {

@@ -4,20 +4,22 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::accept_manner::AcceptManner;
-use super::fault::Fault;
-use super::quirks::Quirks;
-use super::shape::Shape;
-use crate::parse_error::ParseError;
+use tcpx_softnet::hooks::Side;
+
+use crate::accept_manner::AcceptManner;
+use crate::fault::Fault;
+use crate::parse_error::ScriptError;
 use crate::quirk::Quirk;
+use crate::quirks::Quirks;
+use crate::shape::Shape;
 
 /// What a process does wrong, or the hard way, so that its consumers are tested.
 ///
 /// ```
-/// let mut script = tcpx_softnet::FaultScript::default();
+/// let mut script = tcpx_softnet_faults::FaultScript::default();
 /// script.shape = "fragments,short".parse()?;
 /// script.faults = vec!["cut:send.data0@65536".parse()?];
-/// # Ok::<(), tcpx_softnet::ParseError>(())
+/// # Ok::<(), tcpx_softnet_faults::ScriptError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -50,35 +52,38 @@ const SOCKET_WAIT: Duration = Duration::from_millis(100);
 
 impl FaultScript {
     /// Whether the original's behaviour is wanted.
-    #[inline]
     pub(crate) fn has(&self, quirk: Quirk) -> bool {
         self.original.has(quirk)
     }
 
-    /// What connect sleeps for a comm of so many data sockets.
-    pub(crate) fn connect_pause(&self, sockets: u16) -> Duration {
-        if self.has(Quirk::Slow) { SOCKET_WAIT * (u32::from(sockets) + 1) } else { Duration::ZERO }
+    /// What connect or accept sleeps for a comm of so many data sockets.
+    pub(crate) fn rest(&self, side: Side, sockets: u16) -> Duration {
+        if !self.has(Quirk::Slow) {
+            return Duration::ZERO;
+        }
+        let steering = match side {
+            Side::Send => Duration::ZERO,
+            Side::Recv => self.steering_wait.unwrap_or(STEERING_WAIT),
+        };
+        SOCKET_WAIT * (u32::from(sockets) + 1) + steering
     }
 
-    /// What accept does for it.
-    pub(crate) fn accept_manner(&self, sockets: u16) -> AcceptManner {
-        let steering_wait = self.steering_wait.unwrap_or(STEERING_WAIT);
-        let pause = self.connect_pause(sockets)
-            + if self.has(Quirk::Slow) { steering_wait } else { Duration::ZERO };
+    /// What accept does for a comm.
+    pub(crate) fn accept_manner(&self) -> AcceptManner {
         let rules = self.rxdm.as_ref().filter(|_| self.has(Quirk::Rules));
         let rules = rules.map(|rxdm| rxdm.join(RULE_SOCKET));
-        AcceptManner { pause, rules, trusts: self.has(Quirk::Strangers) }
+        AcceptManner { rules, trusts: self.has(Quirk::Strangers) }
     }
 
     /// Checks what a program may have filled in. The error names the first fault that makes no
     /// sense.
-    pub(crate) fn check(&self) -> Result<(), (String, ParseError)> {
+    pub(crate) fn check(&self) -> Result<(), (String, ScriptError)> {
         if let Some(bytes) = self.packet_bytes.filter(|bytes| !PACKET_BYTES.contains(bytes)) {
-            return Err((format!("packet_bytes: {bytes}"), ParseError::new("1..=65535")));
+            return Err((format!("packet_bytes: {bytes}"), ScriptError::new("1..=65535")));
         }
         match self.faults.iter().find(|fault| !fault.is_valid()) {
             None => Ok(()),
-            Some(fault) => Err((format!("{fault:?}"), ParseError::new(Fault::ALLOWED))),
+            Some(fault) => Err((format!("{fault:?}"), ScriptError::new(Fault::ALLOWED))),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The original's behaviours that are inconvenient, harmful or fatal, by name. The software plugin
-//! is kinder, and takes on those that it is asked for (feature `faults`).
+//! The original's behaviours that are inconvenient, harmful or fatal, by name.
 
 macro_rules! quirks {
     ($($(#[doc = $text:literal])* $variant:ident $name:literal),* $(,)?) => {
@@ -8,7 +7,6 @@ macro_rules! quirks {
         #[non_exhaustive]
         pub enum Quirk { $($(#[doc = $text])* $variant),* }
 
-        #[cfg(feature = "faults")]
         impl Quirk {
             /// How many there are.
             pub(crate) const COUNT: usize = [$(Self::$variant),*].len();

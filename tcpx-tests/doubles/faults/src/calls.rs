@@ -2,13 +2,14 @@
 //! Faults of calls: codes that are returned, a call that is late or never returns, a process that
 //! freezes or dies.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::fault::Fault;
-use super::script::FaultScript;
-use crate::entry::Entry;
-use crate::sync::AtomicU64;
+use tcpx_sys::NcclResult;
+
+use crate::fault::Fault;
+use crate::script::FaultScript;
+use tcpx_softnet::Entry;
 
 /// What the script wants of one call instead of, or before, what the call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +29,9 @@ pub(crate) enum ScriptedCall {
 impl ScriptedCall {
     /// Stops or ends the process, if that is what is asked for. Gives the code to return instead of
     /// doing the call, if there is one.
-    pub(crate) fn play(self) -> Option<i32> {
+    pub(crate) fn play(self) -> Option<NcclResult> {
         let signal = match self {
-            Self::Return(code) => return Some(code),
+            Self::Return(code) => return Some(NcclResult(code)),
             Self::Delay(ms) => {
                 std::thread::sleep(Duration::from_millis(ms));
                 return None;
@@ -52,12 +53,12 @@ impl ScriptedCall {
 /// How often every entry was called. Calls are counted only when there is a script.
 #[derive(Debug)]
 pub(crate) struct CallCounter {
-    calls: [AtomicU64; Entry::COUNT],
+    calls: [AtomicU64; Entry::ALL.len()],
 }
 
 impl CallCounter {
     pub(crate) const fn new() -> Self {
-        Self { calls: [const { AtomicU64::new(0) }; Entry::COUNT] }
+        Self { calls: [const { AtomicU64::new(0) }; Entry::ALL.len()] }
     }
 
     /// Counts a call, and says what the script wants of it, if anything.

@@ -1,0 +1,82 @@
+//! What is changed of a process.
+
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use tcpx_comm::wire::{Side, SocketRole};
+
+use super::at_comm::CommHooks;
+use super::at_socket::SocketHooks;
+
+/// What is changed of a process.
+pub trait Hooks: Send + Sync {
+    /// A call breaks the contract in a way that the original would not survive.
+    fn misused(&self, rule: fmt::Arguments<'_>) {
+        let _ = rule;
+    }
+
+    /// Whether negative sizes and memory outside its registration are taken. Such a request is
+    /// [posted in vain](CommHooks::posted_in_vain).
+    fn takes_unchecked(&self) -> bool {
+        false
+    }
+
+    /// Whether listen and accept may be called for different GPUs. The comm is then
+    /// [garbled](CommHooks::garbled).
+    fn takes_other_gpu(&self) -> bool {
+        false
+    }
+
+    /// Whether sockets are not probed, and requests that are stuck not looked after.
+    fn is_blind(&self) -> bool {
+        false
+    }
+
+    /// How long connect or accept rests when all sockets of a comm are there.
+    fn rest(&self, side: Side, data_sockets: u16) -> Duration {
+        let _ = (side, data_sockets);
+        Duration::ZERO
+    }
+
+    /// Of how many connections that have said nothing yet accept waits for a word at once.
+    fn hears(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Whether so many strangers end accept.
+    fn gives_up_after(&self, strangers: u64) -> bool {
+        let _ = strangers;
+        false
+    }
+
+    /// Accept has got a data socket. An error ends it. `stop` becomes readable when the listen comm
+    /// is closed.
+    ///
+    /// # Errors
+    /// As the double likes.
+    fn steer(&self, data: &TcpStream, stop: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = (data, stop);
+        Ok(())
+    }
+
+    /// How long a message may be that goes with its record while no other is under way.
+    fn lone_inline_bytes(&self, inline_bytes: u32, usual: u32) -> u32 {
+        let _ = inline_bytes;
+        usual
+    }
+
+    /// What is changed of the comm with this number.
+    fn comm(&self, number: u64, side: Side) -> Option<Box<dyn CommHooks>> {
+        let _ = (number, side);
+        None
+    }
+
+    /// What is changed of one of its sockets.
+    fn socket(&self, number: u64, side: Side, role: SocketRole) -> Option<Box<dyn SocketHooks>> {
+        let _ = (number, side, role);
+        None
+    }
+}

@@ -1,0 +1,78 @@
+//! What a script does to a process, as the plugin asks.
+
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use tcpx_softnet::hooks::{CommHooks, Hooks, Side, SocketHooks, SocketRole};
+
+use crate::accept_manner::AcceptManner;
+use crate::comm::FaultyComm;
+use crate::process_end::crash;
+use crate::quirk::Quirk;
+use crate::script::FaultScript;
+use crate::socket_faults::SocketFaults;
+
+/// What a script does to a process.
+#[derive(Debug)]
+pub(crate) struct FaultyProcess {
+    script: FaultScript,
+    accept: AcceptManner,
+}
+
+impl FaultyProcess {
+    pub(crate) fn new(script: FaultScript) -> Self {
+        Self { accept: script.accept_manner(), script }
+    }
+}
+
+impl Hooks for FaultyProcess {
+    fn misused(&self, rule: fmt::Arguments<'_>) {
+        if self.script.has(Quirk::Crash) {
+            crash(rule);
+        }
+    }
+
+    fn takes_unchecked(&self) -> bool {
+        self.script.has(Quirk::Unchecked)
+    }
+
+    fn takes_other_gpu(&self) -> bool {
+        self.script.has(Quirk::Gpus)
+    }
+
+    fn is_blind(&self) -> bool {
+        self.script.has(Quirk::Silence)
+    }
+
+    fn rest(&self, side: Side, data_sockets: u16) -> Duration {
+        self.script.rest(side, data_sockets)
+    }
+
+    fn hears(&self) -> usize {
+        self.accept.hears()
+    }
+
+    fn gives_up_after(&self, strangers: u64) -> bool {
+        self.accept.gives_up_after(strangers)
+    }
+
+    fn steer(&self, data: &TcpStream, stop: BorrowedFd<'_>) -> io::Result<()> {
+        self.accept.install_rule(data, stop)
+    }
+
+    fn lone_inline_bytes(&self, inline_bytes: u32, usual: u32) -> u32 {
+        if self.script.has(Quirk::Inline) { inline_bytes } else { usual }
+    }
+
+    fn comm(&self, number: u64, side: Side) -> Option<Box<dyn CommHooks>> {
+        Some(Box::new(FaultyComm::new(&self.script, number, side)))
+    }
+
+    fn socket(&self, number: u64, side: Side, role: SocketRole) -> Option<Box<dyn SocketHooks>> {
+        let faults = SocketFaults::new(&self.script, number, side, role)?;
+        Some(Box::new(faults))
+    }
+}
