@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use tcpx_softnet::hooks::CAN_BE_INSTALLED;
 use tcpx_sys::{HEALTH_SYMBOL, Plugin, READINESS_SYMBOL, SYMBOL};
 use tcpx_testkit::in_own_process;
 
@@ -42,6 +43,29 @@ fn the_library_has_the_plugins_soname_stays_loaded_and_has_no_text_relocations()
     assert!(text.contains("[libnccl-net-tcpx-soft.so]"), "{text}");
     assert!(!text.contains("TEXTREL"), "{text}");
     assert!(text.contains("NODELETE"), "{text}");
+}
+
+/// Words of its doubles for tests, as symbols and log lines have them.
+const OF_DOUBLES: [&str; 7] = [
+    "tcpx_softnet_faults",
+    "FaultScript",
+    "Quirk",
+    "SeededRng",
+    "as scripted",
+    "would crash here",
+    "closes file descriptor 0",
+];
+/// What is there where doubles are built beside it, as they are with the whole workspace.
+const OF_HOOKS: [&str; 2] = ["hooks4slot7install", "hooks4slot9INSTALLED"];
+
+#[test]
+fn it_has_nothing_by_which_it_misbehaves() {
+    let bytes = std::fs::read(library()).expect("the library");
+    let has = |word: &str| bytes.windows(word.len()).any(|found| found == word.as_bytes());
+    assert!(has("software plugin: using "), "its log lines can be found");
+    let of_hooks: &[&str] = if CAN_BE_INSTALLED { &[] } else { &OF_HOOKS };
+    let found: Vec<_> = OF_DOUBLES.iter().chain(of_hooks).filter(|word| has(word)).collect();
+    assert!(found.is_empty(), "{found:?}");
 }
 
 #[test]
