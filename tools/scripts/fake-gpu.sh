@@ -19,7 +19,7 @@ trap 'rm -f "$built"' EXIT
 
 # Lines of "crate target program". The suite of tcpx-cli brings the command with it.
 cargo test --workspace --no-run --message-format=json-render-diagnostics --lib --test suite |
-    sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
+    tools/scripts/test_programs.py >"$built"
 cargo build -p tcpx-fake-cuda -p tcpx-original-plugin
 mkdir -p "$folder"
 cp "$target/debug/libtcpx_fake_cuda.so" "$folder/libcuda.so.1"

@@ -30,7 +30,7 @@ packages=(tcpx-cuda tcpx-unpack tcpx-softnet tcpx-conformance tcpx-tests tcpx-cl
 targets=(--lib --test suite)
 built=$work/built
 cargo test --release --no-run --message-format=json-render-diagnostics "${packages[@]/#/--package=}" "${targets[@]}" |
-    sed -n 's|.*"manifest_path":"[^"]*/\([^/"]*\)/Cargo.toml".*"name":"\([^"]*\)".*"executable":"\([^"]*/deps/[^"]*\)".*|\1 \2 \3|p' >"$built"
+    tools/scripts/test_programs.py >"$built"
 cargo bench --no-run --message-format=json-render-diagnostics --package tcpx-unpack --bench unpack |
     sed -n 's|.*"executable":"\([^"]*\)".*|bench bench \1|p' >>"$built"
 cargo build --release --package tcpx-cli
