@@ -2,12 +2,14 @@
 //! this crate.
 //!
 //! - `device`: the host, or a GPU.
+//! - `kept_budget`: memory that peers may take, all together.
 //! - `memory_id`: what a program knows a registration by.
 //! - `peer_name`: what a peer is called in logs and errors.
 //! - `remote_access`: what is done with memory of the other end, and what an export allows.
 //! - `session_number`: which session of the process something belongs to.
 
 pub(crate) mod device;
+pub(crate) mod kept_budget;
 pub(crate) mod memory_id;
 pub(crate) mod peer_name;
 pub(crate) mod remote_access;

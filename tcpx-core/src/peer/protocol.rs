@@ -16,7 +16,6 @@
 //! - `eager`, `eager_books`: small messages on the control link.
 //! - `frames`: what each frame of the peer does.
 //! - `host_silence`: how long a host has acknowledged nothing.
-//! - `kept_budget`: memory that peers may take, all together.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
 //! - `leaving`: how both ends leave.
 //! - `matcher`: tags of sends here and of receives there.
@@ -55,7 +54,6 @@ mod expecting;
 mod frames;
 mod host_silence;
 mod keepalive;
-pub(crate) mod kept_budget;
 mod leaving;
 mod matcher;
 pub(crate) mod one_sided;

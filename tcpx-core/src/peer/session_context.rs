@@ -9,7 +9,6 @@ use tcpx_unpack::Backend;
 use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
 use super::protocol::cutting::Cutting;
 use super::protocol::dealing::DealingLimits;
-use super::protocol::kept_budget::KeptBudget;
 use super::protocol::one_sided::telling::ListLimits;
 use super::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 use crate::control::hello::Agreement;
@@ -21,6 +20,7 @@ use crate::reactor::poller::Poller;
 use crate::settings::{BounceCreditChoice, SessionOptions};
 use crate::transfer::step::STEP_BYTES;
 use crate::types::MemoryType;
+use crate::types::kept_budget::KeptBudget;
 use crate::types::session_number::SessionNumber;
 
 /// Bytes of payload in a packet of the hardware's network, at least, unless a NIC of this end has

@@ -4,9 +4,9 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 
 use super::action::Violation;
-use super::kept_budget::{KeptBudget, Share};
 use super::tag_queues::TagQueues;
 use crate::types::OpKey;
+use crate::types::kept_budget::{KeptBudget, Share};
 
 /// What it takes to keep an announced receive, in bytes.
 pub(super) const ANNOUNCED_COST: u64 = 192;

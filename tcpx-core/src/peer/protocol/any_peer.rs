@@ -21,7 +21,6 @@ use super::announcements::KeptTerms;
 use super::coalescing_limits::{CoalescingLimits, Copier};
 use super::cutting::Cutting;
 use super::dealing::DealingLimits;
-use super::kept_budget::KeptBudget;
 use super::one_sided::telling::ListLimits;
 use super::one_sided::{NewRequest, OneSidedTerms};
 use super::stage::Leaving;
@@ -32,6 +31,7 @@ use crate::control::hello::Agreement;
 use crate::transfer::plan::ChunkPlan;
 use crate::transfer::stretch::Stretch;
 use crate::transfer::stripe_queue::StripeQueue;
+use crate::types::kept_budget::KeptBudget;
 use crate::types::{Direction, TransferKey};
 
 const LIMITS: ListLimits = ListLimits { lists: 4, ranges: 40 };

@@ -37,11 +37,11 @@ use self::notes::Notes;
 use self::prepared::PreparedList;
 use self::telling::{ListLimits, Telling};
 use self::told::{Refused, ToldLists};
-use super::kept_budget::{KeptBudget, Share};
 use crate::exports::joint_uses::ExportKey;
 use crate::stats::one_sided::OneSidedStats;
 use crate::transfer::piece_cursor::PieceCursor;
 use crate::transfer::pieces::Pieces;
+use crate::types::kept_budget::{KeptBudget, Share};
 use crate::types::{OpKey, PreparedKey, TransferKey};
 
 /// Most writes that a peer asks for and has no answer to, and most reads of which something is not

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use super::super::kept_budget::Share;
 use super::telling::ListLimits;
 use crate::exports::joint_uses::ExportKey;
 use crate::exports::listed::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
 use crate::exports::table::Exports;
 use crate::transfer::pieces::{Piece, Pieces};
+use crate::types::kept_budget::Share;
 use crate::types::remote_access::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
 

@@ -17,10 +17,10 @@ use crate::peer::protocol::PeerProtocol;
 use crate::peer::protocol::action::{Action, Completion, Ending, Outcome, Violation};
 use crate::peer::protocol::announcements::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
 use crate::peer::protocol::eager_books::Kept;
-use crate::peer::protocol::kept_budget::KeptBudget;
 use crate::peer::protocol::matcher::Announced;
 use crate::peer::protocol::operation::{NewOperation, Withdrawal};
 use crate::peer::protocol::tag_queues::{Place, TagQueues};
+use crate::types::kept_budget::KeptBudget;
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
 /// Nothing but what is a peer's own.

@@ -6,9 +6,9 @@ use crate::peer::protocol::announcements::KeptTerms;
 use crate::peer::protocol::coalescing_limits::Copier;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
-use crate::peer::protocol::kept_budget::KeptBudget;
 use crate::peer::protocol::one_sided::telling::ListLimits;
 use crate::peer::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
+use crate::types::kept_budget::KeptBudget;
 
 /// Chunks are as long as they may be.
 pub(super) const WHOLE: Cutting =

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::super::super::kept_budget::KeptBudget;
 use super::*;
 use crate::exports::export_id::ExportId;
 use crate::exports::export_secret::ExportSecret;
 use crate::exports::exported_range::ExportedRange;
 use crate::exports::stable_keys::StableKeys;
 use crate::types::Span;
+use crate::types::kept_budget::KeptBudget;
 use crate::types::memory_id::MemoryId;
 use crate::types::remote_access::RemoteAccess;
 use OperationKind::{Read, Write};

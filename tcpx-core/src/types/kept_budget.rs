@@ -36,7 +36,7 @@ impl KeptBudget {
 
 /// What one peer holds, for one purpose. It is given back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     budget: Arc<KeptBudget>,
     /// Bytes that are its own.
     own: u64,
@@ -44,13 +44,13 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(budget: &Arc<KeptBudget>, own: u64) -> Self {
+    pub(crate) fn new(budget: &Arc<KeptBudget>, own: u64) -> Self {
         Self { budget: Arc::clone(budget), own, held: 0 }
     }
 
     /// Takes room for up to so many things of so many bytes, but of what is free no more than one
     /// in `part`. Returns for how many.
-    pub(super) fn take(&mut self, things: u64, thing_bytes: u64, part: u64) -> u64 {
+    pub(crate) fn take(&mut self, things: u64, thing_bytes: u64, part: u64) -> u64 {
         let KeptBudget { limit, .. } = *self.budget;
         let is_large = self.beyond_own(self.held) > limit / LARGE;
         let kept = if is_large { limit / LEFT_TO_OTHERS } else { 0 };
@@ -62,7 +62,7 @@ impl Share {
     }
 
     /// Holds so many bytes from now on.
-    pub(super) fn hold(&mut self, bytes: u64) {
+    pub(crate) fn hold(&mut self, bytes: u64) {
         let (before, now) = (self.beyond_own(self.held), self.beyond_own(bytes));
         self.held = bytes;
         if now >= before {
@@ -73,7 +73,7 @@ impl Share {
     }
 
     /// Gives so many bytes back.
-    pub(super) fn give_back(&mut self, bytes: u64) {
+    pub(crate) fn give_back(&mut self, bytes: u64) {
         self.hold(self.held.saturating_sub(bytes));
     }
 
