@@ -27,6 +27,7 @@
 //! - [`frame`]: the frames between two peers.
 //! - [`fields`]: what is in their bodies, one behind the other.
 //! - [`link_part`]: some bytes of an operation that travels on the link.
+//! - [`keeping`]: what an end makes the other one keep.
 //! - [`delivery`]: how the bytes of a receive reach their place, as a frame announces it.
 //!
 //! `refusal_tests` drives both ends of a handshake against incompatible ones.
@@ -50,6 +51,7 @@ pub(crate) mod identity;
 mod inbound;
 pub(crate) mod inbound_handshake;
 pub(crate) mod introduction;
+pub(crate) mod keeping;
 pub(crate) mod link_frame;
 pub(crate) mod link_part;
 pub(crate) mod listener;

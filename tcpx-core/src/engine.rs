@@ -216,7 +216,6 @@ impl Engine {
         let registrations = Registrations::new(workers.clone(), plugin.receives_host(), ids_before);
         let completions = membership.as_ref().map(|group| Arc::clone(&group.completions));
         let transfers = Transfers::new(completions.unwrap_or_default());
-        let notifications = Arc::new(NotificationQueue::new(Arc::clone(transfers.completions())));
         let peer_events = match &membership {
             Some(group) => Arc::clone(&group.peers),
             None => Arc::new(PeerQueue::new(Arc::clone(transfers.completions()))),
@@ -230,6 +229,8 @@ impl Engine {
         };
         let session =
             SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
+        let completions = Arc::clone(transfers.completions());
+        let notifications = Arc::new(NotificationQueue::new(completions, &session.kept));
         let listener = membership.as_ref().map_or(Ok(None), |group| group.listener(&session))?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
         let errands = Arc::new(Errands::new(Arc::clone(&session.poller)));

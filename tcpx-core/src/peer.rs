@@ -160,7 +160,7 @@ impl Peer {
         let uses_other_nics = session.plugin.is_hardware() || !session.options.nics.is_empty();
         let ends = [link.local_ip(), link.peer_ip()];
         let places = DialPlaces::new(ends, loaded, nics::interfaces, uses_other_nics);
-        cx.ledger.notifications.add_sender(key, name.clone(), agreement.note_bytes);
+        cx.ledger.notifications.add_sender(key, name.clone());
         let agreed = (agreement, channels);
         let mut connection = Connection::new(key, name, link, places, agreed, now, session);
         connection.watch(&session.poller);

@@ -1,16 +1,13 @@
 //! The notifications that have come, until the program takes them out.
 //!
 //! Nothing of a peer is dropped while it is there, and of those that have ended only where they
-//! leave too much. Each peer has a buffer here of a size that both ends know. It counts
-//! what it sends, and is told what the program has taken out; so it sends no more than fits, and
-//! what does not fit was not sent by a correct peer. A peer is told when a quarter of its buffer
-//! has become free since it was told last: with an empty queue it knows of three quarters, which
-//! must be enough for the longest notification.
+//! leave too much. What a peer may send is its protocol's to say, which is told what the program
+//! has taken out, each time when that is so much that it pays.
 //!
 //! The queue has a lock of its own, which nobody holds for longer than it takes to move
 //! notifications.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,28 +17,20 @@ use self::left_behind::LeftBehind;
 use super::notification::Notification;
 use super::queue::CompletionQueue;
 use crate::types::PeerKey;
+use crate::types::kept_budget::KeptBudget;
 use crate::types::peer_name::PeerName;
 
 mod left_behind;
 
-/// What a notification takes of its sender's buffer beside its bytes. It bounds the number of empty
+/// What it takes to keep a notification beside its bytes. It bounds the number of empty
 /// ones.
 const COST: u64 = 64;
-/// A peer is told when one part of so many has become free.
-const PARTS: u64 = 4;
+/// A peer's protocol is told when so much was taken out.
+pub(crate) const TELL_AFTER: u64 = (8 << 10) - COST;
 
-/// What a notification of so many bytes takes of its sender's buffer.
+/// What a notification of so many bytes takes of the memory that its sender has here.
 pub(crate) fn note_cost(bytes: usize) -> u64 {
     COST.saturating_add(bytes as u64)
-}
-
-/// Why a notification was not taken in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotTakenIn {
-    /// It does not fit into its sender's buffer: no correct peer has sent it.
-    NoRoom,
-    /// The system has no memory for its entry.
-    NoMemory,
 }
 
 #[derive(Debug)]
@@ -51,12 +40,11 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// A peer that may send, and its buffer.
+/// A peer that may send.
 #[derive(Debug)]
 struct Sender {
     name: PeerName,
-    buffer: u64,
-    /// What of the buffer is full.
+    /// What those cost that wait.
     waiting: u64,
     /// Of how many.
     count: usize,
@@ -66,7 +54,7 @@ struct Sender {
     told: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Contents {
     waiting: VecDeque<Waiting>,
     senders: HashMap<PeerKey, Sender>,
@@ -91,25 +79,32 @@ pub(crate) struct NotificationQueue {
 impl Sender {
     /// Whether so much has become free that it is to be told.
     fn is_owed(&self) -> bool {
-        self.taken - self.told >= (self.buffer / PARTS).max(1)
+        self.taken - self.told >= TELL_AFTER
     }
 }
 
 impl NotificationQueue {
-    /// No notification yet. What comes is signalled to the event of these completions.
-    pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
+    /// No notification yet. What comes is signalled to the event of these completions. What ended
+    /// peers leave counts in the budget.
+    pub(crate) fn new(completions: Arc<CompletionQueue>, budget: &Arc<KeptBudget>) -> Self {
+        let contents = Contents {
+            waiting: VecDeque::new(),
+            senders: HashMap::default(),
+            owed: Vec::new(),
+            left_behind: LeftBehind::new(budget),
+        };
         Self {
-            contents: Mutex::default(),
+            contents: Mutex::new(contents),
             owes: AtomicBool::new(false),
             has_come: AtomicBool::new(false),
             completions,
         }
     }
 
-    /// A peer may send from now on, as much as fits into a buffer of so many bytes.
-    pub(crate) fn add_sender(&self, peer: PeerKey, name: PeerName, buffer: u64) {
+    /// A peer may send from now on.
+    pub(crate) fn add_sender(&self, peer: PeerKey, name: PeerName) {
         let Contents { senders, owed, .. } = &mut *self.contents();
-        senders.insert(peer, Sender { name, buffer, waiting: 0, count: 0, taken: 0, told: 0 });
+        senders.insert(peer, Sender { name, waiting: 0, count: 0, taken: 0, told: 0 });
         // Each is there once, and nothing is needed for that when it comes to it.
         owed.reserve(senders.len() - owed.len());
     }
@@ -130,20 +125,16 @@ impl NotificationQueue {
         before - waiting.len()
     }
 
-    /// A notification has come.
+    /// A notification has come of a peer that may send.
     ///
     /// # Errors
-    /// It was not taken in.
-    pub(crate) fn push(&self, peer: PeerKey, bytes: Vec<u8>) -> Result<(), NotTakenIn> {
+    /// The system has no memory for its entry.
+    pub(crate) fn push(&self, peer: PeerKey, bytes: Vec<u8>) -> Result<(), TryReserveError> {
         {
             let Contents { waiting, senders, .. } = &mut *self.contents();
-            let sender = senders.get_mut(&peer).ok_or(NotTakenIn::NoRoom)?;
-            let full = sender.waiting.saturating_add(note_cost(bytes.len()));
-            if full > sender.buffer {
-                return Err(NotTakenIn::NoRoom);
-            }
-            waiting.try_reserve(1).map_err(|_| NotTakenIn::NoMemory)?;
-            sender.waiting = full;
+            let Some(sender) = senders.get_mut(&peer) else { return Ok(()) };
+            waiting.try_reserve(1)?;
+            sender.waiting += note_cost(bytes.len());
             sender.count += 1;
             waiting.push_back(Waiting { sender: peer, name: sender.name.clone(), bytes });
         }

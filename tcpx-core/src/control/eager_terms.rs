@@ -39,9 +39,7 @@ pub(crate) struct EagerOffer {
 pub(crate) struct EagerTerms {
     /// Longest message on the link; 0: none at all.
     bytes: u64,
-    /// How much of the peer's buffer this end may use.
-    pub(crate) credit: u64,
-    /// How much of this end's buffer the peer may use.
+    /// Most that the peer may have in this end's buffer.
     pub(crate) buffer: u64,
     reaches_device: bool,
     peer_reaches_device: bool,
@@ -56,7 +54,6 @@ impl EagerTerms {
     /// No message travels on the link.
     pub(crate) const OFF: Self = Self {
         bytes: 0,
-        credit: 0,
         buffer: 0,
         reaches_device: false,
         peer_reaches_device: false,
@@ -75,7 +72,6 @@ impl EagerTerms {
         let room = |of: EagerOffer| u64::from(if of.reaches_device { smaller } else { 0 });
         Self {
             bytes: bytes.into(),
-            credit: room(theirs),
             buffer: room(ours),
             reaches_device: ours.reaches_device,
             peer_reaches_device: theirs.reaches_device,
@@ -160,7 +156,7 @@ mod tests {
             [EagerTerms::agree(OFFER, theirs, 1 << 19), EagerTerms::agree(theirs, OFFER, 1 << 19)]
         {
             assert_eq!([4096, 4097].map(|bytes| terms.allows(bytes)), [true, false]);
-            assert_eq!((terms.credit, terms.buffer), (5, 5));
+            assert_eq!(terms.buffer, 5);
         }
     }
 
@@ -182,11 +178,11 @@ mod tests {
     fn nothing_goes_ahead_to_memory_that_the_cpu_does_not_reach() {
         let gpu = EagerOffer { reaches_device: false, ..OFFER };
         let here = EagerTerms::agree(OFFER, gpu, 1 << 19);
-        assert_eq!((here.credit, here.buffer), (0, 1 << 20));
+        assert_eq!(here.buffer, 1 << 20);
         assert!(here.reaches(MemoryType::Device) && !here.peer_reaches(Delivery::Unpacked));
         assert!(here.peer_reaches(Delivery::InPlace) && here.reaches(MemoryType::Host));
         let there = EagerTerms::agree(gpu, OFFER, 1 << 19);
-        assert_eq!((there.credit, there.buffer), (1 << 20, 0));
+        assert_eq!(there.buffer, 0);
         assert!(!there.reaches(MemoryType::Device) && there.peer_reaches(Delivery::Unpacked));
         assert!(there.reaches(MemoryType::Host) && there.allows(4096));
     }
@@ -208,7 +204,7 @@ mod tests {
             [EagerTerms::agree(OFFER, none, 1 << 19), EagerTerms::agree(none, OFFER, 1 << 19)]
         {
             assert!(!terms.allows(0));
-            assert_eq!((terms.longest(), terms.credit, terms.buffer), (0, 0, 0));
+            assert_eq!((terms.longest(), terms.buffer), (0, 0));
         }
     }
 

@@ -11,6 +11,7 @@ use tcpx_wire::frame::HEADER_BYTES;
 
 use self::one_sided::OneSidedFrame;
 use super::delivery::Delivery;
+use super::keeping::Keeping;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 use super::link_part::LinkPart;
 use crate::types::{MAX_CHANNELS, MAX_EAGER_BYTES};
@@ -46,8 +47,8 @@ pub(crate) enum Frame {
         /// Where they go.
         delivery: Delivery,
     },
-    /// You may announce so many receives, counted from the first one.
-    MayAnnounce { receives: u64 },
+    /// So much of what you make me keep may come, counted from the first one.
+    MaySend { what: Keeping, count: u64 },
     /// Sends were matched with announced receives. Their chunks follow on the channels, in the
     /// order of the matches.
     Match {
@@ -157,7 +158,7 @@ impl Frame {
 }
 
 impl LinkFrame for Frame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::MayAnnounce;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Handles..=FrameKind::MaySend;
     /// The ranges of a list are the longest, and the handles of 64 channels.
     const MAX_BODY: usize = 16 * 1024;
 
@@ -166,7 +167,7 @@ impl LinkFrame for Frame {
             Self::Handles(_) => FrameKind::Handles,
             Self::Ready { .. } => FrameKind::Ready,
             Self::Announce { .. } => FrameKind::Announce,
-            Self::MayAnnounce { .. } => FrameKind::MayAnnounce,
+            Self::MaySend { .. } => FrameKind::MaySend,
             Self::Match { .. } => FrameKind::Match,
             Self::Section { .. } => FrameKind::Section,
             Self::Mismatch { .. } => FrameKind::Mismatch,
@@ -251,7 +252,10 @@ impl LinkFrame for Frame {
                 out.extend_from_slice(&bytes.to_le_bytes());
             }
             Self::Taken { tag } => out.extend_from_slice(&tag.to_le_bytes()),
-            Self::MayAnnounce { receives } => out.extend_from_slice(&receives.to_le_bytes()),
+            Self::MaySend { what, count } => {
+                out.push(what.to_wire());
+                out.extend_from_slice(&count.to_le_bytes());
+            }
             Self::OneSided(frame) => frame.encode_body(out),
         }
     }
@@ -302,8 +306,12 @@ impl LinkFrame for Frame {
                 Self::Ahead { tag: i64::from_le_bytes(*tag), bytes: payload_bytes(bytes)? }
             }
             FrameKind::Taken => Self::Taken { tag: i64::from_le_bytes(body.try_into().ok()?) },
-            FrameKind::MayAnnounce => {
-                Self::MayAnnounce { receives: u64::from_le_bytes(body.try_into().ok()?) }
+            FrameKind::MaySend => {
+                let (what, count) = body.split_first()?;
+                Self::MaySend {
+                    what: Keeping::from_wire(*what)?,
+                    count: u64::from_le_bytes(count.try_into().ok()?),
+                }
             }
             kind => Self::OneSided(OneSidedFrame::decode_body(kind, body)?),
         })

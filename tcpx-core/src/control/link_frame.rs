@@ -14,7 +14,7 @@ use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 use super::link_part::LinkPart;
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub(crate) const PROTOCOL_VERSION: u16 = 14;
+pub(crate) const PROTOCOL_VERSION: u16 = 15;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -56,9 +56,10 @@ pub(crate) enum FrameKind {
     Stopped,
     Answer,
     Notify,
+    /// Version 13 said it, in the place of `MaySend`.
     NotesTaken,
     Part,
-    MayAnnounce,
+    MaySend,
 }
 
 impl FrameKind {
@@ -100,7 +101,7 @@ impl FrameKind {
         Self::Notify,
         Self::NotesTaken,
         Self::Part,
-        Self::MayAnnounce,
+        Self::MaySend,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {

@@ -52,6 +52,7 @@ impl Peer {
             connection.link.queue(&Frame::Abort(why.told_to_peer()));
         }
         let _ = connection.flush();
+        connection.protocol.let_go_of_notes();
         let dropped = cx.ledger.notifications.remove_sender(self.key);
         if dropped > 0 {
             tracing::warn!(

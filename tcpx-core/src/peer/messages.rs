@@ -6,7 +6,6 @@ use std::time::Instant;
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::protocol::action::{Landing, NoteUse};
-use crate::completions::notification_queue::NotTakenIn;
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
 use crate::control::link_frame::LinkFrame;
@@ -100,10 +99,7 @@ impl Connection {
     }
 
     fn publish(&self, note: Vec<u8>, ledger: &Ledger) -> Result<()> {
-        ledger.notifications.push(self.key, note).map_err(|error| match error {
-            NotTakenIn::NoRoom => self.protocol_error("more notes than there is room for".into()),
-            NotTakenIn::NoMemory => no_memory(),
-        })
+        ledger.notifications.push(self.key, note).map_err(|_| no_memory())
     }
 
     /// Sends a frame, bytes of a list behind it, and a note behind those. What lies apart is

@@ -2,7 +2,8 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
-//! - `announcements`, `announcing`: how many receives are announced before they are matched.
+//! - `announcements`, `announcing`: how many receives are announced before they are matched, and
+//!   what else is kept.
 //! - `any_peer`: an end against a peer that says anything, for a fuzz target.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `backlog`: what of each transfer has not ended.
@@ -26,6 +27,7 @@
 //! - `planning`, `expecting`: plans, as the sender makes them and as the receiver is told of them.
 //! - `posting`: posts, and how they end.
 //! - `receives`: which receives may share a chunk.
+//! - `room`: how much each end may make the other keep.
 //! - `round_work`: how much of a round the peer may ask for.
 //! - `shutdown`: how far the goodbye of both ends is.
 //! - `staging_channels`: which channels have a staging buffer.
@@ -63,6 +65,7 @@ mod planning;
 pub(crate) mod post_room;
 pub(crate) mod posting;
 mod receives;
+mod room;
 mod round_work;
 mod setting_up;
 mod shutdown;
@@ -233,8 +236,8 @@ impl PeerProtocol {
             cutting,
             dealing: Dealing::new(dealing),
             deferral: Deferral::default(),
-            eager: EagerBooks::new(agreement.eager),
-            one_sided: OneSided::new(one_sided, &kept.budget),
+            eager: EagerBooks::new(agreement.eager, kept.ahead(&agreement.eager)),
+            one_sided: OneSided::new(one_sided, &kept),
             work: RoundWork::default(),
             limits,
             staging: StagingChannels::new(agreement.channels),
@@ -250,8 +253,7 @@ impl PeerProtocol {
             spare: Vec::new(),
             spare_members: 0,
         };
-        let receives = protocol.announcing.first();
-        protocol.actions.push_back(Action::Send(Frame::MayAnnounce { receives }));
+        protocol.let_send_at_first();
         if !agreement.on_demand {
             protocol.stage = Stage::Connecting { leaves: false };
             let time = (!is_named).then_some(connect_timeout);
@@ -364,7 +366,7 @@ impl PeerProtocol {
             if self.is_batch_open {
                 return None;
             }
-            if self.announce_next() || self.say_next() || self.let_announce() {
+            if self.announce_next() || self.say_next() || self.let_send() {
                 continue;
             }
             if let Some(staging) = self.plan_next() {

@@ -29,6 +29,11 @@ impl KeptBudget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Bytes that they may hold.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
     fn free(&self) -> u64 {
         self.limit.saturating_sub(self.used())
     }
@@ -70,6 +75,16 @@ impl Share {
         } else {
             self.budget.used.fetch_sub(before - now, Ordering::Relaxed);
         }
+    }
+
+    /// Bytes that it holds.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Whether more is held of the budget than there is.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.budget.used() > self.budget.limit
     }
 
     /// Gives so many bytes back.

@@ -1,37 +1,55 @@
 //! What peers that have ended have left, as far as the program has not taken it out. Pure.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
 use crate::types::PeerKey;
+use crate::types::kept_budget::{KeptBudget, Share};
 
-/// What it may cost together. Otherwise one who comes and goes would fill the memory of a program
-/// that does not look.
-pub(super) const MOST: u64 = 64 << 20;
-/// What is left of it once it was too much, so that each time is paid for by many notifications.
-const LESS: u64 = MOST / 4 * 3;
+/// What it may cost together, whatever peers that are there hold.
+const OWN: u64 = 1 << 20;
+/// Beyond that no more than one in so many bytes of the budget. Otherwise one who comes and goes
+/// would fill the memory of a program that does not look.
+const PART: u64 = 4;
 
 /// Costs by peer, none of which is 0.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LeftBehind {
-    total: u64,
+    /// What it costs together.
+    share: Share,
+    most: u64,
     costs: HashMap<PeerKey, u64>,
     /// The same in the order of the costs.
     order: BTreeSet<(u64, PeerKey)>,
 }
 
 impl LeftBehind {
+    pub(super) fn new(budget: &Arc<KeptBudget>) -> Self {
+        Self {
+            share: Share::new(budget, OWN),
+            most: OWN.max(budget.limit() / PART),
+            costs: HashMap::default(),
+            order: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it takes memory that the budget does not have.
+    fn is_beyond(&self) -> bool {
+        self.share.held() > OWN && self.share.is_overdrawn()
+    }
+
     /// A peer has ended, and leaves so much.
     pub(super) fn add(&mut self, peer: PeerKey, cost: u64) {
-        self.total += cost;
+        self.share.hold(self.share.held() + cost);
         self.set(peer, cost);
     }
 
     /// The program has taken out so much that a peer has left.
     pub(super) fn take(&mut self, peer: PeerKey, cost: u64) {
         let left = self.costs.get(&peer).copied().unwrap_or_default();
-        self.total -= cost.min(left);
+        self.share.give_back(cost.min(left));
         self.set(peer, left.saturating_sub(cost));
     }
 
@@ -39,10 +57,12 @@ impl LeftBehind {
     /// that have left most, since a peer that means well leaves little.
     pub(super) fn too_many(&mut self) -> HashSet<PeerKey> {
         let mut dropped = HashSet::default();
-        if self.total <= MOST {
+        if self.share.held() <= self.most && !self.is_beyond() {
             return dropped;
         }
-        while self.total > LESS
+        // So much less that each time is paid for by many notifications.
+        let less = self.most.min(self.share.held()) / 4 * 3;
+        while (self.share.held() > less || self.is_beyond())
             && let Some((_, peer)) = self.order.last().copied()
         {
             self.take(peer, u64::MAX);
@@ -63,6 +83,6 @@ impl LeftBehind {
 
     #[cfg(test)]
     pub(super) fn total(&self) -> u64 {
-        self.total
+        self.share.held()
     }
 }

@@ -7,12 +7,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slotmap::SlotMap;
 
 use super::*;
+use crate::types::kept_budget::Share;
 
 const BUFFER: u64 = 128 << 10;
+const BUDGET: u64 = 16 << 20;
 const LONGEST: usize = 64 << 10;
 
 fn queue() -> NotificationQueue {
-    NotificationQueue::new(Arc::default())
+    queue_in(BUDGET)
+}
+
+/// One whose session keeps so much for its peers.
+fn queue_in(budget: u64) -> NotificationQueue {
+    NotificationQueue::new(Arc::default(), &KeptBudget::new(budget))
 }
 
 /// Keys of so many peers, who may send.
@@ -20,7 +27,7 @@ fn senders(queue: &NotificationQueue, names: &[&str]) -> Vec<PeerKey> {
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let keys: Vec<_> = names.iter().map(|_| peers.insert(())).collect();
     for (key, name) in keys.iter().zip(names) {
-        queue.add_sender(*key, PeerName::bound(name), BUFFER);
+        queue.add_sender(*key, PeerName::bound(name));
     }
     keys
 }
@@ -78,57 +85,40 @@ fn a_peer_that_is_named_later_shows_its_name_and_one_that_has_ended_leaves_its_n
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let [named, gone] = [(); 2].map(|()| peers.insert(()));
     let name = PeerName::unclaimed("", "10.0.0.1:9");
-    queue.add_sender(named, name.clone(), BUFFER);
-    queue.add_sender(gone, PeerName::bound("gone"), BUFFER);
+    queue.add_sender(named, name.clone());
+    queue.add_sender(gone, PeerName::bound("gone"));
     queue.push(named, b"1".to_vec()).unwrap();
     queue.push(gone, vec![0; LONGEST]).unwrap();
     name.bind("left");
     queue.remove_sender(gone);
-    assert_eq!(queue.push(gone, Vec::new()), Err(NotTakenIn::NoRoom));
     assert_eq!(take(&queue, 9), [note("left", b"1"), note("gone", &[0; LONGEST])]);
     assert!(take_owed(&queue).is_empty(), "whoever has ended is told nothing");
 }
 
 #[test]
-fn a_peer_is_told_when_a_quarter_of_its_buffer_has_become_free_and_not_before() {
+fn a_peer_is_told_when_so_much_was_taken_and_not_before() {
     let queue = queue();
     let peers = senders(&queue, &["left", "right"]);
-    let quarter = BUFFER as usize / 4 - COST as usize;
-    queue.push(peers[0], vec![0; quarter - COST as usize - 1]).unwrap();
+    let enough = (TELL_AFTER - COST) as usize;
+    queue.push(peers[0], vec![0; enough - COST as usize - 1]).unwrap();
     queue.push(peers[0], Vec::new()).unwrap();
-    queue.push(peers[1], vec![0; quarter]).unwrap();
-    queue.push(peers[1], vec![0; quarter]).unwrap();
+    queue.push(peers[1], vec![0; enough]).unwrap();
+    queue.push(peers[1], vec![0; enough]).unwrap();
     queue.push(peers[0], vec![0; 1]).unwrap();
     take(&queue, 2);
     assert!(!queue.owes() && take_owed(&queue).is_empty(), "one byte is missing");
     take(&queue, 2);
     assert!(queue.owes());
-    assert_eq!(take_owed(&queue), [(peers[1], BUFFER / 2)], "each is told once");
+    assert_eq!(take_owed(&queue), [(peers[1], 2 * TELL_AFTER)], "each is told once");
     assert!(!queue.owes() && take_owed(&queue).is_empty());
     take(&queue, 1);
-    assert_eq!(take_owed(&queue), [(peers[0], BUFFER / 4 + COST)]);
+    assert_eq!(take_owed(&queue), [(peers[0], TELL_AFTER + COST)]);
 
     // Whoever ends before it was told is told nothing.
-    queue.push(peers[1], vec![0; quarter]).unwrap();
+    queue.push(peers[1], vec![0; enough]).unwrap();
     take(&queue, 1);
     queue.remove_sender(peers[1]);
     assert!(take_owed(&queue).is_empty());
-}
-
-#[test]
-fn whoever_sends_more_than_its_buffer_is_refused_and_takes_no_others_room() {
-    let queue = queue();
-    let peers = senders(&queue, &["hostile", "right"]);
-    let mut taken_in = 0;
-    while queue.push(peers[0], Vec::new()).is_ok() {
-        taken_in += 1;
-    }
-    assert_eq!(taken_in, BUFFER / COST);
-    assert_eq!(queue.push(peers[0], vec![0; LONGEST]), Err(NotTakenIn::NoRoom));
-    assert_eq!(queue.contents().waiting.len() as u64, taken_in);
-    queue.push(peers[1], vec![0; LONGEST]).unwrap();
-    assert_eq!(take(&queue, usize::MAX).len() as u64, taken_in + 1);
-    queue.push(peers[0], Vec::new()).unwrap();
 }
 
 /// One that leaves as much as it may comes and goes, over and over, and keeps nobody out. What
@@ -139,7 +129,7 @@ fn who_comes_and_goes_fills_a_bounded_part_of_memory_with_its_own() {
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let mut visit = |name: &str, notes: usize, bytes: usize| {
         let peer = peers.insert(());
-        queue.add_sender(peer, PeerName::bound(name), BUFFER);
+        queue.add_sender(peer, PeerName::bound(name));
         (0..notes).for_each(|_| queue.push(peer, vec![0; bytes]).unwrap());
         queue.remove_sender(peer)
     };
@@ -148,14 +138,41 @@ fn who_comes_and_goes_fills_a_bounded_part_of_memory_with_its_own() {
     let mut dropped = 0;
     for _ in 0..2_000 {
         dropped += visit("hostile", each, LONGEST - COST as usize);
-        assert!(queue.contents().left_behind.total() <= left_behind::MOST);
+        assert!(queue.contents().left_behind.total() <= BUDGET / 4);
     }
     assert_eq!(visit("modest too", 1, 7), 0);
     let taken = take(&queue, usize::MAX);
     assert_eq!(taken.iter().filter(|(name, _)| name.starts_with("modest")).count(), 4);
     assert_eq!(taken.len() + dropped, 4 + 2_000 * each, "each is taken or counted");
-    assert!(dropped >= 1_900 * each - left_behind::MOST as usize / LONGEST);
+    assert!(dropped >= 2_000 * each - (BUDGET / 4) as usize / LONGEST);
     assert_eq!(queue.contents().left_behind.total(), 0);
+}
+
+/// What is left is of the memory of peers that are there, but for a little.
+#[test]
+fn where_peers_have_used_up_the_budget_little_is_left_behind() {
+    let budget = KeptBudget::new(BUDGET);
+    let queue = NotificationQueue::new(Arc::default(), &budget);
+    let mut there = Share::new(&budget, 0);
+    there.hold(BUDGET - (1 << 20));
+    let mut peers = SlotMap::<PeerKey, ()>::with_key();
+    let mut dropped = 0;
+    for _ in 0..200 {
+        let peer = peers.insert(());
+        queue.add_sender(peer, PeerName::bound("goes"));
+        queue.push(peer, vec![0; LONGEST]).unwrap();
+        dropped += queue.remove_sender(peer);
+        assert!(budget.used() <= BUDGET, "{}", budget.used());
+        assert!(queue.contents().left_behind.total() <= 2 << 20);
+    }
+    assert!((150..185).contains(&dropped), "{dropped}");
+    // As much as is its own stays when there is none at all.
+    there.hold(BUDGET);
+    let last = peers.insert(());
+    queue.add_sender(last, PeerName::bound("last"));
+    queue.remove_sender(last);
+    let left = queue.contents().left_behind.total();
+    assert!((1 << 19..=1 << 20).contains(&left), "{left}");
 }
 
 /// Of a peer that is still there nothing is dropped.
@@ -169,7 +186,7 @@ fn what_is_dropped_is_of_peers_that_have_ended() {
     peers.insert(());
     while {
         let peer = peers.insert(());
-        queue.add_sender(peer, PeerName::bound("goes"), BUFFER);
+        queue.add_sender(peer, PeerName::bound("goes"));
         queue.push(peer, vec![0; LONGEST]).unwrap();
         queue.remove_sender(peer) == 0
     } {}
@@ -180,7 +197,7 @@ fn what_is_dropped_is_of_peers_that_have_ended() {
 #[test]
 fn the_event_is_readable_while_something_waits_that_was_not_looked_for() {
     let completions = Arc::<CompletionQueue>::default();
-    let queue = NotificationQueue::new(Arc::clone(&completions));
+    let queue = NotificationQueue::new(Arc::clone(&completions), &KeptBudget::new(BUDGET));
     let peer = senders(&queue, &["left"])[0];
     let is_readable = || {
         let descriptor = completions.event().open().unwrap();

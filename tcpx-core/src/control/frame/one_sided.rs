@@ -90,8 +90,6 @@ pub(crate) enum OneSidedFrame {
     },
     /// A notification, whose bytes follow the frame.
     Notify { bytes: u32 },
-    /// The program has taken notifications that cost so much, since the link began.
-    NotesTaken { cost: u64 },
 }
 
 impl OneSidedFrame {
@@ -110,7 +108,6 @@ impl OneSidedFrame {
             Self::Stopped { .. } => FrameKind::Stopped,
             Self::Answer { .. } => FrameKind::Answer,
             Self::Notify { .. } => FrameKind::Notify,
-            Self::NotesTaken { .. } => FrameKind::NotesTaken,
         }
     }
 
@@ -195,7 +192,6 @@ impl OneSidedFrame {
                 put(&range.to_le_bytes());
             }
             Self::Notify { bytes } => put(&bytes.to_le_bytes()),
-            Self::NotesTaken { cost } => put(&cost.to_le_bytes()),
         }
     }
 
@@ -242,7 +238,6 @@ impl OneSidedFrame {
                 Self::Answer { op: fields.u64()?, why: refusal(&mut fields)?, range: fields.u32()? }
             }
             FrameKind::Notify => Self::Notify { bytes: note_bytes(fields.u32()?)? },
-            FrameKind::NotesTaken => Self::NotesTaken { cost: fields.u64()? },
             _ => return None,
         };
         fields.is_at_end().then_some(frame)
@@ -369,7 +364,6 @@ pub(super) mod tests {
             (any::<(u64, u32)>(), proptest::option::of(any_refusal()))
                 .prop_map(|((op, range), why)| F::Answer { op, why, range }),
             (0..=MAX_NOTIFICATION_BYTES).prop_map(|bytes| F::Notify { bytes }),
-            any::<u64>().prop_map(|cost| F::NotesTaken { cost }),
         ]
     }
 

@@ -42,9 +42,13 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             .prop_map(|(recv, bytes)| Frame::Deliver { recv, bytes }),
         (any::<i64>(), 0..=MAX_EAGER_BYTES).prop_map(|(tag, bytes)| Frame::Ahead { tag, bytes }),
         any::<i64>().prop_map(|tag| Frame::Taken { tag }),
-        any::<u64>().prop_map(|receives| Frame::MayAnnounce { receives }),
+        (any_keeping(), any::<u64>()).prop_map(|(what, count)| Frame::MaySend { what, count }),
         super::one_sided::tests::any_frame().prop_map(Frame::OneSided),
     ]
+}
+
+fn any_keeping() -> impl Strategy<Value = Keeping> {
+    prop_oneof![Just(Keeping::Receives), Just(Keeping::Ahead), Just(Keeping::Notes)]
 }
 
 fn any_counts() -> impl Strategy<Value = ChunkCounts> {

@@ -11,6 +11,7 @@ use super::one_sided::told::ListFault;
 use super::operation::Withdrawal;
 use super::stage::PeerStage;
 use crate::control::frame::{ChunkCounts, Frame};
+use crate::control::keeping::Keeping;
 use crate::exports::joint_uses::ExportKey;
 use crate::exports::refusal::Refusal;
 use crate::transfer::plan::{ChunkPlan, Member};
@@ -152,10 +153,10 @@ pub(crate) enum Violation {
     Handles(usize),
     #[error("{frame} while the peer is {state}")]
     Unexpected { frame: String, state: &'static str },
-    #[error("more than {limit} receives announced")]
-    TooManyAnnounced { limit: u64 },
-    #[error("{now} receives may be announced, {before} before")]
-    AnnouncementsTakenBack { before: u64, now: u64 },
+    #[error("more than the {limit} of {what} that it may send so far")]
+    NoRoom { what: Keeping, limit: u64 },
+    #[error("{now} of {what} may be sent, {before} before")]
+    RoomTakenBack { what: Keeping, before: u64, now: u64 },
     #[error("receive {recv:#x} was announced twice")]
     AnnouncedTwice { recv: u64 },
     #[error("match on channel {0}")]
@@ -181,8 +182,6 @@ pub(crate) enum Violation {
     Delivery { recv: u64, bytes: u64 },
     #[error("a message of {bytes} bytes went ahead, which was not agreed on")]
     Ahead { bytes: u64 },
-    #[error("messages that went ahead need {used} bytes of a buffer of {granted}")]
-    AheadOfCredit { used: u64, granted: u64 },
     #[error("it has taken a message with tag {tag}, and none went ahead")]
     NothingAhead { tag: i64 },
     #[error("receive {recv:#x} cannot share a chunk with the one before")]
@@ -197,8 +196,4 @@ pub(crate) enum Violation {
     UnknownRequest { op: u64 },
     #[error("more than {limit} sections dealt whose chunks do not come")]
     TooManyDealt { limit: usize },
-    #[error("a note of {bytes} bytes, for which there is no room")]
-    NoteCredit { bytes: u32 },
-    #[error("it has taken notes for {cost}, which is not what was sent")]
-    NotesTaken { cost: u64 },
 }

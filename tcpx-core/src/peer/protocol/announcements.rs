@@ -1,19 +1,19 @@
-//! What one end knows of announced receives, both ways. Pure.
+//! What one end keeps for its peer, and what it knows of announced receives. Pure.
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
 
-use super::action::Violation;
+use super::room::{Allowed, Given, RoomTerms};
 use super::tag_queues::TagQueues;
+use crate::completions::notification_queue::{TELL_AFTER, note_cost};
+use crate::control::eager_terms::EagerTerms;
+use crate::control::keeping::Keeping;
+use crate::types::MAX_NOTIFICATION_BYTES;
 use crate::types::OpKey;
 use crate::types::kept_budget::{KeptBudget, Share};
 
 /// What it takes to keep an announced receive, in bytes.
 pub(super) const ANNOUNCED_COST: u64 = 192;
-/// Of what is free, a peer gets no more than one in so many bytes before it needs it,
-const AT_FIRST: u64 = 64;
-/// and than one in so many when it does.
-const AT_ONCE: u64 = 2;
 /// Receives that a peer may announce and that have no counterpart, whatever others do.
 pub(crate) const LEAST_ANNOUNCED: u64 = 256;
 /// Those that it may announce unasked, as long as there is memory.
@@ -21,118 +21,110 @@ pub(crate) const USUAL_ANNOUNCED: u64 = 4096;
 /// Most of them ever: a bound on what an end has to count, far above any real backlog.
 pub(super) const MAX_ANNOUNCED: usize = 1 << 22;
 
+/// Bytes of messages that go ahead of their receives, whatever others do,
+const LEAST_AHEAD: u64 = 8 << 10;
+/// and unasked, as long as there is memory.
+const USUAL_AHEAD: u64 = 256 << 10;
+/// Bytes of notifications likewise.
+const USUAL_NOTES: u64 = 1 << 20;
+
 /// What an end keeps for its peer.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptTerms {
     pub(crate) budget: Arc<KeptBudget>,
-    /// [`LEAST_ANNOUNCED`] and [`USUAL_ANNOUNCED`], but for tests.
+    /// [`LEAST_ANNOUNCED`], [`USUAL_ANNOUNCED`] and [`LEAST_AHEAD`], but for tests.
     pub(crate) least: u64,
     pub(crate) usual: u64,
+    pub(crate) least_ahead: u64,
 }
 
 impl KeptTerms {
     pub(crate) fn new(budget: &Arc<KeptBudget>) -> Self {
         let budget = Arc::clone(budget);
-        Self { budget, least: LEAST_ANNOUNCED, usual: USUAL_ANNOUNCED }
+        Self { budget, least: LEAST_ANNOUNCED, usual: USUAL_ANNOUNCED, least_ahead: LEAST_AHEAD }
+    }
+
+    /// Room for receives that the peer announces.
+    fn receives(&self) -> Given {
+        self.given(RoomTerms {
+            what: Keeping::Receives,
+            unit_bytes: ANNOUNCED_COST,
+            own: self.least,
+            usual: self.usual,
+            most: MAX_ANNOUNCED as u64,
+            longest: 1,
+        })
+    }
+
+    /// Room for messages of the peer that go ahead.
+    pub(super) fn ahead(&self, eager: &EagerTerms) -> Given {
+        let most = eager.buffer;
+        self.given(RoomTerms {
+            what: Keeping::Ahead,
+            unit_bytes: 1,
+            own: self.least_ahead.min(most),
+            usual: USUAL_AHEAD.min(most),
+            most,
+            longest: EagerTerms::cost(eager.longest()).min(most),
+        })
+    }
+
+    /// Room for notifications of the peer, most of which is agreed. When the program has taken all,
+    /// the longest has room, although the queue may not have said all of it.
+    pub(super) fn notes(&self, most: u64) -> Given {
+        let untold = TELL_AFTER.min(most / 4);
+        let longest = note_cost(MAX_NOTIFICATION_BYTES as usize).min(most - untold);
+        self.given(RoomTerms {
+            what: Keeping::Notes,
+            unit_bytes: 1,
+            own: longest + untold,
+            usual: USUAL_NOTES.min(most),
+            most,
+            longest,
+        })
+    }
+
+    fn given(&self, terms: RoomTerms) -> Given {
+        Given::new(terms, Share::new(&self.budget, terms.own * terms.unit_bytes))
     }
 }
 
 /// The books of one end, both ways.
 #[derive(Debug)]
 pub(super) struct Announcing {
-    /// Receives that the peer takes, and that were announced to it, so far.
-    pub(super) allowed: u64,
-    pub(super) said: u64,
+    /// Receives that the peer takes, and that were announced to it.
+    pub(super) allowed: Allowed,
     /// Receives of ours for which there was none, and which wait to be announced.
     pub(super) unannounced: TagQueues<OpKey>,
-    /// Receives that the peer may announce, and has announced, so far.
-    granted: u64,
-    pub(super) heard: u64,
-    usual: u64,
-    share: Share,
-    /// Receives that were kept, and had been announced, at the last look whether to grant more.
-    seen: (u64, u64),
+    /// Receives that the peer may announce.
+    pub(super) given: Given,
 }
 
 impl Announcing {
     pub(super) fn new(terms: &KeptTerms) -> Self {
         Self {
-            allowed: 0,
-            said: 0,
+            allowed: Allowed::default(),
             unannounced: TagQueues::default(),
-            granted: 0,
-            heard: 0,
-            usual: terms.usual,
-            share: Share::new(&terms.budget, terms.least * ANNOUNCED_COST),
-            seen: (0, 0),
+            given: terms.receives(),
         }
-    }
-
-    /// Whether the peer takes another receive.
-    fn may_say(&self) -> bool {
-        self.said < self.allowed
     }
 
     /// Whether a receive that is posted now is announced at once.
     #[inline]
     pub(super) fn is_next(&self) -> bool {
-        self.may_say() && self.unannounced.len() == 0
+        self.allowed.has(1) && self.unannounced.len() == 0
     }
 
     /// Whether a receive that waits may be announced.
     pub(super) fn has_next(&self) -> bool {
-        self.may_say() && self.unannounced.len() > 0
-    }
-
-    /// The peer announces a receive. Its number, if it may.
-    #[inline]
-    pub(super) fn hear(&mut self) -> Result<u64, Violation> {
-        if self.heard >= self.granted {
-            return Err(Violation::TooManyAnnounced { limit: self.granted });
-        }
-        self.heard += 1;
-        Ok(self.heard - 1)
-    }
-
-    /// What the peer may announce at first.
-    pub(super) fn first(&mut self) -> u64 {
-        self.granted = self.share.take(self.usual, ANNOUNCED_COST, AT_FIRST);
-        self.granted
-    }
-
-    /// What the peer may announce now, if that is worth a word. So many that it has announced are
-    /// kept.
-    #[inline]
-    pub(super) fn renew(&mut self, kept: u64) -> Option<u64> {
-        let left = self.granted - self.heard;
-        // A peer that may announce none waits for memory, which others may have freed.
-        if left > 0 && self.seen == (kept, self.heard) {
-            return None;
-        }
-        self.seen = (kept, self.heard);
-        self.grant_more(kept, left)
-    }
-
-    fn grant_more(&mut self, kept: u64, left: u64) -> Option<u64> {
-        self.share.hold((kept + left) * ANNOUNCED_COST);
-        let wanted = kept.max(self.usual).min((MAX_ANNOUNCED as u64).saturating_sub(kept));
-        if 2 * left >= wanted {
-            return None;
-        }
-        // As little as there is, if the peer waits for it; else not a word for each.
-        let more = self.share.take(wanted - left, ANNOUNCED_COST, AT_ONCE);
-        if more == 0 || (left > 0 && 8 * more < left + kept) {
-            self.share.give_back(more * ANNOUNCED_COST);
-            return None;
-        }
-        self.granted += more;
-        Some(self.granted)
+        self.allowed.has(1) && self.unannounced.len() > 0
     }
 
     /// Makes room for so many receives that are posted next, those that are announced at once not
     /// among them.
     pub(super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
-        let at_once = if self.unannounced.len() == 0 { self.allowed - self.said } else { 0 };
+        let Allowed { allowed, sent } = self.allowed;
+        let at_once = if self.unannounced.len() == 0 { allowed - sent } else { 0 };
         self.unannounced.make_room(count.saturating_sub(at_once as usize))
     }
 }

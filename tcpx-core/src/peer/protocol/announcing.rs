@@ -1,11 +1,11 @@
-//! How many receives each end announces that have no counterpart. Pure.
+//! How many receives each end announces that have no counterpart, and what else it makes the other
+//! one keep. Pure.
 //!
-//! The end that hears of a receive keeps it until a send meets it. So it says how many may be
-//! announced, counted from the first one, as far as it has memory: some at first, and more as they
-//! are matched, or as long as others do not need it. Numbers only grow, and need no answer. A
-//! receive for which there is none waits at its own end, in the order of the posts, and holds up
-//! nothing but receives that were posted behind it: to the other end it is as if it were posted
-//! when it is announced. A message that goes ahead meets it all the same.
+//! The end that hears of a receive keeps it until a send meets it, as it keeps messages that go
+//! ahead, and notifications that its program has not taken. So it [says](super::room) how much may
+//! come. A receive for which there is no room waits at its own end, in the order of the posts, and
+//! holds up nothing but receives that were posted behind it: to the other end it is as if it were
+//! posted when it is announced. A message that goes ahead meets it all the same.
 
 use std::collections::TryReserveError;
 
@@ -15,6 +15,7 @@ use super::operation::OpState;
 use super::receives::MessageEnd;
 use super::stage::Stage;
 use crate::control::frame::{ANNOUNCE_FRAME_BYTES, Frame};
+use crate::control::keeping::Keeping;
 use crate::types::{Direction, OpKey};
 
 impl PeerProtocol {
@@ -33,7 +34,7 @@ impl PeerProtocol {
         let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &posted.span);
         self.last_announced = Some(MessageEnd::new(posted.span, posted.bytes));
         let (recv, tag, bytes) = (op.to_wire(), posted.tag, posted.bytes);
-        self.announcing.said += 1;
+        self.announcing.allowed.sent += 1;
         self.actions.push_back(Action::Send(Frame::Announce { recv, tag, bytes, delivery }));
     }
 
@@ -53,25 +54,69 @@ impl PeerProtocol {
         true
     }
 
-    /// The peer takes so many receives, counted from the first one.
-    pub(super) fn peer_takes_announcements(&mut self, receives: u64) {
-        let before = std::mem::replace(&mut self.announcing.allowed, receives);
-        if receives < before {
-            self.broken(Violation::AnnouncementsTakenBack { before, now: receives });
+    /// The peer takes so much of this, counted from the first one.
+    pub(super) fn peer_takes(&mut self, what: Keeping, count: u64) {
+        let allowed = match what {
+            Keeping::Receives => &mut self.announcing.allowed,
+            Keeping::Ahead => &mut self.eager.allowed,
+            Keeping::Notes => &mut self.one_sided.notes.allowed,
+        };
+        if let Err(violation) = allowed.hear(what, count) {
+            self.broken(violation);
         }
     }
 
-    /// Lets the peer announce more receives, if it is about to need that and there is memory.
+    /// The peer sends more of this than it may.
+    #[cold]
+    pub(super) fn no_room(&mut self, what: Keeping) {
+        let given = match what {
+            Keeping::Receives => &self.announcing.given,
+            Keeping::Ahead => &self.eager.given,
+            Keeping::Notes => &self.one_sided.notes.given,
+        };
+        self.broken(Violation::NoRoom { what, limit: given.given() });
+    }
+
+    /// What the peer may send before this end says more.
+    pub(super) fn let_send_at_first(&mut self) {
+        for (what, count) in [
+            (Keeping::Receives, self.announcing.given.first()),
+            (Keeping::Ahead, self.eager.given.first()),
+            (Keeping::Notes, self.one_sided.notes.given.first()),
+        ] {
+            if count > 0 {
+                self.actions.push_back(Action::Send(Frame::MaySend { what, count }));
+            }
+        }
+    }
+
+    /// Lets the peer send more of what is kept, if it is about to need that and there is memory.
+    /// Notifications of a peer go on while this end leaves.
     #[inline]
-    pub(super) fn let_announce(&mut self) -> bool {
-        if !matches!(self.stage, Stage::Up { .. }) {
+    pub(super) fn let_send(&mut self) -> bool {
+        let is_up = match &self.stage {
+            Stage::Up { .. } => true,
+            Stage::Closing(shutdown) if !shutdown.has_said_goodbye() => false,
+            Stage::Connecting { .. } | Stage::Closing(_) | Stage::Over => return false,
+        };
+        // What one kind gives back may be what another one waits for.
+        let receives = is_up && self.announcing.given.look(self.matcher.announced() as u64);
+        let ahead = is_up && self.eager.given.look(self.eager.buffer_used);
+        let notes = self.one_sided.notes.look();
+        if !(receives || ahead || notes) {
             return false;
         }
-        let Some(receives) = self.announcing.renew(self.matcher.announced() as u64) else {
-            return false;
-        };
-        self.actions.push_back(Action::Send(Frame::MayAnnounce { receives }));
-        true
+        let said = self.actions.len();
+        for (is_due, what, given) in [
+            (receives, Keeping::Receives, &mut self.announcing.given),
+            (ahead, Keeping::Ahead, &mut self.eager.given),
+            (notes, Keeping::Notes, &mut self.one_sided.notes.given),
+        ] {
+            if is_due && let Some(count) = given.give() {
+                self.actions.push_back(Action::Send(Frame::MaySend { what, count }));
+            }
+        }
+        self.actions.len() > said
     }
 
     /// A message of the peer went ahead, and the receive of its tag that comes next waits to be

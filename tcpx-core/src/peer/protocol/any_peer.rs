@@ -28,6 +28,7 @@ use super::{Opening, PeerProtocol};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
+use crate::control::keeping::Keeping;
 use crate::transfer::plan::ChunkPlan;
 use crate::transfer::stretch::Stretch;
 use crate::transfer::stripe_queue::StripeQueue;
@@ -109,7 +110,7 @@ impl Prey {
             peer_timeout: None,
             is_named: true,
             connect_timeout: Duration::from_secs(30),
-            kept: KeptTerms { budget: KeptBudget::new(1000), least: 2, usual: 5 },
+            kept: KeptTerms { budget: KeptBudget::new(1000), least: 2, usual: 5, least_ahead: 100 },
             slice: 2,
         };
         let queues = || (0..CHANNELS).map(|_| StripeQueue::default()).collect();
@@ -129,7 +130,9 @@ impl Prey {
             prey.hear(Frame::Handles(handles()));
             prey.hear(Frame::Ready { credit: SmallVec::new() });
         }
-        prey.hear(Frame::MayAnnounce { receives: 5 });
+        for (what, count) in [(Keeping::Receives, 5), (Keeping::Notes, NOTE_BYTES)] {
+            prey.hear(Frame::MaySend { what, count });
+        }
         prey
     }
 

@@ -9,6 +9,9 @@
 //! out its oldest message of the tag that went ahead. A message that finds no receive is kept. The
 //! receive that is posted for it later is not announced; *taken* tells the sender of it. As nothing
 //! of a tag is kept while a receive of the tag waits, both ends come to the same pairs.
+//!
+//! The receiver [says](super::room) how much may go ahead. What finds no room is announced and
+//! matched as longer messages are.
 
 use super::PeerProtocol;
 use super::action::{Action, Landing, Outcome, Violation};
@@ -19,6 +22,7 @@ use super::stage::Stage;
 use super::tag_queues::Place;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::Frame;
+use crate::control::keeping::Keeping;
 use crate::transfer::plan::Member;
 use crate::types::OpKey;
 
@@ -48,10 +52,9 @@ impl PeerProtocol {
     /// Whether a send that is posted goes ahead.
     pub(super) fn goes_ahead(&self, posted: &NewOperation) -> bool {
         let eager = &self.eager;
-        let used = eager.credit_used.saturating_add(EagerTerms::cost(posted.bytes));
         eager.batch <= FEW
             && eager.allows(posted)
-            && used <= eager.terms.credit
+            && eager.allowed.has(EagerTerms::cost(posted.bytes))
             && !self.dealing.may_owe_match(posted.tag)
             && self.matcher.has_none(posted.tag)
     }
@@ -59,10 +62,9 @@ impl PeerProtocol {
     /// A send that is posted goes ahead, and is done.
     pub(super) fn go_ahead(&mut self, posted: NewOperation) -> OpKey {
         let NewOperation { tag, bytes, .. } = posted;
-        let cost = EagerTerms::cost(bytes);
         self.messages.sent += 1;
-        self.eager.ahead.push(tag, cost);
-        self.eager.credit_used += cost;
+        self.eager.ahead.push(tag, ());
+        self.eager.allowed.sent += EagerTerms::cost(bytes);
         let op = self.insert_matched(posted);
         // What is allowed has no more than 32 bits.
         self.send_on_link(op, Frame::Ahead { tag, bytes: bytes as u32 });
@@ -121,6 +123,11 @@ impl PeerProtocol {
             self.broken(Violation::Ahead { bytes });
             return Landing::Nowhere;
         }
+        let cost = EagerTerms::cost(bytes);
+        if !self.eager.given.comes(cost) {
+            self.no_room(Keeping::Ahead);
+            return Landing::Nowhere;
+        }
         if let Some(op) = self.eager.receives.pop(tag) {
             return self.receive_message(op, bytes);
         }
@@ -136,12 +143,7 @@ impl PeerProtocol {
             }
             return Landing::Nowhere;
         }
-        let used = self.eager.buffer_used.saturating_add(EagerTerms::cost(bytes));
-        if used > terms.buffer {
-            self.broken(Violation::AheadOfCredit { used, granted: terms.buffer });
-            return Landing::Nowhere;
-        }
-        self.eager.buffer_used = used;
+        self.eager.buffer_used += cost;
         let number = self.eager.numbers_used;
         self.eager.numbers_used += 1;
         self.eager.kept.push(tag, Kept { number, bytes });

@@ -3,6 +3,7 @@
 use std::collections::TryReserveError;
 
 use super::operation::NewOperation;
+use super::room::{Allowed, Given};
 use super::tag_queues::{Place, TagQueues};
 use crate::control::eager_terms::EagerTerms;
 use crate::types::OpKey;
@@ -21,16 +22,18 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct EagerBooks {
     pub(super) terms: EagerTerms,
-    /// What each message of ours takes that went ahead and has no receive, as far as we know.
-    pub(super) ahead: TagQueues<u64>,
-    /// All of that together.
-    pub(super) credit_used: u64,
+    /// Messages of ours that went ahead and have no receive, as far as we know.
+    pub(super) ahead: TagQueues<()>,
+    /// What the peer takes, and what went there.
+    pub(super) allowed: Allowed,
     /// Receives of ours that wait for their send, if messages may go ahead to them.
     pub(super) receives: TagQueues<OpKey>,
     /// Messages of the peer that wait for their receives.
     pub(super) kept: TagQueues<Kept>,
     /// What those take together.
     pub(super) buffer_used: u64,
+    /// What the peer may send ahead.
+    pub(super) given: Given,
     pub(super) numbers_used: u64,
     /// Bytes of messages that the link may take now.
     pub(super) link_room: usize,
@@ -41,14 +44,15 @@ pub(super) struct EagerBooks {
 }
 
 impl EagerBooks {
-    pub(super) fn new(terms: EagerTerms) -> Self {
+    pub(super) fn new(terms: EagerTerms, given: Given) -> Self {
         Self {
             terms,
             ahead: TagQueues::default(),
-            credit_used: 0,
+            allowed: Allowed::default(),
             receives: TagQueues::default(),
             kept: TagQueues::default(),
             buffer_used: 0,
+            given,
             numbers_used: 0,
             link_room: LINK_BYTES,
             is_link_clear: true,
@@ -85,12 +89,7 @@ impl EagerBooks {
     /// ahead of it.
     #[inline]
     pub(super) fn strike_out(&mut self, tag: i64) -> bool {
-        if self.ahead.len() == 0 {
-            return false;
-        }
-        let cost = self.ahead.pop(tag);
-        self.credit_used -= cost.unwrap_or_default();
-        cost.is_some()
+        self.ahead.len() > 0 && self.ahead.pop(tag).is_some()
     }
 
     /// Makes room for so many receives that wait.

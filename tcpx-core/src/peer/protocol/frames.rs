@@ -6,6 +6,7 @@ use super::matcher::Announced;
 use super::operation::{OpState, Withdrawal};
 use super::stage::Stage;
 use crate::control::frame::Frame;
+use crate::control::keeping::Keeping;
 use crate::exports::table::Exports;
 
 impl PeerProtocol {
@@ -42,13 +43,15 @@ impl PeerProtocol {
             (Frame::Handles(handles), _) => self.peer_listens(handles),
             (Frame::Ready { credit }, _) => self.peer_ready(credit),
             (Frame::Credit(chunks), _) if is_open => self.peer_credits(chunks),
-            (Frame::MayAnnounce { receives }, _) => self.peer_takes_announcements(receives),
-            (Frame::Announce { recv, tag, bytes, delivery }, _) => match self.announcing.hear() {
-                Ok(number) => {
-                    self.handle_announce(tag, Announced { recv, bytes, delivery, number });
+            (Frame::MaySend { what, count }, _) => self.peer_takes(what, count),
+            (Frame::Announce { recv, tag, bytes, delivery }, _) => {
+                let given = &mut self.announcing.given;
+                let number = given.came;
+                match given.comes(1) {
+                    true => self.handle_announce(tag, Announced { recv, bytes, delivery, number }),
+                    false => self.no_room(Keeping::Receives),
                 }
-                Err(violation) => self.broken(violation),
-            },
+            }
             (Frame::Match { first_channel, chunk_bytes, recvs }, _) => {
                 self.handle_match(first_channel, chunk_bytes, &recvs);
             }

@@ -37,11 +37,12 @@ use self::notes::Notes;
 use self::prepared::PreparedList;
 use self::telling::{ListLimits, Telling};
 use self::told::{Refused, ToldLists};
+use super::announcements::KeptTerms;
 use crate::exports::joint_uses::ExportKey;
 use crate::stats::one_sided::OneSidedStats;
 use crate::transfer::piece_cursor::PieceCursor;
 use crate::transfer::pieces::Pieces;
-use crate::types::kept_budget::{KeptBudget, Share};
+use crate::types::kept_budget::Share;
 use crate::types::{OpKey, PreparedKey, TransferKey};
 
 /// Most writes that a peer asks for and has no answer to, and most reads of which something is not
@@ -221,14 +222,14 @@ pub(super) struct OneSided {
 }
 
 impl OneSided {
-    pub(super) fn new(terms: OneSidedTerms, budget: &Arc<KeptBudget>) -> Self {
+    pub(super) fn new(terms: OneSidedTerms, kept: &KeptTerms) -> Self {
         Self {
             terms,
             listed: SecondaryMap::new(),
             of_transfer: HashMap::default(),
             telling: Telling::new(terms.lists),
-            told: ToldLists::new(terms.lists, Share::new(budget, LISTS_OWN)),
-            notes: Notes::new(terms.note_bytes, terms.queued_note_bytes),
+            told: ToldLists::new(terms.lists, Share::new(&kept.budget, LISTS_OWN)),
+            notes: Notes::new(kept.notes(terms.note_bytes), terms.queued_note_bytes),
             unlisted: VecDeque::new(),
             writes: VecDeque::new(),
             noted_writes: VecDeque::new(),

@@ -10,6 +10,7 @@ mod credit;
 mod crossings;
 mod driver;
 mod exporting;
+mod filling;
 mod gathering;
 mod interleavings;
 mod lists;

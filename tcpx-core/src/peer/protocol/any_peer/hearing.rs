@@ -196,8 +196,7 @@ impl<'a> Bytes<'a> {
                 let op = if self.bool() { self.name(names) } else { self.next().into() };
                 F::Part(LinkPart { kind: self.kind(), op, bytes: self.next().into() })
             }
-            11 => F::Notify { bytes: self.next().into() },
-            _ => F::NotesTaken { cost: self.number() },
+            _ => F::Notify { bytes: self.next().into() },
         }
     }
 }

@@ -81,12 +81,6 @@ impl PeerProtocol {
             OneSidedFrame::Answer { op, why, range } => {
                 return self.handle_answer(op, why.map(|why| Refused { why, range }));
             }
-            OneSidedFrame::NotesTaken { cost } => {
-                if !self.one_sided.notes.handle_taken(cost) {
-                    self.broken(Violation::NotesTaken { cost });
-                }
-                return;
-            }
             OneSidedFrame::Write { .. }
             | OneSidedFrame::WriteNow { .. }
             | OneSidedFrame::Part(_)

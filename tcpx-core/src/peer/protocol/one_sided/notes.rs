@@ -1,29 +1,26 @@
 //! Notifications, both ways: which may be sent, and which are due. Pure.
 //!
-//! A receiver keeps what its program has not taken. So a sender may only send what there is room
-//! for: it counts what it sends, and the receiver says what was taken. None is dropped.
+//! A receiver keeps what its program has not taken. So a sender may only send what there is
+//! [room](super::super::room) for. None is dropped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::super::room::{Allowed, Given};
 use crate::completions::notification_queue::note_cost as cost;
 
 /// The books of one end. Costs are sums since the link began.
 #[derive(Debug)]
 pub(in crate::peer::protocol) struct Notes {
-    /// Room at each end.
-    buffer: u64,
     /// Room here for those that wait.
     queue_room: u64,
-    /// What this end has sent, and what the peer's program has taken of it.
-    sent: u64,
-    sent_taken: u64,
-    /// What has come, what the program has taken of it, what nobody gets, and what of both the peer
-    /// knows.
-    came: u64,
+    /// What the peer takes, and was sent.
+    pub(in crate::peer::protocol) allowed: Allowed,
+    /// What may come, and has.
+    pub(in crate::peer::protocol) given: Given,
+    /// What the program has taken of it, and what nobody gets.
     taken: u64,
     dropped: u64,
-    told: u64,
     /// Those that wait, oldest first.
     queue: VecDeque<Arc<[u8]>>,
     queued: u64,
@@ -34,16 +31,13 @@ pub(in crate::peer::protocol) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn new(buffer: u64, queue_room: u64) -> Self {
+    pub(super) fn new(given: Given, queue_room: u64) -> Self {
         Self {
-            buffer,
             queue_room,
-            sent: 0,
-            sent_taken: 0,
-            came: 0,
+            allowed: Allowed::default(),
+            given,
             taken: 0,
             dropped: 0,
-            told: 0,
             queue: VecDeque::new(),
             queued: 0,
             owes_turn: false,
@@ -53,7 +47,7 @@ impl Notes {
 
     /// Whether one of so many bytes may be sent now.
     pub(super) fn may_send(&self, bytes: usize) -> bool {
-        self.sent - self.sent_taken + cost(bytes) <= self.buffer
+        self.allowed.has(cost(bytes))
     }
 
     /// Whether that of a write, of so many bytes, may be sent now. Writes and those that wait by
@@ -65,7 +59,7 @@ impl Notes {
 
     /// That of a write is sent.
     pub(super) fn send_with_write(&mut self, bytes: usize) {
-        self.sent += cost(bytes);
+        self.allowed.sent += cost(bytes);
         self.owes_turn = !self.queue.is_empty();
     }
 
@@ -102,40 +96,30 @@ impl Notes {
             return None;
         }
         self.queued -= cost(bytes);
-        self.sent += cost(bytes);
+        self.allowed.sent += cost(bytes);
         self.owes_turn = false;
         self.queue.pop_front()
     }
 
-    /// The peer's program has taken so much of what this end has sent. Whether that can be.
-    pub(super) fn handle_taken(&mut self, cost: u64) -> bool {
-        let is_possible = (self.sent_taken..=self.sent).contains(&cost);
-        if is_possible {
-            self.sent_taken = cost;
-        }
-        is_possible
-    }
-
     /// One of so many bytes has come. Whether the peer may send it.
     pub(super) fn handle_note(&mut self, bytes: usize) -> bool {
-        self.came += cost(bytes);
-        self.came - self.told <= self.buffer
+        self.given.comes(cost(bytes))
     }
 
-    /// The program has taken so much, all in all. The sum that the peer is to be told.
-    pub(super) fn take(&mut self, taken: u64) -> u64 {
+    /// The program has taken so much, all in all.
+    pub(super) fn take(&mut self, taken: u64) {
         self.taken = taken;
-        self.told = self.taken + self.dropped;
-        self.told
     }
 
-    /// Nobody gets one of so many bytes that has come. The sum that the peer is to be told, if it
-    /// is worth a frame: a sender of which all is gone may always send the longest there is,
-    /// although a quarter of the buffer may be taken by then that this end was not told of.
-    pub(super) fn drop_note(&mut self, bytes: usize) -> Option<u64> {
+    /// Nobody gets one of so many bytes that has come.
+    pub(super) fn drop_note(&mut self, bytes: usize) {
         self.dropped += cost(bytes);
-        let gone = self.taken + self.dropped;
-        (gone - self.told >= self.buffer / 8).then(|| self.take(self.taken))
+    }
+
+    /// Looks at what is kept. Whether it may be time to give more room.
+    #[inline]
+    pub(in crate::peer::protocol) fn look(&mut self) -> bool {
+        self.given.look(self.given.came - self.taken - self.dropped)
     }
 }
 
@@ -144,39 +128,64 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::completions::notification_queue::TELL_AFTER;
+    use crate::control::keeping::Keeping;
+    use crate::peer::protocol::announcements::KeptTerms;
+    use crate::types::kept_budget::KeptBudget;
     use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_NOTIFICATION_BYTES};
+
+    /// An end that keeps at most so much, of a session that keeps `budget` bytes for its peers.
+    fn keeping(budget: u64, most: u64) -> Notes {
+        Notes::new(KeptTerms::new(&KeptBudget::new(budget)).notes(most), most)
+    }
+
+    /// An end whose peer keeps up to 1000 bytes.
+    fn to_peer() -> Notes {
+        let mut notes = keeping(0, 1000);
+        notes.allowed.allowed = 1000;
+        notes
+    }
+
+    /// Gives the sender what the receiver says next.
+    fn hear(sender: &mut Notes, receiver: &mut Notes) {
+        if receiver.look()
+            && let Some(count) = receiver.given.give()
+        {
+            sender.allowed.hear(Keeping::Notes, count).unwrap();
+        }
+    }
 
     #[test]
     fn whoever_sends_more_than_there_is_room_for_is_found_out() {
-        let mut notes = Notes::new(1000, 1000);
+        let mut notes = keeping(1 << 20, 1000);
+        assert_eq!(notes.given.first(), 1000);
         assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
-        assert!(!notes.handle_taken(1), "nothing was sent");
-        notes.send_with_write(100);
-        assert!(notes.handle_taken(164) && !notes.handle_taken(163) && !notes.handle_taken(165));
     }
 
-    /// What the program took is told when it is a quarter; what is dropped counts beside that.
+    /// What the program took is told when it is some; what is dropped counts beside that.
     #[test]
     fn the_longest_one_has_room_when_all_are_gone() {
-        let buffer = u64::from(LEAST_NOTIFICATION_BYTES);
-        let (mut sender, mut receiver) = (Notes::new(buffer, buffer), Notes::new(buffer, buffer));
-        let taken = (buffer / 4) as usize - 65;
-        sender.send_with_write(taken);
-        assert!(receiver.handle_note(taken));
-        for dropped in [taken, 0, 1, 100, taken / 2, taken / 2 - 64, 0] {
-            sender.send_with_write(dropped);
-            assert!(receiver.handle_note(dropped));
-            if let Some(told) = receiver.drop_note(dropped) {
-                assert!(sender.handle_taken(told));
+        let most = u64::from(LEAST_NOTIFICATION_BYTES);
+        for budget in [0, 1000, 1 << 30] {
+            let (mut sender, mut receiver) = (keeping(0, most), keeping(budget, most));
+            sender.allowed.allowed = receiver.given.first();
+            let taken = (TELL_AFTER - 65) as usize;
+            sender.send_with_write(taken);
+            assert!(receiver.handle_note(taken));
+            for dropped in [taken, 0, 1, 100, taken / 2, taken / 2 - 64, 60_000, 0] {
+                sender.send_with_write(dropped);
+                assert!(receiver.handle_note(dropped));
+                receiver.drop_note(dropped);
+                hear(&mut sender, &mut receiver);
+                let has_room = sender.may_send(MAX_NOTIFICATION_BYTES as usize);
+                assert!(has_room, "after one of {dropped} bytes, {budget}");
             }
-            let has_room = sender.may_send(MAX_NOTIFICATION_BYTES as usize);
-            assert!(has_room, "after one of {dropped} bytes");
         }
     }
 
     #[test]
     fn a_queue_has_an_end() {
-        let mut notes = Notes::new(1000, 1000);
+        let mut notes = to_peer();
         notes.push(vec![0; 872].into());
         assert!(notes.has_room(0) && !notes.has_room(1));
         assert_eq!(notes.queued(), 936);
@@ -187,7 +196,7 @@ mod tests {
     /// However long those are that wait, and however short those of writes.
     #[test]
     fn writes_and_those_that_wait_take_turns() {
-        let mut notes = Notes::new(1000, 1000);
+        let mut notes = to_peer();
         for _ in 0..5 {
             assert!(notes.may_send_with_write(100));
             notes.send_with_write(100);
@@ -197,9 +206,11 @@ mod tests {
         assert!(!notes.has_next() && notes.may_send_with_write(50));
         notes.send_with_write(50);
         assert!(notes.may_send(1) && !notes.may_send_with_write(1), "it is another's turn");
-        assert!(notes.handle_taken(500) && notes.has_next() && !notes.may_send_with_write(1));
+        notes.allowed.allowed += 500;
+        assert!(notes.has_next() && !notes.may_send_with_write(1));
         assert!(notes.next().is_some_and(|note| note.len() == 500));
-        assert!(notes.handle_taken(notes.sent) && notes.may_send_with_write(1));
+        notes.allowed.allowed += 1000;
+        assert!(notes.may_send_with_write(1));
         notes.send_with_write(1);
         assert!(!notes.may_send_with_write(1) && notes.next().is_some());
         assert!(notes.may_send_with_write(1));
@@ -208,43 +219,42 @@ mod tests {
     }
 
     proptest! {
-        /// A link, and a program that takes some now and then: the buffer is never exceeded, and
-        /// when all was taken the next one goes.
+        /// A link, and a program that takes some now and then: no more is kept than there is room
+        /// for, and when all was taken the next one goes, whatever others hold.
         #[test]
         fn nothing_is_lost_and_nobody_waits_for_ever(
-            buffer in (128u64 << 10)..(1 << 20),
-            steps in proptest::collection::vec((0usize..=MAX_NOTIFICATION_BYTES as usize, any::<bool>()), 1..200),
+            most in (128u64 << 10)..(1 << 20),
+            budget in prop_oneof![Just(0u64), 0u64..(4 << 20)],
+            steps in proptest::collection::vec(
+                (0usize..=MAX_NOTIFICATION_BYTES as usize, any::<bool>()), 1..200,
+            ),
         ) {
-            let (mut sender, mut receiver) = (Notes::new(buffer, buffer), Notes::new(buffer, buffer));
+            let (mut sender, mut receiver) = (keeping(0, 1 << 40), keeping(budget, most));
+            sender.allowed.allowed = receiver.given.first();
             let mut kept = VecDeque::new();
-            let (mut taken, mut told, mut sent) = (0, 0, 0);
+            let (mut taken, mut told) = (0, 0);
             for (bytes, takes_all) in &steps {
                 sender.push(vec![0; *bytes].into());
-                while let Some(note) = sender.next() {
-                    sent += 1;
-                    prop_assert!(receiver.handle_note(note.len()));
-                    kept.push_back(note.len());
-                }
-                let takes = if *takes_all { kept.len() } else { kept.len().min(1) };
-                taken += kept.drain(..takes).map(cost).sum::<u64>();
-                if taken - told >= buffer / 4 {
-                    told = receiver.take(taken);
-                    prop_assert!(sender.handle_taken(told));
-                }
-                if *takes_all {
+                loop {
                     while let Some(note) = sender.next() {
-                        sent += 1;
                         prop_assert!(receiver.handle_note(note.len()));
-                        taken += cost(note.len());
-                        if taken - told >= buffer / 4 {
-                            told = receiver.take(taken);
-                            prop_assert!(sender.handle_taken(told));
-                        }
+                        kept.push_back(note.len());
                     }
-                    prop_assert_eq!(sender.queued(), 0, "all was taken, and something waits");
+                    let used: u64 = kept.iter().copied().map(cost).sum();
+                    prop_assert!(used <= most.min(budget + (72 << 10)), "{} bytes are kept", used);
+                    let takes = if *takes_all { kept.len() } else { kept.len().min(1) };
+                    taken += kept.drain(..takes).map(cost).sum::<u64>();
+                    if taken - told >= TELL_AFTER {
+                        told = taken;
+                        receiver.take(taken);
+                    }
+                    hear(&mut sender, &mut receiver);
+                    if !takes_all || !sender.has_next() {
+                        break;
+                    }
                 }
+                prop_assert!(!takes_all || sender.queued() == 0, "all was taken, and one waits");
             }
-            prop_assert!(sent <= steps.len());
         }
     }
 }

@@ -9,6 +9,7 @@ use super::told::{Opened, Refused, ToldList};
 use super::{Listed, OneSided, Role, Serving};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::control::keeping::Keeping;
 use crate::control::link_part::LinkPart;
 use crate::exports::refusal::Refusal;
 use crate::exports::table::Exports;
@@ -25,22 +26,19 @@ impl PeerProtocol {
     pub(super) fn comes(&mut self, bytes: u32) -> bool {
         let is_allowed = self.one_sided.notes.handle_note(bytes as usize);
         if !is_allowed {
-            self.broken(Violation::NoteCredit { bytes });
+            self.no_room(Keeping::Notes);
         }
         is_allowed
     }
 
     /// The program has taken notifications of this peer that cost so much so far.
     pub(crate) fn handle_notes_taken(&mut self, cost: u64) {
-        let says_nothing = match &self.stage {
-            Stage::Over => true,
-            Stage::Closing(shutdown) => shutdown.has_said_goodbye(),
-            Stage::Connecting { .. } | Stage::Up { .. } => false,
-        };
-        if !says_nothing {
-            let cost = self.one_sided.notes.take(cost);
-            self.say(OneSidedFrame::NotesTaken { cost });
-        }
+        self.one_sided.notes.take(cost);
+    }
+
+    /// The peer ends: what is left of its notifications is kept by others.
+    pub(crate) fn let_go_of_notes(&mut self) {
+        self.one_sided.notes.given.let_go();
     }
 
     /// Whether requests are passed over: after this end's goodbye nothing is served, and the
@@ -214,9 +212,8 @@ impl PeerProtocol {
 
     /// The note of a write that is refused is nobody's: its room is free again.
     fn drop_note(&mut self, note: Option<u32>) {
-        let told = note.and_then(|bytes| self.one_sided.notes.drop_note(bytes as usize));
-        if let Some(cost) = told {
-            self.say(OneSidedFrame::NotesTaken { cost });
+        if let Some(bytes) = note {
+            self.one_sided.notes.drop_note(bytes as usize);
         }
     }
 

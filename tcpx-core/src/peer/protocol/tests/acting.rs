@@ -235,7 +235,7 @@ impl Driver {
             | Frame::Section { .. }
             | Frame::Mismatch { .. }
             | Frame::Announce { .. }
-            | Frame::MayAnnounce { .. }
+            | Frame::MaySend { .. }
             | Frame::Deliver { .. }
             | Frame::Ahead { .. }
             | Frame::Taken { .. }
@@ -252,8 +252,7 @@ impl Driver {
                 | OneSidedFrame::Grant { .. }
                 | OneSidedFrame::Halt { .. }
                 | OneSidedFrame::Answer { .. }
-                | OneSidedFrame::Notify { .. }
-                | OneSidedFrame::NotesTaken { .. },
+                | OneSidedFrame::Notify { .. },
             ) => {
                 ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
             }

@@ -9,31 +9,38 @@ use super::crossings::{SETTING, assert_parted, post};
 use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
-use super::setting::{KEEPS_ALL, Kept as KeptSetting, Setting};
+use super::setting::{AMPLE, KEEPS_ALL, Kept as KeptSetting, Setting};
+use crate::completions::notification_queue::note_cost;
 use crate::control::delivery::Delivery;
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
+use crate::control::keeping::Keeping;
 use crate::peer::protocol::PeerProtocol;
-use crate::peer::protocol::action::{Action, Completion, Ending, Outcome, Violation};
+use crate::peer::protocol::action::{
+    Action, Completion, Ending, Landing, NoteUse, Outcome, Violation,
+};
 use crate::peer::protocol::announcements::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
 use crate::peer::protocol::eager_books::Kept;
 use crate::peer::protocol::matcher::Announced;
+use crate::peer::protocol::one_sided::OneSidedTerms;
 use crate::peer::protocol::operation::{NewOperation, Withdrawal};
 use crate::peer::protocol::tag_queues::{Place, TagQueues};
 use crate::types::kept_budget::KeptBudget;
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
 /// Nothing but what is a peer's own.
-const LEAST: KeptSetting = KeptSetting { bytes: 0, least: 4, usual: 4 };
+const LEAST: KeptSetting = KeptSetting { bytes: 0, least: 4, usual: 4, least_ahead: 0 };
 
 fn full() -> Setting {
-    Setting { kept: LEAST, ..SETTING }
+    let one_sided = OneSidedTerms { queued_note_bytes: 1 << 30, ..AMPLE };
+    Setting { kept: LEAST, one_sided, ..SETTING }
 }
 
 /// The same where messages go ahead.
 fn full_and_eager() -> Setting {
     let offer = EagerOffer { bytes: 8, buffer_bytes: 1000, reaches_device: true, access_bytes: 0 };
-    Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), ..full() }
+    let kept = KeptSetting { least_ahead: 1000, ..LEAST };
+    Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), kept, ..full() }
 }
 
 fn announced(pair: &Pair, end: usize) -> usize {
@@ -55,6 +62,11 @@ struct Quick {
     done: [usize; 2],
     /// Most receives that an end has ever kept.
     most_kept: usize,
+    /// What the notifications cost that came, and that the program took.
+    notes: [(u64, u64); 2],
+    /// Most of them that an end has ever kept.
+    most_noted: u64,
+    noted: [usize; 2],
     transfers: SlotMap<TransferKey, ()>,
 }
 
@@ -63,7 +75,8 @@ impl Quick {
         let mut pair = Pair::up([setting; 2]);
         let ends = ENDS.map(|end| pair.ends[end].take_protocol().expect("it is up"));
         let (under_way, done, transfers) = (Default::default(), [0; 2], SlotMap::with_key());
-        Self { ends, under_way, done, most_kept: 0, transfers }
+        let (notes, noted) = ([(0, 0); 2], [0; 2]);
+        Self { ends, under_way, done, most_kept: 0, notes, most_noted: 0, noted, transfers }
     }
 
     fn post(&mut self, end: usize, direction: Direction, tag: i64) {
@@ -75,11 +88,37 @@ impl Quick {
         self.act(end);
     }
 
+    fn notify(&mut self, end: usize, bytes: usize) {
+        assert!(self.ends[end].handle_note(vec![0; bytes].into()), "it has room to wait");
+        self.act(end);
+    }
+
+    /// The program takes all notifications.
+    fn take_notes(&mut self, end: usize) {
+        let (came, taken) = &mut self.notes[end];
+        *taken = *came;
+        self.ends[end].handle_notes_taken(*taken);
+        self.act(end);
+    }
+
+    fn hear(&mut self, end: usize, frame: Frame) {
+        let landing = self.ends[end].handle_frame(frame, &mut no_exports());
+        if let Landing::Note(NoteUse::Publish(bytes)) = landing {
+            self.noted[end] += 1;
+            let (came, taken) = &mut self.notes[end];
+            *came += note_cost(bytes as usize);
+            self.most_noted = self.most_noted.max(*came - *taken);
+        }
+        self.act(end);
+    }
+
     fn act(&mut self, end: usize) {
         self.ends[end].handle_unsent(0);
         while let Some(action) = self.ends[end].poll_action() {
             match action {
-                Action::Send(frame) | Action::SendMessage { frame, .. } => {
+                Action::Send(frame)
+                | Action::SendMessage { frame, .. }
+                | Action::SendListed { frame, .. } => {
                     self.under_way[end].push_back(frame);
                 }
                 Action::Complete(Completion { outcome: Outcome::Done, .. }) => self.done[end] += 1,
@@ -90,41 +129,54 @@ impl Quick {
         self.most_kept = self.most_kept.max(self.ends[end].announced());
     }
 
+    /// Everything that is under way arrives, and the programs look at nothing.
+    fn read(&mut self) {
+        while let Some(end) = ENDS.into_iter().find(|end| !self.under_way[*end].is_empty()) {
+            while let Some(frame) = self.under_way[end].pop_front() {
+                self.hear(1 - end, frame);
+            }
+        }
+    }
+
     fn settle(&mut self) {
         loop {
             // What there was no room for on the link goes with the next round.
-            ENDS.iter().for_each(|end| self.act(*end));
-            let Some(end) = ENDS.into_iter().find(|end| !self.under_way[*end].is_empty()) else {
+            ENDS.iter().for_each(|end| self.take_notes(*end));
+            if self.under_way.iter().all(VecDeque::is_empty) {
                 return;
-            };
-            while let Some(frame) = self.under_way[end].pop_front() {
-                self.ends[1 - end].handle_frame(frame, &mut no_exports());
-                self.act(1 - end);
             }
+            self.read();
         }
     }
 }
 
 /// Both ends post all of one kind before the other, and read nothing meanwhile, or a little.
+/// Between them they notify, and their programs look at nothing before everything is posted.
 #[test]
 fn two_ends_that_are_both_full_come_to_their_end() {
     const EACH: usize = 10_000;
-    for setting in [full(), full_and_eager()] {
+    let none_ahead = Setting { kept: LEAST, ..full_and_eager() };
+    for setting in [full(), full_and_eager(), none_ahead] {
         for order in [[Direction::Send, Direction::Receive], [Direction::Receive, Direction::Send]]
         {
             for reads in [false, true] {
                 let mut both = Quick::new(setting);
                 for direction in order {
                     for number in 0..EACH {
-                        ENDS.iter().for_each(|end| both.post(*end, direction, number as i64 % 7));
+                        for end in ENDS {
+                            both.post(end, direction, number as i64 % 7);
+                            both.notify(end, number % 40);
+                        }
                         if reads && number % 1000 == 7 {
-                            both.settle();
+                            both.read();
                         }
                     }
                 }
                 both.settle();
                 assert_eq!(both.done, [2 * EACH; 2], "{order:?} {reads}");
                 assert!(both.most_kept <= 4, "{}", both.most_kept);
+                assert_eq!(both.noted, [2 * EACH; 2], "{order:?} {reads}");
+                assert!(both.most_noted <= 72 << 10, "{}", both.most_noted);
             }
         }
     }
@@ -207,7 +259,7 @@ fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
     let mut pair = Pair::new([SETTING; 2]);
     pair.ends[0].keep(KeptTerms::new(budget), pair.now);
     pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
-    let said = pair.ends[1].protocol().expect("it is up").announcing.allowed;
+    let said = pair.ends[1].protocol().expect("it is up").announcing.allowed.allowed;
     (pair.ends[0].take_protocol().expect("it is up"), said)
 }
 
@@ -221,7 +273,7 @@ fn announce_all(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
         said += 1;
         while let Some(action) = protocol.poll_action() {
             match action {
-                Action::Send(Frame::MayAnnounce { receives }) => allowed = receives,
+                Action::Send(Frame::MaySend { what: Keeping::Receives, count }) => allowed = count,
                 action => panic!("{action:?}"),
             }
         }
@@ -262,7 +314,7 @@ fn whoever_announces_more_than_it_may_is_no_peer() {
     assert_eq!(announce_all(&mut protocol, allowed), LEAST_ANNOUNCED);
     let (recv, tag, bytes, delivery) = (1 << 40, 0, 1, Delivery::Unpacked);
     protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery }, &mut no_exports());
-    let violation = Violation::TooManyAnnounced { limit: LEAST_ANNOUNCED };
+    let violation = Violation::NoRoom { what: Keeping::Receives, limit: LEAST_ANNOUNCED };
     let action = protocol.poll_action();
     let ending = Ending::Broken(violation);
     assert!(matches!(&action, Some(Action::End { ending: it, .. }) if *it == ending), "{action:?}");
@@ -271,8 +323,9 @@ fn whoever_announces_more_than_it_may_is_no_peer() {
 #[test]
 fn what_may_be_announced_is_never_taken_back() {
     let (mut protocol, _) = prey(&KeptBudget::new(0));
-    for (receives, is_broken) in [(5000, false), (5000, false), (4999, true)] {
-        protocol.handle_frame(Frame::MayAnnounce { receives }, &mut no_exports());
+    let what = Keeping::Receives;
+    for (count, is_broken) in [(5000, false), (5000, false), (4999, true)] {
+        protocol.handle_frame(Frame::MaySend { what, count }, &mut no_exports());
         let action = protocol.poll_action();
         assert_eq!(matches!(action, Some(Action::End { .. })), is_broken, "{action:?}");
     }
@@ -290,7 +343,7 @@ fn a_peer_that_waits_for_memory_of_others_has_it_with_its_next_word() {
     late.handle_frame(Frame::Ping, &mut no_exports());
     let said: Vec<_> = std::iter::from_fn(|| late.poll_action()).collect();
     let more = said.iter().find_map(|action| match action {
-        Action::Send(Frame::MayAnnounce { receives }) => Some(*receives),
+        Action::Send(Frame::MaySend { what: Keeping::Receives, count }) => Some(*count),
         _ => None,
     });
     assert!(more.is_some_and(|more| more > least + 100), "{said:?}");

@@ -102,8 +102,8 @@ fn setting(
         kept: random.pick(&[
             KEEPS_ALL,
             KEEPS_ALL,
-            Kept { bytes: 0, least: 1, usual: 1 },
-            Kept { bytes: 1000, least: 2, usual: 3 },
+            Kept { bytes: 0, least: 1, usual: 1, least_ahead: 0 },
+            Kept { bytes: 1000, least: 2, usual: 3, least_ahead: 200 },
         ]),
         sends_end_late: random.one_in(2),
         on_demand,

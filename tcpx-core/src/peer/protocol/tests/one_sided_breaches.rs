@@ -9,6 +9,7 @@ use super::setting::{AMPLE, Setting};
 use crate::control::eager_terms::{EagerOffer, EagerTerms};
 use crate::control::frame::Frame;
 use crate::control::frame::one_sided::OneSidedFrame;
+use crate::control::keeping::Keeping;
 use crate::control::link_frame::LinkFrame;
 use crate::control::link_part::LinkPart;
 use crate::exports::listed::ListedRange;
@@ -300,19 +301,17 @@ fn nobody_cuts_shorter_than_anybody_needs() {
 
 #[test]
 fn nobody_sends_more_notes_than_there_is_room_for() {
-    for (frame, bytes) in [
-        (F::Notify { bytes: 300 }, 300),
-        (F::Write { op: OP, list: 2, note: Some(300), on_link: false }, 300),
-        (F::WriteNow { op: OP, list: 3, bytes: 8, note: Some(300) }, 300),
+    let no_room = Some(Violation::NoRoom { what: Keeping::Notes, limit: 330 });
+    for frame in [
+        F::Notify { bytes: 300 },
+        F::Write { op: OP, list: 2, note: Some(300), on_link: false },
+        F::WriteNow { op: OP, list: 3, bytes: 8, note: Some(300) },
     ] {
-        assert_eq!(Prey::with_lists().hear(frame), Some(Violation::NoteCredit { bytes }));
+        assert_eq!(Prey::with_lists().hear(frame), no_room);
     }
     let mut prey = Prey::with_lists();
     assert!((0..5).all(|_| prey.hear(F::Notify { bytes: 0 }).is_none()));
-    let full = Some(Violation::NoteCredit { bytes: 0 });
-    assert_eq!(prey.hear(F::Notify { bytes: 0 }), full, "6 empty ones do not fit");
-    let taken = Some(Violation::NotesTaken { cost: 1 });
-    assert_eq!(Prey::new().hear(F::NotesTaken { cost: 1 }), taken, "none was sent");
+    assert_eq!(prey.hear(F::Notify { bytes: 0 }), no_room, "6 empty ones do not fit");
 }
 
 #[test]

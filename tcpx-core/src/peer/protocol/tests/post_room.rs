@@ -11,6 +11,7 @@ use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
+use crate::control::keeping::Keeping;
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::cutting::Cutting;
 use crate::peer::protocol::dealing::DealingLimits;
@@ -51,7 +52,10 @@ fn up() -> PeerProtocol {
     protocol.handle_comms_accepted(ChunkCounts::new());
     protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
     protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
-    protocol.handle_frame(Frame::MayAnnounce { receives: 1 << 20 }, &mut no_exports());
+    protocol.handle_frame(
+        Frame::MaySend { what: Keeping::Receives, count: 1 << 20 },
+        &mut no_exports(),
+    );
     while protocol.poll_action().is_some() {}
     assert_eq!(protocol.check_posts(Direction::Send, 1), Ok(()));
     protocol

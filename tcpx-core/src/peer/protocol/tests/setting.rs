@@ -34,7 +34,8 @@ pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
 };
 
 /// Room for whatever is announced.
-pub(super) const KEEPS_ALL: Kept = Kept { bytes: 1 << 30, least: 256, usual: 4096 };
+pub(super) const KEEPS_ALL: Kept =
+    Kept { bytes: 1 << 30, least: 256, usual: 4096, least_ahead: 8 << 10 };
 
 /// What an end keeps for the other one.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +45,14 @@ pub(super) struct Kept {
     /// Receives that may be announced in any case, and unasked.
     pub(super) least: u64,
     pub(super) usual: u64,
+    /// Bytes that may go ahead in any case.
+    pub(super) least_ahead: u64,
 }
 
 impl Kept {
     pub(super) fn terms(self) -> KeptTerms {
-        let Self { bytes, least, usual } = self;
-        KeptTerms { budget: KeptBudget::new(bytes), least, usual }
+        let Self { bytes, least, usual, least_ahead } = self;
+        KeptTerms { budget: KeptBudget::new(bytes), least, usual, least_ahead }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::control::delivery::Delivery;
 use crate::control::eager_terms::EagerTerms;
 use crate::control::frame::{ChunkCounts, Frame};
 use crate::control::hello::Agreement;
+use crate::control::keeping::Keeping;
 use crate::peer::protocol::action::{Action, Outcome};
 use crate::peer::protocol::coalescing_limits::CoalescingLimits;
 use crate::peer::protocol::operation::{NewOperation, Withdrawal};
@@ -77,7 +78,10 @@ impl Lone {
         lone.protocol.handle_comms_connected();
         lone.protocol.handle_comms_accepted(ChunkCounts::new());
         lone.protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
-        lone.protocol.handle_frame(Frame::MayAnnounce { receives: 1 << 22 }, &mut no_exports());
+        lone.protocol.handle_frame(
+            Frame::MaySend { what: Keeping::Receives, count: 1 << 22 },
+            &mut no_exports(),
+        );
         lone.act();
         lone
     }
