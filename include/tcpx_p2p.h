@@ -890,6 +890,13 @@ typedef struct tcpx_session_options {
    * channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
    */
   int32_t authenticate_link;
+  /**
+   * Most bytes that peers together may make the session keep for them, up to 1 TiB, beside 144
+   * KiB for each: receives that they announce, lists of ranges, messages ahead of receives, and
+   * notifications that the program has not taken, also of peers that have ended. What finds no
+   * room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
+   */
+  uint64_t kept_for_peers_bytes;
 } tcpx_session_options;
 
 /**
@@ -1094,6 +1101,11 @@ typedef struct tcpx_session_stats {
    * Those that came there.
    */
   uint64_t link_bytes_received;
+  /**
+   * Bytes that peers make this session keep for them now, or may, beside 144 KiB for each: at
+   * most `kept_for_peers_bytes` of the session's options.
+   */
+  uint64_t kept_for_peers_bytes;
 } tcpx_session_stats;
 
 /**

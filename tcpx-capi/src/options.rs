@@ -130,12 +130,17 @@ pub struct tcpx_session_options {
     /// in bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on the
     /// channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
     pub authenticate_link: i32,
+    /// Most bytes that peers together may make the session keep for them, up to 1 TiB, beside 144
+    /// KiB for each: receives that they announce, lists of ranges, messages ahead of receives, and
+    /// notifications that the program has not taken, also of peers that have ended. What finds no
+    /// room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
+    pub kept_for_peers_bytes: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 136);
+const _: () = assert!(size_of::<tcpx_session_options>() == 144);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits and eight more of 32 are 136
-// bytes without padding, as asserted; pointers may have any bits.
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits, eight more of 32 and one of 64
+// are 144 bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Growing for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;
@@ -221,6 +226,7 @@ impl tcpx_session_options {
             accept_all: core.accept_all.into(),
             group: 0,
             authenticate_link: core.authenticate_link.into(),
+            kept_for_peers_bytes: core.kept_for_peers_bytes,
         }
     }
 
@@ -250,6 +256,7 @@ impl tcpx_session_options {
         core.notification_bytes = self.notification_bytes;
         core.accept_all = input::flag("accept_all", self.accept_all)?;
         core.authenticate_link = input::flag("authenticate_link", self.authenticate_link)?;
+        core.kept_for_peers_bytes = self.kept_for_peers_bytes;
         Ok(())
     }
 
@@ -337,6 +344,7 @@ mod tests {
             notification_bytes: 14,
             accept_all: 1,
             authenticate_link: 1,
+            kept_for_peers_bytes: 15 << 32,
             ..from_defaults()
         };
         let core = convert(options).unwrap();
@@ -359,6 +367,7 @@ mod tests {
         assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
         assert_eq!((core.notification_bytes, core.accept_all), (14, true));
         assert!(core.authenticate_link);
+        assert_eq!(core.kept_for_peers_bytes, 15 << 32);
         let endless =
             convert(tcpx_session_options { peer_timeout_ms: 0, ..from_defaults() }).unwrap();
         assert_eq!(endless.peer_timeout, None);

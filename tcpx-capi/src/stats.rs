@@ -109,11 +109,14 @@ pub struct tcpx_session_stats {
     pub link_bytes_sent: u64,
     /// Those that came there.
     pub link_bytes_received: u64,
+    /// Bytes that peers make this session keep for them now, or may, beside 144 KiB for each: at
+    /// most `kept_for_peers_bytes` of the session's options.
+    pub kept_for_peers_bytes: u64,
 }
 
-const _: () = assert!(size_of::<tcpx_session_stats>() == 336);
+const _: () = assert!(size_of::<tcpx_session_stats>() == 344);
 
-// SAFETY: forty-two words, no padding.
+// SAFETY: forty-three words, no padding.
 unsafe impl Growing for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 176;
@@ -149,6 +152,7 @@ impl tcpx_session_stats {
         self.alarms += report.alarms.iter().map(|alarm| alarm.count).sum::<u64>();
         self.peers_parked += report.peers_parked as u64;
         self.staging_bytes += report.staging_memory.used_bytes;
+        self.kept_for_peers_bytes += report.kept_for_peers_bytes;
         self.plugin_calls_hung += report.plugin_calls_hung as u64;
         self.eager_messages_sent += total.eager_sent.messages;
         self.eager_bytes_sent += total.eager_sent.bytes;
@@ -291,7 +295,7 @@ mod tests {
         report.notifications_waiting = 42;
         (report.unpack_batches, report.unpack_ns) = (5, 6);
         (report.peers_failed, report.peers_parked, report.plugin_calls_hung) = (1, 4, 2);
-        report.staging_memory.used_bytes = 4096;
+        (report.staging_memory.used_bytes, report.kept_for_peers_bytes) = (4096, 46);
         report.alarms = [2, 3].map(alarm).to_vec();
         let stats = tcpx_session_stats::of([&report]);
         assert_eq!((stats.peers, stats.channels, stats.unpack_batches), (2, 6, 5));
@@ -303,6 +307,7 @@ mod tests {
         assert_eq!((stats.unpack_ns, stats.peers_failed, stats.peers_parked), (6, 1, 4));
         assert_eq!((stats.window_full, stats.plugin_busy, stats.credit_waits), (36, 54, 72));
         assert_eq!((stats.staging_bytes, stats.plugin_calls_hung), (4096, 2));
+        assert_eq!(stats.kept_for_peers_bytes, 46);
         assert_eq!((stats.eager_messages_sent, stats.eager_bytes_sent), (20, 21));
         assert_eq!((stats.eager_messages_received, stats.eager_bytes_received), (22, 23));
         assert_eq!((stats.writes_served, stats.reads_served), (30, 31));

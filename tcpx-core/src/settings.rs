@@ -31,6 +31,8 @@ const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
 const DEFAULT_EAGER_BYTES: u32 = 16 << 10;
 const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
 const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
+const DEFAULT_KEPT_FOR_PEERS_BYTES: u64 = 256 << 20;
+const MAX_KEPT_FOR_PEERS_BYTES: u64 = 1 << 40;
 const DEFAULT_NOTIFICATION_BYTES: u32 = 1 << 20;
 const MAX_NOTIFICATION_BUFFER_BYTES: u32 = 1 << 30;
 /// As many as a host may have.
@@ -69,6 +71,7 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 /// | `eager_buffer_bytes` | `TCPX_EAGER_BUFFER_BYTES` | 262144 |
 /// | `link_bytes` | `TCPX_LINK_BYTES` | `auto` |
 /// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
+/// | `kept_for_peers_bytes` | `TCPX_KEPT_FOR_PEERS_BYTES` | 268435456 |
 /// | `authenticate_link` | `TCPX_AUTHENTICATE_LINK` | 0 |
 /// | `accept_all` | `TCPX_ACCEPT_ALL` | 0 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
@@ -145,14 +148,24 @@ pub struct SessionOptions {
     /// word of the peer. Others travel on the channels, which move more at once where there are
     /// processors for them, as does what memory of a GPU takes part in.
     pub link_bytes: LinkBytes,
-    /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 64
-    /// of them for each message beside its own. Memory is allocated for what waits, and freed with
+    /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 160
+    /// of them for each message beside its own. Two ends use the smaller. They are of
+    /// `kept_for_peers_bytes`, too. Memory is allocated for what waits, and freed with
     /// it. What finds no room waits at its sender. 0 for none; a session with a GPU takes none.
     pub eager_buffer_bytes: u32,
     /// Room for notifications of each peer that the program has not taken, 128 KiB to 1 GiB; 64
-    /// bytes for each beside its own. Two ends use the smaller. A peer that finds no room waits.
-    /// Memory is allocated for what waits, and freed with it.
+    /// bytes for each beside its own. Two ends use the smaller. It is of `kept_for_peers_bytes`,
+    /// too. A peer that finds no room waits. As much more waits here for each peer, for room or for
+    /// the peer to be reached. Memory is allocated for what waits, and freed with it.
     pub notification_bytes: u32,
+    /// Most bytes that peers together may make this session keep for them, at most 1 TiB, beside
+    /// what is each one's own: receives that they announce and that have no send, lists of ranges,
+    /// messages that they send ahead of receives, and notifications that the program has not taken,
+    /// also of peers that have ended. What finds no room waits at its sender, but lists, which are
+    /// refused. One peer may have most of what no other needs. 144 KiB are each one's own whatever
+    /// others hold, so that all go on: 256 receives, 16 KiB of lists, 8 KiB ahead, and 72 KiB of
+    /// notifications. Each session of a group has as much.
+    pub kept_for_peers_bytes: u64,
     /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
     /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
@@ -224,6 +237,7 @@ impl Default for SessionOptions {
             link_bytes: LinkBytes::default(),
             eager_buffer_bytes: DEFAULT_EAGER_BUFFER_BYTES,
             notification_bytes: DEFAULT_NOTIFICATION_BYTES,
+            kept_for_peers_bytes: DEFAULT_KEPT_FOR_PEERS_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
             authenticate_link: false,
             accept_all: false,
@@ -280,6 +294,7 @@ impl SessionOptions {
         env.read(&["TCPX_LINK_BYTES"], &mut options.link_bytes)?;
         env.read(&["TCPX_EAGER_BUFFER_BYTES"], &mut options.eager_buffer_bytes)?;
         env.read(&["TCPX_NOTIFICATION_BYTES"], &mut options.notification_bytes)?;
+        env.read(&["TCPX_KEPT_FOR_PEERS_BYTES"], &mut options.kept_for_peers_bytes)?;
         env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
@@ -348,6 +363,7 @@ impl SessionOptions {
         range("eager_buffer_bytes", self.eager_buffer_bytes.into(), 0, most)?;
         let (least, most) = (LEAST_NOTIFICATION_BYTES.into(), MAX_NOTIFICATION_BUFFER_BYTES.into());
         range("notification_bytes", self.notification_bytes.into(), least, most)?;
+        range("kept_for_peers_bytes", self.kept_for_peers_bytes, 0, MAX_KEPT_FOR_PEERS_BYTES)?;
         range("emulated_gpus", self.emulated_gpus.into(), 0, MAX_EMULATED_GPUS)?;
         if let Some(timeout) = self.peer_timeout {
             let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);

@@ -38,6 +38,7 @@ const Parameter kParameters[] = {
     {"eager_bytes", "TCPX_EAGER_BYTES", &Options::eager_bytes},
     {"eager_buffer_bytes", "TCPX_EAGER_BUFFER_BYTES", &Options::eager_buffer_bytes},
     {"notification_bytes", "TCPX_NOTIFICATION_BYTES", &Options::notification_bytes},
+    {"kept_for_peers_bytes", "TCPX_KEPT_FOR_PEERS_BYTES", &Options::kept_for_peers_bytes},
     {"preflight", "TCPX_PREFLIGHT", &Options::preflight},
     {"keep_sigpipe", "TCPX_KEEP_SIGPIPE", &Options::keep_sigpipe},
     {"authenticate_link", "TCPX_AUTHENTICATE_LINK", &Options::authenticate_link},

@@ -27,9 +27,6 @@ use crate::types::session_number::SessionNumber;
 /// less: what an MTU of 1500 leaves. The other end's NICs may send smaller packets than ours.
 const HARDWARE_PACKET_BYTES: u32 = 1448;
 
-/// What peers of a session may make it keep together, beside what is each one's own.
-const KEPT_BYTES: u64 = 256 << 20;
-
 /// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
 
@@ -83,7 +80,7 @@ impl SessionContext {
             device_copier,
             gpu_path: memory.pci_path(),
             identity,
-            kept: KeptBudget::new(KEPT_BYTES),
+            kept: KeptBudget::new(options.kept_for_peers_bytes),
             options,
             plugin,
             memory,

@@ -42,6 +42,7 @@ setters! {
     eager_buffer_bytes: u32,
     link_bytes: LinkBytes,
     notification_bytes: u32,
+    kept_for_peers_bytes: u64,
     authenticate_link: bool,
     accept_all: bool,
     bounce_credit: BounceCreditChoice,
@@ -87,6 +88,7 @@ mod tests {
             eager_buffer_bytes,
             link_bytes,
             notification_bytes,
+            kept_for_peers_bytes,
             authenticate_link,
             accept_all,
             bounce_credit,
@@ -119,6 +121,7 @@ mod tests {
             .eager_buffer_bytes(15)
             .link_bytes(LinkBytes::Most(17))
             .notification_bytes(16)
+            .kept_for_peers_bytes(18)
             .authenticate_link(true)
             .accept_all(true)
             .bounce_credit(BounceCreditChoice::Off)
@@ -138,7 +141,7 @@ mod tests {
         assert_eq!(copy_threads, CopyThreads::Count(16));
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
-        assert_eq!(link_bytes, LinkBytes::Most(17));
+        assert_eq!((link_bytes, kept_for_peers_bytes), (LinkBytes::Most(17), 18));
         assert!(connect_channels && authenticate_link && accept_all && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));

@@ -55,6 +55,10 @@ fn ranges_are_checked_with_their_limits_named() {
             SessionOptions { eager_buffer_bytes: u32::MAX, ..Default::default() },
             "must be 0 to 1073741824",
         ),
+        (
+            SessionOptions::default().kept_for_peers_bytes((1 << 40) + 1),
+            "must be 0 to 1099511627776",
+        ),
         (SessionOptions { name: "x".repeat(65), ..Default::default() }, "65 bytes"),
         (
             SessionOptions { stall_after: Some(Duration::ZERO), ..Default::default() },
@@ -93,6 +97,17 @@ fn staging_memory_may_be_any_amount_and_none() {
     assert_eq!(bytes("").unwrap(), 256 << 20);
     assert_eq!(bytes("1048576").unwrap(), 1 << 20);
     assert!(from(&[("TCPX_STAGING_BYTES", "0")]).unwrap().check().is_ok());
+    assert!(bytes("256M").is_err());
+}
+
+#[test]
+fn what_peers_make_a_session_keep_may_be_any_amount_and_none() {
+    let bytes = |text| {
+        from(&[("TCPX_KEPT_FOR_PEERS_BYTES", text)]).map(|options| options.kept_for_peers_bytes)
+    };
+    assert_eq!(bytes("").unwrap(), 256 << 20);
+    assert_eq!(bytes("1048576").unwrap(), 1 << 20);
+    assert!(from(&[("TCPX_KEPT_FOR_PEERS_BYTES", "0")]).unwrap().check().is_ok());
     assert!(bytes("256M").is_err());
 }
 

@@ -192,8 +192,10 @@ pub struct SessionReport {
     /// Calls of the plugin that have not returned for more than 10 s. Each is left behind with its
     /// comm.
     pub plugin_calls_hung: usize,
-    /// Bytes that peers make this session keep for them, or may, beside 64 KiB for each: receives
-    /// that they announce, and lists of ranges. No more than 256 MiB together.
+    /// Bytes that peers make this session keep for them, or may, beside 144 KiB for each: receives
+    /// that they announce, lists of ranges, messages ahead of receives, and notifications, also
+    /// those of peers that have ended. No more than
+    /// [`kept_for_peers_bytes`](crate::SessionOptions::kept_for_peers_bytes).
     pub kept_for_peers_bytes: u64,
     /// Notifications that wait here for the program, those of peers that have ended included.
     pub notifications_waiting: usize,

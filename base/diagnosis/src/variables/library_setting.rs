@@ -162,6 +162,7 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_EAGER_BUFFER_BYTES", upto(1 << 30), "262144", "most bytes that a peer sends ahead of receives that are not posted"),
     session("TCPX_LINK_BYTES", Kind::AutoOr { max: i64::MAX }, "auto: 262144, any number on fewer than 5 processors with the software plugin", "longest read or write of a peer's memory that travels on the control link, in bytes; 0: none longer than TCPX_EAGER_BYTES"),
     session("TCPX_NOTIFICATION_BYTES", from(131_072, 1 << 30), "1048576", "room for notifications of each peer that the program has not taken, in bytes"),
+    session("TCPX_KEPT_FOR_PEERS_BYTES", upto(1 << 40), "268435456", "most bytes that peers together make a session keep for them (announced receives, lists, messages ahead of receives, notifications), beside 144 KiB for each"),
     session("TCPX_AUTHENTICATE_LINK", Kind::Switch, "0", "everything on the control link carries a MAC, as soon as one end wants it; nothing is encrypted, and payload on channels has no MAC"),
     session("TCPX_ACCEPT_ALL", Kind::Switch, "0", "whoever comes in and has proven itself is accepted at once"),
     session("TCPX_EMULATED_GPUS", upto(64), "0", "GPUs that ordinary memory stands in for in a group; 0: its GPUs are real"),

@@ -293,6 +293,7 @@ static void options(void) {
   REFUSED(TCPX_ERR_SETTING, send_window, UINT32_MAX);
   REFUSED(TCPX_ERR_ARGUMENT, progress_thread, 2);
   REFUSED(TCPX_ERR_SETTING, notification_bytes, 131071);
+  REFUSED(TCPX_ERR_SETTING, kept_for_peers_bytes, (UINT64_C(1) << 40) + 1);
   REFUSED(TCPX_ERR_ARGUMENT, accept_all, 2);
   REFUSED(TCPX_ERR_ARGUMENT, group, 2);
   REFUSED(TCPX_ERR_ARGUMENT, authenticate_link, 2);

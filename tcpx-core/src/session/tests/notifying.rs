@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::{connect, connected, open, patient, soft};
+use super::{connect, connected, open, patient, soft, take_turns};
 use crate::completions::notification_queue::note_cost;
 use crate::{Error, Session};
 
@@ -47,6 +47,22 @@ fn as_much_waits_for_a_peer_that_is_yet_to_be_reached() {
         // It makes no progress, so the link is never proven.
         assert_eq!(fill(&left), u64::from(room) / note_cost(10_000));
     }
+}
+
+/// Each peer has its own, and what it does not take waits at its sender.
+#[test]
+fn where_a_session_keeps_nothing_beside_for_its_peers_all_goes_on() {
+    let [left, right] = connected(soft().kept_for_peers_bytes(0));
+    let sent = fill(&left);
+    let of_its_own = (72 << 10) / note_cost(10_000);
+    let mut taken = Vec::new();
+    take_turns(&[&left, &right], "all are taken", || {
+        let waiting = right.stats().notifications_waiting as u64;
+        assert!(waiting <= of_its_own, "{waiting} wait");
+        right.poll_notifications(&mut taken, 1).expect("no fork");
+        taken.len() as u64 == sent
+    });
+    assert_eq!(right.stats().kept_for_peers_bytes, 0);
 }
 
 #[test]
