@@ -469,10 +469,11 @@ fn room_for_plans(
 ) -> std::result::Result<Vec<u8>, TryReserveError> {
     let mut room = Vec::new();
     let matched = if direction == Direction::Send { protocol.matched_by(count) } else { 0 };
-    if matched > PORTION {
+    // Of a long batch few may be matched, and what it needs beside leaves nothing for these.
+    if matched > 0 && count > PORTION {
         // A list that grows may have room for as many again.
         let each = 2 * (size_of::<Stripe>() + size_of::<Member>());
-        room.try_reserve_exact(matched.saturating_mul(each))?;
+        room.try_reserve_exact(matched.max(PORTION).saturating_mul(each))?;
     }
     // What nobody uses need not be allocated, as the compiler sees it.
     Ok(std::hint::black_box(room))
