@@ -375,13 +375,10 @@ impl Peer {
         }
     }
 
-    /// Looks at the counters of its connection. Returns whether they may have changed.
-    pub(crate) fn watch(&mut self, look: &WatchInput<'_>, alarms: &mut Alarms) -> bool {
-        match &mut self.state {
-            State::Linked(connection) => {
-                self.watch.look(connection, self.name.as_str(), look, alarms)
-            }
-            State::Dialling(_) | State::Welcomed | State::Gone(_) => false,
+    /// Looks at the counters of its connection.
+    pub(crate) fn watch(&mut self, look: &WatchInput<'_>, alarms: &mut Alarms) {
+        if let State::Linked(connection) = &mut self.state {
+            self.watch.look(connection, self.name.as_str(), look, alarms);
         }
     }
 

@@ -27,10 +27,9 @@ impl Engine {
         let pages = &self.commons.batch.pages;
         let look = WatchInput { round, now, stall_after, pages };
         let watched = self.agenda.take_watched();
-        let mut changed = Vec::new();
-        for key in watched.iter().copied() {
-            if self.peers.get_mut(key).is_some_and(|peer| peer.watch(&look, alarms)) {
-                changed.push(key);
+        for key in &watched {
+            if let Some(peer) = self.peers.get_mut(*key) {
+                peer.watch(&look, alarms);
             }
         }
         let (memory, backend) = (self.commons.session.memory.kind(), self.unpack.backend());
@@ -43,16 +42,16 @@ impl Engine {
         troubles.set(Alarm::SlowBackend, is_slow, alarms, None, || {
             format!("backend {backend}, chosen because {}", self.unpack_why)
         });
-        self.check_data_paths(&changed, now);
+        self.check_data_paths(&watched, now);
         let Self { agenda, peers, .. } = self;
         agenda.watch_on(watched, |key| peers.get(key).is_none_or(Peer::is_idle));
         self.check_calls(now);
     }
 
     /// Ends those of these peers whose data path is cut.
-    fn check_data_paths(&mut self, changed: &[PeerKey], now: Instant) {
+    fn check_data_paths(&mut self, watched: &[PeerKey], now: Instant) {
         let mut cut = SmallVec::<[(PeerKey, Error); 1]>::new();
-        for key in changed.iter().copied() {
+        for key in watched.iter().copied() {
             let Some(peer) = self.peers.get_mut(key) else { continue };
             match peer.check_data_path(now, &mut self.commons) {
                 Ok(()) => self.agenda.settle(key, peer.attention()),

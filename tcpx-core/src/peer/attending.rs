@@ -84,7 +84,8 @@ impl Connection {
         self.is_up_at_rest() && self.protocol.operation_count() == 0
     }
 
-    /// The same where receives may be posted that have no send yet, and no comm has anything to say.
+    /// The same where receives may be posted that have no send yet, and no comm has anything to
+    /// say.
     pub(super) fn rests(&self) -> bool {
         let is_silent = self.send_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold)
             && self.recv_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold);

@@ -54,24 +54,22 @@ pub(super) struct PeerWatch {
 }
 
 impl PeerWatch {
-    /// Looks at every lane of a connection, and at the sends that wait for their receive. Returns
-    /// whether anything may have changed since the last look. Nothing has where a peer speaks, and
-    /// all that is posted are receives whose sends it has yet to post: of 1,000 peers that send a
-    /// message a second each, that would be a look for each message.
+    /// Looks at every lane of a connection, and at the sends that wait for their receive, unless
+    /// nothing can have changed since the last look. Nothing has where a peer speaks, and all that
+    /// is posted are receives whose sends it has yet to post: of 1,000 peers that send a message a
+    /// second each, that would be a look for each message.
     pub(super) fn look(
         &mut self,
         connection: &mut Connection,
         name: &str,
         look: &WatchInput<'_>,
         alarms: &mut Alarms,
-    ) -> bool {
+    ) {
         let is_regular = look.round == Round::Due && connection.protocol.silence(look.now) < ALIVE;
         let chunks = (is_regular && connection.rests()).then(|| connection.chunks());
-        if !self.is_new(chunks) {
-            return false;
+        if self.is_new(chunks) {
+            self.look_at_all(connection, name, look, alarms);
         }
-        self.look_at_all(connection, name, look, alarms);
-        true
     }
 
     /// Whether a look may find anything else than the last one. `settled`: the chunks that were
