@@ -2,6 +2,7 @@
 //! first session says what that is.
 
 /// What carries the payload of the software plugin.
+#[cfg_attr(not(feature = "soft"), allow(dead_code, reason = "no other plugin has a choice"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     /// Plain sockets, or what another plugin has.
