@@ -2,4 +2,8 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tcpx_core::fuzzing::frames(data));
+#[allow(dead_code, reason = "each target runs one of them")]
+#[path = "../../tcpx-core/protocol/tests/suite/decoders.rs"]
+mod decoders;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| decoders::frames(data));

@@ -2,4 +2,7 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tcpx_core::fuzzing::records(data));
+#[path = "../../tcpx-core/protocol/tests/suite/any_wire.rs"]
+mod any_wire;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| any_wire::check(data));

@@ -2,4 +2,7 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tcpx_core::fuzzing::one_sided_target(data));
+#[path = "../../tcpx-core/protocol/tests/suite/any_peer/mod.rs"]
+mod any_peer;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| any_peer::run(data));

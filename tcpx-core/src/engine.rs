@@ -67,8 +67,6 @@ mod telling;
 mod unpacking;
 mod watching;
 
-pub(crate) use parked::UNPACK_TIMEOUT;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -77,6 +75,12 @@ use std::time::Instant;
 
 use foldhash::{HashMap, HashMapExt};
 use slotmap::SlotMap;
+use tcpx_protocol::exports::stable_keys::StableKeys;
+use tcpx_protocol::exports::table::Exports;
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::types::PreparedKey;
+use tcpx_protocol::types::device::Device;
 use tcpx_unpack::Unpack;
 
 use self::accept_queue::AcceptQueue;
@@ -93,15 +97,11 @@ use self::session_watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
 use crate::control::channel_offer::ChannelOffer;
-use crate::control::conn_info::ConnInfo;
 use crate::control::identity::{Identity, random};
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result, SettingProblem};
-use crate::exports::stable_keys::StableKeys;
-use crate::exports::table::Exports;
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::commons::{Commons, Ledger};
-use crate::peer::protocol::operation::NewOperation;
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::Plugin;
@@ -113,9 +113,10 @@ use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
-use crate::types::device::Device;
-use crate::types::{PeerKey, PreparedKey};
+use crate::types::PeerKey;
 use crate::workers::Workers;
+
+pub(crate) use parked::UNPACK_TIMEOUT;
 
 /// Everything of a session.
 pub(crate) struct Engine {

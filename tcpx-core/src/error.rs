@@ -4,8 +4,8 @@
 //! - `phase`, `departure`: when it happened, and how a peer went.
 //! - `plugin_failure`, `plugin_hang`, `unpack_failure`, `dial_failure`: what failed, with all that
 //!   is known of it.
-//! - `setting_problem`, `memory_problem`, `remote_problem`, `conn_info`, `remote_key`: why
-//!   something was refused.
+//! - `setting_problem`, `memory_problem`: why something was refused. What is wrong with connection
+//!   info and remote memory, `tcpx_protocol::error` says.
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
@@ -13,7 +13,6 @@
 //! - `display`: an error in words, and the id at their end.
 
 pub(crate) mod awaited;
-pub(crate) mod conn_info;
 mod departure;
 pub(crate) mod diagnosis;
 mod dial_failure;
@@ -22,8 +21,6 @@ mod memory_problem;
 mod phase;
 mod plugin_failure;
 mod plugin_hang;
-mod remote_key;
-mod remote_problem;
 mod setting_problem;
 pub(crate) mod unpack_failure;
 
@@ -31,9 +28,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tcpx_protocol::types::Direction;
+use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::memory_id::MemoryId;
 use tcpx_rx::DescriptorError;
 use tcpx_sys::{Forked, LoadError};
 use tcpx_unpack::UnpackError;
+
+use self::unpack_failure::UnpackFailure;
 
 pub use awaited::Awaited;
 pub use departure::Departure;
@@ -42,14 +44,9 @@ pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationPro
 pub use phase::Phase;
 pub use plugin_failure::PluginFailure;
 pub use plugin_hang::PluginHang;
-pub use remote_key::RemoteKeyError;
-pub use remote_problem::RemoteProblem;
 pub use setting_problem::{PluginChunkProblem, SettingProblem};
-
-use self::unpack_failure::UnpackFailure;
-use crate::types::Direction;
-use crate::types::device::Device;
-use crate::types::memory_id::MemoryId;
+pub use tcpx_protocol::error::remote_key::RemoteKeyError;
+pub use tcpx_protocol::error::remote_problem::RemoteProblem;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -145,7 +142,7 @@ pub enum Error {
         reason: String,
     },
     /// Connection info that cannot be used.
-    ConnInfo(#[from] conn_info::ConnInfoError),
+    ConnInfo(#[from] tcpx_protocol::error::conn_info::ConnInfoError),
     /// A frame that no well-behaved peer sends.
     Protocol {
         /// Which peer.

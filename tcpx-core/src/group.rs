@@ -19,6 +19,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use tcpx_protocol::types::device::Device;
+
 use self::members::Members;
 use crate::completions::session_event::SessionEvent;
 use crate::completions::transfer_completion::TransferCompletion;
@@ -28,7 +30,6 @@ use crate::session::Session;
 use crate::settings::SessionOptions;
 use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
-use crate::types::device::Device;
 
 /// Several GPUs and the memory of the host as one, for operations on memory of peers: one listener,
 /// one connection info, one name, and one set of peers.

@@ -65,7 +65,6 @@ mod completions;
 mod control;
 mod engine;
 mod error;
-mod exports;
 mod group;
 mod memory;
 mod peer;
@@ -82,7 +81,6 @@ pub use completions::notification::Notification;
 pub use completions::peer_state::PeerState;
 pub use completions::session_event::SessionEvent;
 pub use completions::transfer_completion::TransferCompletion;
-pub use error::conn_info::ConnInfoError;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
@@ -90,9 +88,6 @@ pub use error::{
     PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, RemoteKeyError,
     RemoteProblem, Result, SettingProblem,
 };
-pub use exports::export_options::ExportOptions;
-pub use exports::remote_key::RemoteKey;
-pub use exports::remote_range::RemoteRange;
 pub use group::Group;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_address::MemoryAddress;
@@ -102,6 +97,7 @@ pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
+pub use session::export_options::ExportOptions;
 pub use session::operation::{Operation, OperationStatus};
 pub use session::transfer::Transfer;
 pub use settings::{
@@ -109,63 +105,35 @@ pub use settings::{
 };
 pub use stats::alarm::AlarmReport;
 pub use stats::channel::ChannelStats;
-pub use stats::message::EagerStats;
 pub use stats::metrics::metrics_text;
-pub use stats::one_sided::OneSidedStats;
 pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
 };
 pub use stats::stages::StageTimes;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
+pub use tcpx_protocol::error::conn_info::ConnInfoError;
+pub use tcpx_protocol::exports::remote_key::RemoteKey;
+pub use tcpx_protocol::exports::remote_range::RemoteRange;
+pub use tcpx_protocol::stats::message::EagerStats;
+pub use tcpx_protocol::stats::one_sided::OneSidedStats;
+pub use tcpx_protocol::types::device::Device;
+pub use tcpx_protocol::types::memory_id::MemoryId;
+pub use tcpx_protocol::types::remote_access::{OperationKind, RemoteAccess};
+pub use tcpx_protocol::types::{
+    Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
+};
 pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::memory_range::MemoryRange;
 pub use transfer::post::Post;
 pub use transfer::post_options::PostOptions;
 pub use transfer::transfer_counts::TransferCounts;
-pub use types::device::Device;
-pub use types::memory_id::MemoryId;
-pub use types::remote_access::{OperationKind, RemoteAccess};
-pub use types::{
-    Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
-};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    use tcpx_wire::frame::HEADER_BYTES;
-
-    use crate::control::conn_info::{ConnInfo, ENVELOPE};
-    use crate::control::frame::Frame;
-    use crate::control::handshake_frame::HandshakeFrame;
-    use crate::control::link_frame::LinkFrame;
-    use crate::exports::remote_key::{self, RemoteKey};
     use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
-
-    /// Reads frames of each set until the bytes end or break a rule. What was read must come out
-    /// the same when it is written and read again.
-    pub fn frames(bytes: &[u8]) {
-        frames_of_set::<HandshakeFrame>(bytes);
-        frames_of_set::<Frame>(bytes);
-    }
-
-    /// Says something in records, and changes them on the way as the bytes tell.
-    pub fn records(bytes: &[u8]) {
-        crate::control::records::any_wire::check(bytes);
-    }
-
-    fn frames_of_set<F: LinkFrame + std::fmt::Debug + PartialEq>(bytes: &[u8]) {
-        let mut rest = bytes;
-        while let Ok(Some((frame, taken))) = F::decode(rest) {
-            assert!(taken >= HEADER_BYTES && taken <= HEADER_BYTES + F::MAX_BODY);
-            let mut written = Vec::new();
-            frame.encode(&mut written);
-            let (again, _) = F::decode(&written).expect("own frames are good").expect("and whole");
-            assert_eq!(again, frame);
-            rest = &rest[taken..];
-        }
-    }
 
     /// Reads a memory descriptor, sealed or as text, as it is and, if the bytes are enough for its
     /// fields, with a checksum that fits. There is one way to write what was read in either form.
@@ -186,34 +154,6 @@ pub mod fuzzing {
         {
             let (address, size) = (u64::from_le_bytes(*address), u64::from_le_bytes(*size));
             read(&seal(address, size, i32::from_le_bytes(*ptr_type)));
-        }
-    }
-
-    /// Reads a key to remote memory, as it is and, if the bytes are enough for a body, with a
-    /// checksum that fits.
-    pub fn remote_key(bytes: &[u8]) {
-        let read = |bytes: &[u8]| {
-            if let Ok(key) = RemoteKey::deserialize(bytes) {
-                assert_eq!(key.serialize(), bytes);
-                assert!(key.address().checked_add(key.bytes()).is_some());
-            }
-        };
-        read(bytes);
-        if let Some(body) = bytes.first_chunk() {
-            read(&remote_key::seal(body));
-        }
-    }
-
-    /// An end that exports memory, and a peer that says what the bytes choose.
-    pub fn one_sided_target(bytes: &[u8]) {
-        crate::peer::protocol::any_peer::run(bytes);
-    }
-
-    /// Reads connection info, as it is and with a checksum that fits.
-    pub fn conn_info(bytes: &[u8]) {
-        let _ = ConnInfo::decode(bytes);
-        if let Ok(info) = ConnInfo::decode(&ENVELOPE.seal(bytes)) {
-            assert_eq!(ConnInfo::decode(&info.encode()), Ok(info));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One peer: what it is called, where in its life it is, and how it ends.
 //!
-//! - `protocol`: what two peers say to each other. Pure.
+//! What two peers say to each other is the protocol's (`tcpx_protocol::peer`), which does nothing.
+//!
 //! - `connection`: drives a proven link, its comms and its lanes. `actions`: what it does when the
 //!   protocol says so.
 //! - `attending`: what wakes a connection, and when it wants to be driven.
@@ -41,7 +42,6 @@ mod messages;
 mod operating;
 mod origin;
 pub(crate) mod post_gate;
-pub(crate) mod protocol;
 mod report;
 pub(crate) mod session_context;
 mod unread_answers;
@@ -52,19 +52,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
+use tcpx_protocol::frames::hello::{Agreement, Nonce};
+use tcpx_protocol::frames::introduction::Introduction;
+use tcpx_protocol::peer::stage::{Leaving, PeerStage};
+use tcpx_protocol::stats::message::MessageStats;
+use tcpx_protocol::types::Direction;
+
 use self::commons::Commons;
 use self::connection::{ChannelRecord, Connection};
 use self::dial_places::DialPlaces;
 use self::origin::Origin;
 use self::post_gate::{MOST_HANDED_IN, PostGate};
-use self::protocol::stage::{Leaving, PeerStage};
 use self::waiting::Waiting;
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::channel_offer::ChannelClaim;
-use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::{Connector, Reached};
-use crate::control::hello::{Agreement, Nonce};
-use crate::control::introduction::Introduction;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
 use crate::plugin::calls::LongCall;
@@ -73,11 +76,10 @@ use crate::reactor::attention::Attention;
 use crate::reactor::poller::Target;
 use crate::stats::alarm::Alarms;
 use crate::stats::channel::ChannelStats;
-use crate::stats::message::MessageStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
+use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
-use crate::types::{Direction, PeerKey};
 
 /// Where in its life a peer is.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
 //! - [`comm_label`]: whose comm it is. `failure_cause`: why a call of the plugin may have failed.
 //! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
-//! - [`bounce_pool`]: how many chunks peers may have in a bounce buffer.
 //! - [`daemon`]: the daemon that the hardware plugin asks.
 //! - `carrier`: what carries payload.
 //! - [`chunk_size`]: how large a chunk may be.
@@ -18,7 +17,6 @@
 //! - [`log_level`]: how much of what plugins say becomes log lines.
 
 pub(crate) mod blocking_call;
-pub(crate) mod bounce_pool;
 pub(crate) mod calls;
 mod carrier;
 pub(crate) mod chunk_size;
@@ -55,14 +53,16 @@ use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
 #[cfg(feature = "soft")]
 use self::carrier::Fit;
+use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
+
 use self::comm_label::CommLabel;
-pub use self::nic::Nic;
 use self::nic::{NicError, read_nic};
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 use crate::types::session_number::SessionNumber;
-use crate::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
+
+pub use self::nic::Nic;
 
 /// Name member of the hardware plugin.
 pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";

@@ -4,6 +4,7 @@ mod askers;
 mod connecting;
 mod event_set;
 mod events;
+pub(crate) mod export_options;
 mod exporting;
 mod lead;
 mod membership;
@@ -37,12 +38,13 @@ use crate::engine::membership::Membership;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
 #[cfg(doc)]
 use crate::error::Phase;
+use tcpx_protocol::types::device::Device;
+
 use crate::error::{Error, Result};
 use crate::plugin::Nic;
 use crate::settings::SessionOptions;
 use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
-use crate::types::device::Device;
 
 /// How long copies and comms of peers that have ended may take to let go of memory, and calls of
 /// the plugin to take it back.

@@ -12,18 +12,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use tcpx_protocol::types::{
+    DEFAULT_CHUNK_BYTES, LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_EAGER_BYTES,
+    MIN_CHUNK_BYTES,
+};
 use tcpx_sys::MAX_REQUESTS;
 use tcpx_unpack::Choice;
+
+use crate::error::{Error, Result, SettingProblem};
+use crate::types::{MAX_COPY_THREADS, MAX_NAME_BYTES};
 
 pub use self::bounce_credit::BounceCreditChoice;
 pub use self::copy_threads::CopyThreads;
 pub use self::link_bytes::LinkBytes;
 pub use self::plugin_choice::{HARDWARE_PLUGIN_PATH, PluginChoice};
-use crate::error::{Error, Result, SettingProblem};
-use crate::types::{
-    DEFAULT_CHUNK_BYTES, LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_COPY_THREADS,
-    MAX_EAGER_BYTES, MAX_NAME_BYTES, MIN_CHUNK_BYTES,
-};
 
 /// The full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;

@@ -37,10 +37,10 @@ AREAS = {"protocol": 15, "lanes": 11, "softnet": 8, "unpack": 4, "control": 4, "
 # Where the mutants of an area are drawn from: the first pattern that fits a file says its area.
 SOURCES = [
     # For tests or other tools; for NICs, without which it does not run; or for a log.
-    (None, r"/tests?[/.]|_tests\.rs|any_peer|any_wire|/sync/|/faults|/hooks"),
+    (None, r"/tests?[/.]|_tests\.rs|/sync/|/faults|/hooks"),
     (None, r"/bench|build\.rs|/nic_|region_use|downloads|ring_memory"),
     (None, r"/(log|log_sink|metrics|stats|panic_hook)\.rs"),
-    ("protocol", r"^tcpx-core/src/peer/protocol"),
+    ("protocol", r"^tcpx-core/protocol/src/peer"),
     ("lanes", r"^tcpx-core/src/transfer/|^plugins/softnet/src/comm/(lane|helper_threads)"),
     ("softnet", r"^plugins/softnet/src/"),
     ("unpack", r"^tcpx-(unpack|rx)/src/"),

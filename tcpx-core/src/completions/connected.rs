@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::types::device::Device;
+use tcpx_protocol::types::device::Device;
 
 /// A connection of a peer: the device here, and what the session there is called.
 pub(crate) type DeviceAndName = (Device, String);

@@ -12,26 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
+use tcpx_protocol::types::kept_budget::KeptBudget;
+use tcpx_protocol::types::{TELL_AFTER, note_cost};
 
 use self::left_behind::LeftBehind;
 use super::notification::Notification;
 use super::queue::CompletionQueue;
 use crate::types::PeerKey;
-use crate::types::kept_budget::KeptBudget;
 use crate::types::peer_name::PeerName;
 
 mod left_behind;
-
-/// What it takes to keep a notification beside its bytes. It bounds the number of empty
-/// ones.
-const COST: u64 = 64;
-/// A peer's protocol is told when so much was taken out.
-pub(crate) const TELL_AFTER: u64 = (8 << 10) - COST;
-
-/// What a notification of so many bytes takes of the memory that its sender has here.
-pub(crate) fn note_cost(bytes: usize) -> u64 {
-    COST.saturating_add(bytes as u64)
-}
 
 #[derive(Debug)]
 struct Waiting {

@@ -143,9 +143,10 @@ impl PeerQueue {
 
 #[cfg(test)]
 mod tests {
+    use tcpx_protocol::types::device::Device;
+
     use super::*;
     use crate::error::Error;
-    use crate::types::device::Device;
 
     fn queue() -> PeerQueue {
         PeerQueue::new(Arc::default())

@@ -6,8 +6,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+
 use crate::control::dialing::Dialing;
-use crate::control::handshake_frame::HandshakeFrame;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, DialFailure};
 use crate::reactor::attention::Attention;

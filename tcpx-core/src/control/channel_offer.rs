@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::types::MAX_CHANNELS;
+use tcpx_protocol::types::MAX_CHANNELS;
 
 /// Channels where more would move no more: comms have no threads of their own there.
 const FEWEST: u16 = 2;

@@ -8,19 +8,22 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::hello::{
+    Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role,
+};
+use tcpx_protocol::frames::introduction::Introduction;
+use tcpx_protocol::frames::records::keys::RecordKeys;
+use tcpx_protocol::types::device::Device;
+
 use crate::control::approach::{Approach, Step, lost, unexpected};
 use crate::control::channel_offer::ChannelClaim;
-use crate::control::conn_info::ConnInfo;
-use crate::control::handshake_frame::HandshakeFrame;
-use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role};
 use crate::control::identity::{Identity, random};
-use crate::control::introduction::Introduction;
-use crate::control::records::keys::RecordKeys;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{DialFailure, Error, Phase, Result};
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{Poller, Target};
-use crate::types::device::Device;
 
 /// So long the addresses that are tried may take before the next one is tried beside them.
 const STAGGER: Duration = Duration::from_millis(250);

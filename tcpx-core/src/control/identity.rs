@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use tcpx_protocol::frames::conn_info::{Secret, SessionId};
+use tcpx_protocol::frames::eager_terms::EagerOffer;
+use tcpx_protocol::frames::hello::{Hello, Nonce};
+use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
+use tcpx_protocol::types::device::Device;
 use tcpx_sys::UNPACK_VERSION;
 
 use super::approach::dial_timeout;
 use super::channel_offer::{ChannelClaim, ChannelOffer};
-use super::conn_info::{Secret, SessionId};
-use super::eager_terms::EagerOffer;
-use super::hello::{Hello, Nonce};
-use super::link_frame::PROTOCOL_VERSION;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
-use crate::types::device::Device;
 
 /// One session as its peers see it. It never changes.
 #[derive(Clone, Debug)]

@@ -4,13 +4,14 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
+use tcpx_protocol::frames::introduction::Introduction;
+use tcpx_protocol::frames::records::keys::RecordKeys;
+
 use crate::control::channel_offer::ChannelClaim;
 use crate::control::epoll_set::Interest;
-use crate::control::handshake_frame::HandshakeFrame;
-use crate::control::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
 use crate::control::identity::{Identity, random};
-use crate::control::introduction::Introduction;
-use crate::control::records::keys::RecordKeys;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
 

@@ -4,17 +4,17 @@
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::hello::{Challenge, HandshakeError, Hello, Role};
+use tcpx_protocol::frames::introduction::Introduction;
+use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
 use tcpx_testkit::{eventually, until};
 
-use super::handshake_frame::HandshakeFrame;
-use super::hello::{Challenge, HandshakeError, Hello, Role};
-use super::link_frame::PROTOCOL_VERSION;
 use super::socket::LinkSocket;
 use crate::control::channel_offer::ChannelOffer;
-use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::control::identity::Identity;
-use crate::control::introduction::Introduction;
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;

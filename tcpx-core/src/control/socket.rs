@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use socket2::{SockRef, TcpKeepalive};
+use tcpx_protocol::frames::arrived_frames::take_frame;
+use tcpx_protocol::frames::hello::Role;
+use tcpx_protocol::frames::inbound::Inbound;
+use tcpx_protocol::frames::link_frame::{FrameError, LinkFrame};
+use tcpx_protocol::frames::link_part::LinkPart;
+use tcpx_protocol::frames::outbound::Outbound;
+use tcpx_protocol::frames::records::incoming::Incoming;
+use tcpx_protocol::frames::records::keys::RecordKeys;
+use tcpx_protocol::frames::records::outgoing::{Outgoing, with_records};
+use tcpx_protocol::types::MAX_EAGER_BYTES;
 
 use super::acknowledgement;
-use super::arrived_frames::take_frame;
-use super::hello::Role;
-use super::inbound::Inbound;
-use super::link_frame::{FrameError, LinkFrame};
-use super::link_part::LinkPart;
-use super::outbound::Outbound;
-use super::records::incoming::Incoming;
-use super::records::keys::RecordKeys;
-use super::records::outgoing::{Outgoing, with_records};
 use super::send_room;
 use super::shared_bytes::{self, Place, Source};
 use crate::error::Departure;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
-use crate::types::MAX_EAGER_BYTES;
 
 /// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
@@ -181,7 +181,7 @@ impl LinkSocket {
                 return;
             }
         }
-        let mac = mac.as_ref().map_or(&[][..], |mac| mac);
+        let mac: &[u8] = mac.as_ref().map_or(&[], |mac| mac);
         self.send_behind([payload[0], payload[1], mac].map(Source::of));
     }
 

@@ -4,11 +4,12 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::frames::hello::Agreement;
+
 use super::accept_queue::{Accept, Newcomer};
 use super::{Engine, check_peer_name};
 use crate::control::channel_offer::ChannelClaim;
-use crate::control::conn_info::ConnInfo;
-use crate::control::hello::Agreement;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
 use crate::control::socket::LinkSocket;
 use crate::error::{Awaited, Error, Phase, Result};

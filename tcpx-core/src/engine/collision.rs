@@ -11,7 +11,7 @@
 //!
 //! An end that has given way says so in its welcome, for its own hello may arrive after that.
 
-use crate::control::conn_info::SessionId;
+use tcpx_protocol::frames::conn_info::SessionId;
 
 /// How far this end's own dial to the session is, while it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

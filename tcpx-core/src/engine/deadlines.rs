@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use slotmap::SecondaryMap;
-
-use crate::types::TransferKey;
+use tcpx_protocol::types::TransferKey;
 
 /// A round that has taken too long, unless it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

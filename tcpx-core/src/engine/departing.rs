@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use tcpx_diagnosis::table::limits;
+use tcpx_protocol::peer::stage::Leaving;
 
 use super::Engine;
 use super::parked::Parked;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::peer::Peer;
-use crate::peer::protocol::stage::Leaving;
 use crate::reactor::attention::Attention;
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerKey;

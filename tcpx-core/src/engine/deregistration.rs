@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use std::task::Poll;
 use std::time::Duration;
 
+use tcpx_protocol::types::RegistrationKey;
+use tcpx_protocol::types::memory_id::MemoryId;
+
 use super::Engine;
 use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::device_memory::OwnedMemory;
@@ -17,8 +20,7 @@ use crate::peer::connection::Connection;
 use crate::plugin::calls::CALL_TIMEOUT;
 use crate::plugin::comm::Deregistration;
 use crate::plugin::registrations::stage::Forgetting;
-use crate::types::memory_id::MemoryId;
-use crate::types::{PeerKey, RegistrationKey};
+use crate::types::PeerKey;
 use crate::workers::Step;
 
 /// Memory that nothing uses any more.

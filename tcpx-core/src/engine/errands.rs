@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tcpx_protocol::types::{PreparedKey, TransferKey};
 
 use crate::reactor::poller::Poller;
-use crate::types::{PreparedKey, TransferKey};
 
 /// Something to do.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::types::TransferKey;
+
 use super::Engine;
 use super::deadlines::Overdue;
 use crate::error::{Error, Result};
 use crate::transfer::transfer_cell::TransferCell;
-use crate::types::TransferKey;
 
 /// A round of progress gives up no more than so many: others wait for the lock.
 const MOST_AT_ONCE: usize = 64;

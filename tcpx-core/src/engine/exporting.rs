@@ -1,15 +1,17 @@
 //! Memory that peers may reach: exported, and taken back.
 
+use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::exports::export_secret::ExportSecret;
+use tcpx_protocol::exports::exported_range::ExportedRange;
+use tcpx_protocol::exports::joint_uses::ExportKey;
+use tcpx_protocol::exports::refusal::Refusal;
+use tcpx_protocol::exports::remote_key::RemoteKey;
+use tcpx_protocol::types::memory_id::MemoryId;
+
 use super::Engine;
 use crate::control::identity::random;
-use crate::error::{Error, RegistrationProblem, RemoteProblem, Result};
-use crate::exports::export_options::ExportOptions;
-use crate::exports::export_secret::ExportSecret;
-use crate::exports::exported_range::ExportedRange;
-use crate::exports::joint_uses::ExportKey;
-use crate::exports::refusal::Refusal;
-use crate::exports::remote_key::RemoteKey;
-use crate::types::memory_id::MemoryId;
+use crate::error::{Error, RegistrationProblem, Result};
+use crate::session::export_options::ExportOptions;
 
 impl Engine {
     /// Exports a range of a registration.

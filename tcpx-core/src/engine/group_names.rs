@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
+use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
+use tcpx_protocol::frames::introduction::Introduction;
+use tcpx_protocol::types::device::{Device, LONGEST_SUFFIX};
 use tcpx_sys::printable;
 
-use crate::control::conn_info::{ConnInfo, SessionId};
-use crate::control::introduction::Introduction;
 use crate::types::MAX_NAME_BYTES;
-use crate::types::device::{Device, LONGEST_SUFFIX};
 
 /// Most names of those whose connection info was not loaded. Of more, the oldest are forgotten.
 const MOST_STRANGERS: usize = 4096;
@@ -228,10 +228,12 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
+    use tcpx_protocol::frames::conn_info::Secret;
+    use tcpx_protocol::frames::eager_terms::EagerOffer;
+    use tcpx_protocol::frames::hello::{Hello, Role};
+    use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
+
     use super::*;
-    use crate::control::conn_info::Secret;
-    use crate::control::hello::tests::sample_hello;
-    use crate::control::hello::{Hello, Role};
 
     const LISTENERS: Secret = Secret([3; 32]);
     const OWN: Secret = Secret([5; 32]);
@@ -239,7 +241,27 @@ mod tests {
     /// The session of a device of group `group`, which calls itself `name`, vouched for with `own`.
     fn session(group: u8, device: Device, name: &str, own: &Secret) -> Introduction {
         let session = device.session_of([group; 16]);
-        let hello = Hello { session, name: name.to_owned(), ..sample_hello() };
+        let hello = Hello {
+            protocol: PROTOCOL_VERSION,
+            session,
+            name: name.to_owned(),
+            build: "0.1.0".into(),
+            plugin: "TCPXSoft_v7".into(),
+            unpack_version: 7,
+            chunk_bytes: 524_288,
+            channels: 2,
+            gpu: None,
+            progress_thread: false,
+            accept_all: false,
+            on_demand: false,
+            eager: EagerOffer::default(),
+            note_bytes: 1 << 20,
+            authenticates: false,
+            to: 0,
+            connection: 1,
+            instead_of: None,
+            nonce: [2; 32],
+        };
         Introduction::new(hello.prove(Role::Connector, &[9; 32], &LISTENERS), own)
     }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::types::device::Device;
+
 use super::Engine;
-use crate::control::conn_info::ConnInfo;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::error::Result;
-use crate::types::device::Device;
 
 /// Most that are on their way to another session at a time. Making one may take long, where a GPU
 /// does.

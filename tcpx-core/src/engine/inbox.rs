@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
+use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::{Direction, TransferKey};
 
 use crate::peer::post_gate::{MOST_HANDED_IN, PostGate};
-use crate::peer::protocol::operation::NewOperation;
 use crate::plugin::registrations::Usable;
 use crate::transfer::post::Post;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::types::memory_id::MemoryId;
-use crate::types::{Direction, TransferKey};
 
 /// Most operations that one call hands in. For more, a wait is short beside the work.
 const MOST_OF_A_CALL: usize = 64;

@@ -4,14 +4,14 @@
 use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
+use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
+use tcpx_protocol::frames::introduction::Introduction;
 
 use super::accept_queue::Newcomer;
 use super::collision::{OwnDial, Verdict, decide};
 use super::{Engine, unknown};
-use crate::control::conn_info::{ConnInfo, SessionId};
 use crate::control::connector::Connector;
 use crate::control::inbound_handshake::Welcomed;
-use crate::control::introduction::Introduction;
 #[cfg(test)]
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};

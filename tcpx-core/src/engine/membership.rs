@@ -3,18 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tcpx_protocol::frames::conn_info::{Secret, SessionId};
+use tcpx_protocol::types::device::Device;
+
 use super::group_names::GroupNames;
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
 use crate::control::channel_offer::ChannelOffer;
-use crate::control::conn_info::{Secret, SessionId};
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::control::listener::ControlListener;
 use crate::error::Result;
 use crate::peer::session_context::SessionContext;
 use crate::settings::SessionOptions;
-use crate::types::device::Device;
 
 /// Who takes in those that have come for another session of the group. It may take its time.
 pub(crate) type HandOver = Arc<dyn Fn(Device, InboundHandshake) + Send + Sync>;

@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::exports::remote_range::RemoteRange;
+use tcpx_protocol::frames::conn_info::SessionId;
+use tcpx_protocol::peer::one_sided::NewRequest;
+use tcpx_protocol::peer::one_sided::prepared::PreparedList;
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::types::{MAX_NOTIFICATION_BYTES, MemoryType, PreparedKey, TransferKey};
+
 use super::Engine;
 use super::prepared::Prepared;
 use super::prepared_pairs::PreparedPairs;
-use crate::control::conn_info::SessionId;
 use crate::error::{Error, RegistrationProblem, Result};
-use crate::exports::remote_range::RemoteRange;
 use crate::peer::Peer;
-use crate::peer::protocol::one_sided::NewRequest;
-use crate::peer::protocol::one_sided::prepared::PreparedList;
 use crate::transfer::memory_range::MemoryRange;
 use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::types::memory_id::MemoryId;
-use crate::types::remote_access::OperationKind;
-use crate::types::{MAX_NOTIFICATION_BYTES, MemoryType, PeerKey, PreparedKey, TransferKey};
+use crate::types::PeerKey;
 
 /// An operation, for its owner.
 #[derive(Debug)]

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::peer::operation::{NewOperation, PostedOperation};
+use tcpx_protocol::types::RegistrationKey;
+
 use crate::error::Error;
 use crate::peer::commons::Ledger;
 use crate::peer::leftover::{LeftList, Leftover, Whose};
-use crate::peer::protocol::operation::{NewOperation, PostedOperation};
 use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
-use crate::types::RegistrationKey;
 use crate::types::peer_name::PeerName;
 use crate::workers::Workers;
 use crate::workers::ticket::Ticket;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::types::{Direction, TransferKey};
+
 use super::Engine;
 use super::inbox::Inbox;
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::peer::post_gate::PostGate;
-use crate::peer::protocol::operation::NewOperation;
 use crate::transfer::post::Post;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::types::{Direction, TransferKey};
 
 /// Room for so many posts is kept for the next batch.
 const KEPT_POSTS: usize = 4096;

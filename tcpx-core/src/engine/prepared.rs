@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::control::conn_info::SessionId;
-use crate::peer::protocol::one_sided::prepared::PreparedList;
+use tcpx_protocol::frames::conn_info::SessionId;
+use tcpx_protocol::peer::one_sided::prepared::PreparedList;
+use tcpx_protocol::types::memory_id::MemoryId;
+
 use crate::types::PeerKey;
-use crate::types::memory_id::MemoryId;
 
 /// What it is about, and with whom.
 #[derive(Debug)]

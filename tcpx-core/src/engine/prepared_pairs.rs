@@ -1,16 +1,17 @@
 //! The pairs of an operation: checked, and neighbours put together. Pure.
 
 use foldhash::HashMap;
+use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::exports::listed::{ListedKey, ListedRange};
+use tcpx_protocol::exports::remote_key::RemoteKey;
+use tcpx_protocol::exports::remote_range::RemoteRange;
+use tcpx_protocol::plans::pieces::{Piece, Pieces};
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
-use crate::error::{Error, RemoteProblem};
-use crate::exports::listed::{ListedKey, ListedRange};
-use crate::exports::remote_key::RemoteKey;
-use crate::exports::remote_range::RemoteRange;
+use crate::error::Error;
 use crate::transfer::memory_range::MemoryRange;
-use crate::transfer::pieces::{Piece, Pieces};
-use crate::types::memory_id::MemoryId;
-use crate::types::remote_access::OperationKind;
-use crate::types::{Access, MemoryType, RegistrationKey, Span};
 
 /// Most pairs of an operation, after neighbours were put together.
 pub(crate) const MAX_PAIRS: usize = 1 << 20;

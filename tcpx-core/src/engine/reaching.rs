@@ -4,12 +4,14 @@
 use std::time::Instant;
 
 use slotmap::Key;
+use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::frames::conn_info::SessionId;
+use tcpx_protocol::types::{PreparedKey, TransferKey};
 
 use super::{Engine, unknown};
-use crate::control::conn_info::SessionId;
-use crate::error::{Error, RemoteProblem, Result};
+use crate::error::{Error, Result};
 use crate::peer::{Peer, PeerStatus};
-use crate::types::{PeerKey, PreparedKey, TransferKey};
+use crate::types::PeerKey;
 
 impl Engine {
     /// Checks that operations on memory of these sessions may be prepared with a peer: it is up, or

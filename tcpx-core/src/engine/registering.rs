@@ -1,11 +1,12 @@
 //! Memory that is registered or being copied, and who may post on it meanwhile.
 
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::{Access, MemoryType, RegistrationKey};
+
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::OwnedMemory;
 use crate::memory::new_registration::NewRegistration;
-use crate::types::memory_id::MemoryId;
-use crate::types::{Access, MemoryType, RegistrationKey};
 
 impl Engine {
     /// Adds memory, as [`Registrations::add`] says.

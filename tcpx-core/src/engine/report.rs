@@ -2,16 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::peer::withdrawal::Unmatched;
+use tcpx_protocol::types::TransferKey;
+
 use super::Engine;
 use crate::control::connector::Connector;
 use crate::error::awaited::{AwaitedPeer, AwaitedTransfer};
 use crate::error::{Awaited, Error, Phase};
 use crate::peer::Peer;
 use crate::peer::connection::Connection;
-use crate::peer::protocol::withdrawal::Unmatched;
 use crate::plugin::Plugin;
 use crate::stats::report::{PeerReport, SessionReport, StagingTimes};
-use crate::types::{PeerKey, TransferKey};
+use crate::types::PeerKey;
 
 /// Whoever waits for so long has the NICs looked at, which takes a read of a file for each.
 const LOOKS_AT_NICS: Duration = Duration::from_secs(1);

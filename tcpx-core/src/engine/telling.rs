@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::types::device::Device;
+
 use super::Engine;
 use crate::completions::connected::DeviceAndName;
 use crate::completions::peer_queue::PeerQueue;
@@ -9,7 +11,6 @@ use crate::completions::peer_state::PeerState;
 use crate::error::Error;
 use crate::peer::{Peer, PeerStatus};
 use crate::types::PeerKey;
-use crate::types::device::Device;
 
 impl Engine {
     /// Where peers that come up or end wait for the program.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tcpx_cuda::CudaError;
+use tcpx_protocol::types::Direction;
 use tcpx_unpack::{Unpack, UnpackError};
 
 use super::Engine;
@@ -13,7 +14,6 @@ use crate::error::Error;
 use crate::error::unpack_failure::UnpackFailure;
 use crate::transfer::batch::{BatchFailure, BatchNumber};
 use crate::transfer::job::JobLabel;
-use crate::types::Direction;
 
 impl Engine {
     /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::types::Direction;
+use tcpx_protocol::types::Direction;
 
 /// Silence that is worth a word.
 const NOTABLE_SILENCE: Duration = Duration::from_secs(1);

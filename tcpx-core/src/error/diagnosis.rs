@@ -11,6 +11,7 @@ use tcpx_diagnosis::table::{
     connection, daemon, environment, limits, plugin, requests, topology, transfer,
 };
 use tcpx_diagnosis::{Code, Diagnosis, explain};
+use tcpx_protocol::error::remote_problem::RemoteProblem;
 use tcpx_rx::DescriptorError;
 use tcpx_sys::LoadError;
 
@@ -20,7 +21,6 @@ use super::dial_failure::DialFailure;
 use super::memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
 use super::phase::Phase;
 use super::plugin_failure::PluginFailure;
-use super::remote_problem::RemoteProblem;
 use super::setting_problem::{PluginChunkProblem, SettingProblem};
 
 impl Error {
@@ -208,7 +208,8 @@ fn of_remote_memory(problem: RemoteProblem) -> Option<&'static Diagnosis> {
         | RemoteProblem::TooMany { .. } => &requests::LISTS_DIFFER,
         RemoteProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,
         RemoteProblem::Leaves => &connection::PEER_SAID_GOODBYE,
-        RemoteProblem::NoMemory => return None,
+        // A memory that is not there is no fault of the range.
+        RemoteProblem::NoMemory | _ => return None,
     })
 }
 

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use tcpx_protocol::types::memory_id::MemoryId;
 use tcpx_sys::printable;
 
 use super::Error;
 use super::departure::Departure;
 use super::diagnosis::id_at_end;
 use super::dial_failure::DialFailure;
-use crate::types::memory_id::MemoryId;
 
 /// The words of `Text`, then the id of the diagnosis in brackets: ` [TCPX-902]`. One line, whatever
 /// the names and reasons of peers are.
@@ -173,6 +173,8 @@ mod tests {
     use tcpx_cuda::CudaError;
     use tcpx_diagnosis::Report;
     use tcpx_diagnosis::variables::{Env, lint};
+    use tcpx_protocol::error::remote_key::RemoteKeyError;
+    use tcpx_protocol::error::remote_problem::RemoteProblem;
 
     use super::*;
     use crate::error::awaited::Awaited;
@@ -180,8 +182,6 @@ mod tests {
         BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
     };
     use crate::error::phase::Phase;
-    use crate::error::remote_key::RemoteKeyError;
-    use crate::error::remote_problem::RemoteProblem;
     use crate::error::setting_problem::SettingProblem;
 
     #[test]

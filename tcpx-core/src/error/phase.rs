@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::types::Direction;
+use tcpx_protocol::types::Direction;
 
 /// Where in the life of a session something went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! What can be wrong with a setting.
 
-use crate::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
+use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
 /// What is wrong with a setting, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use tcpx_protocol::types::memory_id::MemoryId;
 use tcpx_unpack::UnpackError;
-
-use crate::types::memory_id::MemoryId;
 
 /// A chunk whose bytes could not be copied out of the bounce buffer, or together to be sent.
 ///

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tcpx_cuda::CudaError;
+use tcpx_protocol::frames::conn_info::{Secret, SessionId};
+use tcpx_protocol::types::device::Device;
 
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
-use crate::control::conn_info::{Secret, SessionId};
 use crate::control::identity::new_id;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::engine::group_names::GroupNames;
@@ -17,7 +18,6 @@ use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::device_memory::gpu_count;
 use crate::session::Session;
 use crate::settings::SessionOptions;
-use crate::types::device::Device;
 
 /// The sessions, and what all sessions of the group share.
 #[derive(Debug)]

@@ -1,16 +1,18 @@
 #![allow(unsafe_code)]
 //! A group's memory: registered, allocated, exported, written and read.
 
+use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::exports::remote_key::RemoteKey;
+use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::{Access, MemoryType};
+
 use super::Group;
-use crate::error::{Error, RemoteProblem, Result};
-use crate::exports::export_options::ExportOptions;
-use crate::exports::remote_key::RemoteKey;
+use crate::error::{Error, Result};
 use crate::memory::memory_address::MemoryAddress;
 use crate::plugin::registrations::MemoryInfo;
 use crate::session::Session;
-use crate::types::device::Device;
-use crate::types::memory_id::MemoryId;
-use crate::types::{Access, MemoryType};
+use crate::session::export_options::ExportOptions;
 
 /// What the memory of a device is.
 fn memory_of(device: Device) -> MemoryType {

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::types::device::Device;
 use tcpx_sys::is_forked;
 
 use super::Group;
@@ -11,7 +12,6 @@ use crate::completions::notification::Notification;
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
 use crate::session::operation::Operation;
-use crate::types::device::Device;
 
 /// Returns in which order queues are asked: each comes first once in as many turns as there are
 /// queues, and has all the room then.

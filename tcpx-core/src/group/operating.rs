@@ -1,15 +1,17 @@
 //! Operations between devices of a group and of its peers.
 
+use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::exports::remote_range::RemoteRange;
+use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::remote_access::OperationKind;
+
 use super::Group;
 use super::splitting::{DevicePair, only_pair, split};
-use crate::error::{Error, RemoteProblem, Result};
-use crate::exports::remote_range::RemoteRange;
+use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::session::operation::Operation;
 use crate::session::operation::part::Part;
 use crate::transfer::memory_range::MemoryRange;
-use crate::types::device::Device;
-use crate::types::remote_access::OperationKind;
 
 impl Group {
     /// As [`Session::prepare`](crate::Session::prepare), of any devices at both ends, in all four

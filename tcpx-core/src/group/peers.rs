@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::types::device::{Device, LONGEST_SUFFIX};
+
 use super::Group;
 use crate::completions::peer_state::PeerState;
 use crate::error::{Error, Result, SettingProblem};
 use crate::session::Session;
 use crate::types::MAX_NAME_BYTES;
-use crate::types::device::{Device, LONGEST_SUFFIX};
 
 impl Group {
     /// As [`Session::listen`](crate::Session::listen). The connection info leads to all devices,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, RemoteProblem};
-use crate::exports::remote_range::RemoteRange;
+use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::exports::remote_range::RemoteRange;
+use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::remote_access::OperationKind;
+
+use crate::error::Error;
 use crate::transfer::memory_range::MemoryRange;
-use crate::types::device::Device;
-use crate::types::remote_access::OperationKind;
 
 /// Most bytes of the last part. It takes a round trip of its own when a notification goes with it,
 /// and between memory of hosts its bytes travel with the request.
@@ -133,12 +135,14 @@ impl<'a> DevicePair<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tcpx_protocol::exports::export_id::ExportId;
+    use tcpx_protocol::exports::export_secret::ExportSecret;
+    use tcpx_protocol::exports::remote_key::RemoteKey;
+    use tcpx_protocol::types::MemoryType;
+    use tcpx_protocol::types::memory_id::MemoryId;
+    use tcpx_protocol::types::remote_access::RemoteAccess;
 
     use super::*;
-    use crate::exports::remote_key::RemoteKey;
-    use crate::exports::remote_key::tests::sample;
-    use crate::types::memory_id::MemoryId;
-    use crate::types::remote_access::RemoteAccess;
 
     const DEVICES: [Device; 3] = [Device::Host, Device::Gpu(0), Device::Gpu(1)];
     /// Longer than all ranges together.
@@ -146,9 +150,15 @@ mod tests {
 
     fn keys() -> [RemoteKey; 3] {
         let access = RemoteAccess::ReadWrite;
-        DEVICES.map(|device| {
-            let key = sample();
-            RemoteKey { session: device.session_of(key.session), bytes: EXPORTED, access, ..key }
+        DEVICES.map(|device| RemoteKey {
+            session: device.session_of(*b"session of a GPU"),
+            export: ExportId::from_wire(5),
+            secret: ExportSecret::new(*b"nobody knows it!"),
+            memory_id: MemoryId::new(3),
+            address: 0x7f00_0000_1000,
+            bytes: EXPORTED,
+            memory: MemoryType::Device,
+            access,
         })
     }
 

@@ -8,13 +8,13 @@ use tcpx_cuda::{
     is_readable, is_writable,
 };
 use tcpx_diagnosis::pci::{PciPath, gpus};
+use tcpx_protocol::types::MemoryType;
 use tcpx_sys::Stay;
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::host_buffer::{HostBuffer, mapped_bytes, mapping_bytes};
 use crate::memory::lent_buffer::LentBuffer;
-use crate::types::MemoryType;
 
 /// How this session reads and writes device memory. Clones share the GPU.
 #[derive(Clone, Debug)]

@@ -4,10 +4,10 @@
 //! The body has 20 bytes, little-endian: address (u64), size (u64), pointer type (i32). The
 //! envelope's digest finds damage and proves no origin.
 
+use tcpx_protocol::types::MemoryType;
 use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES, SealError};
 
 use super::descriptor_text::DescriptorText;
-use crate::types::MemoryType;
 
 const ENVELOPE: Envelope = Envelope { magic: *b"TCPXMEMD", version: 1 };
 const BODY_BYTES: usize = 20;

@@ -1,7 +1,8 @@
 //! A range of memory that is to be registered together with others.
 
+use tcpx_protocol::types::{Access, MemoryType};
+
 use super::memory_address::MemoryAddress;
-use crate::types::{Access, MemoryType};
 
 /// One range of a list for [`Session::register_memory_list`](crate::Session::register_memory_list).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

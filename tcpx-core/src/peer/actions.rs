@@ -2,27 +2,29 @@
 
 use std::time::Instant;
 
+use tcpx_protocol::exports::refusal::Refusal;
+use tcpx_protocol::frames::frame::Frame;
+use tcpx_protocol::frames::hello::Agreement;
+use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome};
+use tcpx_protocol::peer::arrivals::Loss;
+use tcpx_protocol::peer::one_sided::prepared::PreparedList;
+use tcpx_protocol::peer::operation::Withdrawal;
+use tcpx_protocol::peer::stage::PeerStage;
+use tcpx_protocol::plans::plan::ChunkPlan;
+use tcpx_protocol::plans::stripe::chunk_count;
+use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, TransferKey};
+use tcpx_sys::NetHandle;
+
 use super::comm_opening::Comms;
 use super::comm_setup::CommSetup;
 use super::commons::{Commons, Ledger};
 use super::connection::{Closing, Connection, phase_of};
-use super::protocol::action::{Action, Completion, Ending, Outcome};
-use super::protocol::arrivals::Loss;
-use super::protocol::one_sided::prepared::PreparedList;
-use super::protocol::operation::Withdrawal;
-use super::protocol::stage::PeerStage;
-use crate::control::frame::Frame;
-use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, Result};
-use crate::exports::refusal::Refusal;
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::reactor::poller::Target;
-use crate::transfer::plan::ChunkPlan;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
-use crate::transfer::stripe::chunk_count;
-use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// Bytes of parts that are sent in one go, before what has come is looked at.
 const PARTS_AT_ONCE: u64 = 1 << 20;
@@ -85,7 +87,9 @@ impl Connection {
                 Action::OpenChannels => self.begin_channels(cx)?,
                 Action::Connect(handles) => {
                     if let Some(setup) = &self.setup {
-                        setup.connect(handles)?;
+                        setup.connect(
+                            handles.into_iter().map(|handle| NetHandle(handle.0)).collect(),
+                        )?;
                     }
                 }
                 Action::Open => self.open(cx)?,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::peer::stage::PeerStage;
+
 use super::connection::Connection;
-use super::protocol::stage::PeerStage;
 use crate::plugin::comm::NextCall;
 use crate::reactor::attention::Attention;
 use crate::reactor::poller::{IoEvent, Poller, Target};

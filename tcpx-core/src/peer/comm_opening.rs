@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use tcpx_protocol::frames::frame::ChunkCounts;
 use tcpx_sys::NetHandle;
 
 use super::credit_terms::CreditTerms;
 use super::dial_answer::DialAnswer;
 use super::dial_places::Standing;
-use crate::control::frame::ChunkCounts;
 use crate::error::{Error, PluginFailure, Result};
 use crate::plugin::Plugin;
 use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};

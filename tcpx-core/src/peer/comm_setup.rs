@@ -7,13 +7,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::frame::ChunkCounts;
+use tcpx_protocol::frames::hello::Agreement;
 use tcpx_sys::NetHandle;
 
 use super::comm_opening::{CommOpening, Comms};
 use super::credit_terms::CreditTerms;
 use super::dial_places::{DialPlaces, Standing};
-use crate::control::frame::ChunkCounts;
-use crate::control::hello::Agreement;
 use crate::error::{Departure, Error, Phase, PluginHang, Result};
 use crate::peer::session_context::SessionContext;
 use crate::plugin::blocking_call::BlockingCall;

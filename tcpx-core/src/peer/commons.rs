@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::exports::table::Exports;
+use tcpx_protocol::plans::pieces::Pieces;
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::{RegistrationKey, TransferKey};
+
 use super::session_context::SessionContext;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::error::Error;
-use crate::exports::table::Exports;
 use crate::plugin::registrations::Registrations;
 use crate::transfer::batch::Batch;
-use crate::transfer::pieces::Pieces;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
-use crate::types::memory_id::MemoryId;
-use crate::types::{RegistrationKey, TransferKey};
 use crate::workers::Workers;
 
 /// Handed to a peer while it is driven.

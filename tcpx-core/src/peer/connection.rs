@@ -5,36 +5,39 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tcpx_protocol::frames::channel_handle::ChannelHandle;
+use tcpx_protocol::frames::frame::Frame;
+use tcpx_protocol::frames::hello::Agreement;
+use tcpx_protocol::peer::announcements::KeptTerms;
+use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::peer::post_room::PORTION;
+use tcpx_protocol::peer::posting::PostError;
+use tcpx_protocol::peer::stage::{Leaving, PeerStage};
+use tcpx_protocol::peer::withdrawal::Unmatched;
+use tcpx_protocol::peer::{Opening, PeerProtocol, SLICE};
+use tcpx_protocol::plans::plan::Member;
+use tcpx_protocol::plans::stripe::Stripe;
+use tcpx_protocol::plans::stripe_queue::Finished;
+use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
+
 use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
 use super::dial_places::DialPlaces;
 use super::kept_messages::KeptMessages;
-use super::protocol::announcements::KeptTerms;
-use super::protocol::operation::NewOperation;
-use super::protocol::post_room::PORTION;
-use super::protocol::posting::PostError;
-use super::protocol::stage::{Leaving, PeerStage};
-use super::protocol::withdrawal::Unmatched;
-use super::protocol::{Opening, PeerProtocol, SLICE};
 use super::session_context::SessionContext;
 use super::unread_answers::UnreadAnswers;
 use crate::control::channel_offer::ChannelClaim;
-use crate::control::frame::Frame;
-use crate::control::hello::Agreement;
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, MemoryUnavailable, Phase, Result};
 use crate::plugin::comm::ReturnedHandles;
 use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
-use crate::transfer::plan::Member;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
-use crate::transfer::stripe::Stripe;
-use crate::transfer::stripe_queue::Finished;
+use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
-use crate::types::{Direction, PeerKey, RegistrationKey, TransferKey};
 use crate::workers::ticket::Ticket;
 
 /// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
@@ -222,7 +225,8 @@ impl Connection {
         let setup = self.setup.as_ref().filter(|_| self.protocol.is_setting_up());
         if let Some(news) = setup.map_or(Ok(None), CommSetup::poll)? {
             if let Some(handles) = news.listening {
-                self.protocol.handle_listening(handles);
+                let handles = handles.into_iter().map(|handle| ChannelHandle(handle.0));
+                self.protocol.handle_listening(handles.collect());
             }
             if let Some(credit) = news.accepted {
                 self.protocol.handle_comms_accepted(credit);

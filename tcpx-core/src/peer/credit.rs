@@ -3,9 +3,10 @@
 
 use std::ops::BitOr;
 
+use tcpx_protocol::frames::frame::ChunkCounts;
+
 use super::commons::Commons;
 use super::connection::Connection;
-use crate::control::frame::ChunkCounts;
 use crate::error::Result;
 use crate::transfer::recv_lane::RecvLane;
 

@@ -1,11 +1,11 @@
 //! What the channels of one peer need of the bounce buffer, where that counts.
 
+use tcpx_protocol::frames::hello::Agreement;
+use tcpx_protocol::peer::bounce_pool::BouncePool;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
 
 use super::session_context::SessionContext;
-use crate::control::hello::Agreement;
 use crate::error::{BounceBufferProblem, Error, MemoryUnavailable, Result};
-use crate::plugin::bounce_pool::BouncePool;
 use crate::plugin::comm::RecvComm;
 
 /// Bytes of a page.

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use tcpx_diagnosis::pci::nic_down;
+use tcpx_protocol::frames::frame::ChunkCounts;
+use tcpx_protocol::peer::arrivals::ArrivalSample;
+use tcpx_protocol::peer::stage::PeerStage;
 
 use super::commons::Commons;
 use super::connection::Connection;
-use super::protocol::arrivals::ArrivalSample;
-use super::protocol::stage::PeerStage;
-use crate::control::frame::ChunkCounts;
 use crate::error::Result;
 use crate::error::awaited::DownNic;
 use crate::transfer::recv_lane::RecvLane;

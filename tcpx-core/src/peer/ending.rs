@@ -1,17 +1,17 @@
 //! How a peer ends: what ends with it at once, and what is left over.
 
 use tcpx_diagnosis::table::requests;
+use tcpx_protocol::frames::frame::Frame;
+use tcpx_protocol::peer::one_sided::ListedLeft;
+use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::stats::message::MessageStats;
 
 use super::commons::Commons;
 use super::connection::{ChannelRecord, Closing, Connection};
 use super::leftover::{LeftList, Leftover, Whose};
-use super::protocol::one_sided::ListedLeft;
-use super::protocol::operation::NewOperation;
 use super::{Gone, Peer, State};
-use crate::control::frame::Frame;
 use crate::error::{Departure, Error};
 use crate::plugin::comm::close_comms;
-use crate::stats::message::MessageStats;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;

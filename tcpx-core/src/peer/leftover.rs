@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::protocol::operation::PostedOperation;
-use crate::exports::joint_uses::ExportKey;
+use tcpx_protocol::exports::joint_uses::ExportKey;
+use tcpx_protocol::peer::operation::PostedOperation;
+use tcpx_protocol::plans::pieces::Pieces;
+use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
+
 use crate::transfer::batch::BatchNumber;
-use crate::transfer::pieces::Pieces;
 use crate::transfer::recv_lane::RecvLane;
-use crate::types::{Direction, RegistrationKey, TransferKey};
 use crate::workers::ticket::Ticket;
 
 /// An operation with a list that has not ended.

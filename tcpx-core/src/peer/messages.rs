@@ -3,20 +3,21 @@
 
 use std::time::Instant;
 
+use tcpx_protocol::frames::frame::Frame;
+use tcpx_protocol::frames::frame::one_sided::OneSidedFrame;
+use tcpx_protocol::frames::link_frame::LinkFrame;
+use tcpx_protocol::frames::link_part::LinkPart;
+use tcpx_protocol::peer::action::{Landing, NoteUse};
+use tcpx_protocol::plans::pieces::Piece;
+use tcpx_protocol::plans::plan::Member;
+use tcpx_protocol::plans::stretch::Stretch;
+use tcpx_protocol::plans::stripe::chunk_count;
+use tcpx_protocol::types::TransferKey;
+
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
-use super::protocol::action::{Landing, NoteUse};
-use crate::control::frame::Frame;
-use crate::control::frame::one_sided::OneSidedFrame;
-use crate::control::link_frame::LinkFrame;
-use crate::control::link_part::LinkPart;
 use crate::control::shared_bytes::{Place, Source};
 use crate::error::{Error, MemoryUnavailable, Result};
-use crate::transfer::pieces::Piece;
-use crate::transfer::plan::Member;
-use crate::transfer::stretch::Stretch;
-use crate::transfer::stripe::chunk_count;
-use crate::types::TransferKey;
 
 impl Connection {
     /// Gives a frame to the protocol, and puts the bytes that followed it where they belong.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::exports::joint_uses::ExportKey;
+use tcpx_protocol::peer::one_sided::NewRequest;
+use tcpx_protocol::types::{PreparedKey, RegistrationKey, TransferKey};
+
 use super::commons::Commons;
 use super::connection::Connection;
-use super::protocol::one_sided::NewRequest;
 use super::{Peer, State};
 use crate::error::{Error, Result};
-use crate::exports::joint_uses::ExportKey;
-use crate::types::{PreparedKey, RegistrationKey, TransferKey};
 
 impl Peer {
     /// Checks that operations and notifications go to it, now or when it is up.

@@ -1,9 +1,10 @@
 //! Which connection with which session a peer is.
 
-use crate::control::conn_info::{ConnInfo, SessionId};
+use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
+use tcpx_protocol::frames::hello::Nonce;
+use tcpx_protocol::frames::introduction::Introduction;
+
 use crate::control::connector::Connector;
-use crate::control::hello::Nonce;
-use crate::control::introduction::Introduction;
 
 /// Where a peer comes from.
 #[derive(Debug)]

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use tcpx_diagnosis::pci::PciPath;
+use tcpx_protocol::frames::hello::Agreement;
+use tcpx_protocol::peer::coalescing_limits::{CoalescingLimits, Copier};
+use tcpx_protocol::peer::cutting::Cutting;
+use tcpx_protocol::peer::dealing::DealingLimits;
+use tcpx_protocol::peer::one_sided::telling::ListLimits;
+use tcpx_protocol::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
+use tcpx_protocol::types::MemoryType;
+use tcpx_protocol::types::kept_budget::KeptBudget;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
-use super::protocol::coalescing_limits::{CoalescingLimits, Copier};
-use super::protocol::cutting::Cutting;
-use super::protocol::dealing::DealingLimits;
-use super::protocol::one_sided::telling::ListLimits;
-use super::protocol::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
-use crate::control::hello::Agreement;
 use crate::control::identity::Identity;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
@@ -19,8 +21,6 @@ use crate::plugin::Plugin;
 use crate::reactor::poller::Poller;
 use crate::settings::{BounceCreditChoice, SessionOptions};
 use crate::transfer::step::STEP_BYTES;
-use crate::types::MemoryType;
-use crate::types::kept_budget::KeptBudget;
 use crate::types::session_number::SessionNumber;
 
 /// Bytes of payload in a packet of the hardware's network, at least, unless a NIC of this end has

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::protocol::one_sided::MAX_ASKED;
+use tcpx_protocol::peer::one_sided::MAX_ASKED;
 
 /// As long as no more bytes than this wait on the link, nobody counts answers.
 const FEW_BYTES: usize = 1 << 20;

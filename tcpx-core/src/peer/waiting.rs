@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use tcpx_protocol::peer::one_sided::NewRequest;
+use tcpx_protocol::types::note_cost;
+use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
+
 use super::commons::Ledger;
 use super::connection::Connection;
-use super::protocol::one_sided::NewRequest;
-use crate::completions::notification_queue::note_cost;
 use crate::error::Error;
-use crate::types::{Direction, RegistrationKey, TransferKey};
 
 /// Operations and notifications, in the order in which they were posted.
 #[derive(Debug, Default)]

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::peer::stage::PeerStage;
+
 use super::connection::Connection;
-use super::protocol::stage::PeerStage;
 use crate::stats::alarm::{Alarm, Alarms, Troubles};
 use crate::stats::watch::lane::LaneState;
 use crate::stats::watch::matches::{MatchSample, MatchWatch};

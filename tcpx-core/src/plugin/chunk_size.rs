@@ -1,7 +1,8 @@
 //! How many bytes the chunks of a session have. Pure.
 
+use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
+
 use crate::error::{Error, Result, SettingProblem};
-use crate::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
 
 /// The hardware plugin ends the process at 2048 fragments of one chunk. The rest is for packets
 /// that are not full, and for those at the ends of a chunk.
@@ -89,9 +90,9 @@ fn largest_in_packets(mtu: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tcpx_protocol::types::MIN_CHUNK_BYTES;
 
     use super::*;
-    use crate::types::MIN_CHUNK_BYTES;
 
     #[test]
     fn the_smallest_packets_count() {

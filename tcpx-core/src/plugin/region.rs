@@ -1,8 +1,7 @@
 //! One range of registered memory, in segments that the plugin can take. Pure.
 
 use slotmap::new_key_type;
-
-use crate::types::{MAX_CHUNK_BYTES, MemoryType};
+use tcpx_protocol::types::{MAX_CHUNK_BYTES, MemoryType};
 
 new_key_type! {
     /// Memory that at least one registration is of.

@@ -16,6 +16,8 @@ mod tests;
 
 use foldhash::HashMap;
 use slotmap::SlotMap;
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
 use self::stage::Stage;
 use super::handle_table::{HandleTable, Segment};
@@ -23,8 +25,7 @@ use super::region::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
-use crate::types::memory_id::MemoryId;
-use crate::types::{Access, CommId, MemoryType, PeerKey, RegistrationKey, Span};
+use crate::types::{CommId, PeerKey};
 use crate::workers::Workers;
 
 /// The least that a plugin registers of device memory.

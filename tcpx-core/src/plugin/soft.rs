@@ -1,14 +1,13 @@
 //! Settings of the built-in software plugin that differ from its own defaults.
 
 use tcpx_diagnosis::Finding;
-use tcpx_softnet::{Settings, SettingsError, Transport};
-
 use tcpx_diagnosis::variables::{process_env, value};
+use tcpx_protocol::types::DEFAULT_CHUNK_BYTES;
+use tcpx_softnet::{Settings, SettingsError, Transport};
 
 use super::carrier::Carrier;
 use crate::error::{Error, Result, SettingProblem};
 use crate::settings::PluginChoice;
-use crate::types::DEFAULT_CHUNK_BYTES;
 
 const TRANSPORT: &str = "TCPX_SOFT_TRANSPORT";
 

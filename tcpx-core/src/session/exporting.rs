@@ -3,14 +3,15 @@
 use std::task::Poll;
 use std::time::Duration;
 
+use tcpx_protocol::exports::joint_uses::ExportKey;
+use tcpx_protocol::exports::remote_key::RemoteKey;
+use tcpx_protocol::types::memory_id::MemoryId;
+
 use super::Session;
 use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::exports::export_options::ExportOptions;
-use crate::exports::joint_uses::ExportKey;
-use crate::exports::remote_key::RemoteKey;
-use crate::types::memory_id::MemoryId;
+use crate::session::export_options::ExportOptions;
 
 impl Session {
     /// Lets peers reach a range of registered memory, by the key that is returned. Without such a
@@ -25,6 +26,23 @@ impl Session {
     /// [`Error::UnknownRegistration`]; [`Error::Registration`] when the range is empty or leaves
     /// the registration, or is to be written and was registered for reading only;
     /// [`Error::Closed`]; [`Error::Io`] when the system has no random bytes.
+    ///
+    /// # Example
+    /// ```
+    /// use tcpx_core::{Access, ExportOptions, RemoteAccess, RemoteKey, Session, SessionOptions};
+    /// # fn main() -> tcpx_core::Result<()> {
+    /// let session = Session::new(SessionOptions::default())?;
+    /// let memory = session.register_buffer(vec![0; 4096], Access::ReadWrite)?;
+    /// let key = session.export(memory, ExportOptions::new(RemoteAccess::ReadWrite))?;
+    ///
+    /// // Another process gets its bytes.
+    /// let bytes: [u8; RemoteKey::SERIALIZED_BYTES] = key.serialize();
+    /// let there = RemoteKey::deserialize(&bytes)?;
+    /// assert_eq!((there.bytes(), there.access()), (4096, RemoteAccess::ReadWrite));
+    ///
+    /// session.unexport(&key)
+    /// # }
+    /// ```
     pub fn export(&self, memory: MemoryId, options: ExportOptions) -> Result<RemoteKey> {
         let key = self.shared.engine()?.export(memory, options)?;
         tracing::debug!(

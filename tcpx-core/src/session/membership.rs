@@ -1,7 +1,8 @@
 //! What a group does with its sessions.
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+
 use super::Session;
-use crate::control::conn_info::ConnInfo;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::error::Result;
 

@@ -9,6 +9,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::exports::remote_range::RemoteRange;
+use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::remote_access::OperationKind;
 use tcpx_sys::is_forked;
 
 use self::joint::Joint;
@@ -16,14 +20,11 @@ use self::part::Part;
 use super::Session;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
-use crate::error::{Error, RemoteProblem, Result};
-use crate::exports::remote_range::RemoteRange;
+use crate::error::{Error, Result};
 use crate::transfer::memory_range::MemoryRange;
 use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::transfer_counts::TransferCounts;
-use crate::types::device::Device;
-use crate::types::remote_access::OperationKind;
 
 /// How an operation stands.
 #[derive(Clone, Debug)]

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::{Access, MemoryType, Span};
+
 use super::Session;
 use crate::engine::Engine;
 use crate::engine::deregistration::Deregistered;
@@ -15,8 +18,6 @@ use crate::memory::new_registration::NewRegistration;
 use crate::plugin::region::device_segments;
 use crate::plugin::registrations::MemoryInfo;
 use crate::plugin::registrations::stage::Forgetting;
-use crate::types::memory_id::MemoryId;
-use crate::types::{Access, MemoryType, Span};
 
 impl Session {
     /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every

@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::types::Direction;
 use tcpx_sys::is_forked;
 
 use super::askers::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK};
@@ -41,7 +42,7 @@ use crate::engine::inbox::{Inbox, PostTarget};
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
 use crate::transfer::post::Post;
-use crate::types::{Direction, PeerKey};
+use crate::types::PeerKey;
 
 /// Rounds that a thread makes at once that does not lead, while they move something. What is left
 /// then is for the one that leads.

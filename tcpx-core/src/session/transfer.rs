@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tcpx_protocol::types::{Direction, TransferKey};
 use tcpx_sys::is_forked;
 
 use super::shared::Shared;
@@ -16,7 +17,6 @@ use crate::peer::post_gate::PostGate;
 use crate::transfer::post::Post;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::transfer_counts::TransferCounts;
-use crate::types::{Direction, TransferKey};
 
 /// Sends and receives that are waited for together.
 ///

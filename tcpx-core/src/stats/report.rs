@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tcpx_protocol::stats::message::EagerStats;
+use tcpx_protocol::stats::one_sided::OneSidedStats;
 
 use super::alarm::AlarmReport;
 use super::channel::ChannelStats;
-use super::message::EagerStats;
-use super::one_sided::OneSidedStats;
 use super::stages::StageTimes;
 
 /// Both lanes of one channel.
@@ -218,11 +218,16 @@ mod tests {
             send: ChannelStats { bytes, window_peak: peak, ..ChannelStats::default() },
             recv: ChannelStats { bytes: 2 * bytes, ..ChannelStats::default() },
         };
+        let on_link = |messages, bytes| {
+            let mut counted = EagerStats::default();
+            (counted.messages, counted.bytes) = (messages, bytes);
+            counted
+        };
         let peer = |channels| PeerReport {
             messages_sent: 1,
             messages_received: 2,
-            eager_sent: EagerStats { messages: 4, bytes: 5 },
-            eager_received: EagerStats { messages: 6, bytes: 7 },
+            eager_sent: on_link(4, 5),
+            eager_received: on_link(6, 7),
             errors: 3,
             channels,
             ..PeerReport::default()
@@ -234,7 +239,7 @@ mod tests {
         assert_eq!((total.messages_sent, total.messages_received, total.errors), (2, 4, 6));
         let eager = [(total.eager_sent, (8, 10)), (total.eager_received, (12, 14))];
         for (sum, (messages, bytes)) in eager {
-            assert_eq!(sum, EagerStats { messages, bytes });
+            assert_eq!(sum, on_link(messages, bytes));
         }
         assert_eq!((total.send.bytes, total.send.window_peak, total.recv.bytes), (111, 3, 222));
         let summary: Vec<_> = nics

@@ -1,13 +1,13 @@
 #![allow(unsafe_code)]
 //! Scattered messages on their way into one slot of a staging buffer.
 
+use tcpx_protocol::plans::plan::Member;
+use tcpx_protocol::types::{MemoryType, Span};
 use tcpx_rx::UnpackDescriptor;
 
 use super::batch::{Batch, BatchNumber};
 use super::job::{Job, JobLabel};
-use super::plan::Member;
 use crate::plugin::registrations::Registrations;
-use crate::types::{MemoryType, Span};
 
 /// Offsets of a job's sources have 32 bits: sources whose distance from the start of their
 /// registration begins with the same bits share a job.

@@ -1,6 +1,8 @@
 //! What is copied for one chunk.
 
-use crate::types::{Direction, PeerKey, RegistrationKey};
+use tcpx_protocol::types::{Direction, RegistrationKey};
+
+use crate::types::PeerKey;
 
 /// One chunk: where its fragments lie, where they belong, and whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

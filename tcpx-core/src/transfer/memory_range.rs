@@ -1,6 +1,6 @@
 //! A range of registered memory, as a program names it.
 
-use crate::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory_id::MemoryId;
 
 /// A range of a registration of this session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

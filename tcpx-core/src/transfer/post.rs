@@ -1,6 +1,6 @@
 //! What a program posts.
 
-use crate::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory_id::MemoryId;
 
 /// One send or receive to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

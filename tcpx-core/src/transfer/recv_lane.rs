@@ -3,16 +3,17 @@
 
 use std::time::Instant;
 
+use tcpx_protocol::plans::plan::Member;
+use tcpx_protocol::plans::stripe::{ChunkRange, Stripe};
+use tcpx_protocol::plans::stripe_queue::{Finished, StripeNumber, StripeQueue};
+use tcpx_protocol::types::{Direction, MemoryType, Span};
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
 use super::batch::{Batch, BatchNumber};
 use super::descriptor_splitter::DescriptorSplitter;
 use super::job::{Job, JobLabel};
-use super::plan::Member;
 use super::step::{LaneStep, StepBudget};
-use super::stripe::{ChunkRange, Stripe};
-use super::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
@@ -22,7 +23,7 @@ use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::stats::watch::payload::{PayloadWatch, SAMPLE_BYTES};
-use crate::types::{CommId, Direction, MemoryType, PeerKey, Span};
+use crate::types::{CommId, PeerKey};
 
 #[derive(Clone, Copy, Debug)]
 struct Arriving {

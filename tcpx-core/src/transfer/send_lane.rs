@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use smallvec::SmallVec;
+use tcpx_protocol::plans::stripe::Stripe;
+use tcpx_protocol::plans::stripe_queue::{Finished, StripeQueue};
+use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, Span};
 
 use super::batch::{Batch, BatchNumber};
 use super::gather::Gather;
@@ -12,15 +15,13 @@ use super::job::JobLabel;
 use super::staging::Staging;
 use super::staging_pool::{StagingPool, StagingRequest};
 use super::step::{LaneStep, StepBudget};
-use super::stripe::Stripe;
-use super::stripe_queue::{Finished, StripeQueue};
 use super::window::Window;
 use crate::error::{Error, Result};
 use crate::plugin::comm::{NextCall, OpenComm, Request, SendComm};
 use crate::plugin::registrations::Registrations;
 use crate::stats::channel::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
-use crate::types::{CommId, Direction, MemoryType, PeerKey, RegistrationKey, Span};
+use crate::types::{CommId, PeerKey};
 
 /// A chunk in the window.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The staging buffer of a lane that sends: scattered small messages are copied together there, a
 //! chunk in each slot.
 
-use crate::types::{MemoryType, RegistrationKey, Span};
+use tcpx_protocol::types::{MemoryType, RegistrationKey, Span};
 
 /// As many slots as a lane may have gathered chunks under way, taken in turn: chunks leave in the
 /// order in which they were gathered, so the slot whose turn it is has been sent.

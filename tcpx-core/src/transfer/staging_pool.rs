@@ -7,11 +7,12 @@
 
 use std::fmt::Display;
 
+use tcpx_protocol::types::{MemoryType, RegistrationKey};
+
 use super::staging::Staging;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::registrations::Registrations;
 use crate::stats::report::StagingMemory;
-use crate::types::{MemoryType, RegistrationKey};
 
 /// Slots begin on pages, as the plugin wants device memory to.
 const PAGE_BYTES: u64 = 4096;
@@ -173,9 +174,10 @@ impl StagingPool {
 
 #[cfg(test)]
 mod tests {
+    use tcpx_protocol::types::Access;
+    use tcpx_protocol::types::memory_id::MemoryId;
+
     use super::*;
-    use crate::types::Access;
-    use crate::types::memory_id::MemoryId;
 
     const MIB: u64 = 1 << 20;
 

@@ -15,11 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
+use tcpx_protocol::types::Direction;
+
 use super::round_listener::RoundListener;
 use super::transfer_counts::TransferCounts;
 use crate::completions::queue::ReporterKey;
 use crate::error::Error;
-use crate::types::Direction;
 
 /// The state of a transfer: of its whole life, and of its round.
 #[derive(Debug, Default)]

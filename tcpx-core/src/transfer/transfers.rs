@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use slotmap::SlotMap;
+use tcpx_protocol::types::{Direction, TransferKey};
 
 use super::transfer_cell::TransferCell;
 use super::transfer_counts::TransferCounts;
 use crate::completions::queue::CompletionQueue;
 use crate::error::Error;
-use crate::types::{Direction, PeerKey, TransferKey};
+use crate::types::PeerKey;
 
 /// A transfer. What is posted to it while it is complete begins a round; what is posted before its
 /// end belongs to the same round.

@@ -116,7 +116,7 @@ const STEPS: &[Step] = &[
         "conversations",
         Tier::Nightly,
         "millions of conversations of two peers",
-        "TCPX_TEST_INTERLEAVINGS=4000000 cargo test --release -p tcpx-core --lib interleavings -- --include-ignored",
+        "TCPX_TEST_INTERLEAVINGS=4000000 cargo test --release -p tcpx-protocol --lib interleavings -- --include-ignored",
     ),
     step(
         "orders",

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
+use tcpx_protocol::types::kept_budget::{KeptBudget, Share};
 
 use crate::types::PeerKey;
-use crate::types::kept_budget::{KeptBudget, Share};
 
 /// What it may cost together, whatever peers that are there hold.
 const OWN: u64 = 1 << 20;

@@ -5,9 +5,11 @@ use std::thread;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slotmap::SlotMap;
+use tcpx_protocol::types::kept_budget::Share;
+
+use tcpx_protocol::types::NOTE_COST;
 
 use super::*;
-use crate::types::kept_budget::Share;
 
 const BUFFER: u64 = 128 << 10;
 const BUDGET: u64 = 16 << 20;
@@ -99,8 +101,8 @@ fn a_peer_that_is_named_later_shows_its_name_and_one_that_has_ended_leaves_its_n
 fn a_peer_is_told_when_so_much_was_taken_and_not_before() {
     let queue = queue();
     let peers = senders(&queue, &["left", "right"]);
-    let enough = (TELL_AFTER - COST) as usize;
-    queue.push(peers[0], vec![0; enough - COST as usize - 1]).unwrap();
+    let enough = (TELL_AFTER - NOTE_COST) as usize;
+    queue.push(peers[0], vec![0; enough - NOTE_COST as usize - 1]).unwrap();
     queue.push(peers[0], Vec::new()).unwrap();
     queue.push(peers[1], vec![0; enough]).unwrap();
     queue.push(peers[1], vec![0; enough]).unwrap();
@@ -112,7 +114,7 @@ fn a_peer_is_told_when_so_much_was_taken_and_not_before() {
     assert_eq!(take_owed(&queue), [(peers[1], 2 * TELL_AFTER)], "each is told once");
     assert!(!queue.owes() && take_owed(&queue).is_empty());
     take(&queue, 1);
-    assert_eq!(take_owed(&queue), [(peers[0], TELL_AFTER + COST)]);
+    assert_eq!(take_owed(&queue), [(peers[0], TELL_AFTER + NOTE_COST)]);
 
     // Whoever ends before it was told is told nothing.
     queue.push(peers[1], vec![0; enough]).unwrap();
@@ -137,7 +139,7 @@ fn who_comes_and_goes_fills_a_bounded_part_of_memory_with_its_own() {
     let each = BUFFER as usize / LONGEST;
     let mut dropped = 0;
     for _ in 0..2_000 {
-        dropped += visit("hostile", each, LONGEST - COST as usize);
+        dropped += visit("hostile", each, LONGEST - NOTE_COST as usize);
         assert!(queue.contents().left_behind.total() <= BUDGET / 4);
     }
     assert_eq!(visit("modest too", 1, 7), 0);

@@ -1,8 +1,8 @@
+use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
 use crate::control::channel_offer::ChannelOffer;
-use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 use crate::settings::SessionOptions;
 

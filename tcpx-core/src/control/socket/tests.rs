@@ -2,15 +2,15 @@
 
 use std::net::TcpListener;
 
+use tcpx_protocol::frames::conn_info::Secret;
+use tcpx_protocol::frames::delivery::Delivery;
+use tcpx_protocol::frames::frame::Frame;
+use tcpx_protocol::frames::frame::one_sided::OneSidedFrame;
+use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::types::remote_access::OperationKind;
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
-use crate::control::conn_info::Secret;
-use crate::control::delivery::Delivery;
-use crate::control::frame::Frame;
-use crate::control::frame::one_sided::OneSidedFrame;
-use crate::control::handshake_frame::HandshakeFrame;
-use crate::types::remote_access::OperationKind;
 
 fn pair() -> (LinkSocket, LinkSocket) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -6,16 +6,16 @@ use std::time::Duration;
 use tcpx_diagnosis::table::daemon;
 use tcpx_diagnosis::variables::{Env, lint};
 use tcpx_diagnosis::{Finding, Report};
+use tcpx_protocol::error::remote_key::RemoteKeyError;
+use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::remote_access::OperationKind;
 use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 
 use super::*;
 use crate::error::awaited::Awaited;
 use crate::error::memory_problem::BounceBufferProblem;
-use crate::error::remote_key::RemoteKeyError;
 use crate::error::unpack_failure::UnpackFailure;
-use crate::types::memory_id::MemoryId;
-use crate::types::remote_access::OperationKind;
 
 fn call(call: &'static str, code: i32) -> Error {
     Error::Plugin(PluginFailure {

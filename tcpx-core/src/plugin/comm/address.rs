@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tcpx_protocol::types::MemoryType;
 use tcpx_sys::{NcclResult, PTR_CUDA, PTR_HOST};
 
 use super::memory::{MemoryHandle, RegisteredRange};
@@ -13,7 +14,6 @@ use crate::error::{Phase, PluginHang, Result};
 use crate::plugin::Plugin;
 use crate::plugin::blocking_call::BlockingCall;
 use crate::plugin::comm_label::CommLabel;
-use crate::types::MemoryType;
 
 // What peers call a kind of memory is what the plugin calls it.
 const _: () = assert!(MemoryType::Host.ptr_type() == PTR_HOST);

@@ -4,8 +4,9 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use tcpx_protocol::types::MemoryType;
+
 use crate::error::Result;
-use crate::types::MemoryType;
 use crate::workers::Workers;
 use crate::workers::ticket::Task;
 

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use tcpx_protocol::peer::bounce_pool::BounceCredit;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_sys::{MAX_REQUESTS, MAX_UNPACK_ENTRIES};
 
@@ -13,7 +14,6 @@ use super::open_comm::OpenComm;
 use super::raw::{RawComm, Request, plugin_tag};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::blocking_call::BlockingCall;
-use crate::plugin::bounce_pool::BounceCredit;
 use crate::plugin::unpack_queue::UnpackQueue;
 
 /// The receiving end of a channel, with its unpack queue.

@@ -1,13 +1,14 @@
 //! End of a registration: it is closed to new users, loses those that it has, is forgotten by the
 //! comms that know it, and is taken out.
 
+use tcpx_protocol::types::RegistrationKey;
+use tcpx_protocol::types::memory_id::MemoryId;
+
 use super::stage::{Forgetting, Stage};
 use super::{Registration, Registrations};
 use crate::error::Result;
 use crate::memory::device_memory::OwnedMemory;
 use crate::plugin::comm::ReturnedHandles;
-use crate::types::RegistrationKey;
-use crate::types::memory_id::MemoryId;
 
 impl Registration {
     fn is_used(&self) -> bool {

@@ -14,6 +14,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 use tcpx_sys::is_forked;
 
 use super::super::wait::WaitLimit;
@@ -27,9 +30,6 @@ use crate::transfer::post_options::PostOptions;
 use crate::transfer::round_listener::RoundListener;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::transfer_counts::TransferCounts;
-use crate::types::device::Device;
-use crate::types::remote_access::OperationKind;
-use crate::types::{Direction, PreparedKey, TransferKey};
 
 /// It outlives the operation, until its parts have ended.
 #[derive(Debug)]

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::{PreparedKey, TransferKey};
+
 use super::super::shared::Shared;
 use super::super::wait::WaitLimit;
 use crate::engine::errands::Errands;
@@ -11,8 +14,6 @@ use crate::engine::operating::OperationKeys;
 use crate::error::{Error, Result};
 use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::types::device::Device;
-use crate::types::{PreparedKey, TransferKey};
 
 /// It is let go of when this is dropped.
 #[derive(Debug)]

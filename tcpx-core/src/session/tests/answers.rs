@@ -4,10 +4,10 @@
 use std::thread;
 use std::time::Duration;
 
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::PATIENCE;
 
 use super::{connect, open, patient, take_turns};
-use crate::types::MemoryType;
 use crate::{Departure, Error, MemoryId, Post, Result, Session, SessionOptions, Transfer};
 
 /// How long a goodbye waits to which nobody replies.

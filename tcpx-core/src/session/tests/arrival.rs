@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_testkit::PATIENCE;
 
 use super::{open, soft};
-use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
 
 #[test]

@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
+use tcpx_protocol::types::MemoryType;
+use tcpx_protocol::types::memory_id::MemoryId;
 use tcpx_testkit::PATIENCE;
 use tcpx_unpack::{Backend, OnFinished, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connected, soft, take_turns};
 use crate::engine::round::Rest;
-use crate::types::MemoryType;
-use crate::types::memory_id::MemoryId;
 use crate::{CopyThreads, Error, Post, Session, Transfer};
 
 const BYTES: u64 = 2 << 20;

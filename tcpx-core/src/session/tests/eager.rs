@@ -3,10 +3,10 @@
 
 use std::thread;
 
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::PATIENCE;
 
 use super::{connect, open, soft, take_turns};
-use crate::types::MemoryType;
 use crate::{Error, MemoryId, Post, Session, SessionOptions, Transfer};
 
 const BYTES: u64 = 5000;

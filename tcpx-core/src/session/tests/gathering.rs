@@ -8,13 +8,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
+use tcpx_protocol::types::MemoryType;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connect, open, part, pass_unpack_timeout, patient, take_turns, uses};
 use crate::stats::channel::ChannelStats;
-use crate::types::MemoryType;
 use crate::{Departure, Error, MemoryId, Post, Session, Transfer};
 
 const STALL_AFTER: Duration = Duration::from_secs(1);

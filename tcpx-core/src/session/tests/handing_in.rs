@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use tcpx_protocol::types::Direction;
 use tcpx_testkit::{PATIENCE, until};
 
 use super::{connected, soft, uses};
-use crate::types::Direction;
 use crate::{Access, Error, MemoryId, Post, Session, SessionOptions, Transfer};
 
 /// One end, with memory of 64 bytes.

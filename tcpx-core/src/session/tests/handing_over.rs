@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::types::device::Device;
+
 use super::{open, soft, take_turns};
 use crate::completions::peer_queue::PeerQueue;
-use crate::control::conn_info::ConnInfo;
 use crate::control::identity::new_id;
 use crate::engine::handing_over::MOST_HANDED_OVER;
 use crate::engine::membership::Membership;
-use crate::types::device::Device;
 use crate::{Error, PeerState, Session, SessionOptions};
 
 fn options() -> SessionOptions {

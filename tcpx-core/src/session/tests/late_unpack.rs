@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connected, soft};
-use crate::types::MemoryType;
 use crate::{Error, Post, Session};
 
 const STALL_AFTER: Duration = Duration::from_secs(1);

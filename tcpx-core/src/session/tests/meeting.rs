@@ -5,16 +5,16 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::hello::{Challenge, Hello, Role};
+use tcpx_protocol::frames::introduction::Introduction;
+use tcpx_protocol::frames::link_frame::LinkFrame;
 use tcpx_testkit::PATIENCE;
 
 use super::{LOOPBACK, open, soft, take_turns};
-use crate::control::conn_info::ConnInfo;
 use crate::control::connector::Connector;
-use crate::control::handshake_frame::HandshakeFrame;
-use crate::control::hello::{Challenge, Hello, Role};
 use crate::control::identity::Identity;
-use crate::control::introduction::Introduction;
-use crate::control::link_frame::LinkFrame;
 use crate::control::socket::LinkSocket;
 use crate::engine::accept_queue::Accept;
 use crate::{Error, Session};

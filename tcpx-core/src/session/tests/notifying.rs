@@ -2,8 +2,9 @@
 
 use std::thread;
 
+use tcpx_protocol::types::note_cost;
+
 use super::{connect, connected, open, patient, soft, take_turns};
-use crate::completions::notification_queue::note_cost;
 use crate::{Error, Session};
 
 /// Sends until no more may wait. Returns how many were taken.

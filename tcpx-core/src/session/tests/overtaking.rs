@@ -1,8 +1,9 @@
 //! Short messages behind a long one to the same peer, and a long one among short ones without end.
 //! One thread drives both ends, and counts tell who was first.
 
+use tcpx_protocol::types::MemoryType;
+
 use super::{connected, soft, take_turns};
-use crate::types::MemoryType;
 use crate::{Post, Session, Transfer};
 
 const LONG_BYTES: u64 = 64 << 20;

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connect, open, pass_unpack_timeout, soft, take_turns, uses};
 use crate::engine::UNPACK_TIMEOUT;
-use crate::types::MemoryType;
 use crate::{Departure, Error, MemoryId, Phase, Post, Session, Transfer};
 
 const BYTES: u64 = 50_000;

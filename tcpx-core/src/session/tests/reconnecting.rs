@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_testkit::PATIENCE;
 
 use super::{LOOPBACK, connect, connected, open, part, patient, take_turns, uses};
-use crate::control::conn_info::ConnInfo;
 use crate::{
     Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation, OperationKind,
     OperationStatus, PeerState, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange, Session,

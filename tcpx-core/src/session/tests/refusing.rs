@@ -1,9 +1,9 @@
 //! Requests for memory that a session has not exported, or not for that: refused, and counted.
 
+use tcpx_protocol::exports::export_secret::ExportSecret;
 use tcpx_testkit::{PATIENCE, until};
 
 use super::{connected, soft};
-use crate::exports::export_secret::ExportSecret;
 use crate::{
     Error, ExportOptions, LinkBytes, MemoryRange, MemoryType, OneSidedStats, OperationKind,
     RemoteAccess, RemoteKey, RemoteRange, Session,
@@ -136,28 +136,19 @@ fn what_is_served_counts_at_the_target_and_what_is_told_at_the_initiator() {
     // What a read leaves behind at its target may come after its end here.
     ends.right.unexport(&key).expect("nothing uses it");
     let moved = LITTLE + BYTES;
-    let expected = OneSidedStats {
-        writes_served: 2,
-        reads_served: 2,
-        bytes_written: moved,
-        bytes_read: moved,
-        notifications_received: 4,
-        link_bytes_sent: LITTLE,
-        link_bytes_received: LITTLE,
-        ..OneSidedStats::default()
-    };
+    let mut expected = OneSidedStats::default();
+    (expected.writes_served, expected.reads_served) = (2, 2);
+    (expected.bytes_written, expected.bytes_read) = (moved, moved);
+    expected.notifications_received = 4;
+    (expected.link_bytes_sent, expected.link_bytes_received) = (LITTLE, LITTLE);
     let has_come = || ends.stats().notifications_received == 4;
     until("all notifications come", has_come);
     assert_eq!(ends.stats(), expected);
     let report = ends.right.stats();
     assert_eq!((report.notifications_waiting, report.peers[0].notifications_waiting), (4, 4));
-    let told = OneSidedStats {
-        notifications_sent: 4,
-        ranges_told: 4,
-        link_bytes_sent: LITTLE,
-        link_bytes_received: LITTLE,
-        ..OneSidedStats::default()
-    };
+    let mut told = OneSidedStats::default();
+    (told.notifications_sent, told.ranges_told) = (4, 4);
+    (told.link_bytes_sent, told.link_bytes_received) = (LITTLE, LITTLE);
     assert_eq!(ends.left.stats().total.one_sided, told);
     ends.right.poll_notifications(&mut Vec::new(), 3).expect("no fork");
     assert_eq!(ends.right.stats().peers[0].notifications_waiting, 1);

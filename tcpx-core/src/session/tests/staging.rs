@@ -2,10 +2,10 @@
 
 use std::thread;
 
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::PATIENCE;
 
 use super::{connect, open, part, patient, take_turns};
-use crate::types::MemoryType;
 use crate::{Post, Session, StagingMemory};
 
 const CHUNK_BYTES: u32 = 64 << 10;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tcpx_cuda::CudaError;
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::PATIENCE;
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connected, soft};
-use crate::types::MemoryType;
 use crate::{
     Departure, Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, OperationKind, Post,
     RemoteAccess, RemoteRange, Session, UnpackFailure,

@@ -1,9 +1,10 @@
 //! Large transfers are withdrawn in slices, one in a round. Nothing here reads a clock: what one
 //! call does is counted.
 
+use tcpx_protocol::peer::SLICE;
+use tcpx_protocol::types::MemoryType;
+
 use super::{connected, patient, soft, uses};
-use crate::peer::protocol::SLICE;
-use crate::types::MemoryType;
 use crate::{Error, MemoryId, Post, Session, SessionOptions, Transfer};
 
 const MANY: usize = 3 * SLICE + 5;

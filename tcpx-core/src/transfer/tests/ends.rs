@@ -7,6 +7,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use slotmap::Key;
+use tcpx_protocol::plans::gathering::Gathering;
+use tcpx_protocol::plans::piece_cursor::{CutRules, ListedSection, PieceCursor};
+use tcpx_protocol::plans::pieces::{Piece, Pieces};
+use tcpx_protocol::plans::plan::Member;
+use tcpx_protocol::plans::stripe::chunk_count;
+use tcpx_protocol::plans::stripe_queue::Finished;
+use tcpx_protocol::types::{
+    Access, DEFAULT_CHUNK_BYTES, Direction, MemoryType, OpKey, TransferKey,
+};
 use tcpx_testkit::{PATIENCE, eventually, until};
 use tcpx_unpack::{Choice, Unpack};
 
@@ -18,21 +27,13 @@ use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::registrations::Registrations;
 use crate::transfer::batch::Batch;
-use crate::transfer::gathering::Gathering;
-use crate::transfer::piece_cursor::{CutRules, ListedSection, PieceCursor};
-use crate::transfer::pieces::{Piece, Pieces};
-use crate::transfer::plan::Member;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::{StagingPool, StagingRequest};
 use crate::transfer::step::STEP_BYTES;
-use crate::transfer::stripe::chunk_count;
-use crate::transfer::stripe_queue::Finished;
+use crate::types::PeerKey;
 use crate::types::peer_name::PeerName;
 use crate::types::session_number::SessionNumber;
-use crate::types::{
-    Access, DEFAULT_CHUNK_BYTES, Direction, MemoryType, OpKey, PeerKey, TransferKey,
-};
 use crate::workers::Workers;
 use crate::{PluginChoice, SessionOptions};
 

@@ -4,15 +4,15 @@
 
 use std::os::fd::BorrowedFd;
 
+use tcpx_protocol::plans::piece_cursor::PieceCursor;
+use tcpx_protocol::plans::pieces::Pieces;
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::{eventually, in_own_process, until};
 
 use super::ends::{Buffer, CHANNELS, Receiver, Sender, Told, ends};
 use crate::error::{Error, Result};
-use crate::transfer::piece_cursor::PieceCursor;
-use crate::transfer::pieces::Pieces;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
-use crate::types::MemoryType;
 
 const CHUNK_BYTES: u32 = 64 << 10;
 

@@ -1,9 +1,9 @@
 //! Every byte of a list comes to its place, and nothing else is written.
 
+use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::pattern;
 
 use super::ends::{Buffer, Receiver, Sender, ends, transfer};
-use crate::types::MemoryType;
 
 const MARK: u8 = 0xa5;
 

@@ -8,10 +8,11 @@
 
 use std::time::Duration;
 
+use tcpx_protocol::plans::piece_cursor::PieceCursor;
+use tcpx_protocol::plans::pieces::Pieces;
+use tcpx_protocol::types::MemoryType;
+
 use super::ends::{Buffer, Receiver, Sender, Told, ends};
-use crate::transfer::piece_cursor::PieceCursor;
-use crate::transfer::pieces::Pieces;
-use crate::types::MemoryType;
 
 const PIECES: u64 = 100_000;
 const PIECE_BYTES: u64 = 4096;

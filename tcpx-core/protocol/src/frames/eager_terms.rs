@@ -1,0 +1,217 @@
+//! Which small messages travel on the control link, with their header. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::delivery::Delivery;
+use crate::types::{MAX_EAGER_BYTES, MemoryType};
+
+/// What a message that went ahead takes of its receiver's buffer beside its bytes: what it takes to
+/// keep it. It bounds the number of messages of no bytes.
+const COST: u64 = 160;
+/// Bytes of a part of a read or write that travels on the link in several: whole pages. With its
+/// header it is one segment of the loopback: if it were a little longer, each would cost a tiny one
+/// more.
+const PART_BYTES: u64 = 60 << 10;
+/// A part is as long as so many where the kernel takes all of it at once: fewer system calls, and
+/// more of it is read to its place.
+const LONG_PART: u64 = 16;
+/// Where the kernel takes less than a part, one is sent of this fraction at least: it may have to
+/// be copied, and is what makes the kernel say when it takes more.
+const SHORT_PART: u64 = 4;
+
+/// What an end takes of small messages, as its hello says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EagerOffer {
+    /// Longest message on the link; 0: none at all.
+    pub bytes: u32,
+    /// Room for messages that nobody has announced a receive for, and most that this end sends
+    /// ahead itself; 0: none go ahead.
+    pub buffer_bytes: u32,
+    /// Whether the CPU reaches what this end calls device memory. Without that nothing goes ahead
+    /// to this end: it might find its receive in such memory.
+    pub reaches_device: bool,
+    /// Longest read or write of a peer's memory on the link, where messages travel there.
+    pub access_bytes: u64,
+}
+
+/// What both ends have agreed on, as one of them sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EagerTerms {
+    /// Longest message on the link; 0: none at all.
+    bytes: u64,
+    /// Most that the peer may have in this end's buffer.
+    pub buffer: u64,
+    reaches_device: bool,
+    peer_reaches_device: bool,
+    /// Longest read or write on the link, and most bytes of several.
+    access_bytes: u64,
+    /// Bytes of a part of one, at least 1: one is neither longer than some of them, nor, where the
+    /// kernel takes little, as long.
+    pub part_bytes: u64,
+}
+
+impl EagerTerms {
+    /// No message travels on the link.
+    pub const OFF: Self = Self {
+        bytes: 0,
+        buffer: 0,
+        reaches_device: false,
+        peer_reaches_device: false,
+        access_bytes: 0,
+        part_bytes: PART_BYTES,
+    };
+
+    /// What `ours` and `theirs` come to, with chunks of this size. No message on the link is longer
+    /// than a chunk.
+    pub fn agree(ours: EagerOffer, theirs: EagerOffer, chunk_bytes: u32) -> Self {
+        let bytes = ours.bytes.min(theirs.bytes).min(chunk_bytes).min(MAX_EAGER_BYTES);
+        if bytes == 0 {
+            return Self::OFF;
+        }
+        let smaller = ours.buffer_bytes.min(theirs.buffer_bytes);
+        let room = |of: EagerOffer| u64::from(if of.reaches_device { smaller } else { 0 });
+        Self {
+            bytes: bytes.into(),
+            buffer: room(ours),
+            reaches_device: ours.reaches_device,
+            peer_reaches_device: theirs.reaches_device,
+            access_bytes: ours.access_bytes.min(theirs.access_bytes).max(bytes.into()),
+            part_bytes: PART_BYTES,
+        }
+    }
+
+    /// Bytes of the next part where the kernel takes `room` bytes at once.
+    pub fn part_that_fits(&self, room: u64) -> u64 {
+        let least = self.part_bytes.div_ceil(SHORT_PART);
+        match room / self.part_bytes {
+            0 => room.max(least),
+            parts => parts.min(LONG_PART) * self.part_bytes,
+        }
+    }
+
+    /// The same with parts of so many bytes.
+    #[cfg(test)]
+    pub fn with_parts(self, part_bytes: u64) -> Self {
+        Self { part_bytes, ..self }
+    }
+
+    /// Bytes of the longest message on the link; 0: there is none.
+    pub fn longest(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a message of so many bytes may travel there.
+    pub fn allows(&self, bytes: u64) -> bool {
+        self.bytes > 0 && bytes <= self.bytes
+    }
+
+    /// Whether a read or write of so many bytes may travel there. It may be longer than a message:
+    /// its place at the peer is known, and saving the wait for the peer's word counts for more.
+    pub fn allows_access(&self, bytes: u64) -> bool {
+        bytes <= self.access_bytes
+    }
+
+    /// Whether one may that is not as short as a message, beside others of `on_link` bytes.
+    pub fn allows_access_beside(&self, on_link: u64, bytes: u64) -> bool {
+        on_link.saturating_add(bytes) <= self.access_bytes
+    }
+
+    /// Whether the CPU reaches memory of this kind here.
+    pub fn reaches(&self, memory: MemoryType) -> bool {
+        memory == MemoryType::Host || self.reaches_device
+    }
+
+    /// Whether the CPU reaches the place of a receive of the peer.
+    pub fn peer_reaches(&self, delivery: Delivery) -> bool {
+        delivery != Delivery::Unpacked || self.peer_reaches_device
+    }
+
+    /// Whether the CPU reaches memory of this kind at the peer.
+    pub fn peer_reaches_memory(&self, memory: MemoryType) -> bool {
+        memory == MemoryType::Host || self.peer_reaches_device
+    }
+
+    /// What a message takes of the buffer of its receiver.
+    pub fn cost(bytes: u64) -> u64 {
+        COST.saturating_add(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::MAX_PART_BYTES;
+
+    const OFFER: EagerOffer = EagerOffer {
+        bytes: 8192,
+        buffer_bytes: 1 << 20,
+        reaches_device: true,
+        access_bytes: 100_000,
+    };
+
+    #[test]
+    fn the_smaller_numbers_count() {
+        let theirs = EagerOffer { bytes: 4096, buffer_bytes: 5, ..OFFER };
+        for terms in
+            [EagerTerms::agree(OFFER, theirs, 1 << 19), EagerTerms::agree(theirs, OFFER, 1 << 19)]
+        {
+            assert_eq!([4096, 4097].map(|bytes| terms.allows(bytes)), [true, false]);
+            assert_eq!(terms.buffer, 5);
+        }
+    }
+
+    #[test]
+    fn reads_and_writes_may_be_longer_than_messages_where_there_are_messages() {
+        for (ours, theirs, longest) in
+            [(50_000, 100_000, 50_000), (u64::MAX, 9000, 9000), (0, 1, 8192)]
+        {
+            let offer = |access_bytes| EagerOffer { access_bytes, ..OFFER };
+            let terms = EagerTerms::agree(offer(ours), offer(theirs), 1 << 19);
+            let allowed = [longest, longest + 1].map(|bytes| terms.allows_access(bytes));
+            assert_eq!(allowed, [true, false], "{ours} and {theirs}");
+        }
+        let none = EagerOffer { bytes: 0, ..OFFER };
+        assert!(!EagerTerms::agree(OFFER, none, 1 << 19).allows_access(1));
+    }
+
+    #[test]
+    fn nothing_goes_ahead_to_memory_that_the_cpu_does_not_reach() {
+        let gpu = EagerOffer { reaches_device: false, ..OFFER };
+        let here = EagerTerms::agree(OFFER, gpu, 1 << 19);
+        assert_eq!(here.buffer, 1 << 20);
+        assert!(here.reaches(MemoryType::Device) && !here.peer_reaches(Delivery::Unpacked));
+        assert!(here.peer_reaches(Delivery::InPlace) && here.reaches(MemoryType::Host));
+        let there = EagerTerms::agree(gpu, OFFER, 1 << 19);
+        assert_eq!(there.buffer, 0);
+        assert!(!there.reaches(MemoryType::Device) && there.peer_reaches(Delivery::Unpacked));
+        assert!(there.reaches(MemoryType::Host) && there.allows(4096));
+    }
+
+    #[test]
+    fn parts_are_as_long_as_the_kernel_takes_but_not_tiny() {
+        let terms = EagerTerms::agree(OFFER, OFFER, 1 << 19);
+        let kib = |room: u64| terms.part_that_fits(room << 10) >> 10;
+        assert_eq!([0, 1, 15, 16, 59].map(kib), [15, 15, 15, 16, 59]);
+        assert_eq!([60, 119, 120, 959, 960, 1 << 30].map(kib), [60, 60, 120, 900, 960, 960]);
+        assert_eq!(terms.part_that_fits(u64::MAX), MAX_PART_BYTES.into());
+        assert_eq!(terms.with_parts(1).part_that_fits(0), 1);
+    }
+
+    #[test]
+    fn an_end_that_takes_none_is_sent_none() {
+        let none = EagerOffer { bytes: 0, ..OFFER };
+        for terms in
+            [EagerTerms::agree(OFFER, none, 1 << 19), EagerTerms::agree(none, OFFER, 1 << 19)]
+        {
+            assert!(!terms.allows(0));
+            assert_eq!((terms.longest(), terms.buffer), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_message_is_no_longer_than_a_chunk_or_a_frame() {
+        let greedy = EagerOffer { bytes: u32::MAX, ..OFFER };
+        let longest = |chunk_bytes| EagerTerms::agree(greedy, greedy, chunk_bytes).longest();
+        assert_eq!([longest(4096), longest(1 << 22)], [4096, u64::from(MAX_EAGER_BYTES)]);
+    }
+}

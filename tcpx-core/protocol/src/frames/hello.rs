@@ -1,0 +1,425 @@
+//! What the two ends say in a handshake, how they prove themselves, and on what they agree. Pure:
+//! values in and out.
+//!
+//! The listener speaks first, with a nonce. The connector answers with its hello and a MAC, keyed
+//! with the secret of the connection info, over its role, the listener's nonce and the hello, which
+//! holds a nonce of its own. The listener answers in the same way. A recorded hello is worthless,
+//! because both nonces are new for each connection.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::frames::conn_info::{Secret, SessionId};
+use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::link_frame::PROTOCOL_VERSION;
+use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MIN_CHUNK_BYTES};
+
+const MAGIC: [u8; 8] = *b"TCPXLINK";
+/// What the other end must answer, new for each connection.
+pub type Nonce = [u8; 32];
+
+/// Longest name in a hello, in bytes.
+const MAX_NAME_BYTES: usize = 96;
+
+/// What the listener says first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Challenge {
+    magic: [u8; 8],
+    /// Version of the protocol.
+    pub protocol: u16,
+    /// What the other end must answer.
+    pub nonce: Nonce,
+}
+
+impl Challenge {
+    /// Makes the challenge of one connection.
+    pub fn new(nonce: Nonce) -> Self {
+        Self { magic: MAGIC, protocol: PROTOCOL_VERSION, nonce }
+    }
+
+    /// The nonce, if the other end speaks this protocol in this version.
+    pub fn check(&self) -> Result<Nonce, HandshakeError> {
+        if self.magic != MAGIC {
+            return Err(HandshakeError::NotTcpx);
+        }
+        if self.protocol != PROTOCOL_VERSION {
+            return Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: self.protocol });
+        }
+        Ok(self.nonce)
+    }
+}
+
+/// What one end says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of the protocol.
+    pub protocol: u16,
+    /// Its id.
+    pub session: SessionId,
+    /// The session's name, empty when it was given none.
+    pub name: String,
+    /// Version of the library.
+    pub build: String,
+    /// Name of the plugin, which contains its ABI version.
+    pub plugin: String,
+    /// Version of the unpack queue that this end reads.
+    pub unpack_version: i32,
+    /// Largest chunk this end accepts.
+    pub chunk_bytes: u32,
+    /// Channels this end wants.
+    pub channels: u16,
+    /// CUDA ordinal, if it has a GPU.
+    pub gpu: Option<u32>,
+    /// Whether a thread of the session makes progress, whatever its program does.
+    pub progress_thread: bool,
+    /// Whether it accepts whoever comes, itself included.
+    pub accept_all: bool,
+    /// Whether the channels may be made when something needs them. They are when both ends say so.
+    pub on_demand: bool,
+    /// Which small messages this end takes on the link.
+    pub eager: EagerOffer,
+    /// Room for notifications of the other end, and most that this end sends ahead of its program.
+    pub note_bytes: u32,
+    /// Whether this end wants what follows the handshake authenticated. It is when either end does.
+    pub authenticates: bool,
+    /// A connector's: the number of the device whose session it wants, of the listener's group.
+    pub to: u16,
+    /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
+    /// 0. Two dials that cross are one connection when they agree in it.
+    pub connection: u16,
+    /// A listener's: the nonce of its own hello to this end, if it gives that dial up for this one.
+    pub instead_of: Option<Nonce>,
+    /// What the other end proves itself with.
+    pub nonce: Nonce,
+}
+
+/// A hello and the proof that the speaker knows the secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proven {
+    /// What it says.
+    pub hello: Hello,
+    /// The proof, over both hellos and the secret.
+    pub mac: [u8; 32],
+}
+
+/// The two roles, so that one end's proof cannot be sent back as the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The end that dialled.
+    Connector,
+    /// The end that was dialled.
+    Listener,
+}
+
+/// Why two ends do not talk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandshakeError {
+    /// The first frame is none of this protocol.
+    NotTcpx,
+    /// The versions of the protocol differ.
+    Protocol {
+        /// Of this end.
+        ours: u16,
+        /// Of the other end.
+        theirs: u16,
+    },
+    /// The MAC does not fit: the secret is another one.
+    Proof,
+    /// A name is too long.
+    Names,
+    /// The plugins differ.
+    Plugin {
+        /// Of this end.
+        ours: String,
+        /// Of the other end.
+        theirs: String,
+    },
+    /// The unpack queues differ.
+    UnpackVersion {
+        /// Of this end.
+        ours: i32,
+        /// Of the other end.
+        theirs: i32,
+    },
+    /// The other end's chunks are too small.
+    Chunk {
+        /// Of the other end.
+        theirs: u32,
+    },
+    /// The other end has none, or too many.
+    Channels {
+        /// Of the other end.
+        theirs: u16,
+    },
+    /// Both ends are the same session.
+    OneSelf,
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotTcpx => {
+                f.write_str("the other end does not speak the control link protocol of tcpx")
+            }
+            Self::Protocol { ours, theirs } => {
+                write!(
+                    f,
+                    "control link protocol {ours} here, {theirs} there: use the same tcpx on both ends"
+                )
+            }
+            Self::Proof => {
+                f.write_str("wrong secret: its connection info is not the one given out last")
+            }
+            Self::Names => f.write_str("a name in the hello is too long"),
+            Self::Plugin { ours, theirs } => {
+                write!(
+                    f,
+                    "plugin \"{ours}\" here, \"{theirs}\" there: both ends need the same plugin"
+                )
+            }
+            Self::UnpackVersion { ours, theirs } => {
+                write!(f, "unpack version {ours} here, {theirs} there")
+            }
+            Self::Chunk { theirs } => {
+                write!(f, "chunk of {theirs} bytes there, at least {MIN_CHUNK_BYTES} are needed")
+            }
+            Self::Channels { theirs } => {
+                write!(f, "{theirs} channels there, 1 to {} are possible", MAX_CHANNELS)
+            }
+            Self::OneSelf => f.write_str("this is the session's own connection info"),
+        }
+    }
+}
+
+/// What both ends will use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    /// Channels in each direction.
+    pub channels: u16,
+    /// Most bytes of a chunk, the lesser of both.
+    pub chunk_bytes: u32,
+    /// Whether the other end makes progress by itself, so that its silence means something.
+    pub peer_progresses: bool,
+    /// Whether the peer is up before it has channels: they are made when something needs them.
+    pub on_demand: bool,
+    /// Which small messages travel on the link.
+    pub eager: EagerTerms,
+    /// Room for notifications at each end, in bytes.
+    pub note_bytes: u64,
+    /// Whether what follows the handshake travels in [records](super::records).
+    pub authenticates: bool,
+}
+
+impl Hello {
+    /// Adds the proof for the other end's `challenge` nonce.
+    pub fn prove(self, role: Role, challenge: &Nonce, secret: &Secret) -> Proven {
+        let mac = authenticator(&self, role, challenge, secret)
+            .map_or([0; 32], |authenticator| authenticator.finalize().into_bytes().into());
+        Proven { hello: self, mac }
+    }
+
+    /// Checks whether the two ends fit, and says what both will use. Both ends call it, each with
+    /// its own hello as `self`, and come to the same channels and chunks.
+    pub fn agree(&self, theirs: &Self) -> Result<Agreement, HandshakeError> {
+        if theirs.protocol != self.protocol {
+            return Err(HandshakeError::Protocol { ours: self.protocol, theirs: theirs.protocol });
+        }
+        if theirs.session == self.session && !self.accept_all {
+            return Err(HandshakeError::OneSelf);
+        }
+        if [&theirs.name, &theirs.build, &theirs.plugin]
+            .iter()
+            .any(|name| name.len() > MAX_NAME_BYTES)
+        {
+            return Err(HandshakeError::Names);
+        }
+        if theirs.plugin != self.plugin {
+            return Err(HandshakeError::Plugin {
+                ours: self.plugin.clone(),
+                theirs: theirs.plugin.clone(),
+            });
+        }
+        if theirs.unpack_version != self.unpack_version {
+            return Err(HandshakeError::UnpackVersion {
+                ours: self.unpack_version,
+                theirs: theirs.unpack_version,
+            });
+        }
+        if theirs.chunk_bytes < MIN_CHUNK_BYTES {
+            return Err(HandshakeError::Chunk { theirs: theirs.chunk_bytes });
+        }
+        if theirs.channels == 0 || theirs.channels > MAX_CHANNELS {
+            return Err(HandshakeError::Channels { theirs: theirs.channels });
+        }
+        let chunk_bytes = self.chunk_bytes.min(theirs.chunk_bytes);
+        Ok(Agreement {
+            channels: self.channels.min(theirs.channels),
+            chunk_bytes,
+            peer_progresses: theirs.progress_thread,
+            on_demand: self.on_demand && theirs.on_demand,
+            eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
+            note_bytes: self.note_bytes.min(theirs.note_bytes).max(LEAST_NOTIFICATION_BYTES).into(),
+            authenticates: self.authenticates || theirs.authenticates,
+        })
+    }
+}
+
+impl Proven {
+    /// Checks that the speaker knows the secret and has answered `challenge`.
+    pub fn verify(
+        &self,
+        role: Role,
+        challenge: &Nonce,
+        secret: &Secret,
+    ) -> Result<(), HandshakeError> {
+        authenticator(&self.hello, role, challenge, secret)
+            .and_then(|authenticator| authenticator.verify_slice(&self.mac).ok())
+            .ok_or(HandshakeError::Proof)
+    }
+}
+
+/// The MAC of a hello, not finished yet. `None` does not happen: any key is good, and a hello can
+/// be serialised.
+fn authenticator(
+    hello: &Hello,
+    role: Role,
+    challenge: &Nonce,
+    secret: &Secret,
+) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).ok()?;
+    mac.update(match role {
+        Role::Connector => b"tcpx hello of connector",
+        Role::Listener => b"tcpx welcome of listener",
+    });
+    mac.update(challenge);
+    mac.update(&postcard::to_allocvec(hello).ok()?);
+    Some(mac)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample_hello() -> Hello {
+        Hello {
+            protocol: PROTOCOL_VERSION,
+            session: [1; 16],
+            name: "left".into(),
+            build: "0.1.0".into(),
+            plugin: "TCPXSoft_v7".into(),
+            unpack_version: 7,
+            chunk_bytes: 524_288,
+            channels: 2,
+            gpu: None,
+            progress_thread: false,
+            accept_all: false,
+            on_demand: false,
+            eager: EagerOffer::default(),
+            note_bytes: 1 << 20,
+            authenticates: false,
+            to: 0,
+            connection: 1,
+            instead_of: None,
+            nonce: [2; 32],
+        }
+    }
+
+    fn other() -> Hello {
+        Hello { session: [8; 16], name: "right".into(), nonce: [4; 32], ..sample_hello() }
+    }
+
+    #[test]
+    fn proof_holds_for_one_role_one_nonce_one_secret_and_one_hello() {
+        let secret = Secret([3; 32]);
+        let proven = sample_hello().prove(Role::Connector, &[9; 32], &secret);
+        assert_eq!(proven.verify(Role::Connector, &[9; 32], &secret), Ok(()));
+        assert_eq!(
+            proven.verify(Role::Listener, &[9; 32], &secret),
+            Err(HandshakeError::Proof),
+            "reflected"
+        );
+        assert_eq!(
+            proven.verify(Role::Connector, &[8; 32], &secret),
+            Err(HandshakeError::Proof),
+            "replayed"
+        );
+        assert_eq!(
+            proven.verify(Role::Connector, &[9; 32], &Secret([4; 32])),
+            Err(HandshakeError::Proof),
+            "another secret"
+        );
+        for tampered in [
+            Hello { channels: 7, ..sample_hello() },
+            Hello { authenticates: true, ..sample_hello() },
+        ] {
+            let tampered = Proven { hello: tampered, mac: proven.mac };
+            assert_eq!(
+                tampered.verify(Role::Connector, &[9; 32], &secret),
+                Err(HandshakeError::Proof),
+                "tampered"
+            );
+        }
+    }
+
+    #[test]
+    fn the_link_is_authenticated_as_soon_as_one_end_wants_it() {
+        for (left, right) in [(false, false), (false, true), (true, false), (true, true)] {
+            let hello = |hello, authenticates| Hello { authenticates, ..hello };
+            let (left_hello, right_hello) = (hello(sample_hello(), left), hello(other(), right));
+            for agreement in [left_hello.agree(&right_hello), right_hello.agree(&left_hello)] {
+                assert_eq!(agreement.unwrap().authenticates, left || right);
+            }
+        }
+    }
+
+    #[test]
+    fn both_ends_agree_on_the_same_values() {
+        let left = Hello { channels: 4, chunk_bytes: 65_536, ..sample_hello() };
+        let right = Hello { channels: 3, progress_thread: true, ..other() };
+        let agreement = Agreement {
+            channels: 3,
+            chunk_bytes: 65_536,
+            peer_progresses: true,
+            on_demand: false,
+            eager: EagerTerms::OFF,
+            note_bytes: 1 << 20,
+            authenticates: false,
+        };
+        assert_eq!(left.agree(&right), Ok(agreement));
+        assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));
+    }
+
+    #[test]
+    fn incompatible_values_are_both_named() {
+        let ours = sample_hello();
+        let refuse = |theirs: Hello| ours.agree(&theirs).unwrap_err().to_string();
+        assert!(
+            refuse(Hello { protocol: 99, ..other() })
+                .contains(&format!("{PROTOCOL_VERSION} here, 99 there"))
+        );
+        let text = refuse(Hello { plugin: "GPUDirectTCPX_v7".into(), ..other() });
+        assert!(text.contains("TCPXSoft_v7") && text.contains("GPUDirectTCPX_v7"), "{text}");
+        assert!(refuse(Hello { unpack_version: 8, ..other() }).contains("7 here, 8 there"));
+        assert!(refuse(Hello { channels: 0, ..other() }).contains("0 channels"));
+        assert!(refuse(Hello { channels: 9999, ..other() }).contains("9999 channels"));
+        assert!(refuse(Hello { chunk_bytes: 1, ..other() }).contains("1 bytes"));
+        assert!(refuse(Hello { name: "x".repeat(97), ..other() }).contains("too long"));
+        assert!(refuse(sample_hello()).contains("own connection info"));
+    }
+
+    #[test]
+    fn a_challenge_of_another_protocol_or_version_is_refused() {
+        let mut challenge = Challenge::new([1; 32]);
+        assert_eq!(challenge.check(), Ok([1; 32]));
+        challenge.protocol = 99;
+        assert_eq!(
+            challenge.check(),
+            Err(HandshakeError::Protocol { ours: PROTOCOL_VERSION, theirs: 99 })
+        );
+        challenge.magic = *b"TCPXLUNK";
+        assert_eq!(challenge.check(), Err(HandshakeError::NotTcpx));
+    }
+}

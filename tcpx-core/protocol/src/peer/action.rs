@@ -1,0 +1,371 @@
+//! What the protocol asks of its driver.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::arrivals::Loss;
+use super::one_sided::prepared::PreparedList;
+use super::one_sided::told::ListFault;
+use super::operation::Withdrawal;
+use super::stage::PeerStage;
+use crate::exports::joint_uses::ExportKey;
+use crate::exports::refusal::Refusal;
+use crate::frames::channel_handle::ChannelHandle;
+use crate::frames::frame::{ChunkCounts, Frame};
+use crate::frames::keeping::Keeping;
+use crate::plans::plan::{ChunkPlan, Member};
+use crate::plans::stretch::Stretch;
+use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
+
+/// One thing to do, in the order in which they come.
+#[derive(Debug)]
+pub enum Action {
+    /// Queue a frame on the control link.
+    Send(Frame),
+    /// Send a frame on the control link, and the bytes of a message of ours behind it.
+    SendMessage {
+        /// The frame.
+        frame: Frame,
+        /// The message.
+        member: Member,
+    },
+    /// Send a frame on the control link, and behind it the bytes of a list, which belong to a
+    /// transfer of ours or to nobody's, and then those of a note.
+    SendListed {
+        /// The frame.
+        frame: Frame,
+        /// Bytes.
+        bytes: Option<(TransferKey, Stretch)>,
+        /// The note behind it, if there is one.
+        note: Option<Arc<[u8]>>,
+    },
+    /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
+    /// nobody.
+    Note {
+        /// The number.
+        number: u64,
+        /// Whether the program gets it.
+        is_published: bool,
+    },
+    /// A request of the peer is over. It does not use these exports any more.
+    Served(Arc<[ExportKey]>),
+    /// The peer has asked for what it is refused, for the first time.
+    Refused(Refusal),
+    /// An operation with this list has ended, once and for all.
+    CompleteListed {
+        /// The transfer that it is of.
+        transfer: TransferKey,
+        /// The list that it moves.
+        list: Arc<PreparedList>,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
+    /// this receive, or nowhere.
+    TakeKept {
+        /// The number.
+        number: u64,
+        /// The receive that gets it, if there is one.
+        into: Option<Member>,
+    },
+    /// Begin to listen on every channel, for comms both ways, and say when they are there.
+    OpenChannels,
+    /// Connect send comms to these handles, one for each channel.
+    Connect(Vec<ChannelHandle>),
+    /// Every comm is there, at both ends: chunks may flow both ways.
+    Open,
+    /// Send no more chunks than so many on each channel, counted from the first one. It comes right
+    /// behind [`Open`](Self::Open), before any chunk, or never.
+    Credit(ChunkCounts),
+    /// See to it that a channel has a staging buffer for gathering from this kind of memory, and
+    /// answer with [`handle_staging`](super::PeerProtocol::handle_staging), now or later. It is
+    /// asked once. What is to be gathered there waits for the answer, and so does all behind it.
+    PrepareStaging {
+        /// The channel.
+        channel: u16,
+        /// The kind of memory.
+        memory: MemoryType,
+    },
+    /// Post these chunks on the send lanes.
+    SendChunks(ChunkPlan),
+    /// Post these chunks on the receive lanes.
+    ReceiveChunks(ChunkPlan),
+    /// An operation has ended, once and for all.
+    Complete(Completion),
+    /// Ask the system how long the peer's host has acknowledged nothing, and answer with
+    /// [`handle_acknowledgement`](super::PeerProtocol::handle_acknowledgement).
+    AskHost,
+    /// Count the chunks that were sent on each channel, and answer with
+    /// [`handle_sent`](super::PeerProtocol::handle_sent).
+    CountSent,
+    /// Close the send comms, and say so with
+    /// [`handle_sends_closed`](super::PeerProtocol::handle_sends_closed).
+    CloseSends,
+    /// Close the receive comms, and say so with
+    /// [`handle_receives_closed`](super::PeerProtocol::handle_receives_closed).
+    CloseReceives,
+    /// It is over. What has not ended is the driver's to end, with
+    /// [`take_operations`](super::PeerProtocol::take_operations).
+    End {
+        /// Why it is over.
+        ending: Ending,
+        /// Where in its life the peer was.
+        during: PeerStage,
+    },
+}
+
+/// What becomes of the bytes that followed a frame.
+#[derive(Clone, Debug)]
+pub enum Landing {
+    /// There are none, or nobody wants them.
+    Nowhere,
+    /// They belong to this receive, and must be in place before the next action.
+    Place(Member),
+    /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
+    Kept(u64),
+    /// The first of them belong here, to a list of a transfer of ours or of nobody's, and must be
+    /// in place before the next action; a note is behind them.
+    Pieces {
+        /// The transfer that it is of.
+        transfer: TransferKey,
+        /// Which bytes of the list.
+        stretch: Stretch,
+        /// The note behind it, if there is one.
+        note: NoteUse,
+    },
+    /// They are a note.
+    Note(NoteUse),
+}
+
+/// What becomes of a note of so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoteUse {
+    /// There is none.
+    None,
+    /// The program gets it, with what came before it in place.
+    Publish(u32),
+    /// It is kept, by this number, until [`Action::Note`].
+    Keep {
+        /// The number.
+        number: u64,
+        /// Bytes.
+        bytes: u32,
+    },
+}
+
+/// An operation that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The transfer that it is of.
+    pub transfer: TransferKey,
+    /// The registration that it used.
+    pub registration: RegistrationKey,
+    /// Which way it moves bytes.
+    pub direction: Direction,
+    /// Its tag.
+    pub tag: i64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its bytes were sent, or are in place.
+    Done,
+    /// It has no counterpart, and will have none.
+    Withdrawn(Withdrawal),
+    /// The two ends posted different sizes.
+    SizeMismatch {
+        /// Bytes of the send.
+        send_bytes: u64,
+        /// Bytes of the receive.
+        recv_bytes: u64,
+    },
+    /// The peer has refused it, or stopped it, because of one range of its list.
+    Refused {
+        /// Why.
+        why: Refusal,
+        /// Index of the range that it is about.
+        range: u32,
+    },
+}
+
+/// Why it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Both ends said goodbye, and every comm is closed.
+    Goodbye,
+    /// The peer gave up, and why.
+    Aborted(String),
+    /// The peer makes progress by itself and was asked, and has been silent for so long.
+    Silent(Duration),
+    /// The peer's host has acknowledged nothing for so long.
+    HostGone(Duration),
+    /// Chunks that the peer has sent do not arrive, though its link lives.
+    ChunksLost(Loss),
+    /// Nobody has asked for the peer, and it did not come up within its time.
+    NeverUp {
+        /// How long it was waited for.
+        waited: Duration,
+        /// The state that the peer was in.
+        state: &'static str,
+    },
+    /// The peer said what no well-behaved peer says.
+    Broken(Violation),
+}
+
+/// What no well-behaved peer says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// Not one handle for each channel.
+    #[error("{0} connect handles")]
+    Handles(usize),
+    /// A frame that has no place in this state.
+    #[error("{frame} while the peer is {state}")]
+    Unexpected {
+        /// The frame.
+        frame: String,
+        /// The state that the peer was in.
+        state: &'static str,
+    },
+    /// More came than there is room for.
+    #[error("more than the {limit} of {what} that it may send so far")]
+    NoRoom {
+        /// What it is about.
+        what: Keeping,
+        /// Most that there may be.
+        limit: u64,
+    },
+    /// Less may be sent than was said before.
+    #[error("{now} of {what} may be sent, {before} before")]
+    RoomTakenBack {
+        /// What it is about.
+        what: Keeping,
+        /// What it was.
+        before: u64,
+        /// What it is to be.
+        now: u64,
+    },
+    /// A receive that is announced already.
+    #[error("receive {recv:#x} was announced twice")]
+    AnnouncedTwice {
+        /// The receiver's name for the receive.
+        recv: u64,
+    },
+    /// A channel that there is not.
+    #[error("match on channel {0}")]
+    MatchChannel(u16),
+    /// Chunks of another size than was agreed.
+    #[error("match with chunks of {chunk_bytes} bytes, {most} are agreed")]
+    ChunkBytes {
+        /// Most bytes of a chunk.
+        chunk_bytes: u32,
+        /// Most that there may be.
+        most: u32,
+    },
+    /// A match of nothing.
+    #[error("match without a receive")]
+    EmptyMatch,
+    /// A match of a receive that was not announced.
+    #[error("it speaks of receive {recv:#x}, which does not wait here")]
+    UnknownReceive {
+        /// The receiver's name for the receive.
+        recv: u64,
+    },
+    /// A section that does not follow the one before it.
+    #[error(
+        "{bytes} bytes from {offset} on of receive {recv:#x}, of whose {message_bytes} bytes \
+         {dealt} were dealt"
+    )]
+    Section {
+        /// The receiver's name for the receive.
+        recv: u64,
+        /// Where the section begins.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Bytes of it that are dealt.
+        dealt: u64,
+        /// Bytes of the message.
+        message_bytes: u64,
+    },
+    /// Counts that were not asked for, or of another number of channels.
+    #[error("chunks sent on {0} channels, which nobody has asked for")]
+    SentUnasked(usize),
+    /// Credit for another number of channels.
+    #[error("credit for chunks on {0} channels")]
+    CreditChannels(usize),
+    /// Less credit than was given before.
+    #[error("credit for {now} chunks on channel {channel}, {before} before")]
+    CreditTakenBack {
+        /// The channel.
+        channel: u16,
+        /// What it was.
+        before: u64,
+        /// What it is to be.
+        now: u64,
+    },
+    /// A message on the link for a receive that does not take it so.
+    #[error("{bytes} bytes on the link for receive {recv:#x}, which takes no such message")]
+    Delivery {
+        /// The receiver's name for the receive.
+        recv: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// A message ahead that is longer than was agreed.
+    #[error("a message of {bytes} bytes went ahead, which was not agreed on")]
+    Ahead {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// A message ahead was asked for that did not come.
+    #[error("it has taken a message with tag {tag}, and none went ahead")]
+    NothingAhead {
+        /// Its tag.
+        tag: i64,
+    },
+    /// Several messages in one chunk, where this end takes one.
+    #[error("receive {recv:#x} cannot share a chunk with the one before")]
+    CannotShare {
+        /// The receiver's name for the receive.
+        recv: u64,
+    },
+    /// A list that breaks the rules of lists.
+    #[error("list {list}: {fault}")]
+    List {
+        /// The list that it moves.
+        list: u32,
+        /// What is wrong with it.
+        fault: ListFault,
+    },
+    /// A request that breaks the rules of requests.
+    #[error("request {op:#x} of list {list}, which it cannot ask for")]
+    Request {
+        /// Number of the operation, given by the end that posted it.
+        op: u64,
+        /// The list that it moves.
+        list: u32,
+    },
+    /// A part of a request that is not the next one.
+    #[error("{bytes} bytes of request {op:#x} on the link, which it takes no more of")]
+    Part {
+        /// Number of the operation, given by the end that posted it.
+        op: u64,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// A frame for a request that there is not.
+    #[error("it speaks of request {op:#x}, which is not so far")]
+    UnknownRequest {
+        /// Number of the operation, given by the end that posted it.
+        op: u64,
+    },
+    /// More bytes were dealt to a receive than it has.
+    #[error("more than {limit} sections dealt whose chunks do not come")]
+    TooManyDealt {
+        /// Most that there may be.
+        limit: usize,
+    },
+}

@@ -1,0 +1,291 @@
+//! Reads and writes of memory that one end exports, and notifications.
+//!
+//! An operation is one message whose memory is a list of pieces at each end. The *initiator* tells
+//! the list, once, and asks; the *target* grants a write, or begins to send what is read. From then
+//! on it is dealt in sections as a long message is, by whoever sends. Those that both ends have
+//! [agreed on](crate::frames::eager_terms) travel on the link, with their frame or in parts, and
+//! need no grant. Every write gets exactly one answer, and every read its bytes or the word that no
+//! more come.
+//!
+//! - [`prepared`]: a list, both halves.
+//! - [`telling`], [`told`]: which lists the peer knows, at the initiator and at the target.
+//! - [`notes`]: notifications, both ways.
+//! - `asking`: the initiator's requests. `saying`: what is said next of them.
+//! - `hearing`: who a frame is for. `serving`: what the target does about requests, and
+//!   `revoking` when exports are taken back.
+//! - `moving`: their bytes on the channels, and `parts` on the link, at both ends.
+
+mod asking;
+mod hearing;
+mod moving;
+pub mod notes;
+pub(super) mod parts;
+pub mod prepared;
+mod revoking;
+mod saying;
+mod serving;
+pub mod telling;
+pub mod told;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use slotmap::SecondaryMap;
+
+use self::notes::Notes;
+use self::prepared::PreparedList;
+use self::telling::{ListLimits, Telling};
+use self::told::{Refused, ToldLists};
+use super::announcements::KeptTerms;
+use crate::exports::joint_uses::ExportKey;
+use crate::plans::piece_cursor::PieceCursor;
+use crate::plans::pieces::Pieces;
+use crate::stats::one_sided::OneSidedStats;
+use crate::types::kept_budget::Share;
+use crate::types::{OpKey, PreparedKey, TransferKey};
+
+/// Most writes that a peer asks for and has no answer to, and most reads of which something is not
+/// dealt.
+pub const MAX_ASKED: usize = 1024;
+
+/// Once what the peer has dealt and this end has planned [costs](Pieces::cost) so much and has not
+/// arrived, no more is planned.
+pub const MOST_PLANNED: u64 = 64 << 20;
+
+/// Bytes that a peer's lists may take, whatever others do.
+const LISTS_OWN: u64 = 16 << 10;
+
+/// What both ends have agreed on, and what this end can do.
+#[derive(Clone, Copy, Debug)]
+pub struct OneSidedTerms {
+    /// Most lists that a peer has to know.
+    pub lists: ListLimits,
+    /// Room for notifications at each end, in bytes.
+    pub note_bytes: u64,
+    /// Most that notifications may cost which wait here for room at the peer.
+    pub queued_note_bytes: u64,
+    /// Most requests of a kind that are asked at a time, [`MAX_ASKED`] but for tests.
+    pub asked: usize,
+    /// Most of what the peer deals that is planned at a time, [`MOST_PLANNED`] but for tests.
+    pub planned: u64,
+    /// Whether host memory can be received into at all.
+    pub receives_host: bool,
+    /// Whether what is received into host memory may lie apart.
+    pub scatters_host: bool,
+}
+
+/// A request that a program posts.
+#[derive(Clone, Debug)]
+pub struct NewRequest {
+    /// The transfer that it is of.
+    pub transfer: TransferKey,
+    /// The list.
+    pub list: Arc<PreparedList>,
+    /// The note behind it, if there is one.
+    pub note: Option<Arc<[u8]>>,
+}
+
+/// An operation whose memory is a list of pieces at this end.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) pieces: Arc<Pieces>,
+    pub(super) cursor: PieceCursor,
+    /// Each pair travels by itself.
+    pub(super) cuts_pairs: bool,
+    /// Its bytes travel on the link, in parts.
+    pub(super) is_on_link: bool,
+    /// By which the peer names the receive that the bytes go to, where this end sends.
+    pub(super) recv: u64,
+    pub(super) role: Role,
+}
+
+#[derive(Debug)]
+pub(super) enum Role {
+    /// This end is the initiator.
+    Asks(Asking),
+    /// This end is the target.
+    Serves(Serving),
+}
+
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) list: Arc<PreparedList>,
+    pub(super) note: Option<Arc<[u8]>>,
+    pub(super) step: Step,
+    /// Its list counts as used.
+    pub(super) uses_list: bool,
+    /// It ends as soon as its memory is free, whatever the peer says later.
+    pub(super) is_abandoned: bool,
+}
+
+/// How far a request is, at the initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The peer has not heard of it.
+    Waiting,
+    /// The peer knows of a write, and has not granted it.
+    Asked,
+    /// Bytes move.
+    Moving,
+    /// All bytes of a write are sent: the answer is to come.
+    Awaiting,
+    /// All bytes of a write are in place there, and this end does not know yet that they are sent:
+    /// their memory is in use until then.
+    Answered,
+    /// A write was given up in the middle, and the peer knows. It ends with `why` when what was
+    /// dealt is sent and the answer is there.
+    Stopping { why: Gaveup, is_answered: bool },
+    /// The peer was told that no more bytes of a read are wanted, or has said that none come: it
+    /// ends when what was dealt is in place.
+    Halting { why: Gaveup, is_stopped: bool },
+}
+
+/// Why an operation ends before its bytes have moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gaveup {
+    /// The program does not want it any more.
+    Cancelled,
+    /// The target has refused it, or takes the memory back.
+    Refused(Refused),
+}
+
+/// A write that has no answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unanswered {
+    pub(super) list: PreparedKey,
+    /// Bytes of it that travel on the link.
+    pub on_link: u64,
+}
+
+/// A request of the peer, at the target.
+#[derive(Debug)]
+pub(super) struct Serving {
+    /// The initiator's name for it.
+    pub(super) op: u64,
+    pub(super) list: u32,
+    pub(super) uses: Arc<[ExportKey]>,
+    /// The note of a write, which is kept by this number until all is in place, and its bytes.
+    pub(super) note: Option<(u64, u32)>,
+    /// The initiator was told to stop, or has said that it does: no more is dealt.
+    pub(super) stopped: Option<Refused>,
+    pub(super) is_halting: bool,
+}
+
+/// What is left of an operation with a list, whose peer has ended.
+#[derive(Debug)]
+pub struct ListedLeft {
+    /// Its number.
+    pub op: OpKey,
+    /// Where the bytes lie at this end.
+    pub pieces: Arc<Pieces>,
+    /// What of this end it used for the peer; `None`: it is of this end's program.
+    pub uses: Option<Arc<[ExportKey]>>,
+}
+
+/// The books of one end.
+#[derive(Debug)]
+pub(super) struct OneSided {
+    pub(super) terms: OneSidedTerms,
+    pub(super) listed: SecondaryMap<OpKey, Listed>,
+    /// The operation of each transfer that has one.
+    pub(super) of_transfer: HashMap<TransferKey, OpKey>,
+    pub(super) telling: Telling,
+    pub(super) told: ToldLists,
+    pub(super) notes: Notes,
+    /// Requests without a list that the peer knows or is told, oldest first.
+    pub(super) unlisted: VecDeque<OpKey>,
+    /// Requests whose list the peer knows: writes and reads.
+    pub(super) writes: VecDeque<OpKey>,
+    pub(super) noted_writes: VecDeque<OpKey>,
+    pub(super) reads: VecDeque<OpKey>,
+    /// Writes that have no answer, by their names.
+    pub(super) unanswered: HashMap<u64, Unanswered>,
+    /// Bytes of those among them that travel on the link.
+    pub(super) writes_on_link: u64,
+    /// Bytes of reads of the peer that travel there and are not dealt.
+    pub(super) reads_on_link: u64,
+    /// Operations of which this end deals parts, in the order of their turns.
+    pub(super) parts: VecDeque<OpKey>,
+    /// Bytes of parts that the kernel takes now, about.
+    pub(super) part_room: u64,
+    /// Something else was said since the last part.
+    pub(super) is_turn_of_parts: bool,
+    /// Writes of the peer that travel on the link and were refused, by the initiator's names: how
+    /// many bytes are to come, which nobody wants.
+    pub(super) unwanted: HashMap<u64, u64>,
+    /// Reads of which not all is dealt, likewise.
+    pub(super) undealt: HashMap<u64, PreparedKey>,
+    /// Requests of the peer that are served, by the initiator's names.
+    pub(super) served: HashMap<u64, OpKey>,
+    /// Writes among them.
+    pub(super) served_writes: usize,
+    /// Reads among them of which not all is dealt.
+    pub(super) undealt_reads: usize,
+    pub(super) stats: OneSidedStats,
+    /// The driver knows that the peer was refused something.
+    has_warned: bool,
+}
+
+impl OneSided {
+    pub(super) fn new(terms: OneSidedTerms, kept: &KeptTerms) -> Self {
+        Self {
+            terms,
+            listed: SecondaryMap::new(),
+            of_transfer: HashMap::default(),
+            telling: Telling::new(terms.lists),
+            told: ToldLists::new(terms.lists, Share::new(&kept.budget, LISTS_OWN)),
+            notes: Notes::new(kept.notes(terms.note_bytes), terms.queued_note_bytes),
+            unlisted: VecDeque::new(),
+            writes: VecDeque::new(),
+            noted_writes: VecDeque::new(),
+            reads: VecDeque::new(),
+            unanswered: HashMap::default(),
+            writes_on_link: 0,
+            reads_on_link: 0,
+            parts: VecDeque::new(),
+            part_room: 0,
+            is_turn_of_parts: false,
+            unwanted: HashMap::default(),
+            undealt: HashMap::default(),
+            served: HashMap::default(),
+            served_writes: 0,
+            undealt_reads: 0,
+            stats: OneSidedStats::default(),
+            has_warned: false,
+        }
+    }
+
+    /// Reads of the peer of which all is dealt, and not all is sent.
+    pub(super) fn unsent_reads(&self) -> usize {
+        self.served.len() - self.served_writes - self.undealt_reads
+    }
+
+    /// Returns how much there is of everything.
+    pub(super) fn counts(&self) -> Counts {
+        let served = [self.served.len(), self.served_writes, self.undealt_reads];
+        let [served, served_writes, undealt_reads] = served;
+        let (listed, unanswered, undealt) =
+            (self.listed.len(), self.unanswered.len(), self.undealt.len());
+        Counts {
+            requests: [listed, unanswered, undealt, served, served_writes, undealt_reads],
+            on_link: [self.writes_on_link, self.reads_on_link, self.unwanted.len() as u64],
+            lists_told: self.telling.sizes(),
+            lists_known: self.told.sizes(),
+        }
+    }
+}
+
+/// How much an end keeps for requests, lists and bytes on the link: all of it is bounded.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Operations with a list, writes without an answer, reads that are not dealt; and what is
+    /// served, writes among it, and reads that are not dealt.
+    pub requests: [usize; 6],
+    /// Bytes of writes and of reads that travel on the link, and writes there that were refused.
+    pub on_link: [u64; 3],
+    /// Lists that the peer knows, and their ranges.
+    pub lists_told: (usize, usize),
+    /// Lists of the peer's, and their ranges.
+    pub lists_known: (usize, usize),
+}

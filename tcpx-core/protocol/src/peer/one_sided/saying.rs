@@ -1,0 +1,248 @@
+//! What is said next of lists, requests and notifications, as far as the link has room.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::super::PeerProtocol;
+use super::super::action::Action;
+use super::super::eager_books::EagerBooks;
+use super::super::operation::OpState;
+use super::super::stage::Stage;
+use super::prepared::PreparedList;
+use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
+use crate::frames::frame::Frame;
+use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::plans::stretch::Stretch;
+use crate::types::{MAX_EAGER_BYTES, MemoryType, OpKey};
+
+/// What a frame takes of the link beside what follows it, about.
+const FRAME_BYTES: usize = 32;
+
+impl PeerProtocol {
+    /// Says the next thing that is due about lists, requests and notifications, and sends a part
+    /// in between. False when there is nothing, or the link has no room.
+    pub(in super::super) fn say_next(&mut self) -> bool {
+        if self.eager.link_room == 0 || !self.may_say() {
+            return false;
+        }
+        if self.one_sided.is_turn_of_parts && self.part_next() {
+            return true;
+        }
+        if self.ask_next() || self.tell_next() || self.note_next() {
+            self.one_sided.is_turn_of_parts = true;
+            return true;
+        }
+        self.part_next()
+    }
+
+    /// Whether there is something to say, as soon as the link has room.
+    pub fn has_more_to_say(&self) -> bool {
+        let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = &self.one_sided;
+        let asked = self.one_sided.terms.asked;
+        let has_more = !self.one_sided.parts.is_empty()
+            || telling.has_more()
+            || notes.has_next()
+            || (!reads.is_empty() && undealt.len() < asked)
+            || (!writes.is_empty() && unanswered.len() < asked)
+            || (unanswered.len() < asked
+                && self.next_noted_write().is_some_and(|bytes| notes.may_send_with_write(bytes)));
+        (has_more && self.may_say()) || self.announces_more()
+    }
+
+    /// Whether the peer listens to lists, requests and notifications.
+    fn may_say(&self) -> bool {
+        match &self.stage {
+            Stage::Up { .. } => true,
+            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
+            Stage::Connecting { .. } | Stage::Over => false,
+        }
+    }
+
+    /// Bytes of the note of the next write that has one.
+    fn next_noted_write(&self) -> Option<usize> {
+        let note_bytes = |op: &OpKey| match &self.one_sided.listed.get(*op)?.role {
+            Role::Asks(Asking { step: Step::Waiting, note, .. }) => Some(note.as_ref()?.len()),
+            _ => None,
+        };
+        self.one_sided.noted_writes.iter().find_map(note_bytes)
+    }
+
+    fn take_link_room(&mut self, payload: usize) {
+        self.eager.link_room = self.eager.link_room.saturating_sub(FRAME_BYTES + payload);
+    }
+
+    /// Asks for the next write or read whose list the peer knows.
+    fn ask_next(&mut self) -> bool {
+        let asked = self.one_sided.terms.asked;
+        if self.one_sided.undealt.len() < asked
+            && let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.reads)
+        {
+            self.one_sided.reads.pop_front();
+            return self.ask_read(op);
+        }
+        if self.one_sided.unanswered.len() >= asked {
+            return false;
+        }
+        if let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.writes) {
+            self.one_sided.writes.pop_front();
+            return self.ask_write(op);
+        }
+        let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.noted_writes) else {
+            return false;
+        };
+        let bytes = self.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
+        let bytes = bytes.unwrap_or_default();
+        if !self.one_sided.notes.may_send_with_write(bytes) {
+            return false;
+        }
+        self.one_sided.notes.send_with_write(bytes);
+        self.one_sided.noted_writes.pop_front();
+        self.ask_write(op)
+    }
+
+    /// The first request of a queue that still waits; those before it are taken out.
+    fn next_of(&mut self, queue: impl Fn(&mut Self) -> &mut VecDeque<OpKey>) -> Option<OpKey> {
+        while let Some(op) = queue(self).front().copied() {
+            if self.is_waiting(op) {
+                return Some(op);
+            }
+            queue(self).pop_front();
+        }
+        None
+    }
+
+    fn ask_write(&mut self, op: OpKey) -> bool {
+        let Some(transfer) = self.operations.get(op).map(|it| it.posted.transfer) else {
+            return false;
+        };
+        let Some(Listed { pieces, role: Role::Asks(asking), .. }) =
+            self.one_sided.listed.get_mut(op)
+        else {
+            return false;
+        };
+        let key = asking.list.key;
+        let Some(list) = self.one_sided.telling.number(key) else { return false };
+        let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
+        let note_bytes = note.as_ref().map(|note| note.len() as u32);
+        // Where many are under way the channels move more.
+        let on_link = self.one_sided.writes_on_link;
+        let way = way_of_write(&self.eager, &asking.list, note_bytes.unwrap_or_default(), on_link);
+        asking.step = match way {
+            Way::WithFrame => Step::Awaiting,
+            Way::Parts => Step::Moving,
+            Way::Channels => Step::Asked,
+        };
+        let on_link = if way == Way::Channels { 0 } else { pieces.bytes };
+        self.one_sided.unanswered.insert(name, Unanswered { list: key, on_link });
+        self.one_sided.writes_on_link += on_link;
+        let (op_bytes, mut sent) = (pieces.bytes as u32, None);
+        let frame = if way == Way::WithFrame {
+            self.one_sided.stats.link_bytes_sent += pieces.bytes;
+            sent = Some((transfer, Stretch::whole(pieces)));
+            OneSidedFrame::WriteNow { op: name, list, bytes: op_bytes, note: note_bytes }
+        } else {
+            let on_link = way == Way::Parts;
+            OneSidedFrame::Write { op: name, list, note: note_bytes, on_link }
+        };
+        self.one_sided.stats.notifications_sent += u64::from(note.is_some());
+        let payload = note_bytes.unwrap_or_default() as usize
+            + sent.as_ref().map_or(0, |(_, stretch)| stretch.bytes() as usize);
+        self.take_link_room(payload);
+        let frame = Frame::OneSided(frame);
+        // What nothing follows leaves together with the next bytes.
+        self.actions.push_back(match (&sent, &note) {
+            (None, None) => Action::Send(frame),
+            _ => Action::SendListed { frame, bytes: sent, note },
+        });
+        if way == Way::Parts {
+            self.begin_parts(op);
+        }
+        true
+    }
+
+    fn ask_read(&mut self, op: OpKey) -> bool {
+        let cut = |memory| memory == MemoryType::Host && !self.one_sided.terms.scatters_host;
+        let Some(listed) = self.one_sided.listed.get(op) else { return false };
+        let memory = listed.pieces.memory;
+        let (cut, bytes) = (cut(memory), listed.pieces.bytes);
+        let on_link = self.eager.terms.allows_access(bytes) && self.eager.terms.reaches(memory);
+        let Some(asking) = self.asking(op) else { return false };
+        asking.step = Step::Moving;
+        let key = asking.list.key;
+        let Some(list) = self.one_sided.telling.number(key) else { return false };
+        if let Some(listed) = self.one_sided.listed.get_mut(op) {
+            listed.cuts_pairs = cut;
+        }
+        if let Some(operation) = self.operations.get_mut(op) {
+            operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
+        }
+        self.one_sided.undealt.insert(op.to_wire(), key);
+        self.take_link_room(0);
+        self.say(OneSidedFrame::Read { op: op.to_wire(), list, cut, on_link });
+        true
+    }
+
+    fn tell_next(&mut self) -> bool {
+        let Some(said) = self.one_sided.telling.next() else { return false };
+        let bytes = match &said.frame {
+            OneSidedFrame::ListKeys { keys, .. } => 24 * keys.len(),
+            OneSidedFrame::ListRanges { ranges, .. } => {
+                self.one_sided.stats.ranges_told += ranges.len() as u64;
+                20 * ranges.len()
+            }
+            _ => 0,
+        };
+        self.take_link_room(bytes);
+        self.say(said.frame);
+        for op in said.ready {
+            self.ready(op);
+        }
+        // A list whose requests were given up while it was told makes room now.
+        self.list_waiting();
+        true
+    }
+
+    fn note_next(&mut self) -> bool {
+        let Some(note) = self.one_sided.notes.next() else { return false };
+        self.one_sided.stats.notifications_sent += 1;
+        self.take_link_room(note.len());
+        let frame = Frame::OneSided(OneSidedFrame::Notify { bytes: note.len() as u32 });
+        self.actions.push_back(Action::SendListed { frame, bytes: None, note: Some(note) });
+        true
+    }
+
+    pub(super) fn say(&mut self, frame: OneSidedFrame) {
+        self.actions.push_back(Action::Send(Frame::OneSided(frame)));
+    }
+}
+
+/// How the bytes of a write travel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Behind the frame that asks for it.
+    WithFrame,
+    /// On the link, in parts.
+    Parts,
+    Channels,
+}
+
+/// How the bytes of a write travel that has a note of so many, beside others of `on_link` bytes.
+fn way_of_write(eager: &EagerBooks, list: &PreparedList, note_bytes: u32, on_link: u64) -> Way {
+    let bytes = list.pieces.bytes;
+    let terms = &eager.terms;
+    let is_reached =
+        terms.reaches(list.pieces.memory) && terms.peer_reaches_memory(list.remote_memory);
+    let is_allowed = terms.allows(bytes) || terms.allows_access_beside(on_link, bytes);
+    let most_behind = u64::from(MAX_EAGER_BYTES).min(eager.link_room as u64);
+    let is_short = bytes <= terms.part_bytes && bytes + u64::from(note_bytes) <= most_behind;
+    if bytes == 0 {
+        // A note alone waits for no grant.
+        Way::WithFrame
+    } else if !(is_reached && is_allowed) {
+        Way::Channels
+    } else if is_short {
+        Way::WithFrame
+    } else {
+        Way::Parts
+    }
+}

@@ -1,0 +1,255 @@
+//! The initiator's lists: which the peer knows, and which it is being told. Pure.
+//!
+//! A list is told once, before the first request of it, a frame at a time. The peer keeps it until
+//! this end says that it may be forgotten: when its operation goes, or to make room for others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
+
+use super::prepared::PreparedList;
+use crate::frames::frame::one_sided::{MAX_KEYS, MAX_RANGES, OneSidedFrame};
+use crate::types::{OpKey, PreparedKey};
+
+/// How much of lists a peer has to know at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct ListLimits {
+    /// Most lists.
+    pub lists: usize,
+    /// Most ranges of all lists together.
+    pub ranges: usize,
+}
+
+impl ListLimits {
+    /// What both ends keep to, but for tests.
+    pub const AGREED: Self = Self { lists: 1 << 16, ranges: 1 << 22 };
+}
+
+/// A list that the peer knows, or is being told.
+#[derive(Debug)]
+struct KnownList {
+    list: Arc<PreparedList>,
+    number: u32,
+    progress: Progress,
+    /// Requests of it that the peer has not answered, and those that wait until it is told.
+    active: usize,
+    /// When it was used last, counted in uses.
+    used_at: u64,
+    /// Its operation is gone.
+    is_dropped: bool,
+}
+
+#[derive(Debug)]
+enum Progress {
+    /// So many keys and ranges are told; these requests wait.
+    Telling {
+        has_begun: bool,
+        keys: usize,
+        ranges: usize,
+        waiting: Vec<OpKey>,
+    },
+    Known,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// The peer knows its list by this number.
+    Known(u32),
+    /// It is handed out when the list is told.
+    Later,
+    /// There is no room for the list: to be asked again when a list is idle.
+    NoRoom,
+}
+
+/// What is said next.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) frame: OneSidedFrame,
+    /// Requests whose list is whole with it.
+    pub(super) ready: Vec<OpKey>,
+}
+
+/// All lists of one end.
+#[derive(Debug)]
+pub(in crate::peer) struct Telling {
+    limits: ListLimits,
+    known: HashMap<PreparedKey, KnownList>,
+    numbers: HashSet<u32>,
+    next_number: u32,
+    /// Ranges of all of them.
+    ranges: usize,
+    /// Those that nothing waits for, by when they were used last.
+    idle: BTreeMap<u64, PreparedKey>,
+    uses: u64,
+    /// Those that are being told, oldest first.
+    queue: VecDeque<PreparedKey>,
+    /// The peer may forget these.
+    forgotten: VecDeque<u32>,
+}
+
+impl Telling {
+    pub(super) fn new(limits: ListLimits) -> Self {
+        Self {
+            limits,
+            known: HashMap::default(),
+            numbers: HashSet::default(),
+            next_number: 0,
+            ranges: 0,
+            idle: BTreeMap::new(),
+            uses: 0,
+            queue: VecDeque::new(),
+            forgotten: VecDeque::new(),
+        }
+    }
+
+    /// A request wants to use a list. Unless there is no room, it counts as active until
+    /// [`end_use`](Self::end_use).
+    pub(super) fn begin_use(&mut self, list: &Arc<PreparedList>, op: OpKey) -> Use {
+        if !self.known.contains_key(&list.key) && !self.add(list) {
+            return Use::NoRoom;
+        }
+        let Some(known) = self.known.get_mut(&list.key) else { return Use::NoRoom };
+        if known.active == 0 {
+            self.idle.remove(&known.used_at);
+        }
+        known.active += 1;
+        match &mut known.progress {
+            Progress::Known => Use::Known(known.number),
+            Progress::Telling { waiting, .. } => {
+                waiting.push(op);
+                Use::Later
+            }
+        }
+    }
+
+    /// Makes a list known, if there is room or can be made.
+    fn add(&mut self, list: &Arc<PreparedList>) -> bool {
+        while self.known.len() >= self.limits.lists
+            || self.ranges + list.ranges.len() > self.limits.ranges
+        {
+            let Some((_, oldest)) = self.idle.pop_first() else { return false };
+            self.forget(oldest);
+        }
+        while !self.numbers.insert(self.next_number) {
+            self.next_number = self.next_number.wrapping_add(1);
+        }
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        self.ranges += list.ranges.len();
+        let progress =
+            Progress::Telling { has_begun: false, keys: 0, ranges: 0, waiting: Vec::new() };
+        let list = Arc::clone(list);
+        let key = list.key;
+        let (active, used_at, is_dropped) = (0, 0, false);
+        self.known.insert(key, KnownList { list, number, progress, active, used_at, is_dropped });
+        self.queue.push_back(key);
+        true
+    }
+
+    /// The number of a list that is told.
+    pub(super) fn number(&self, key: PreparedKey) -> Option<u32> {
+        let known = self.known.get(&key)?;
+        matches!(known.progress, Progress::Known).then_some(known.number)
+    }
+
+    /// A request of a list is answered, or will never be sent.
+    pub(super) fn end_use(&mut self, key: PreparedKey) {
+        let Some(known) = self.known.get_mut(&key) else { return };
+        known.active = known.active.saturating_sub(1);
+        if known.active > 0 {
+            return;
+        }
+        self.uses += 1;
+        known.used_at = self.uses;
+        // One that is being told is told to its end: the peer has begun it.
+        if matches!(known.progress, Progress::Known) {
+            self.rest(key);
+        }
+    }
+
+    /// Nothing waits for a list that the peer knows.
+    fn rest(&mut self, key: PreparedKey) {
+        let Some(known) = self.known.get(&key) else { return };
+        if known.is_dropped {
+            return self.forget(key);
+        }
+        self.idle.insert(known.used_at, key);
+    }
+
+    /// The operation of a list is gone, or the list is to be told again: the peer may forget it
+    /// when nothing waits for it.
+    pub(super) fn drop_list(&mut self, key: PreparedKey) {
+        let Some(known) = self.known.get_mut(&key) else { return };
+        known.is_dropped = true;
+        if known.active == 0 && matches!(known.progress, Progress::Known) {
+            self.idle.remove(&known.used_at);
+            self.forget(key);
+        }
+    }
+
+    fn forget(&mut self, key: PreparedKey) {
+        if let Some(known) = self.known.remove(&key) {
+            self.ranges -= known.list.ranges.len();
+            self.numbers.remove(&known.number);
+            self.forgotten.push_back(known.number);
+        }
+    }
+
+    /// Whether there is something to say.
+    pub(super) fn has_more(&self) -> bool {
+        !self.queue.is_empty() || !self.forgotten.is_empty()
+    }
+
+    /// The next frame about lists.
+    pub(super) fn next(&mut self) -> Option<Said> {
+        if let Some(list) = self.forgotten.pop_front() {
+            return Some(Said { frame: OneSidedFrame::Forget { list }, ready: Vec::new() });
+        }
+        let key = *self.queue.front()?;
+        let known = self.known.get_mut(&key)?;
+        let (number, list) = (known.number, Arc::clone(&known.list));
+        let Progress::Telling { has_begun, keys, ranges, waiting } = &mut known.progress else {
+            self.queue.pop_front();
+            return None;
+        };
+        let frame = if !std::mem::replace(has_begun, true) {
+            OneSidedFrame::List {
+                list: number,
+                kind: list.kind,
+                keys: list.keys.len() as u32,
+                ranges: list.ranges.len() as u32,
+                bytes: list.pieces.bytes,
+            }
+        } else if *keys < list.keys.len() {
+            let end = list.keys.len().min(*keys + MAX_KEYS);
+            let told = list.keys[*keys..end].into();
+            *keys = end;
+            OneSidedFrame::ListKeys { list: number, keys: told }
+        } else {
+            let end = list.ranges.len().min(*ranges + MAX_RANGES);
+            let told = list.ranges[*ranges..end].into();
+            *ranges = end;
+            OneSidedFrame::ListRanges { list: number, ranges: told }
+        };
+        if *ranges < list.ranges.len() {
+            return Some(Said { frame, ready: Vec::new() });
+        }
+        let ready = std::mem::take(waiting);
+        known.progress = Progress::Known;
+        self.queue.pop_front();
+        if known.active == 0 {
+            self.rest(key);
+        }
+        Some(Said { frame, ready })
+    }
+
+    /// Lists that the peer knows, or is being told, and their ranges.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.known.len(), self.ranges)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Lists as they are told and forgotten.
+
+use slotmap::KeyData;
+
+use super::*;
+use crate::exports::export_id::ExportId;
+use crate::exports::export_secret::ExportSecret;
+use crate::exports::listed::{ListedKey, ListedRange};
+use crate::plans::pieces::{Piece, Pieces};
+use crate::types::remote_access::OperationKind;
+use crate::types::{MemoryType, RegistrationKey};
+
+/// A list of this number with so many keys, and ranges of one byte.
+fn list(number: u64, keys: usize, ranges: usize) -> Arc<PreparedList> {
+    let secret = ExportSecret::new([number as u8; 16]);
+    let key = |at| ListedKey { export: ExportId::from_wire(at as u64), secret };
+    let range = |at: usize| ListedRange { key: (at % keys) as u32, offset: at as u64, bytes: 1 };
+    let piece = |at: usize| Piece { owner: 0, address: 4096 + 2 * at as u64, bytes: 1 };
+    let pieces = (0..ranges).map(piece).collect();
+    let owners = vec![RegistrationKey::default()];
+    let pieces = Pieces::new(MemoryType::Host, owners, pieces).expect("there are some");
+    Arc::new(PreparedList {
+        key: PreparedKey::from(KeyData::from_ffi(1 << 32 | number)),
+        kind: OperationKind::Write,
+        pieces: Arc::new(pieces),
+        key_bytes: (0..keys).map(|_| 1 << 20).collect(),
+        keys: (0..keys).map(key).collect(),
+        ranges: (0..ranges).map(range).collect(),
+        remote_memory: MemoryType::Host,
+    })
+}
+
+fn op(number: u64) -> OpKey {
+    OpKey::from_wire(1 << 32 | number)
+}
+
+fn telling(lists: usize, ranges: usize) -> Telling {
+    Telling::new(ListLimits { lists, ranges })
+}
+
+/// Everything that is to be said, with the requests that are ready then.
+fn say_all(telling: &mut Telling) -> (Vec<OneSidedFrame>, Vec<OpKey>) {
+    let (mut frames, mut ready) = (Vec::new(), Vec::new());
+    while let Some(said) = telling.next() {
+        assert!(telling.known.len() <= telling.limits.lists);
+        assert!(telling.ranges <= telling.limits.ranges);
+        frames.push(said.frame);
+        ready.extend(said.ready);
+    }
+    assert!(!telling.has_more());
+    (frames, ready)
+}
+
+/// A request of a list that is told at once, and answered.
+fn use_once(telling: &mut Telling, list: &Arc<PreparedList>) -> Vec<OneSidedFrame> {
+    assert_ne!(telling.begin_use(list, op(1)), Use::NoRoom);
+    let (frames, _) = say_all(telling);
+    telling.end_use(list.key);
+    frames
+}
+
+fn forgets(frames: &[OneSidedFrame]) -> Vec<u32> {
+    let forgotten = |frame: &OneSidedFrame| match frame {
+        OneSidedFrame::Forget { list } => Some(*list),
+        _ => None,
+    };
+    frames.iter().filter_map(forgotten).collect()
+}
+
+#[test]
+fn a_list_is_told_once_and_its_requests_are_ready_with_its_last_range() {
+    let mut telling = telling(10, 100);
+    let list = list(1, 2, 3);
+    assert_eq!(telling.begin_use(&list, op(1)), Use::Later);
+    assert_eq!(telling.begin_use(&list, op(2)), Use::Later);
+    assert_eq!(telling.number(list.key), None);
+    for frame in 0..2 {
+        let said = telling.next().expect("it is told");
+        assert!(said.ready.is_empty(), "frame {frame}: {said:?}");
+    }
+    let (frames, ready) = say_all(&mut telling);
+    assert!(
+        matches!(&frames[..], [OneSidedFrame::ListRanges { list: 0, ranges }] if ranges.len() == 3)
+    );
+    assert_eq!(ready, [op(1), op(2)]);
+    assert_eq!(telling.begin_use(&list, op(3)), Use::Known(0));
+    assert_eq!((telling.number(list.key), telling.sizes()), (Some(0), (1, 3)));
+    assert!(!telling.has_more(), "nothing is said a second time");
+}
+
+#[test]
+fn a_long_list_is_cut_into_frames_that_hold_all_of_it_in_order() {
+    for (keys, ranges) in [
+        (1, 1),
+        (1, MAX_RANGES),
+        (1, MAX_RANGES + 1),
+        (MAX_KEYS, MAX_KEYS),
+        (MAX_KEYS + 1, 2 * MAX_RANGES),
+        (2 * MAX_KEYS + 7, 3 * MAX_RANGES + 9),
+    ] {
+        let list = list(1, keys, ranges);
+        let frames = use_once(&mut telling(1, 1 << 20), &list);
+        let head = OneSidedFrame::List {
+            list: 0,
+            kind: OperationKind::Write,
+            keys: keys as u32,
+            ranges: ranges as u32,
+            bytes: ranges as u64,
+        };
+        assert_eq!(frames[0], head);
+        assert_eq!(frames.len(), 1 + keys.div_ceil(MAX_KEYS) + ranges.div_ceil(MAX_RANGES));
+        let (mut told_keys, mut told_ranges) = (Vec::new(), Vec::new());
+        for frame in &frames[1..] {
+            match frame {
+                OneSidedFrame::ListKeys { list: 0, keys } if told_ranges.is_empty() => {
+                    assert!((1..=MAX_KEYS).contains(&keys.len()));
+                    told_keys.extend(keys.iter().copied());
+                }
+                OneSidedFrame::ListRanges { list: 0, ranges } => {
+                    assert!((1..=MAX_RANGES).contains(&ranges.len()));
+                    told_ranges.extend(ranges.iter().copied());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((&told_keys[..], &told_ranges[..]), (&list.keys[..], &list.ranges[..]));
+    }
+}
+
+#[test]
+fn the_list_that_was_used_longest_ago_makes_room() {
+    let mut telling = telling(3, 100);
+    let lists = [1, 2, 3, 4, 5].map(|number| list(number, 1, 1));
+    for number in [0, 1, 2, 0] {
+        use_once(&mut telling, &lists[number]);
+    }
+    let frames = use_once(&mut telling, &lists[3]);
+    assert_eq!(forgets(&frames), [1], "0 was used again");
+    assert_eq!(frames[0], OneSidedFrame::Forget { list: 1 }, "before the next one is told");
+    assert_eq!(forgets(&use_once(&mut telling, &lists[4])), [2]);
+    assert_eq!(forgets(&use_once(&mut telling, &lists[1])), [0]);
+    assert_eq!(telling.sizes(), (3, 3));
+}
+
+#[test]
+fn ranges_have_a_limit_too_and_as_many_lists_go_as_must() {
+    let mut telling = telling(100, 10);
+    let lists = [(1, 4), (2, 4), (3, 2), (4, 7)].map(|(number, ranges)| list(number, 1, ranges));
+    for list in &lists[..3] {
+        assert_eq!(forgets(&use_once(&mut telling, list)), []);
+    }
+    assert_eq!(forgets(&use_once(&mut telling, &lists[3])), [0, 1]);
+    assert_eq!(telling.sizes(), (2, 9));
+}
+
+#[test]
+fn a_list_that_is_in_use_stays_and_others_wait_for_it() {
+    let mut telling = telling(1, 100);
+    let (first, second) = (list(1, 1, 1), list(2, 1, 1));
+    telling.begin_use(&first, op(1));
+    assert_eq!(telling.begin_use(&second, op(2)), Use::NoRoom, "it is being told");
+    say_all(&mut telling);
+    telling.begin_use(&first, op(3));
+    telling.end_use(first.key);
+    assert_eq!(telling.begin_use(&second, op(2)), Use::NoRoom, "one of two has ended");
+    telling.end_use(first.key);
+    assert_eq!(telling.begin_use(&second, op(2)), Use::Later);
+    assert_eq!(forgets(&say_all(&mut telling).0), [0]);
+}
+
+#[test]
+fn a_list_whose_requests_are_gone_before_it_is_told_is_told_to_its_end() {
+    let mut telling = telling(1, 100);
+    let (first, second) = (list(1, 1, 2), list(2, 1, 1));
+    telling.begin_use(&first, op(1));
+    telling.next();
+    telling.end_use(first.key);
+    assert_eq!(telling.begin_use(&second, op(2)), Use::NoRoom, "half of it is told");
+    let (frames, ready) = say_all(&mut telling);
+    assert_eq!((frames.len(), ready), (2, vec![op(1)]));
+    assert_eq!(telling.begin_use(&second, op(2)), Use::Later, "it is idle now");
+}
+
+#[test]
+fn a_dropped_list_is_forgotten_when_nothing_waits_for_it() {
+    let mut telling = telling(10, 100);
+    let lists = [1, 2, 3].map(|number| list(number, 1, 1));
+    use_once(&mut telling, &lists[0]);
+    telling.drop_list(lists[0].key);
+    assert_eq!(forgets(&say_all(&mut telling).0), [0], "an idle one at once");
+    telling.begin_use(&lists[1], op(1));
+    say_all(&mut telling);
+    telling.drop_list(lists[1].key);
+    assert!(!telling.has_more(), "its request is not answered");
+    telling.end_use(lists[1].key);
+    assert_eq!(forgets(&say_all(&mut telling).0), [1]);
+    telling.begin_use(&lists[2], op(1));
+    telling.next();
+    telling.end_use(lists[2].key);
+    telling.drop_list(lists[2].key);
+    let (frames, _) = say_all(&mut telling);
+    assert_eq!(frames.last(), Some(&OneSidedFrame::Forget { list: 2 }), "behind its last range");
+    assert_eq!(telling.sizes(), (0, 0));
+    assert!(telling.idle.is_empty() && telling.numbers.is_empty());
+}
+
+#[test]
+fn a_number_that_the_peer_knows_is_not_given_again() {
+    let mut telling = telling(10, 100);
+    let lists = [1, 2, 3].map(|number| list(number, 1, 1));
+    use_once(&mut telling, &lists[0]);
+    telling.next_number = u32::MAX;
+    use_once(&mut telling, &lists[1]);
+    use_once(&mut telling, &lists[2]);
+    let numbers = lists.map(|list| telling.number(list.key));
+    assert_eq!(numbers, [Some(0), Some(u32::MAX), Some(1)]);
+}

@@ -1,0 +1,396 @@
+//! The target's part in lists: what the peer has told, and where its ranges lie. Pure.
+//!
+//! What a peer says is never taken for what will come: memory is made for what has come. A list
+//! that cannot be opened is known all the same, with the reason, which is the answer to each
+//! request of it.
+
+use std::collections::TryReserveError;
+use std::sync::Arc;
+
+use foldhash::HashMap;
+
+use super::telling::ListLimits;
+use crate::exports::joint_uses::ExportKey;
+use crate::exports::listed::{ListedKey, ListedRange};
+use crate::exports::refusal::Refusal;
+use crate::exports::table::Exports;
+use crate::plans::pieces::{Piece, Pieces};
+use crate::types::kept_budget::Share;
+use crate::types::remote_access::OperationKind;
+use crate::types::{MemoryType, RegistrationKey};
+
+/// What it takes to keep a key of a list, and a range, in bytes.
+const KEY_COST: u64 = 64;
+const RANGE_COST: u64 = 32;
+
+/// Why a list, or a request of it, is refused, and the range that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::peer) struct Refused {
+    pub(super) why: Refusal,
+    pub(super) range: u32,
+}
+
+/// Where the ranges of a list lie.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) pieces: Arc<Pieces>,
+    /// The exports that they are of, in order, each once.
+    pub(super) uses: Arc<[ExportKey]>,
+}
+
+/// A list that is whole.
+#[derive(Clone, Debug)]
+pub(super) struct ToldList {
+    pub(super) kind: OperationKind,
+    pub(super) bytes: u64,
+    ranges: usize,
+    pub(super) opened: Result<Opened, Refused>,
+    /// Requests under way that need it.
+    active: usize,
+    /// Bytes that it takes.
+    kept: u64,
+}
+
+/// What no well-behaved initiator says of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListFault {
+    /// It is known already.
+    #[error("it is known already")]
+    Known,
+    /// Another one is not whole.
+    #[error("another one is not whole")]
+    NotWhole,
+    /// A request uses it.
+    #[error("a request of it is under way")]
+    InUse,
+    /// It was not begun.
+    #[error("it is not being told")]
+    NotTold,
+    /// Its sizes are out of bounds.
+    #[error("{keys} keys, {ranges} ranges and {bytes} bytes")]
+    Sizes {
+        /// Keys.
+        keys: u32,
+        /// Ranges.
+        ranges: u32,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// There are too many lists or ranges.
+    #[error("more lists or ranges than there may be")]
+    TooMany,
+    /// More than announced, or not in order.
+    #[error("more keys or ranges than announced, or not in order")]
+    Order,
+    /// A range is empty, or not of its key.
+    #[error("a range of {bytes} bytes of key {key}")]
+    Range {
+        /// The key.
+        key: u32,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// The list that is being told.
+#[derive(Debug)]
+struct Partial {
+    list: u32,
+    kind: OperationKind,
+    keys: usize,
+    ranges: usize,
+    bytes: u64,
+    /// What was told so far.
+    keys_told: usize,
+    ranges_told: usize,
+    bytes_told: u64,
+    /// Each key that came, opened.
+    opened: Vec<Result<ExportKey, Refusal>>,
+    /// The owner of each, by its place in `owners`.
+    owner_of: Vec<u32>,
+    owners: Vec<RegistrationKey>,
+    memory: Option<MemoryType>,
+    pieces: Vec<Piece>,
+    /// Why it is refused, if it is. Nothing is kept of it then.
+    refused: Option<Refused>,
+    /// Bytes that it takes.
+    kept: u64,
+}
+
+/// All lists of the peer.
+#[derive(Debug)]
+pub(in crate::peer) struct ToldLists {
+    limits: ListLimits,
+    partial: Option<Partial>,
+    lists: HashMap<u32, ToldList>,
+    /// Ranges of all of them, as announced.
+    ranges: usize,
+    /// What they take of the session's memory.
+    share: Share,
+}
+
+impl ToldLists {
+    pub(super) fn new(limits: ListLimits, share: Share) -> Self {
+        Self { limits, partial: None, lists: HashMap::default(), ranges: 0, share }
+    }
+
+    /// A list begins.
+    pub(super) fn handle_list(
+        &mut self,
+        list: u32,
+        kind: OperationKind,
+        (keys, ranges): (u32, u32),
+        bytes: u64,
+    ) -> Result<(), ListFault> {
+        if self.partial.is_some() {
+            return Err(ListFault::NotWhole);
+        }
+        if self.lists.contains_key(&list) {
+            return Err(ListFault::Known);
+        }
+        let is_empty = (keys, ranges, bytes) == (0, 0, 0) && kind == OperationKind::Write;
+        let is_possible = 1 <= keys && keys <= ranges && u64::from(ranges) <= bytes;
+        if !is_empty && !is_possible || bytes > i64::MAX as u64 {
+            return Err(ListFault::Sizes { keys, ranges, bytes });
+        }
+        let (keys, ranges) = (keys as usize, ranges as usize);
+        if self.lists.len() >= self.limits.lists
+            || ranges > self.limits.ranges
+            || self.ranges + ranges > self.limits.ranges
+        {
+            return Err(ListFault::TooMany);
+        }
+        if is_empty {
+            self.lists.insert(list, ToldList::empty());
+            return Ok(());
+        }
+        self.ranges += ranges;
+        self.partial = Some(Partial {
+            list,
+            kind,
+            keys,
+            ranges,
+            bytes,
+            keys_told: 0,
+            ranges_told: 0,
+            bytes_told: 0,
+            opened: Vec::new(),
+            owner_of: Vec::new(),
+            owners: Vec::new(),
+            memory: None,
+            pieces: Vec::new(),
+            refused: None,
+            kept: 0,
+        });
+        Ok(())
+    }
+
+    /// The next keys of the list.
+    pub(super) fn handle_keys(
+        &mut self,
+        list: u32,
+        keys: &[ListedKey],
+        exports: &Exports,
+    ) -> Result<(), ListFault> {
+        let partial = self.partial.as_mut().filter(|partial| partial.list == list);
+        let partial = partial.ok_or(ListFault::NotTold)?;
+        partial.keys_told += keys.len();
+        if partial.keys_told > partial.keys || partial.ranges_told > 0 {
+            return Err(ListFault::Order);
+        }
+        partial.keep(keys.len(), KEY_COST, &mut self.share);
+        if partial.refused.is_none() && partial.open_keys(keys, exports).is_err() {
+            partial.refuse(Refusal::NoMemory, 0);
+        }
+        partial.give_back_if_refused(&mut self.share);
+        Ok(())
+    }
+
+    /// The next ranges of the list. With the last one it is whole.
+    pub(super) fn handle_ranges(
+        &mut self,
+        list: u32,
+        ranges: &[ListedRange],
+        exports: &Exports,
+    ) -> Result<(), ListFault> {
+        let partial = self.partial.as_mut().filter(|partial| partial.list == list);
+        let partial = partial.ok_or(ListFault::NotTold)?;
+        if partial.keys_told < partial.keys || partial.ranges_told + ranges.len() > partial.ranges {
+            return Err(ListFault::Order);
+        }
+        partial.keep(ranges.len(), RANGE_COST, &mut self.share);
+        partial.add_ranges(ranges, exports)?;
+        partial.give_back_if_refused(&mut self.share);
+        if partial.ranges_told < partial.ranges {
+            return Ok(());
+        }
+        if partial.bytes_told != partial.bytes {
+            let (keys, ranges) = (partial.keys as u32, partial.ranges as u32);
+            return Err(ListFault::Sizes { keys, ranges, bytes: partial.bytes });
+        }
+        if let Some(partial) = self.partial.take() {
+            self.lists.insert(list, partial.whole());
+        }
+        Ok(())
+    }
+
+    /// The peer needs a list no more. What requests under way need of it would not be counted.
+    pub(super) fn handle_forget(
+        &mut self,
+        list: u32,
+        exports: &mut Exports,
+    ) -> Result<(), ListFault> {
+        let known = self.lists.get(&list).ok_or(ListFault::NotTold)?;
+        if known.active > 0 {
+            return Err(ListFault::InUse);
+        }
+        self.ranges -= known.ranges;
+        self.share.give_back(known.kept);
+        if let Ok(opened) = &known.opened {
+            exports.forget_uses(&opened.uses);
+        }
+        self.lists.remove(&list);
+        Ok(())
+    }
+
+    /// A request needs a list from now on, until [`end_use`](Self::end_use).
+    pub(super) fn begin_use(&mut self, list: u32) {
+        self.lists.entry(list).and_modify(|list| list.active += 1);
+    }
+
+    pub(super) fn end_use(&mut self, list: u32) {
+        self.lists.entry(list).and_modify(|list| list.active -= 1);
+    }
+
+    /// A list that is whole.
+    pub(super) fn get(&self, list: u32) -> Option<&ToldList> {
+        self.lists.get(&list)
+    }
+
+    /// Lists that are whole, and the ranges of all.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.lists.len(), self.ranges)
+    }
+}
+
+impl ToldList {
+    /// It needs no key, and opens nothing.
+    fn empty() -> Self {
+        let opened = Opened { pieces: Arc::new(Pieces::none()), uses: Arc::default() };
+        let kind = OperationKind::Write;
+        Self { kind, bytes: 0, ranges: 0, opened: Ok(opened), active: 0, kept: 0 }
+    }
+}
+
+impl Partial {
+    /// Takes room for so many more keys or ranges. If there is none, the list is refused.
+    fn keep(&mut self, count: usize, cost: u64, share: &mut Share) {
+        if self.refused.is_some() {
+            return;
+        }
+        let bytes = count as u64 * cost;
+        match share.take(1, bytes, 1) {
+            0 => self.refuse(Refusal::NoMemory, 0),
+            _ => self.kept += bytes,
+        }
+    }
+
+    fn give_back_if_refused(&mut self, share: &mut Share) {
+        if self.refused.is_some() {
+            share.give_back(std::mem::take(&mut self.kept));
+        }
+    }
+
+    fn open_keys(&mut self, keys: &[ListedKey], exports: &Exports) -> Result<(), TryReserveError> {
+        self.opened.try_reserve(keys.len())?;
+        self.owner_of.try_reserve(keys.len())?;
+        self.owners.try_reserve(keys.len())?;
+        for ListedKey { export, secret } in keys {
+            let opened = exports.open(*export, secret);
+            let found = opened.ok().and_then(|key| exports.get(key));
+            let owner = found.map(|export| export.range().span.registration);
+            self.opened.push(opened);
+            // Of a list with many keys each is most often of a registration of its own.
+            let place = match (owner, self.owners.last()) {
+                (Some(owner), Some(last)) if owner == *last => self.owners.len() - 1,
+                (Some(owner), _) => {
+                    self.owners.push(owner);
+                    self.owners.len() - 1
+                }
+                (None, _) => 0,
+            };
+            self.owner_of.push(place as u32);
+        }
+        Ok(())
+    }
+
+    fn add_ranges(&mut self, ranges: &[ListedRange], exports: &Exports) -> Result<(), ListFault> {
+        if self.refused.is_none() && self.pieces.try_reserve(ranges.len()).is_err() {
+            self.refuse(Refusal::NoMemory, 0);
+        }
+        for range in ranges {
+            let ListedRange { key, bytes, .. } = *range;
+            if bytes == 0 || key as usize >= self.keys {
+                return Err(ListFault::Range { key, bytes });
+            }
+            let told = self.bytes_told.checked_add(bytes).filter(|told| *told <= self.bytes);
+            self.bytes_told = told.ok_or(ListFault::Range { key, bytes })?;
+            if self.refused.is_none() {
+                match self.place(range, exports) {
+                    Ok(piece) => self.pieces.push(piece),
+                    Err(why) => self.refuse(why, self.ranges_told),
+                }
+            }
+            self.ranges_told += 1;
+        }
+        Ok(())
+    }
+
+    /// Where a range lies.
+    fn place(&mut self, range: &ListedRange, exports: &Exports) -> Result<Piece, Refusal> {
+        let ListedRange { key, offset, bytes } = *range;
+        let opened = self.opened.get(key as usize).copied().unwrap_or(Err(Refusal::NoMemory))?;
+        let export = exports.get(opened).ok_or(Refusal::Revoked)?;
+        let address = export.address_of(offset, bytes, self.kind)?;
+        let memory = export.range().span.memory;
+        if *self.memory.get_or_insert(memory) != memory {
+            return Err(Refusal::MixedMemory);
+        }
+        let owner = self.owner_of.get(key as usize).copied().unwrap_or_default();
+        Ok(Piece { owner, address, bytes })
+    }
+
+    /// Nothing of it is needed any more.
+    fn refuse(&mut self, why: Refusal, range: usize) {
+        self.refused.get_or_insert(Refused { why, range: range as u32 });
+        (self.opened, self.owner_of, self.owners) = (Vec::new(), Vec::new(), Vec::new());
+        self.pieces = Vec::new();
+    }
+
+    fn whole(self) -> ToldList {
+        let Self { kind, bytes, ranges, opened, owners, memory, pieces, refused, kept, .. } = self;
+        let opened = match refused {
+            Some(refused) => Err(refused),
+            None => open_list(memory, owners, pieces, &opened),
+        };
+        ToldList { kind, bytes, ranges, opened, active: 0, kept }
+    }
+}
+
+fn open_list(
+    memory: Option<MemoryType>,
+    owners: Vec<RegistrationKey>,
+    pieces: Vec<Piece>,
+    opened: &[Result<ExportKey, Refusal>],
+) -> Result<Opened, Refused> {
+    // Every range was opened, so none of this fails.
+    let refused = Refused { why: Refusal::NoMemory, range: 0 };
+    let pieces = memory.and_then(|memory| Pieces::new(memory, owners, pieces)).ok_or(refused)?;
+    let mut uses: Vec<ExportKey> = opened.iter().filter_map(|key| key.ok()).collect();
+    uses.sort_unstable();
+    uses.dedup();
+    Ok(Opened { pieces: Arc::new(pieces), uses: uses.into() })
+}
+
+#[cfg(test)]
+mod tests;

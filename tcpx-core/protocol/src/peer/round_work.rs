@@ -1,0 +1,61 @@
+//! How much of a round the peer may ask for. Pure.
+//!
+//! A frame of a few bytes may make this end look at any number of exports and pieces of a list. So
+//! these are counted, and not the frames alone: other peers have their turn after a bounded number.
+//! What one frame takes beyond that is missing in the rounds that follow.
+
+/// What a frame takes besides what it makes this end look at, each of which counts 1.
+pub(super) const FRAME_WORK: u64 = 8;
+/// What is done for the peer in a round.
+pub(super) const ROUND_WORK: u64 = 2048 * FRAME_WORK;
+
+#[derive(Debug)]
+pub(super) struct RoundWork {
+    /// Below zero: more was done than there was for a round.
+    left: i64,
+    /// Sections of requests wait for the next round.
+    pub(super) holds_sections: bool,
+    #[cfg(test)]
+    pub(super) spent: u64,
+}
+
+impl Default for RoundWork {
+    fn default() -> Self {
+        let left = ROUND_WORK as i64;
+        Self {
+            left,
+            holds_sections: false,
+            #[cfg(test)]
+            spent: 0,
+        }
+    }
+}
+
+impl RoundWork {
+    /// A round begins.
+    pub(super) fn begin_round(&mut self) {
+        self.left = self.left.min(0).saturating_add(ROUND_WORK as i64);
+        self.holds_sections = false;
+    }
+
+    /// A frame came.
+    #[inline]
+    pub(super) fn spend_frame(&mut self) {
+        self.spend(FRAME_WORK);
+    }
+
+    /// So many exports or pieces were looked at.
+    pub(super) fn spend(&mut self, work: u64) {
+        self.left = self.left.saturating_sub_unsigned(work);
+        #[cfg(test)]
+        {
+            self.spent += work;
+        }
+    }
+
+    /// Whether there was as much as there is for a round.
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        self.left <= 0
+    }
+}

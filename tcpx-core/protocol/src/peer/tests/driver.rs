@@ -1,0 +1,497 @@
+//! One end: the protocol, and a driver that gives it what happens.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use slotmap::{KeyData, SlotMap};
+use smallvec::SmallVec;
+
+use super::bounce::Bounce;
+use super::chunk::{Chunk, Piece, take_chunk};
+use super::exporting::Exporting;
+use super::lists;
+use super::messages::Messages;
+use super::notes::Notes;
+use super::payload::{Came, Landed, Payload, check_place};
+use super::requests::Requests;
+use super::setting::Setting;
+use crate::frames::channel_handle::{ChannelHandle, HANDLE_BYTES};
+use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::frame::{ChunkCounts, Frame};
+use crate::frames::hello::Agreement;
+use crate::frames::link_frame::LinkFrame;
+use crate::peer::action::{Ending, Outcome};
+use crate::peer::announcements::KeptTerms;
+use crate::peer::arrivals::ArrivalSample;
+use crate::peer::coalescing_limits::CoalescingLimits;
+use crate::peer::operation::{NewOperation, PostedOperation};
+use crate::peer::stage::{Leaving, PeerStage};
+use crate::peer::{Opening, PeerProtocol};
+use crate::plans::stripe_queue::{Finished, StripeQueue};
+use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
+
+pub(super) const CHUNK_BYTES: u32 = 64;
+pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What is wrong, in words.
+pub(super) type Check = Result<(), String>;
+
+macro_rules! ensure {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err(format!($($words)+));
+        }
+    };
+}
+pub(super) use ensure;
+
+/// A message as it was posted, and how it ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posted {
+    pub(super) direction: Direction,
+    pub(super) tag: i64,
+    pub(super) bytes: u64,
+    pub(super) was_cancelled: bool,
+    /// It was sent before its sender knew of a receive.
+    pub(super) went_ahead: bool,
+    pub(super) end: Option<End>,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The protocol said so.
+    Completed(Outcome),
+    /// Its conversation ended before it.
+    WithThePeer,
+}
+
+/// How a conversation ended at this end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The protocol said so.
+    Said(Ending),
+    /// The driver ended it: its link or a comm failed, or nobody was there to say goodbye to.
+    ByDriver,
+}
+
+/// One end of one conversation.
+#[derive(Debug)]
+pub(super) struct Driver {
+    pub(super) now: Instant,
+    pub(super) setting: Setting,
+    pub(super) protocol: Option<PeerProtocol>,
+    pub(super) over: Option<Over>,
+    /// Frames on their way to the other end.
+    pub(super) outbox: VecDeque<Frame>,
+    /// What follows some of them.
+    pub(super) following: VecDeque<Payload>,
+    pub(super) messages: Messages,
+    pub(super) exporting: Exporting,
+    pub(super) requests: Requests,
+    pub(super) notes: Notes,
+    /// Chunks that wait to be sent, by channel.
+    pub(super) sending: Vec<StripeQueue>,
+    /// Bytes of those that belong to medium and long messages.
+    pub(super) long_under_way: u64,
+    /// The plan that comes next is the first of what the other end was told last.
+    pub(super) begins_section: bool,
+    /// Chunks that were sent, by channel, and have not arrived.
+    pub(super) sent: Vec<VecDeque<Chunk>>,
+    /// Bytes of chunks that were sent while the end does not know of it, by channel.
+    unfinished: Vec<VecDeque<(u32, bool)>>,
+    /// How many were sent so far, by channel.
+    pub(super) sent_counts: ChunkCounts,
+    /// Chunks that are expected, by channel.
+    pub(super) receiving: Vec<StripeQueue>,
+    /// Chunks that have arrived and are not consumed, by channel.
+    arrived: Vec<VecDeque<Chunk>>,
+    pub(super) bounce: Option<Bounce>,
+    /// How many the other end has room for, by channel; `None`: any number.
+    pub(super) credit: Option<ChunkCounts>,
+    /// How many have arrived so far, by channel.
+    arrived_counts: Vec<u64>,
+    /// Every message that was ever posted in this conversation; each has a transfer of its own.
+    pub(super) posted: SlotMap<TransferKey, Posted>,
+    next_address: BTreeMap<bool, u64>,
+    /// Channels whose staging was asked for, for host memory and for device memory.
+    pub(super) asked_for: BTreeSet<(u16, bool)>,
+    /// Those of them that are not answered.
+    pub(super) unanswered: VecDeque<(u16, MemoryType)>,
+    /// Its comms are being connected.
+    pub(super) is_opening: bool,
+    pub(super) listens: bool,
+    pub(super) has_connect_handles: bool,
+    pub(super) is_open: bool,
+    pub(super) has_closed_sends: bool,
+    pub(super) said_goodbye: bool,
+    pub(super) is_leaving: bool,
+    /// Nothing waits on the link for the kernel.
+    pub(super) is_link_clear: bool,
+}
+
+/// How an end begins.
+fn opening(setting: &Setting) -> Opening {
+    let agreement = Agreement {
+        channels: setting.channels,
+        chunk_bytes: CHUNK_BYTES,
+        peer_progresses: setting.has_progress_thread,
+        eager: setting.eager,
+        note_bytes: setting.one_sided.note_bytes,
+        authenticates: false,
+        on_demand: setting.on_demand,
+    };
+    let limits = match setting.copier {
+        None => CoalescingLimits::in_place(CHUNK_BYTES),
+        some => CoalescingLimits::gathering(CHUNK_BYTES, some),
+    };
+    Opening {
+        agreement,
+        limits,
+        cutting: setting.cutting,
+        dealing: setting.dealing,
+        one_sided: setting.one_sided,
+        peer_timeout: Some(PEER_TIMEOUT),
+        is_named: setting.is_named,
+        connect_timeout: CONNECT_TIMEOUT,
+        kept: setting.kept.terms(),
+        slice: setting.slice,
+    }
+}
+
+impl Driver {
+    pub(super) fn new(setting: Setting, now: Instant) -> Self {
+        let channels = usize::from(setting.channels);
+        Self {
+            now,
+            setting,
+            protocol: Some(PeerProtocol::new(opening(&setting), now)),
+            over: None,
+            outbox: VecDeque::new(),
+            long_under_way: 0,
+            begins_section: false,
+            following: VecDeque::new(),
+            messages: Messages::default(),
+            exporting: Exporting::new(),
+            requests: Requests::default(),
+            notes: Notes::default(),
+            sending: (0..channels).map(|_| StripeQueue::default()).collect(),
+            sent: vec![VecDeque::new(); channels],
+            unfinished: vec![VecDeque::new(); channels],
+            sent_counts: SmallVec::from_elem(0, channels),
+            arrived_counts: vec![0; channels],
+            arrived: vec![VecDeque::new(); channels],
+            bounce: setting
+                .bounce_pages
+                .map(|pages| Bounce::new(pages, setting.channels, setting.is_crowded)),
+            credit: None,
+            receiving: (0..channels).map(|_| StripeQueue::default()).collect(),
+            posted: SlotMap::with_key(),
+            next_address: BTreeMap::new(),
+            asked_for: BTreeSet::new(),
+            unanswered: VecDeque::new(),
+            is_opening: false,
+            listens: false,
+            has_connect_handles: false,
+            is_open: false,
+            has_closed_sends: false,
+            said_goodbye: false,
+            is_leaving: false,
+            is_link_clear: true,
+        }
+    }
+
+    /// The end is of a session whose peers share a budget.
+    pub(super) fn keep(&mut self, kept: KeptTerms, now: Instant) {
+        self.is_opening = false;
+        self.outbox.clear();
+        let opening = Opening { kept, ..opening(&self.setting) };
+        self.protocol = Some(PeerProtocol::new(opening, now));
+    }
+
+    pub(super) fn protocol(&self) -> Option<&PeerProtocol> {
+        self.protocol.as_ref()
+    }
+
+    /// Takes the protocol out, for a peer that is not correct.
+    pub(super) fn take_protocol(&mut self) -> Option<PeerProtocol> {
+        self.protocol.take()
+    }
+
+    pub(super) fn stage(&self) -> PeerStage {
+        self.protocol.as_ref().map_or(PeerStage::Over, PeerProtocol::stage)
+    }
+
+    /// Gives the protocol something, and does what it then says.
+    pub(super) fn input(&mut self, input: impl FnOnce(&mut PeerProtocol)) -> Check {
+        if let Some(protocol) = &mut self.protocol {
+            input(protocol);
+        }
+        self.act()
+    }
+
+    /// Posts messages of this tag; those that are `near` lie behind the one before them. They are
+    /// posted as a batch, of which every third one begins a portion.
+    pub(super) fn post(
+        &mut self,
+        direction: Direction,
+        messages: &[(i64, u64, MemoryType, bool)],
+    ) -> Check {
+        let Some(protocol) = &mut self.protocol else { return Ok(()) };
+        if protocol.check_posts(direction, messages.len()).is_err() {
+            return Ok(());
+        }
+        protocol.handle_batch_of(messages.len());
+        protocol.make_room(direction, messages.len()).map_err(|error| error.to_string())?;
+        for (index, (tag, bytes, memory, is_near)) in messages.iter().copied().enumerate() {
+            if index % 3 == 2 {
+                self.input(|protocol| protocol.handle_batch(true))?;
+            }
+            let next = self.next_address.entry(memory == MemoryType::Host).or_insert(0);
+            let address = if is_near { *next } else { *next + 1000 };
+            *next = address + bytes;
+            let registration = 1 + u64::from(memory == MemoryType::Device);
+            let registration = RegistrationKey::from(KeyData::from_ffi(registration | 1 << 32));
+            let span = Span { registration, address, memory };
+            let (was_cancelled, went_ahead, end) = (false, false, None);
+            let posted = Posted { direction, tag, bytes, was_cancelled, went_ahead, end };
+            let transfer = self.posted.insert(posted);
+            let operation = NewOperation { transfer, direction, tag, span, bytes };
+            let Some(protocol) = &mut self.protocol else { return Ok(()) };
+            protocol.handle_post(operation);
+        }
+        self.input(|protocol| protocol.handle_batch(false))
+    }
+
+    /// The program withdraws a message.
+    pub(super) fn cancel(&mut self, transfer: TransferKey) -> Check {
+        self.posted[transfer].was_cancelled = true;
+        self.input(|protocol| protocol.handle_cancel(transfer))?;
+        self.check_lists()
+    }
+
+    /// Every receive comm is accepted.
+    pub(super) fn accept_comms(&mut self) -> Check {
+        let credit = self.bounce.as_ref().map(Bounce::limits).unwrap_or_default();
+        self.input(|protocol| protocol.handle_comms_accepted(credit))
+    }
+
+    /// A round. Whether it withdraws anything, or lets the other end send more.
+    pub(super) fn round(&mut self) -> Result<bool, String> {
+        let mut moved = self.speak()?;
+        moved |= self.answer_staging();
+        self.act()?;
+        self.input(|protocol| moved |= protocol.handle_round())?;
+        self.check_lists()?;
+        if let Some(credit) = self.bounce.as_mut().filter(|_| self.is_open).and_then(Bounce::renew)
+        {
+            self.input(|protocol| protocol.handle_credit(credit))?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Says what there was no room for on the link. Whether that is anything: the driver is told
+    /// before that there is.
+    fn speak(&mut self) -> Result<bool, String> {
+        let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
+        // What waits for channels may find room on the link first.
+        let has_more = has_more || self.is_opening;
+        let said = self.outbox.len();
+        self.act()?;
+        let speaks = self.outbox.len() > said;
+        ensure!(has_more || !speaks, "it says unasked {:?}", self.outbox.back());
+        Ok(speaks)
+    }
+
+    /// Says whether a channel that was asked about has a staging buffer.
+    pub(super) fn answer_staging(&mut self) -> bool {
+        let Some((channel, memory)) = self.unanswered.pop_front() else { return false };
+        let is_there = self.setting.has_staging(channel);
+        if let Some(protocol) = &mut self.protocol {
+            protocol.handle_staging(channel, memory, is_there);
+        }
+        true
+    }
+
+    /// Every channel listens.
+    pub(super) fn listen(&mut self) -> Check {
+        self.listens = true;
+        let handles = vec![ChannelHandle([0; HANDLE_BYTES]); usize::from(self.setting.channels)];
+        self.input(|protocol| protocol.handle_listening(handles))
+    }
+
+    pub(super) fn bounce(&mut self) -> Option<&mut Bounce> {
+        self.bounce.as_mut()
+    }
+
+    /// How many chunks were sent so far, by channel.
+    pub(super) fn sent_counts(&self) -> ChunkCounts {
+        self.sent_counts.clone()
+    }
+
+    /// The program leaves.
+    pub(super) fn disconnect(&mut self) -> Check {
+        self.is_leaving = true;
+        let Some(protocol) = &mut self.protocol else { return Ok(()) };
+        match protocol.handle_disconnect() {
+            Leaving::Begun => self.act(),
+            Leaving::NobodyThere => {
+                self.outbox.push_back(Frame::Abort("closed".into()));
+                self.end(Over::ByDriver)
+            }
+        }
+    }
+
+    /// The oldest chunk of a channel is sent. False when there is none, or no room for it.
+    pub(super) fn send_chunk(&mut self, channel: usize) -> Result<bool, String> {
+        let sent = self.sent_counts[channel];
+        if self.credit.as_ref().is_some_and(|credit| sent >= credit[channel]) {
+            return Ok(false);
+        }
+        let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
+        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
+        // Once the link is over nobody knows the operations, and nothing is dealt any more.
+        let is_long = self.protocol.is_some() && self.is_long(&chunk);
+        self.check_chunk_touches(&chunk)?;
+        self.sent[channel].push_back(chunk);
+        self.sent_counts[channel] += 1;
+        self.unfinished[channel].push_back((bytes as u32, is_long));
+        if !self.setting.sends_end_late {
+            self.end_send(channel)?;
+        }
+        Ok(true)
+    }
+
+    /// The end learns that the oldest chunk of a channel is sent. False when there is none.
+    pub(super) fn end_send(&mut self, channel: usize) -> Result<bool, String> {
+        let Some((bytes, is_long)) = self.unfinished[channel].pop_front() else {
+            return Ok(false);
+        };
+        if is_long {
+            self.long_under_way -= u64::from(bytes);
+        }
+        let mut done = Vec::new();
+        self.sending[channel].finish(bytes, &mut done);
+        self.finished(done)?;
+        Ok(true)
+    }
+
+    /// Bytes of the operation that some of its bytes belong to.
+    pub(super) fn operation_bytes(&self, of: TransferKey, op: OpKey) -> u64 {
+        let operations = self.protocol.as_ref().map(|protocol| &protocol.operations);
+        let listed = || operations?.get(op).map(|operation| operation.posted.bytes);
+        let posted = self.posted.get(of).map(|posted| posted.bytes);
+        posted.or_else(listed).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the messages of a chunk are medium or long ones.
+    fn is_long(&self, chunk: &Chunk) -> bool {
+        let short_bytes = self.setting.dealing.short_bytes;
+        chunk.iter().all(|piece| self.operation_bytes(piece.of, piece.op) > short_bytes)
+    }
+
+    /// What a chunk has of lists lies in memory that may be used.
+    fn check_chunk_touches(&self, chunk: &Chunk) -> Check {
+        if self.protocol.is_none() {
+            return Ok(());
+        }
+        let touches = |piece: &Piece| self.check_touched(piece.of, piece.address, piece.bytes);
+        chunk.iter().try_for_each(touches)
+    }
+
+    /// A chunk arrives on a channel. False when none is expected (yet). Returns what was expected.
+    pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
+        let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
+        self.arrived_counts[channel] += 1;
+        self.arrived[channel].push_back(chunk.clone());
+        Ok(Some(chunk))
+    }
+
+    /// The oldest chunk that has arrived on a channel is consumed. False when there is none.
+    pub(super) fn consume_chunk(&mut self, channel: usize) -> Result<bool, String> {
+        let Some(chunk) = self.arrived[channel].pop_front() else { return Ok(false) };
+        self.check_chunk_touches(&chunk)?;
+        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
+        if let Some(bounce) = &mut self.bounce {
+            bounce.consume(channel);
+        }
+        let mut done = Vec::new();
+        self.receiving[channel].finish(bytes as u32, &mut done);
+        self.finished(done)?;
+        Ok(true)
+    }
+
+    /// Time has passed: the protocol is told, and of what has arrived.
+    pub(super) fn pass(&mut self, now: Instant) -> Check {
+        self.now = now;
+        self.input(|protocol| protocol.handle_timeout(now))?;
+        let samples: Vec<ArrivalSample> = (self.arrived_counts.iter().zip(&self.receiving))
+            .map(|(arrived, waiting)| ArrivalSample {
+                arrived: *arrived,
+                is_waiting: waiting.peek().is_some(),
+            })
+            .collect();
+        self.input(|protocol| protocol.handle_arrivals(&samples, false, now))
+    }
+
+    fn finished(&mut self, done: Vec<Finished>) -> Check {
+        self.input(|protocol| {
+            done.into_iter().for_each(|finished| protocol.handle_finished(finished));
+        })
+    }
+
+    fn check_lists(&self) -> Check {
+        self.protocol.as_ref().map_or(Ok(()), lists::check)
+    }
+
+    /// The driver ends it, or has been told that it is over: what is left ends with it.
+    pub(super) fn end(&mut self, over: Over) -> Check {
+        let Some(mut protocol) = self.protocol.take() else { return Ok(()) };
+        self.over = Some(over);
+        for left in protocol.take_listed() {
+            left.uses.iter().for_each(|uses| self.exporting.exports.end_all(uses));
+        }
+        for (_, PostedOperation { posted, .. }) in protocol.take_operations() {
+            match posted.transfer {
+                of if of == TransferKey::default() => {}
+                of if self.posted.contains_key(of) => self.note_end(of, End::WithThePeer)?,
+                of => self.request_ended(of, End::WithThePeer)?,
+            }
+        }
+        self.notes.kept.clear();
+        Ok(())
+    }
+
+    pub(super) fn note_end(&mut self, transfer: TransferKey, end: End) -> Check {
+        let posted = &mut self.posted[transfer];
+        ensure!(posted.end.is_none(), "{posted:?} ends a second time, with {end:?}");
+        posted.end = Some(end);
+        Ok(())
+    }
+
+    /// A frame comes, and perhaps something behind it, which finds its place. What is to be done
+    /// about it comes after that.
+    pub(super) fn read(
+        &mut self,
+        frame: Frame,
+        came: Option<Came>,
+    ) -> Result<Option<Landed>, String> {
+        let Some(protocol) = &mut self.protocol else { return Ok(None) };
+        let is_alone = matches!(&frame, Frame::OneSided(OneSidedFrame::Notify { .. }));
+        let place = frame.as_part().map(|part| protocol.place_of(part));
+        let landing = protocol.handle_frame(frame, &mut self.exporting.exports);
+        if let Some(place) = place {
+            check_place(place.as_ref(), &landing)?;
+        }
+        self.land(landing, came, is_alone)
+    }
+
+    /// Does what a frame asks for that was read.
+    pub(super) fn answer(&mut self) -> Check {
+        self.act()?;
+        self.notes.check_room(self.setting.one_sided.note_bytes)?;
+        self.messages.check_room(self.setting.eager.buffer)
+    }
+}

@@ -1,0 +1,556 @@
+//! Peers that have the secret and do not keep to the protocol of reads and writes.
+
+use OneSidedFrame as F;
+
+use super::exporting::{Area, Exporting};
+use super::one_sided_crossings::SETTING;
+use super::pair::Pair;
+use super::payload::check_place;
+use super::requests::Request;
+use super::setting::{AMPLE, Setting};
+use crate::exports::listed::ListedRange;
+use crate::exports::refusal::Refusal;
+use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::frame::Frame;
+use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::keeping::Keeping;
+use crate::frames::link_frame::LinkFrame;
+use crate::frames::link_part::LinkPart;
+use crate::peer::PeerProtocol;
+use crate::peer::action::{Action, Ending, Violation};
+use crate::peer::one_sided::OneSidedTerms;
+use crate::peer::one_sided::told::ListFault;
+use crate::plans::stripe_queue::Finished;
+use crate::types::remote_access::OperationKind;
+use crate::types::remote_access::OperationKind::{Read, Write};
+use crate::types::remote_access::RemoteAccess;
+use crate::types::{MemoryType, OpKey};
+
+/// Bytes of the lists that are told.
+const BYTES: u64 = 1000;
+/// The initiator's name for a request.
+const OP: u64 = 1 << 32 | 77;
+
+/// An end whose peer says what it likes.
+struct Prey {
+    protocol: PeerProtocol,
+    exporting: Exporting,
+    said: Vec<Frame>,
+    /// Bytes of the plans that were made to receive.
+    planned: Vec<u64>,
+}
+
+impl Prey {
+    /// An end that is up, with an area of host memory and one of a GPU's that the CPU does not
+    /// reach.
+    fn new() -> Self {
+        Self::whose_cpu_reaches(false)
+    }
+
+    /// The same where the CPU reaches it, if that is said.
+    fn whose_cpu_reaches(reaches_device: bool) -> Self {
+        let offer = EagerOffer { bytes: 16, buffer_bytes: 0, reaches_device, access_bytes: 64 };
+        let eager = EagerTerms::agree(offer, offer, 64);
+        let one_sided = OneSidedTerms {
+            asked: 2,
+            note_bytes: 330,
+            queued_note_bytes: 330,
+            planned: 100,
+            ..AMPLE
+        };
+        let mut pair = Pair::up([Setting { eager, one_sided, ..SETTING }; 2]);
+        let protocol = pair.ends[0].take_protocol().expect("it is up");
+        let mut exporting = Exporting::new();
+        for memory in [MemoryType::Host, MemoryType::Device] {
+            exporting.export(6000, memory, RemoteAccess::ReadWrite);
+        }
+        Self { protocol, exporting, said: Vec::new(), planned: Vec::new() }
+    }
+
+    fn area(&self, number: usize) -> Area {
+        self.exporting.areas[number]
+    }
+
+    /// The peer says this. What is wrong with it.
+    fn hear(&mut self, frame: OneSidedFrame) -> Option<Violation> {
+        self.read(Frame::OneSided(frame))
+    }
+
+    fn read(&mut self, frame: Frame) -> Option<Violation> {
+        let place = frame.as_part().map(|part| self.protocol.place_of(part));
+        let landing = self.protocol.handle_frame(frame, &mut self.exporting.exports);
+        if let Some(place) = place {
+            check_place(place.as_ref(), &landing).unwrap();
+        }
+        self.act()
+    }
+
+    fn act(&mut self) -> Option<Violation> {
+        while let Some(action) = self.protocol.poll_action() {
+            match action {
+                Action::End { ending: Ending::Broken(violation), .. } => return Some(violation),
+                Action::Send(frame) | Action::SendListed { frame, .. } => self.said.push(frame),
+                Action::Served(uses) => self.exporting.exports.end_all(&uses),
+                Action::ReceiveChunks(plan) => self.planned.push(plan.bytes),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The peer tells a list of one range at the beginning of an area.
+    fn know(&mut self, list: u32, kind: OperationKind, area: usize, bytes: u64) {
+        let key = self.area(area).listed;
+        let range = ListedRange { key: 0, offset: 0, bytes };
+        for frame in [
+            F::List { list, kind, keys: 1, ranges: 1, bytes },
+            F::ListKeys { list, keys: [key].into_iter().collect() },
+            F::ListRanges { list, ranges: [range].into_iter().collect() },
+        ] {
+            assert_eq!(self.hear(frame), None);
+        }
+    }
+
+    /// Lists 1 to read and 2 to write a lot, 3 and 4 to write little, to host and device memory.
+    fn with_lists() -> Self {
+        let mut prey = Self::new();
+        prey.know(1, Read, 0, BYTES);
+        prey.know(2, Write, 0, BYTES);
+        prey.know(3, Write, 0, 8);
+        prey.know(4, Write, 1, 8);
+        prey
+    }
+
+    /// The name of the receive that was granted last.
+    fn granted(&self) -> u64 {
+        let grant = |frame: &Frame| match frame {
+            Frame::OneSided(F::Grant { recv, .. }) => Some(*recv),
+            _ => None,
+        };
+        self.said.iter().rev().find_map(grant).expect("it was granted")
+    }
+
+    /// The end takes an area back.
+    fn unexport(&mut self, number: usize) {
+        let key = self.exporting.revoke(number);
+        self.protocol.handle_revoked(&[key]);
+        assert_eq!(self.act(), None);
+    }
+
+    /// The end asks itself for a lot. Returns its name for it.
+    fn ask(&mut self, kind: OperationKind) -> u64 {
+        self.ask_of(kind, BYTES)
+    }
+
+    /// The end asks itself for so many bytes. Returns its name for it.
+    fn ask_of(&mut self, kind: OperationKind, bytes: u64) -> u64 {
+        let mut pair = Pair::up([SETTING; 2]);
+        let area = self.area(0);
+        let requests = &mut pair.ends[0].requests;
+        let (transfer, request) =
+            (requests.next_transfer(), Request::of_one(requests, kind, (0, &area), bytes));
+        let list = request.list;
+        let new = crate::peer::one_sided::NewRequest { transfer, list, note: None };
+        let op = self.protocol.handle_request(new);
+        assert_eq!(self.act(), None);
+        op.to_wire()
+    }
+}
+
+fn write(op: u64, list: u32) -> OneSidedFrame {
+    F::Write { op, list, note: None, on_link: false }
+}
+
+fn read(op: u64, list: u32) -> OneSidedFrame {
+    F::Read { op, list, cut: false, on_link: false }
+}
+
+fn write_now(list: u32, bytes: u32) -> OneSidedFrame {
+    F::WriteNow { op: OP, list, bytes, note: None }
+}
+
+fn stopped(kind: OperationKind, op: u64) -> OneSidedFrame {
+    F::Stopped { kind, op, why: Refusal::Cancelled, range: 0 }
+}
+
+fn section(recv: u64, offset: u64, bytes: u64) -> Frame {
+    Frame::Section { recv, first_channel: 0, offset, bytes, chunk_bytes: 64 }
+}
+
+#[test]
+fn a_request_must_be_of_a_list_that_allows_it() {
+    for (frame, list) in [
+        (write(OP, 9), 9),
+        (read(OP, 9), 9),
+        (write(OP, 1), 1),
+        (read(OP, 2), 2),
+        (write_now(9, 8), 9),
+        (write_now(3, 9), 3),
+        (write_now(2, BYTES as u32), 2),
+        (write_now(4, 8), 4),
+    ] {
+        let wrong = Some(Violation::Request { op: OP, list });
+        assert_eq!(Prey::with_lists().hear(frame.clone()), wrong, "{frame:?}");
+    }
+    assert_eq!(Prey::with_lists().hear(write_now(3, 8)), None);
+}
+
+#[test]
+fn a_list_without_ranges_is_for_writes_that_need_no_grant() {
+    let empty = |kind| F::List { list: 7, kind, keys: 0, ranges: 0, bytes: 0 };
+    let sizes = ListFault::Sizes { keys: 0, ranges: 0, bytes: 0 };
+    let wrong = Some(Violation::List { list: 7, fault: sizes });
+    assert_eq!(Prey::with_lists().hear(empty(Read)), wrong);
+    for (frame, is_wrong) in
+        [(write(OP, 7), true), (write_now(7, 1), true), (write_now(7, 0), false)]
+    {
+        let mut prey = Prey::with_lists();
+        assert_eq!(prey.hear(empty(Write)), None);
+        let wrong = is_wrong.then_some(Violation::Request { op: OP, list: 7 });
+        assert_eq!(prey.hear(frame), wrong);
+    }
+    assert_eq!(
+        Prey::with_lists().hear(write_now(3, 0)),
+        Some(Violation::Request { op: OP, list: 3 })
+    );
+}
+
+#[test]
+fn a_name_is_in_use_until_its_request_is_over() {
+    for (first, second, list) in [
+        (write(OP, 2), write(OP, 2), 2),
+        (write(OP, 2), read(OP, 1), 1),
+        (read(OP, 1), read(OP, 1), 1),
+        (read(OP, 1), write_now(3, 8), 3),
+    ] {
+        let mut prey = Prey::with_lists();
+        assert_eq!(prey.hear(first), None);
+        assert_eq!(prey.hear(second), Some(Violation::Request { op: OP, list }));
+    }
+}
+
+#[test]
+fn no_more_is_asked_at_a_time_than_agreed() {
+    let mut prey = Prey::with_lists();
+    for op in [1, 2] {
+        assert_eq!(prey.hear(write(op, 2)), None);
+        assert_eq!(prey.hear(read(10 + op, 1)), None);
+    }
+    let wrong = Some(Violation::Request { op: 3, list: 2 });
+    assert_eq!(prey.hear(write(3, 2)), wrong);
+    let mut prey = Prey::with_lists();
+    for op in [1, 2] {
+        assert_eq!(prey.hear(read(op, 1)), None);
+    }
+    assert_eq!(prey.hear(read(3, 1)), Some(Violation::Request { op: 3, list: 1 }));
+}
+
+#[test]
+fn a_list_is_not_forgotten_while_a_request_of_it_needs_it() {
+    for (frame, list) in [(read(OP, 1), 1), (write(OP, 2), 2)] {
+        let mut prey = Prey::with_lists();
+        assert_eq!(prey.hear(frame), None);
+        let fault = ListFault::InUse;
+        assert_eq!(prey.hear(F::Forget { list }), Some(Violation::List { list, fault }));
+    }
+}
+
+#[test]
+fn reads_whose_chunks_nobody_takes_are_not_dealt_without_end() {
+    let mut prey = Prey::with_lists();
+    prey.know(5, Read, 0, 8);
+    let mut sections = 0;
+    for op in 1..1000 {
+        if prey.hear(read(op, 5)).is_some() {
+            sections = prey.said.iter().filter(|it| matches!(it, Frame::Section { .. })).count();
+            break;
+        }
+    }
+    // 2 that are dealt and not sent, and 2 that are not dealt.
+    assert_eq!((sections, prey.protocol.operation_count()), (2, 4));
+}
+
+#[test]
+fn sections_whose_chunks_do_not_come_are_not_planned() {
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 2));
+    let recv = prey.granted();
+    assert!((0..5).all(|number| prey.read(section(recv, 100 * number, 100)).is_none()));
+    assert_eq!(prey.planned, [100], "the first one is as much as may be planned");
+    let op = OpKey::from_wire(recv);
+    let part = |bytes| Finished::Parts { op, transfer: Default::default(), chunks: 1, bytes };
+    prey.protocol.handle_finished(part(99));
+    prey.act();
+    assert_eq!(prey.planned, [100, 100]);
+    prey.protocol.handle_finished(part(101));
+    prey.act();
+    assert_eq!(prey.planned, [100; 3]);
+    // What is dealt later comes later, and a sender that gives up has said all of that.
+    assert_eq!(prey.hear(stopped(Write, OP)), None);
+    (0..3).for_each(|_| prey.protocol.handle_finished(part(100)));
+    assert_eq!((prey.act(), prey.planned.len()), (None, 5));
+    assert!(matches!(prey.said.last(), Some(Frame::OneSided(F::Answer { op: OP, .. }))));
+}
+
+#[test]
+fn nobody_cuts_shorter_than_anybody_needs() {
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 2));
+    let recv = prey.granted();
+    let short = Violation::Section { recv, offset: 0, bytes: 63, dealt: 0, message_bytes: BYTES };
+    assert_eq!(prey.read(section(recv, 0, 63)), Some(short));
+}
+
+#[test]
+fn nobody_sends_more_notes_than_there_is_room_for() {
+    let no_room = Some(Violation::NoRoom { what: Keeping::Notes, limit: 330 });
+    for frame in [
+        F::Notify { bytes: 300 },
+        F::Write { op: OP, list: 2, note: Some(300), on_link: false },
+        F::WriteNow { op: OP, list: 3, bytes: 8, note: Some(300) },
+    ] {
+        assert_eq!(Prey::with_lists().hear(frame), no_room);
+    }
+    let mut prey = Prey::with_lists();
+    assert!((0..5).all(|_| prey.hear(F::Notify { bytes: 0 }).is_none()));
+    assert_eq!(prey.hear(F::Notify { bytes: 0 }), no_room, "6 empty ones do not fit");
+}
+
+#[test]
+fn nobody_speaks_of_requests_that_are_not_there() {
+    let unknown = Some(Violation::UnknownRequest { op: OP });
+    for frame in
+        [F::Grant { op: OP, recv: 1, cut: false }, F::Answer { op: OP, why: None, range: 0 }]
+    {
+        assert_eq!(Prey::new().hear(frame.clone()), unknown, "{frame:?}");
+    }
+    for kind in [Read, Write] {
+        assert_eq!(Prey::new().hear(stopped(kind, OP)), unknown);
+        let late = F::Halt { kind, op: OP, why: Refusal::Cancelled };
+        assert_eq!(Prey::new().hear(late), None, "it may have crossed");
+    }
+}
+
+#[test]
+fn a_halt_is_for_a_request_of_its_kind() {
+    let wrong = |op| Some(Violation::UnknownRequest { op });
+    let mut prey = Prey::with_lists();
+    assert_eq!(prey.hear(write(OP, 2)), None);
+    let halt = |kind, op| F::Halt { kind, op, why: Refusal::Cancelled };
+    assert_eq!(prey.hear(halt(Read, OP)), wrong(OP), "it is a write");
+    let mut prey = Prey::new();
+    let op = prey.ask(Read);
+    assert_eq!(prey.hear(halt(Write, op)), wrong(op), "it is a read of ours");
+    let mut prey = Prey::new();
+    let op = prey.ask(Write);
+    assert_eq!(prey.hear(halt(Write, op)), wrong(op), "it is not granted");
+}
+
+#[test]
+fn an_answer_comes_when_it_can() {
+    let wrong = |op| Some(Violation::UnknownRequest { op });
+    let done = |op| F::Answer { op, why: None, range: 0 };
+    let refused = |op| F::Answer { op, why: Some(Refusal::Revoked), range: 0 };
+    let mut prey = Prey::new();
+    let op = prey.ask(Write);
+    assert_eq!(prey.hear(done(op)), wrong(op), "nothing was sent");
+    let mut prey = Prey::new();
+    let op = prey.ask(Write);
+    assert_eq!(prey.hear(F::Grant { op, recv: 5, cut: false }), None);
+    assert_eq!(prey.hear(done(op)), wrong(op), "not all of it is dealt");
+    let mut prey = Prey::new();
+    let op = prey.ask(Write);
+    prey.hear(F::Grant { op, recv: 5, cut: false });
+    assert_eq!(prey.hear(refused(op)), wrong(op), "it was granted");
+    let mut prey = Prey::new();
+    let op = prey.ask(Write);
+    assert_eq!(prey.hear(refused(op)), None);
+    assert_eq!(prey.hear(refused(op)), wrong(op), "once");
+    let mut prey = Prey::new();
+    let op = prey.ask(Write);
+    prey.hear(F::Grant { op, recv: 5, cut: false });
+    assert_eq!(prey.hear(F::Grant { op, recv: 6, cut: false }), wrong(op), "granted once");
+    let mut prey = Prey::new();
+    let op = prey.ask(Read);
+    assert_eq!(prey.hear(done(op)), wrong(op), "reads have none");
+}
+
+#[test]
+fn sections_of_lists_are_what_is_left() {
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 2));
+    let recv = prey.granted();
+    let wrong = |offset, bytes, dealt| {
+        Some(Violation::Section { recv, offset, bytes, dealt, message_bytes: BYTES })
+    };
+    assert_eq!(prey.read(section(recv, 0, 100)), None);
+    for (offset, bytes) in [(0, 100), (101, 1), (100, 0), (100, 901), (100, u64::MAX)] {
+        let mut prey = Prey::with_lists();
+        prey.hear(write(OP, 2));
+        prey.read(section(recv, 0, 100));
+        assert_eq!(prey.read(section(recv, offset, bytes)), wrong(offset, bytes, 100));
+    }
+    assert_eq!(prey.hear(stopped(Write, OP)), None);
+    let unknown = Some(Violation::UnknownReceive { recv });
+    assert_eq!(prey.read(section(recv, 100, 900)), unknown, "it has stopped");
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 2));
+    prey.read(section(recv, 0, 100));
+    prey.hear(stopped(Write, OP));
+    let unknown = Some(Violation::UnknownRequest { op: OP });
+    assert_eq!(prey.hear(stopped(Write, OP)), unknown, "twice");
+}
+
+#[test]
+fn a_read_gets_what_it_has_asked_for() {
+    let mut prey = Prey::new();
+    let recv = prey.ask(Read);
+    let unknown = Some(Violation::UnknownReceive { recv });
+    assert_eq!(prey.read(Frame::Deliver { recv, bytes: 8 }), unknown, "it is no message");
+    let mut prey = Prey::new();
+    let recv = prey.ask(Write);
+    let unknown = Some(Violation::UnknownReceive { recv });
+    assert_eq!(prey.read(section(recv, 0, 100)), unknown, "it is a write");
+    let mut prey = Prey::with_lists();
+    prey.hear(read(OP, 1));
+    let served = prey.protocol.operations.keys().next().map(OpKey::to_wire).expect("it is served");
+    let unknown = Some(Violation::UnknownReceive { recv: served });
+    assert_eq!(prey.read(section(served, 0, 100)), unknown, "it is sent");
+}
+
+fn part(kind: OperationKind, op: u64, bytes: u32) -> OneSidedFrame {
+    F::Part(LinkPart { kind, op, bytes })
+}
+
+fn write_on_link(op: u64, list: u32) -> OneSidedFrame {
+    F::Write { op, list, note: None, on_link: true }
+}
+
+#[test]
+fn writes_on_the_link_are_as_agreed() {
+    let wrong = |list| Some(Violation::Request { op: OP, list });
+    let mut prey = Prey::with_lists();
+    assert_eq!(prey.hear(write_on_link(OP, 2)), wrong(2), "it is too long");
+    let mut prey = Prey::with_lists();
+    assert_eq!(prey.hear(write_on_link(OP, 4)), wrong(4), "into memory of a GPU");
+    prey.exporting.check_idle();
+    let mut prey = Prey::with_lists();
+    assert_eq!(prey.hear(write_on_link(OP, 3)), None);
+    assert_eq!(prey.hear(write_on_link(OP, 3)), wrong(3), "the name is in use");
+}
+
+#[test]
+fn parts_are_of_what_travels_so_and_no_more_than_is_left() {
+    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
+    for kind in [Read, Write] {
+        assert_eq!(Prey::with_lists().hear(part(kind, OP, 1)), wrong(OP, 1), "of nothing");
+    }
+    let mut prey = Prey::with_lists();
+    prey.hear(write(OP, 3));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it waits for chunks");
+    let mut prey = Prey::with_lists();
+    prey.hear(write_on_link(OP, 3));
+    assert_eq!(prey.hear(part(Read, OP, 1)), wrong(OP, 1), "it is a write");
+    for bytes in [6, u32::MAX] {
+        let mut prey = Prey::with_lists();
+        prey.hear(write_on_link(OP, 3));
+        assert_eq!(prey.hear(part(Write, OP, 3)), None);
+        assert_eq!(prey.hear(part(Write, OP, bytes)), wrong(OP, bytes), "5 bytes are left");
+    }
+    let mut prey = Prey::with_lists();
+    prey.hear(write_on_link(OP, 3));
+    assert_eq!(prey.hear(part(Write, OP, 8)), None);
+    assert!(matches!(prey.said.last(), Some(Frame::OneSided(F::Answer { why: None, .. }))));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it is done");
+    let mut prey = Prey::with_lists();
+    prey.hear(read(OP, 1));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it is a read of the peer's");
+    let mut prey = Prey::with_lists();
+    prey.hear(write_on_link(OP, 3));
+    prey.hear(stopped(Write, OP));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it has stopped");
+}
+
+#[test]
+fn parts_of_a_read_come_alone() {
+    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
+    let mut prey = Prey::new();
+    let op = prey.ask(Read);
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "it is too long for the link");
+    let mut prey = Prey::new();
+    let op = prey.ask_of(Read, 60);
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "into memory of a GPU");
+    let mut prey = Prey::whose_cpu_reaches(true);
+    let op = prey.ask_of(Read, 60);
+    assert_eq!(prey.read(section(op, 0, 60)), None);
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "it comes in chunks");
+    let mut prey = Prey::whose_cpu_reaches(true);
+    let op = prey.ask_of(Read, 60);
+    assert_eq!(prey.hear(part(Read, op, 8)), None);
+    let unknown = Some(Violation::UnknownReceive { recv: op });
+    assert_eq!(prey.read(section(op, 8, 52)), unknown, "it comes in parts");
+}
+
+#[test]
+fn what_was_refused_may_go_on_to_its_end_and_no_further() {
+    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
+    let begun = || {
+        let mut prey = Prey::with_lists();
+        prey.hear(write_on_link(OP, 3));
+        assert_eq!(prey.hear(part(Write, OP, 2)), None);
+        prey.unexport(0);
+        let answered = prey.said.last();
+        let revoked = Some(Refusal::Revoked);
+        assert_eq!(answered, Some(&Frame::OneSided(F::Answer { op: OP, why: revoked, range: 0 })));
+        prey.exporting.check_idle();
+        prey
+    };
+    let mut prey = begun();
+    assert_eq!(prey.hear(part(Write, OP, 5)), None);
+    assert_eq!(prey.hear(part(Write, OP, 2)), wrong(OP, 2), "1 byte is left");
+    let mut prey = begun();
+    assert_eq!(prey.hear(part(Write, OP, 6)), None);
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "all has come");
+    let mut prey = begun();
+    assert_eq!(prey.hear(stopped(Write, OP)), None);
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it has stopped");
+    let mut prey = begun();
+    assert_eq!(prey.hear(write(OP, 3)), Some(Violation::Request { op: OP, list: 3 }), "in use");
+    // What nobody reads to its end counts as asked for.
+    let mut prey = Prey::with_lists();
+    prey.unexport(0);
+    assert_eq!([1, 2].map(|op| prey.hear(write_on_link(op, 3))), [None, None]);
+    assert_eq!(prey.hear(write_on_link(3, 3)), Some(Violation::Request { op: 3, list: 3 }));
+}
+
+#[test]
+fn nothing_is_asked_before_the_peer_can_be_up() {
+    let mut pair = Pair::new([SETTING; 2]);
+    let mut protocol = pair.ends[0].take_protocol().expect("it is there");
+    let mut exporting = Exporting::new();
+    let frame = Frame::OneSided(F::Notify { bytes: 0 });
+    protocol.handle_frame(frame, &mut exporting.exports);
+    let ending = std::iter::from_fn(|| protocol.poll_action()).find_map(|action| match action {
+        Action::End { ending: Ending::Broken(violation), .. } => Some(violation),
+        _ => None,
+    });
+    assert!(matches!(ending, Some(Violation::Unexpected { .. })), "{ending:?}");
+}
+
+#[test]
+fn what_was_decided_is_told_to_whoever_ends_the_peer() {
+    const READS: u64 = 2;
+    let mut prey = Prey::with_lists();
+    for op in OP..OP + READS {
+        assert_eq!(prey.hear(read(op, 1)), None);
+    }
+    let key = prey.exporting.revoke(0);
+    prey.protocol.handle_revoked(&[key]);
+    // The peer is lost before anybody has acted on it.
+    let under_way = prey.protocol.take_listed().len();
+    let of_key = |action| matches!(action, Action::Served(uses) if uses.contains(&key));
+    let ended = prey.protocol.take_actions().map(of_key).filter(|is_it| *is_it).count();
+    assert_eq!(under_way + ended, READS as usize);
+    assert!(ended > 0, "nothing of some has been dealt");
+    assert_eq!(prey.protocol.take_actions().count(), 0);
+}

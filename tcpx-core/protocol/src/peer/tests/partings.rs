@@ -1,0 +1,65 @@
+//! Tests of words of a parting that come earlier than they may, or twice, and of a goodbye that
+//! comes before this end is up.
+
+use super::crossings::{post, up};
+use super::exporting::no_exports;
+use super::pair::Pair;
+use crate::frames::frame::Frame;
+use crate::peer::PeerProtocol;
+use crate::peer::action::{Action, Ending, Violation};
+use crate::types::Direction;
+
+/// An end of a pair, without its driver.
+fn taken(pair: &mut Pair) -> PeerProtocol {
+    pair.ends[0].take_protocol().expect("it has not ended")
+}
+
+/// The peer says this. How that ends the link, if it does.
+fn hear(protocol: &mut PeerProtocol, frame: Frame) -> Option<Ending> {
+    protocol.handle_frame(frame, &mut no_exports());
+    std::iter::from_fn(|| protocol.poll_action()).find_map(|action| match action {
+        Action::End { ending, .. } => Some(ending),
+        _ => None,
+    })
+}
+
+/// `closed` in this state ends the link.
+fn assert_closed_breaks(protocol: &mut PeerProtocol, state: &'static str) {
+    let violation = Violation::Unexpected { frame: "Closed".into(), state };
+    assert_eq!(hear(protocol, Frame::Closed), Some(Ending::Broken(violation)));
+}
+
+#[test]
+fn closed_without_any_goodbye_is_a_violation() {
+    assert_closed_breaks(&mut taken(&mut up()), "up");
+}
+
+#[test]
+fn closed_before_the_peers_goodbye_is_a_violation() {
+    let mut pair = up();
+    pair.ends[0].disconnect().unwrap();
+    assert_eq!(pair.ends[0].outbox.back(), Some(&Frame::Goodbye));
+    assert_closed_breaks(&mut taken(&mut pair), "closing");
+}
+
+#[test]
+fn closed_before_this_ends_goodbye_is_a_violation() {
+    let mut pair = up();
+    post(&mut pair, 0, Direction::Receive, 1, 8);
+    post(&mut pair, 1, Direction::Send, 1, 8);
+    pair.deliver_all().unwrap();
+    let mut protocol = taken(&mut pair);
+    assert_eq!(hear(&mut protocol, Frame::Goodbye), None);
+    assert_eq!(protocol.operation_count(), 1, "what is matched keeps this end from its goodbye");
+    assert_closed_breaks(&mut protocol, "closing");
+}
+
+#[test]
+fn closed_twice_is_a_violation() {
+    let mut pair = up();
+    pair.ends[0].disconnect().unwrap();
+    let mut protocol = taken(&mut pair);
+    assert_eq!(hear(&mut protocol, Frame::Goodbye), None);
+    assert_eq!(hear(&mut protocol, Frame::Closed), None, "this end still closes its sends");
+    assert_closed_breaks(&mut protocol, "closing");
+}

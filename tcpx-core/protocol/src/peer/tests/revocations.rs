@@ -1,0 +1,103 @@
+//! Memory that is taken back at every step of a read or write, at either end: what was begun comes
+//! to its end, and nothing touches the memory after that. End 0 asks, end 1 exports.
+
+use super::driver::{CHUNK_BYTES, End};
+use super::one_sided_crossings::{SETTING, ask, eager, end_of, settle, up_as};
+use super::pair::{ENDS, Pair};
+use super::parts::{slowly, with_parts};
+use super::setting::Setting;
+use crate::exports::refusal::Refusal;
+use crate::peer::action::Outcome;
+use crate::peer::operation::Withdrawal;
+use crate::types::remote_access::OperationKind;
+use crate::types::remote_access::OperationKind::{Read, Write};
+use crate::types::{RegistrationKey, TransferKey};
+
+/// Some sections, and a chunk that is not whole.
+const BYTES: u64 = 9 * CHUNK_BYTES as u64 + 5;
+
+/// What happens next, one frame or one step of a chunk at a time. Returns whether anything did.
+fn step(pair: &mut Pair) -> bool {
+    for end in ENDS {
+        let moved = pair.consume_chunk(end, 0).unwrap()
+            || pair.receive_chunk(end, 0).unwrap()
+            || pair.send_chunk(end, 0).unwrap()
+            || pair.deliver(end).unwrap();
+        if moved {
+            return true;
+        }
+    }
+    let under_way = |pair: &Pair| ENDS.map(|end| pair.ends[end].outbox.len());
+    let before = under_way(pair);
+    for end in ENDS {
+        pair.ends[end].round().unwrap();
+    }
+    under_way(pair) != before
+}
+
+fn is_over(pair: &Pair, transfer: TransferKey) -> bool {
+    end_of(pair, transfer).is_some()
+}
+
+/// Runs an operation, with `interrupt` after each number of steps. Returns how many there are.
+fn interrupted(
+    setting: Setting,
+    kind: OperationKind,
+    interrupt: impl Fn(&mut Pair, TransferKey),
+    check: impl Fn(Outcome) -> bool,
+) -> usize {
+    for steps in 0.. {
+        let mut pair = up_as(setting);
+        let transfer = ask(&mut pair, kind, BYTES);
+        let mut done = 0;
+        while done < steps && !is_over(&pair, transfer) && step(&mut pair) {
+            done += 1;
+        }
+        let was_over = is_over(&pair, transfer);
+        interrupt(&mut pair, transfer);
+        settle(&mut pair);
+        pair.ends[1].exporting.check_idle();
+        match end_of(&pair, transfer) {
+            Some(End::Completed(outcome)) => {
+                assert!(outcome == Outcome::Done || check(outcome), "{steps}: {outcome:?}");
+            }
+            other => panic!("{kind:?} after {steps} steps ended so: {other:?}"),
+        }
+        if was_over {
+            return steps;
+        }
+    }
+    unreachable!("an operation has an end")
+}
+
+#[test]
+fn an_export_is_revoked_at_every_step() {
+    for setting in [SETTING, eager(), with_parts(), slowly()] {
+        for kind in [Read, Write] {
+            let revoke = |pair: &mut Pair, _| pair.ends[1].unexport(0).unwrap();
+            let is_revoked = |it| matches!(it, Outcome::Refused { why: Refusal::Revoked, .. });
+            let steps = interrupted(setting, kind, revoke, is_revoked);
+            assert!(steps > 5, "{kind:?}: only {steps} steps");
+        }
+    }
+}
+
+#[test]
+fn an_operation_is_given_up_at_every_step() {
+    for setting in [SETTING, eager(), with_parts(), slowly()] {
+        for kind in [Read, Write] {
+            let give_up = |pair: &mut Pair, transfer| {
+                if !is_over(pair, transfer) {
+                    // All pieces here are of the same one.
+                    let registration = RegistrationKey::default();
+                    let protocol = pair.ends[0].protocol().expect("it is up");
+                    assert!(protocol.uses(registration));
+                    assert_eq!(protocol.transfers_on(registration), [transfer]);
+                    pair.ends[0].abandon_request(transfer).unwrap();
+                }
+            };
+            let is_cancelled = |it| it == Outcome::Withdrawn(Withdrawal::Cancelled);
+            interrupted(setting, kind, give_up, is_cancelled);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What one end of a conversation is like.
+
+use super::driver::CHUNK_BYTES;
+use crate::frames::eager_terms::EagerTerms;
+use crate::peer::announcements::KeptTerms;
+use crate::peer::coalescing_limits::Copier;
+use crate::peer::cutting::Cutting;
+use crate::peer::dealing::DealingLimits;
+use crate::peer::one_sided::telling::ListLimits;
+use crate::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
+use crate::types::kept_budget::KeptBudget;
+
+/// Chunks are as long as they may be.
+pub(super) const WHOLE: Cutting =
+    Cutting { chunk_bytes: CHUNK_BYTES, shortest: CHUNK_BYTES, longest: CHUNK_BYTES };
+
+/// Messages of any size are dealt at once.
+pub(super) const DEAL_AT_ONCE: DealingLimits = DealingLimits {
+    short_bytes: u64::MAX,
+    section_bytes: u64::MAX,
+    ahead_bytes: u64::MAX,
+    plan_bytes: 0,
+};
+
+/// Room for whatever is asked, told and notified.
+pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
+    lists: ListLimits::AGREED,
+    note_bytes: 1 << 20,
+    queued_note_bytes: 1 << 20,
+    asked: MAX_ASKED,
+    planned: MOST_PLANNED,
+    receives_host: true,
+    scatters_host: true,
+};
+
+/// Room for whatever is announced.
+pub(super) const KEEPS_ALL: Kept =
+    Kept { bytes: 1 << 30, least: 256, usual: 4096, least_ahead: 8 << 10 };
+
+/// What an end keeps for the other one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    /// Bytes of the session's budget, which the end has alone.
+    pub(super) bytes: u64,
+    /// Receives that may be announced in any case, and unasked.
+    pub(super) least: u64,
+    pub(super) usual: u64,
+    /// Bytes that may go ahead in any case.
+    pub(super) least_ahead: u64,
+}
+
+impl Kept {
+    pub(super) fn terms(self) -> KeptTerms {
+        let Self { bytes, least, usual, least_ahead } = self;
+        KeptTerms { budget: KeptBudget::new(bytes), least, usual, least_ahead }
+    }
+}
+
+/// What is left of a full link as soon as the other end has read everything.
+pub(super) const LITTLE_ROOM: usize = 40;
+
+/// What one end is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) channels: u16,
+    /// Channels that get a staging buffer, a bit for each.
+    pub(super) staging: u16,
+    /// Whether it answers only in a later round which they are.
+    pub(super) staging_is_late: bool,
+    pub(super) copier: Option<Copier>,
+    pub(super) cutting: Cutting,
+    pub(super) dealing: DealingLimits,
+    pub(super) has_progress_thread: bool,
+    pub(super) is_named: bool,
+    /// Operations that are withdrawn in one go.
+    pub(super) slice: usize,
+    /// Chunks that its bounce buffer has room for; `None`: it does not count.
+    pub(super) bounce_pages: Option<u64>,
+    /// Whether others have more of those than one each.
+    pub(super) is_crowded: bool,
+    /// Which small messages travel on the link, as this end sees it.
+    pub(super) eager: EagerTerms,
+    /// The kernel takes hardly anything that is written to the link, and nothing before the other
+    /// end has read the rest.
+    pub(super) link_is_full: bool,
+    /// What is read and written of the other end's memory.
+    pub(super) one_sided: OneSidedTerms,
+    pub(super) kept: Kept,
+    /// Channels are made when something needs them.
+    pub(super) on_demand: bool,
+    /// Whether it learns only later that a chunk is sent.
+    pub(super) sends_end_late: bool,
+}
+
+impl Setting {
+    pub(super) fn has_staging(&self, channel: u16) -> bool {
+        self.staging >> channel & 1 == 1
+    }
+}
