@@ -238,7 +238,7 @@ impl PeerProtocol {
             cutting,
             dealing: Dealing::new(dealing),
             deferral: Deferral::default(),
-            eager: EagerBooks::new(agreement.eager, kept.ahead(&agreement.eager)),
+            eager: EagerBooks::new(agreement.eager, &kept),
             one_sided: OneSided::new(one_sided, &kept),
             work: RoundWork::default(),
             limits,

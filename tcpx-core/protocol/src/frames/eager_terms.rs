@@ -41,6 +41,8 @@ pub struct EagerTerms {
     bytes: u64,
     /// Most that the peer may have in this end's buffer.
     pub buffer: u64,
+    /// Most that this end may have in the peer's.
+    pub peer_buffer: u64,
     reaches_device: bool,
     peer_reaches_device: bool,
     /// Longest read or write on the link, and most bytes of several.
@@ -55,6 +57,7 @@ impl EagerTerms {
     pub const OFF: Self = Self {
         bytes: 0,
         buffer: 0,
+        peer_buffer: 0,
         reaches_device: false,
         peer_reaches_device: false,
         access_bytes: 0,
@@ -73,6 +76,7 @@ impl EagerTerms {
         Self {
             bytes: bytes.into(),
             buffer: room(ours),
+            peer_buffer: room(theirs),
             reaches_device: ours.reaches_device,
             peer_reaches_device: theirs.reaches_device,
             access_bytes: ours.access_bytes.min(theirs.access_bytes).max(bytes.into()),

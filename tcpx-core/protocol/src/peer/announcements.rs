@@ -21,7 +21,7 @@ pub const USUAL_ANNOUNCED: u64 = 4096;
 /// Most of them ever: a bound on what an end has to count, far above any real backlog.
 pub(super) const MAX_ANNOUNCED: usize = 1 << 22;
 
-/// Bytes of messages that go ahead of their receives, whatever others do,
+/// Bytes of messages that go ahead of their receives, whatever others do, and before a word of them,
 const LEAST_AHEAD: u64 = 8 << 10;
 /// and unasked, as long as there is memory.
 const USUAL_AHEAD: u64 = 256 << 10;
@@ -33,11 +33,13 @@ const USUAL_NOTES: u64 = 1 << 20;
 pub struct KeptTerms {
     /// What all peers of the session may take.
     pub budget: Arc<KeptBudget>,
-    /// [`LEAST_ANNOUNCED`], [`USUAL_ANNOUNCED`] and [`LEAST_AHEAD`], but for tests.
+    /// Receives that a peer may always announce, [`LEAST_ANNOUNCED`] but for tests. Both ends of a
+    /// link have the same.
     pub least: u64,
-    /// Receives that a peer may always announce.
+    /// Those that it may announce as long as there is memory, [`USUAL_ANNOUNCED`] but for tests.
     pub usual: u64,
-    /// Bytes of messages ahead that a peer may always send.
+    /// Bytes of messages ahead that a peer may always send, `LEAST_AHEAD` but for tests. Both ends
+    /// of a link have the same.
     pub least_ahead: u64,
 }
 
@@ -73,6 +75,11 @@ impl KeptTerms {
         })
     }
 
+    /// Bytes of messages that go ahead to the peer without a word of it.
+    pub(super) fn own_ahead(&self, eager: &EagerTerms) -> u64 {
+        self.least_ahead.min(eager.peer_buffer)
+    }
+
     /// Room for notifications of the peer, most of which is agreed. When the program has taken all,
     /// the longest has room, although the queue may not have said all of it.
     pub(super) fn notes(&self, most: u64) -> Given {
@@ -106,11 +113,9 @@ pub(super) struct Announcing {
 
 impl Announcing {
     pub(super) fn new(terms: &KeptTerms) -> Self {
-        Self {
-            allowed: Allowed::default(),
-            unannounced: TagQueues::default(),
-            given: terms.receives(),
-        }
+        let given = terms.receives();
+        let allowed = Allowed::new(terms.least);
+        Self { allowed, unannounced: TagQueues::default(), given }
     }
 
     /// Whether a receive that is posted now is announced at once.

@@ -84,7 +84,7 @@ impl PeerProtocol {
             (Keeping::Ahead, self.eager.given.first()),
             (Keeping::Notes, self.one_sided.notes.given.first()),
         ] {
-            if count > 0 {
+            if let Some(count) = count {
                 self.actions.push_back(Action::Send(Frame::MaySend { what, count }));
             }
         }

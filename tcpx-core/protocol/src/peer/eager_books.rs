@@ -2,6 +2,7 @@
 
 use std::collections::TryReserveError;
 
+use super::announcements::KeptTerms;
 use super::operation::NewOperation;
 use super::room::{Allowed, Given};
 use super::tag_queues::{Place, TagQueues};
@@ -44,15 +45,15 @@ pub(super) struct EagerBooks {
 }
 
 impl EagerBooks {
-    pub(super) fn new(terms: EagerTerms, given: Given) -> Self {
+    pub(super) fn new(terms: EagerTerms, kept: &KeptTerms) -> Self {
         Self {
             terms,
             ahead: TagQueues::default(),
-            allowed: Allowed::default(),
+            allowed: Allowed::new(kept.own_ahead(&terms)),
             receives: TagQueues::default(),
             kept: TagQueues::default(),
             buffer_used: 0,
-            given,
+            given: kept.ahead(&terms),
             numbers_used: 0,
             link_room: LINK_BYTES,
             is_link_clear: true,

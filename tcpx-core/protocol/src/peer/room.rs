@@ -1,8 +1,9 @@
 //! How much each end may make the other keep, of one kind. Pure.
 //!
-//! The end that keeps says how much may come, counted from the beginning, as far as it has memory:
-//! some at first, and more as what came is taken, or as long as others do not need it. Numbers only
-//! grow, and need no answer. So what was said is held until it has come and was taken.
+//! What is a peer's own may come without a word. The end that keeps says how much more may, counted
+//! from the beginning, as far as it has memory: some at first, and more as what came is taken, or as
+//! long as others do not need it. Numbers only grow, and need no answer. So what was said is held
+//! until it has come and was taken.
 
 use super::action::Violation;
 use crate::frames::keeping::Keeping;
@@ -23,7 +24,7 @@ pub(super) struct RoomTerms {
     pub(super) what: Keeping,
     /// What it takes to keep a unit, in bytes.
     pub(super) unit_bytes: u64,
-    /// Units that are the peer's own, whatever others do.
+    /// Units that are the peer's own, whatever others do. Both ends know how many.
     pub(super) own: u64,
     /// Those that it may send unasked, as long as there is memory.
     pub(super) usual: u64,
@@ -46,7 +47,7 @@ pub(super) struct Given {
 }
 
 /// What the peer gives this end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Allowed {
     /// Units that may be sent, and were sent, so far.
     pub(super) allowed: u64,
@@ -54,8 +55,9 @@ pub(super) struct Allowed {
 }
 
 impl Given {
-    pub(super) fn new(terms: RoomTerms, share: Share) -> Self {
-        Self { terms, given: 0, came: 0, share, seen: (0, 0) }
+    pub(super) fn new(terms: RoomTerms, mut share: Share) -> Self {
+        share.hold(terms.own * terms.unit_bytes);
+        Self { terms, given: terms.own, came: 0, share, seen: (0, 0) }
     }
 
     /// What may come.
@@ -73,11 +75,13 @@ impl Given {
         may_come
     }
 
-    /// What may come at first.
-    pub(super) fn first(&mut self) -> u64 {
-        let RoomTerms { unit_bytes, own, usual, most, .. } = self.terms;
-        self.given = self.share.take((usual / FIRST).max(own).min(most), unit_bytes, AT_FIRST);
-        self.given
+    /// What may come at first, if that is more than what is the peer's own.
+    pub(super) fn first(&mut self) -> Option<u64> {
+        let RoomTerms { unit_bytes, usual, most, .. } = self.terms;
+        let more = (usual / FIRST).min(most).saturating_sub(self.given);
+        let more = self.share.take(more, unit_bytes, AT_FIRST);
+        self.given += more;
+        (more > 0).then_some(self.given)
     }
 
     /// Looks at how much of what came is kept. Whether it may be time to [give](Self::give) more.
@@ -122,6 +126,11 @@ impl Given {
 }
 
 impl Allowed {
+    /// Before the peer has said anything, this end sends as many units as are its own there.
+    pub(super) fn new(own: u64) -> Self {
+        Self { allowed: own, sent: 0 }
+    }
+
     /// Whether so many units may be sent.
     #[inline]
     pub(super) fn has(&self, units: u64) -> bool {

@@ -34,7 +34,7 @@ impl Notes {
     pub(super) fn new(given: Given, queue_room: u64) -> Self {
         Self {
             queue_room,
-            allowed: Allowed::default(),
+            allowed: Allowed::new(given.given()),
             given,
             taken: 0,
             dropped: 0,
@@ -141,8 +141,8 @@ mod tests {
 
     /// An end whose peer keeps up to 1000 bytes.
     fn to_peer() -> Notes {
-        let mut notes = keeping(0, 1000);
-        notes.allowed.allowed = 1000;
+        let notes = keeping(0, 1000);
+        assert_eq!(notes.allowed.allowed, 1000, "all of it is its own");
         notes
     }
 
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn whoever_sends_more_than_there_is_room_for_is_found_out() {
         let mut notes = keeping(1 << 20, 1000);
-        assert_eq!(notes.given.first(), 1000);
+        assert_eq!((notes.given.first(), notes.given.given()), (None, 1000));
         assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
     }
 
@@ -168,7 +168,8 @@ mod tests {
         let most = u64::from(LEAST_NOTIFICATION_BYTES);
         for budget in [0, 1000, 1 << 30] {
             let (mut sender, mut receiver) = (keeping(0, most), keeping(budget, most));
-            sender.allowed.allowed = receiver.given.first();
+            receiver.given.first();
+            sender.allowed.allowed = receiver.given.given();
             let taken = (TELL_AFTER - 65) as usize;
             sender.send_with_write(taken);
             assert!(receiver.handle_note(taken));
@@ -230,7 +231,8 @@ mod tests {
             ),
         ) {
             let (mut sender, mut receiver) = (keeping(0, 1 << 40), keeping(budget, most));
-            sender.allowed.allowed = receiver.given.first();
+            receiver.given.first();
+            sender.allowed.allowed = receiver.given.given();
             let mut kept = VecDeque::new();
             let (mut taken, mut told) = (0, 0);
             for (bytes, takes_all) in &steps {

@@ -55,6 +55,24 @@ fn handles_under_way(pair: &Pair, end: usize) -> usize {
     pair.ends[end].outbox.iter().filter(|frame| matches!(frame, Frame::Handles(_))).count()
 }
 
+/// What a program asks for first does not depend on how soon the peer says its first words.
+#[test]
+fn what_is_an_ends_own_needs_no_word_of_its_peer() {
+    let mut pair = Pair::new([on_demand(crossings::SETTING); 2]);
+    let send = post(&mut pair, 0, Send, 1, LITTLE);
+    let receive = post(&mut pair, 0, Receive, 2, LITTLE);
+    pair.ends[0].notify(3).unwrap();
+    assert_done(&pair, 0, &[send]);
+    let said: Vec<_> = pair.ends[0].outbox.iter().collect();
+    assert!(said.iter().any(|frame| matches!(frame, Frame::Ahead { .. })), "{said:?}");
+    assert!(said.iter().any(|frame| matches!(frame, Frame::Announce { .. })), "{said:?}");
+    assert!(said.iter().any(|frame| format!("{frame:?}").contains("Notify")), "{said:?}");
+    let others = [post(&mut pair, 1, Receive, 1, LITTLE), post(&mut pair, 1, Send, 2, LITTLE)];
+    pair.settle().unwrap();
+    assert_done(&pair, 0, &[receive]);
+    assert_done(&pair, 1, &others);
+}
+
 #[test]
 fn what_the_link_carries_needs_none() {
     let mut pair = up_with_exports();

@@ -70,6 +70,7 @@ fn setting(
     (channels, on_demand): (u16, bool),
     offers: [EagerOffer; 2],
     agreed: OneSidedTerms,
+    own: Kept,
 ) -> Setting {
     let spare_pages = random.pick(&[None, Some(0), Some(1), Some(5)]);
     Setting {
@@ -100,10 +101,10 @@ fn setting(
             ..agreed
         },
         kept: random.pick(&[
-            KEEPS_ALL,
-            KEEPS_ALL,
-            Kept { bytes: 0, least: 1, usual: 1, least_ahead: 0 },
-            Kept { bytes: 1000, least: 2, usual: 3, least_ahead: 200 },
+            Kept { bytes: KEEPS_ALL.bytes, usual: KEEPS_ALL.usual, ..own },
+            Kept { bytes: KEEPS_ALL.bytes, usual: KEEPS_ALL.usual, ..own },
+            Kept { bytes: 0, usual: 1, ..own },
+            Kept { bytes: 1000, usual: 3, ..own },
         ]),
         sends_end_late: random.one_in(2),
         on_demand,
@@ -114,8 +115,14 @@ fn conversation(random: &mut Random) -> Pair {
     let channels = (1 + random.below(3) as u16, random.one_in(3));
     let [left, right] = ENDS.map(|_| offer(random));
     let agreed = agreed(random);
+    // What is a peer's own, both ends know.
+    let own = random.pick(&[
+        KEEPS_ALL,
+        Kept { least: 1, least_ahead: 0, ..KEEPS_ALL },
+        Kept { least: 2, least_ahead: 200, ..KEEPS_ALL },
+    ]);
     let settings =
-        [[left, right], [right, left]].map(|offers| setting(random, channels, offers, agreed));
+        [[left, right], [right, left]].map(|offers| setting(random, channels, offers, agreed, own));
     if random.one_in(3) { Pair::new(settings) } else { Pair::up(settings) }
 }
 
