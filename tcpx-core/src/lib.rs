@@ -97,9 +97,9 @@ pub use plugin::Nic;
 pub use plugin::log_level::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
-pub use session::export_options::ExportOptions;
 pub use session::operation::{Operation, OperationStatus};
 pub use session::transfer::Transfer;
+pub use settings::export_options::ExportOptions;
 pub use settings::{
     BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, LinkBytes, PluginChoice, SessionOptions,
 };

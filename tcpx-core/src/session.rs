@@ -4,7 +4,6 @@ mod askers;
 mod connecting;
 mod event_set;
 mod events;
-pub(crate) mod export_options;
 mod exporting;
 mod lead;
 mod membership;

@@ -2,6 +2,7 @@
 
 mod bounce_credit;
 mod copy_threads;
+pub(crate) mod export_options;
 mod link_bytes;
 mod plugin_choice;
 mod setters;

@@ -11,7 +11,7 @@ use tcpx_protocol::types::memory_id::MemoryId;
 use super::Engine;
 use crate::control::identity::random;
 use crate::error::{Error, RegistrationProblem, Result};
-use crate::session::export_options::ExportOptions;
+use crate::settings::export_options::ExportOptions;
 
 impl Engine {
     /// Exports a range of a registration.

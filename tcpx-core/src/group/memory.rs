@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::memory_address::MemoryAddress;
 use crate::plugin::registrations::MemoryInfo;
 use crate::session::Session;
-use crate::session::export_options::ExportOptions;
+use crate::settings::export_options::ExportOptions;
 
 /// What the memory of a device is.
 fn memory_of(device: Device) -> MemoryType {

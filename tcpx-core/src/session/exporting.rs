@@ -11,7 +11,7 @@ use super::Session;
 use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::session::export_options::ExportOptions;
+use crate::settings::export_options::ExportOptions;
 
 impl Session {
     /// Lets peers reach a range of registered memory, by the key that is returned. Without such a

@@ -21,7 +21,7 @@ pub const USUAL_ANNOUNCED: u64 = 4096;
 /// Most of them ever: a bound on what an end has to count, far above any real backlog.
 pub(super) const MAX_ANNOUNCED: usize = 1 << 22;
 
-/// Bytes of messages that go ahead of their receives, whatever others do, and before a word of them,
+/// Bytes of messages that go ahead of their receives, whatever others do, and before a word,
 const LEAST_AHEAD: u64 = 8 << 10;
 /// and unasked, as long as there is memory.
 const USUAL_AHEAD: u64 = 256 << 10;

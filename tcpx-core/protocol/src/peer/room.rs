@@ -1,9 +1,9 @@
 //! How much each end may make the other keep, of one kind. Pure.
 //!
-//! What is a peer's own may come without a word. The end that keeps says how much more may, counted
-//! from the beginning, as far as it has memory: some at first, and more as what came is taken, or as
-//! long as others do not need it. Numbers only grow, and need no answer. So what was said is held
-//! until it has come and was taken.
+//! What is a peer's own may come without a word. The end that keeps says how much more may,
+//! counted from the beginning, as far as it has memory: some at first, and more as what came is
+//! taken, or as long as others do not need it. Numbers only grow, and need no answer. So what was
+//! said is held until it has come and was taken.
 
 use super::action::Violation;
 use crate::frames::keeping::Keeping;
