@@ -43,6 +43,8 @@ impl PeerProtocol {
             (Frame::Handles(handles), _) => self.peer_listens(handles),
             (Frame::Ready { credit }, _) => self.peer_ready(credit),
             (Frame::Credit(chunks), _) if is_open => self.peer_credits(chunks),
+            // The channels that this end's goodbye has overtaken are open at the other end.
+            (Frame::Credit(_), Stage::Closing(shutdown)) if shutdown.has_said_goodbye() => {}
             (Frame::MaySend { what, count }, _) => self.peer_takes(what, count),
             (Frame::Announce { recv, tag, bytes, delivery }, _) => {
                 let given = &mut self.announcing.given;

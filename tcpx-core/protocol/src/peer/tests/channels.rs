@@ -258,6 +258,30 @@ fn handles_that_cross_a_goodbye_are_passed_over() {
     crossings::assert_parted(&mut pair);
 }
 
+/// An end whose comms are there says goodbye before it hears that the other's are, which opens the
+/// channels there.
+#[test]
+fn credit_that_crosses_a_goodbye_is_passed_over() {
+    let mut pair = up_with_exports();
+    let transfer = ask(&mut pair, Write, MUCH);
+    pair.deliver_all().unwrap();
+    for end in ENDS {
+        pair.ends[end].listen().unwrap();
+        pair.deliver_all().unwrap();
+    }
+    pair.ends[0].cancel_request(transfer).unwrap();
+    pair.deliver_all().unwrap();
+    assert_eq!(one_sided::outcome(&pair, transfer), CANCELLED);
+    ENDS.iter().for_each(|end| assert!(pair.step_comms(*end).unwrap()));
+    pair.ends[1].disconnect().unwrap();
+    assert!(pair.deliver(0).unwrap() && pair.ends[0].is_open && !pair.ends[1].is_open);
+    let credit = ChunkCounts::from_elem(1, one_sided::SETTING.channels.into());
+    pair.ends[0].input(|protocol| protocol.handle_credit(credit.clone())).unwrap();
+    let said: Vec<_> = pair.ends[0].outbox.iter().collect();
+    assert!(said.contains(&&Frame::Credit(credit)), "{said:?}");
+    crossings::assert_parted(&mut pair);
+}
+
 #[test]
 fn a_link_that_is_cut_while_channels_are_made_ends_everything() {
     for at in 0..12 {
