@@ -3,67 +3,48 @@
 //! - `agenda`: which peers a round drives. Pure.
 //! - `round`: one round over them, and when the next one is due.
 //! - `accept_queue`: accepts and peers that wait for each other. Pure.
-//! - `accepting`: peers that come in.
-//! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call.
-//!   `telling`: peers of which a program hears without asking.
-//! - `collision`: which link stays when two sessions connect to each other. Pure.
-//! - `deadlines`, `expiring`: transfers and operations that may take only so long.
-//! - `departing`: peers that are left, that end, and that are forgotten. `ending`: how a session
-//!   ends.
-//! - `deregistration`: memory that goes.
-//! - `errands`, `serving`: what those ask for who may not wait for the lock.
-//! - `exporting`: memory that peers may reach.
-//! - `inbox`: posts that were handed in while another thread had the engine.
+//! - `accepting`: peers that come in, for this session or for another one of its group.
+//! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call, and
+//!   peers that operations and notifications go to, connected if need be.
+//! - `deadlines`: transfers and operations that may take only so long. Pure.
+//! - `departing`: peers that are left, that end, and that are forgotten; what a program hears of
+//!   peers without asking; how a session ends.
+//! - `deregistration`: memory that goes. `registering`: memory that comes, or is being copied, and
+//!   what of it peers may reach.
+//! - `inbox`: posts and errands that were handed in while another thread had the engine.
 //! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
-//!   group. `handing_over`: those who come for another session of it.
-//! - `hung_calls`, `hanging`: calls of the plugin that do not return, or are never ready.
-//!   `daemon_inquiry`: what the daemon answers that they may wait for.
+//!   group.
+//! - `hung_calls`: calls of the plugin that do not return, or are never ready, and what the daemon
+//!   answers that they may wait for.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
-//! - `parked`, `parking`: what is left of peers that ended while a copy was under way.
-//! - `operating`: operations on memory of peers, and notifications. `prepared`: an operation
-//!   between its posts. `prepared_pairs`: both ends of one. Pure.
+//! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of a
+//!   list. Pure.
+//! - `parked`: what is left of peers that ended while a copy was under way.
 //! - `posting`: transfers, and what is posted to them.
-//! - `reaching`: peers that operations and notifications go to, connected if need be.
-//! - `registering`: memory that comes, or is being copied.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
-//! - `session_watch`, `watching`: what the counters say is wrong.
-//! - `stopped`, `unpacking`: a batch each round, and the end after a failure.
+//! - `unpacking`: a batch each round, and the end after a failure.
+//! - `watching`: what the counters say is wrong, what hangs, and what has taken too long.
 
 pub(crate) mod accept_queue;
-mod accepting;
+pub(crate) mod accepting;
 mod agenda;
 mod attempting;
 mod attempts;
-mod collision;
-mod daemon_inquiry;
 mod deadlines;
 mod departing;
 pub(crate) mod deregistration;
-mod ending;
-pub(crate) mod errands;
-mod expiring;
-mod exporting;
 pub(crate) mod group_names;
-pub(crate) mod handing_over;
-mod hanging;
 mod hung_calls;
 pub(crate) mod inbox;
 mod meeting;
 pub(crate) mod membership;
 pub(crate) mod operating;
 mod parked;
-mod parking;
 pub(crate) mod posting;
-mod prepared;
 mod prepared_pairs;
-mod reaching;
 pub(crate) mod registering;
 mod report;
 pub(crate) mod round;
-mod serving;
-mod session_watch;
-mod stopped;
-mod telling;
 mod unpacking;
 mod watching;
 
@@ -75,28 +56,28 @@ use std::time::Instant;
 
 use foldhash::{HashMap, HashMapExt};
 use slotmap::SlotMap;
-use tcpx_protocol::exports::stable_keys::StableKeys;
+use tcpx_protocol::exports::capability::StableKeys;
 use tcpx_protocol::exports::table::Exports;
 use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_protocol::peer::operation::NewOperation;
 use tcpx_protocol::types::PreparedKey;
-use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::memory::Device;
 use tcpx_unpack::Unpack;
 
 use self::accept_queue::AcceptQueue;
 use self::agenda::Agenda;
 use self::attempts::Attempts;
 use self::deadlines::Deadlines;
-use self::errands::Errands;
 use self::hung_calls::HungCalls;
+use self::inbox::Errands;
 use self::inbox::Inbox;
 use self::membership::Membership;
 use self::parked::Parked;
-use self::prepared::Prepared;
-use self::session_watch::SessionWatch;
+use self::prepared_pairs::Prepared;
+use super::stats::watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
-use crate::control::channel_offer::ChannelOffer;
+use crate::control::identity::ChannelOffer;
 use crate::control::identity::{Identity, random};
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result, SettingProblem};

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_protocol::types::Direction;
-use tcpx_protocol::types::device::Device;
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::Device;
+use tcpx_protocol::types::memory::MemoryId;
 use tcpx_rx::DescriptorError;
 use tcpx_sys::{Forked, LoadError};
 use tcpx_unpack::UnpackError;
@@ -45,8 +45,8 @@ pub use phase::Phase;
 pub use plugin_failure::PluginFailure;
 pub use plugin_hang::PluginHang;
 pub use setting_problem::{PluginChunkProblem, SettingProblem};
-pub use tcpx_protocol::error::remote_key::RemoteKeyError;
-pub use tcpx_protocol::error::remote_problem::RemoteProblem;
+pub use tcpx_protocol::error::RemoteKeyError;
+pub use tcpx_protocol::error::RemoteProblem;
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -142,7 +142,7 @@ pub enum Error {
         reason: String,
     },
     /// Connection info that cannot be used.
-    ConnInfo(#[from] tcpx_protocol::error::conn_info::ConnInfoError),
+    ConnInfo(#[from] tcpx_protocol::error::ConnInfoError),
     /// A frame that no well-behaved peer sends.
     Protocol {
         /// Which peer.

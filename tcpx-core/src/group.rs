@@ -2,14 +2,12 @@
 //! GPU that is used.
 //!
 //! - `members`: the sessions of GPUs, made when they are first needed.
-//! - `memory`: memory of all devices, and what of it peers may reach.
-//! - `operating`: operations between devices of this group and of others. `splitting`: the parts of
-//!   one, each between two devices. Pure.
+//! - `operating`: operations between devices of this group and of others, and memory of all devices.
+//!   `splitting`: the parts of one, each between two devices. Pure.
 //! - `notifying`: notifications.
 //! - `peers`: how other groups are reached and left.
 
 mod members;
-mod memory;
 mod notifying;
 mod operating;
 mod peers;
@@ -19,11 +17,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::memory::Device;
 
 use self::members::Members;
-use crate::completions::session_event::SessionEvent;
-use crate::completions::transfer_completion::TransferCompletion;
+use crate::completions::SessionEvent;
+use crate::completions::TransferCompletion;
 use crate::error::{Error, Result, SettingProblem};
 use crate::plugin::Nic;
 use crate::session::Session;

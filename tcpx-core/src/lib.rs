@@ -61,26 +61,26 @@
 //! # }
 //! ```
 
-mod completions;
+pub(crate) mod completions;
 mod control;
 mod engine;
 mod error;
 mod group;
-mod memory;
+pub(crate) mod memory;
 mod peer;
 mod plugin;
-mod reactor;
+pub(crate) mod reactor;
 mod session;
 mod settings;
-mod stats;
-mod transfer;
-mod types;
-mod workers;
+pub(crate) mod stats;
+pub(crate) mod transfer;
+pub(crate) mod types;
+pub(crate) mod workers;
 
-pub use completions::notification::Notification;
-pub use completions::peer_state::PeerState;
-pub use completions::session_event::SessionEvent;
-pub use completions::transfer_completion::TransferCompletion;
+pub use completions::Notification;
+pub use completions::PeerState;
+pub use completions::SessionEvent;
+pub use completions::TransferCompletion;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
@@ -89,22 +89,22 @@ pub use error::{
     RemoteProblem, Result, SettingProblem,
 };
 pub use group::Group;
+pub use memory::MemoryAddress;
+pub use memory::NewRegistration;
 pub use memory::device_memory::gpu_count;
-pub use memory::memory_address::MemoryAddress;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
-pub use memory::new_registration::NewRegistration;
 pub use plugin::Nic;
-pub use plugin::log_level::set_plugin_log_level;
+pub use plugin::process::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
 pub use session::Session;
 pub use session::operation::{Operation, OperationStatus};
 pub use session::transfer::Transfer;
-pub use settings::export_options::ExportOptions;
+pub use settings::choices::ExportOptions;
 pub use settings::{
     BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, LinkBytes, PluginChoice, SessionOptions,
 };
+pub use stats::ChannelStats;
 pub use stats::alarm::AlarmReport;
-pub use stats::channel::ChannelStats;
 pub use stats::metrics::metrics_text;
 pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
@@ -112,23 +112,23 @@ pub use stats::report::{
 pub use stats::stages::StageTimes;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
-pub use tcpx_protocol::error::conn_info::ConnInfoError;
+pub use tcpx_protocol::error::ConnInfoError;
 pub use tcpx_protocol::exports::remote_key::RemoteKey;
-pub use tcpx_protocol::exports::remote_range::RemoteRange;
-pub use tcpx_protocol::stats::message::EagerStats;
-pub use tcpx_protocol::stats::one_sided::OneSidedStats;
-pub use tcpx_protocol::types::device::Device;
-pub use tcpx_protocol::types::memory_id::MemoryId;
-pub use tcpx_protocol::types::remote_access::{OperationKind, RemoteAccess};
+pub use tcpx_protocol::exports::remote_key::RemoteRange;
+pub use tcpx_protocol::stats::EagerStats;
+pub use tcpx_protocol::stats::OneSidedStats;
+pub use tcpx_protocol::types::memory::Device;
+pub use tcpx_protocol::types::memory::MemoryId;
+pub use tcpx_protocol::types::memory::{OperationKind, RemoteAccess};
 pub use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
 };
 pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
-pub use transfer::memory_range::MemoryRange;
-pub use transfer::post::Post;
-pub use transfer::post_options::PostOptions;
-pub use transfer::transfer_counts::TransferCounts;
+pub use transfer::MemoryRange;
+pub use transfer::Post;
+pub use transfer::PostOptions;
+pub use transfer::TransferCounts;
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

@@ -1,17 +1,85 @@
-//! Memory: what a session moves, and how it is named.
+//! Memory: what a session moves, and how it is named. Where memory begins that a program registers,
+//! and a range of it that is registered with others, are here.
 //!
-//! - [`descriptor_text`]: a memory descriptor as text.
 //! - [`device_memory`]: memory of a GPU, or ordinary memory that stands in for it.
-//! - [`host_buffer`]: ordinary memory that the session allocates, and how far a mapping reaches.
-//! - [`lent_buffer`]: ordinary memory that a program lends to the session.
-//! - [`memory_address`]: where memory begins that a program registers.
-//! - [`memory_descriptor`]: address, size and kind of memory, as bytes to send to another host.
-//! - [`new_registration`]: memory that is to be registered, one range of a list.
+//! - [`host_buffer`]: ordinary memory that the session allocates, or that a program lends to it, and
+//!   how far a mapping reaches.
+//! - [`memory_descriptor`]: address, size and kind of memory, as bytes or text to send to another
+//!   host.
 
-mod descriptor_text;
 pub(crate) mod device_memory;
 pub(crate) mod host_buffer;
-pub(crate) mod lent_buffer;
-pub(crate) mod memory_address;
 pub(crate) mod memory_descriptor;
-pub(crate) mod new_registration;
+
+use std::fmt;
+
+use tcpx_protocol::types::{Access, MemoryType};
+
+/// Where memory begins: a pointer of this process, or an address on a GPU.
+///
+/// It is a number inside, because memory of a GPU has no pointer here, and because the plugin and
+/// the driver take numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MemoryAddress(u64);
+
+impl MemoryAddress {
+    /// Memory that this process can point to. The pointer's provenance is exposed: what it allows
+    /// to be read and written, the session may read and write by the number.
+    #[must_use]
+    pub fn from_ptr<T>(pointer: *const T) -> Self {
+        Self(pointer.expose_provenance() as u64)
+    }
+
+    /// Memory of a GPU, by the number that the CUDA driver gave: a `CUdeviceptr`, or one inside of
+    /// it.
+    #[must_use]
+    pub fn from_device(address: u64) -> Self {
+        Self(address)
+    }
+
+    /// The address as a number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for MemoryAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for MemoryAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryAddress({self})")
+    }
+}
+
+/// One range of a list for [`Session::register_memory_list`](crate::Session::register_memory_list).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewRegistration {
+    /// Its first byte.
+    pub address: MemoryAddress,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// How it is received into.
+    pub memory: MemoryType,
+    /// Whether it is received into at all.
+    pub access: Access,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_number_of_its_pointer() {
+        let byte = 7_u8;
+        let pointer = &raw const byte;
+        let address = MemoryAddress::from_ptr(pointer);
+        assert_eq!(address.get(), pointer.addr() as u64);
+        assert_eq!(address, MemoryAddress::from_device(address.get()));
+        assert_eq!(MemoryAddress::from_device(0x7f00).to_string(), "0x7f00");
+    }
+}

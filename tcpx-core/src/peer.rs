@@ -4,24 +4,23 @@
 //!
 //! - `connection`: drives a proven link, its comms and its lanes. `actions`: what it does when the
 //!   protocol says so.
-//! - `attending`: what wakes a connection, and when it wants to be driven.
-//! - `commons`: what every peer of a session reads and writes.
-//! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker.
-//! - `credit`, `credit_terms`: what each end may send, so that bounce buffers have room for it.
-//! - `data_path`: whether the comms of a peer whose link lives are alive, too.
+//! - `attending`: what wakes a connection, when it wants to be driven, and whether its data path
+//!   lives.
+//! - `commons`: what every peer of a session reads and writes, and whether operations may be posted,
+//!   for those who have no engine.
+//! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker, with credit
+//!   so that bounce buffers have room.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
-//! - `dial_places`: where a peer's channels may be dialled. Pure. `dial_answer`: when this end says
-//!   that it could not. Pure.
-//! - `ending`: how a peer ends. `leftover`: what cannot be freed yet then.
-//! - `messages`: small messages on the control link. `kept_messages`: those that are there before
-//!   their receives.
-//! - `operating`: operations on memory of either end, and notifications.
-//! - `origin`: which connection with which session it is.
-//! - `post_gate`: whether operations may be posted, for those who have no engine.
-//! - `report`, `watch`: a peer in numbers, and what they say is wrong.
+//! - `dial_places`: where a peer's channels may be dialled, and when this end says that it could not.
+//!   Pure.
+//! - `ending`: how a peer ends, and what cannot be freed yet then.
+//! - `messages`: what travels on the control link: small messages, operations on memory of either
+//!   end, and notifications. `kept_messages`: what is there before it is wanted.
 //! - `session_context`: settings, plugin and identity of the session.
-//! - `waiting`: operations and notifications that wait for its link.
+//! - `waiting`: operations and notifications that wait for its link, and which connection with which
+//!   session it is.
+//! - `watch`: what a peer's numbers say is wrong.
 
 mod actions;
 mod attending;
@@ -29,22 +28,12 @@ mod comm_opening;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
-mod credit;
-mod credit_terms;
-mod data_path;
 mod deferred_failure;
-mod dial_answer;
 mod dial_places;
-mod ending;
+pub(crate) mod ending;
 mod kept_messages;
-pub(crate) mod leftover;
 mod messages;
-mod operating;
-mod origin;
-pub(crate) mod post_gate;
-mod report;
 pub(crate) mod session_context;
-mod unread_answers;
 mod waiting;
 pub(crate) mod watch;
 
@@ -53,33 +42,33 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
+use tcpx_protocol::frames::handshake_frame::Introduction;
 use tcpx_protocol::frames::hello::{Agreement, Nonce};
-use tcpx_protocol::frames::introduction::Introduction;
 use tcpx_protocol::peer::stage::{Leaving, PeerStage};
-use tcpx_protocol::stats::message::MessageStats;
+use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::Direction;
 
 use self::commons::Commons;
+use self::commons::{MOST_HANDED_IN, PostGate};
 use self::connection::{ChannelRecord, Connection};
 use self::dial_places::DialPlaces;
-use self::origin::Origin;
-use self::post_gate::{MOST_HANDED_IN, PostGate};
+use self::waiting::Origin;
 use self::waiting::Waiting;
 use self::watch::{PeerWatch, WatchInput};
-use crate::control::channel_offer::ChannelClaim;
 use crate::control::connector::{Connector, Reached};
+use crate::control::identity::ChannelClaim;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
 use crate::plugin::calls::LongCall;
 use crate::plugin::nics;
-use crate::reactor::attention::Attention;
+use crate::reactor::Attention;
 use crate::reactor::poller::Target;
+use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarms;
-use crate::stats::channel::ChannelStats;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerKey;
-use crate::types::peer_name::PeerName;
+use crate::types::PeerName;
 
 /// Where in its life a peer is.
 #[derive(Debug)]

@@ -2,36 +2,30 @@
 //! The plugin: this file opens and initialises it, once per process, and reads its NICs.
 //!
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
-//! - [`comm_label`]: whose comm it is. `failure_cause`: why a call of the plugin may have failed.
-//! - [`blocking_call`], [`calls`]: the calls that may block, and which of them are under way.
-//! - [`daemon`]: the daemon that the hardware plugin asks.
+//! - [`comm_label`]: whose comm it is; why a call of the plugin may have failed, and which call.
+//! - [`calls`]: which calls that may block are under way.
 //! - `carrier`: what carries payload.
 //! - [`chunk_size`]: how large a chunk may be.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
-//! - [`handle_table`]: the plugin's handles, by comm and segment.
-//! - [`region`]: one range of registered memory, in segments that the plugin can take.
+//! - [`handle_table`]: the plugin's handles, by comm and segment, and the segments that the plugin
+//!   can take.
 //! - `nic`: a NIC as the plugin reports it. [`nics`]: which of them a peer's channels run over.
-//! - `sigpipe`: what SIGPIPE does to the process.
+//! - [`process`]: what a plugin does to its process: SIGPIPE, log lines, the daemon that the hardware
+//!   plugin asks.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
-//! - [`log_level`]: how much of what plugins say becomes log lines.
 
-pub(crate) mod blocking_call;
 pub(crate) mod calls;
 mod carrier;
 pub(crate) mod chunk_size;
 pub(crate) mod comm;
 pub(crate) mod comm_label;
-pub(crate) mod daemon;
-mod failure_cause;
-mod handle_table;
-pub(crate) mod log_level;
+pub(crate) mod handle_table;
 mod nic;
 pub(crate) mod nics;
 pub(crate) mod peer_handle;
-pub(crate) mod region;
+pub(crate) mod process;
 pub(crate) mod registrations;
-mod sigpipe;
 #[cfg(feature = "soft")]
 mod soft;
 pub(crate) mod unpack_queue;
@@ -48,11 +42,11 @@ use tcpx_diagnosis::variables::{Env, lint, process_env, value};
 use tcpx_diagnosis::{Finding, Host};
 use tcpx_sys::{Entries, HealthEntries, NcclResult, ReadinessEntries};
 
-use self::blocking_call::BlockingCall;
 use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
 #[cfg(feature = "soft")]
 use self::carrier::Fit;
+use self::comm_label::BlockingCall;
 use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
 
 use self::comm_label::CommLabel;
@@ -60,7 +54,7 @@ use self::nic::{NicError, read_nic};
 use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
-use crate::types::session_number::SessionNumber;
+use crate::types::SessionNumber;
 
 pub use self::nic::Nic;
 
@@ -181,7 +175,7 @@ impl Plugin {
         // the lock of `OPENED`.
         let code = unsafe { (entries.init)(Some(tcpx_sys::log_callback())) };
         tracing::info!(plugin = raw.name(), path = %raw.path().display(), rc = code.0, "net->init");
-        check("init", code, Phase::Load, || failure_cause::of_init(raw.name() == SOFT_NAME))?;
+        check("init", code, Phase::Load, || comm_label::of_init(raw.name() == SOFT_NAME))?;
         let mut count = 0;
         // SAFETY: `count` is a valid int for the duration of the call.
         let code = unsafe { (entries.devices)(&raw mut count) };
@@ -371,7 +365,7 @@ fn reaches(gpu: u32) -> bool {
 /// The hardware plugin writes to connections that may be gone; see [`sigpipe`].
 fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
     if plugin == HARDWARE_NAME && !options.keep_sigpipe {
-        sigpipe::ignore_if_default();
+        process::ignore_if_default();
     }
 }
 

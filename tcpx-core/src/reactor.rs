@@ -1,12 +1,82 @@
-//! What the system says is ready, and how a thread waits for it.
+//! What the system says is ready, and how a thread waits for it. When a peer must be driven next, and a
+//! descriptor that becomes readable after a while, are here.
 //!
-//! - `alarm_clock`: a descriptor that becomes readable after a while.
-//! - `attention`: when a peer must be driven next.
 //! - `poller`: the session's one set of descriptors. `watch`: a descriptor in it.
 //! - `spin`: whether it pays to look again before a thread sleeps. Pure.
 
-mod alarm_clock;
-pub(crate) mod attention;
 pub(crate) mod poller;
 pub(crate) mod spin;
 pub(crate) mod watch;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::Timespec;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+/// What a peer wants after a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attention {
+    /// In the next round: it has more to do.
+    pub(crate) again: bool,
+    /// In every round: what it waits for is told by no descriptor.
+    pub(crate) polls: bool,
+    /// When a worker has come to something.
+    pub(crate) awaits_worker: bool,
+    /// Chunks of it are being unpacked or gathered.
+    pub(crate) holds_slots: bool,
+    /// Chunks are being sent.
+    pub(crate) sending: bool,
+    /// Posted receives wait.
+    pub(crate) receiving: bool,
+    /// At this time.
+    pub(crate) timeout: Option<Instant>,
+}
+
+impl Attention {
+    /// What both want together.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            again: self.again || other.again,
+            polls: self.polls || other.polls,
+            awaits_worker: self.awaits_worker || other.awaits_worker,
+            holds_slots: self.holds_slots || other.holds_slots,
+            sending: self.sending || other.sending,
+            receiving: self.receiving || other.receiving,
+            timeout: [self.timeout, other.timeout].into_iter().flatten().min(),
+        }
+    }
+}
+
+/// A timer of the system.
+#[derive(Debug)]
+pub(super) struct AlarmClock(OwnedFd);
+
+impl AlarmClock {
+    pub(super) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Self(timerfd_create(TimerfdClockId::Monotonic, flags)?))
+    }
+
+    /// Rings after this time; what was set before does not.
+    pub(super) fn set(&self, time: Duration) {
+        // Zero would turn it off.
+        let time = time.max(Duration::from_nanos(1));
+        let tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        let once = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec { tv_sec, tv_nsec: time.subsec_nanos().into() },
+        };
+        // It fails for a time that is none, which this cannot be.
+        let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once);
+    }
+}
+
+impl AsFd for AlarmClock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,15 +1,10 @@
-//! The session: what a program holds.
+//! The session: what a program holds, and the thread that makes progress whatever the program does.
 
-mod askers;
 mod connecting;
-mod event_set;
-mod events;
 mod exporting;
 mod lead;
-mod membership;
 mod notifying;
 pub(crate) mod operation;
-mod progress_thread;
 mod registering;
 mod shared;
 #[cfg(all(test, feature = "soft"))]
@@ -18,32 +13,32 @@ pub(crate) mod transfer;
 mod wait;
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::types::memory::Device;
 use tcpx_sys::{Stay, is_forked};
 
-use self::event_set::EventSet;
-use self::progress_thread::ProgressThread;
 use self::shared::{EngineGuard, Shared};
 use self::transfer::Transfer;
-use self::wait::WaitLimit;
+use self::wait::{EventSet, WaitLimit};
+use crate::completions::TransferCompletion;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
-use crate::completions::transfer_completion::TransferCompletion;
 use crate::engine::membership::Membership;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
-#[cfg(doc)]
-use crate::error::Phase;
-use tcpx_protocol::types::device::Device;
-
 use crate::error::{Error, Result};
 use crate::plugin::Nic;
 use crate::settings::SessionOptions;
 use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
+
+#[cfg(doc)]
+use crate::error::Phase;
 
 /// How long copies and comms of peers that have ended may take to let go of memory, and calls of
 /// the plugin to take it back.
@@ -262,6 +257,44 @@ impl Drop for Session {
         }
         if let Err(error) = self.close() {
             tracing::warn!(%error, "the session did not end cleanly");
+        }
+    }
+}
+
+/// A running progress thread.
+#[derive(Debug)]
+pub(super) struct ProgressThread {
+    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
+    handle: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl ProgressThread {
+    pub(super) fn start(shared: &Arc<Shared>) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (driven, stopped) = (Arc::clone(shared), Arc::clone(&stop));
+        let handle = std::thread::Builder::new()
+            .name("tcpx-progress".into())
+            .spawn(move || {
+                // It ends when it is stopped, or in a forked child.
+                let _ = driven.serve(&stopped);
+            })
+            .map_err(|error| Error::io("starting the progress thread", &error))?;
+        Ok(Self { shared: Arc::clone(shared), stop, handle: Mutex::new(Some(handle)) })
+    }
+
+    /// Lets it end, and waits for that: at most a round. More than one call does no harm.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.shared.wake();
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handle) = &handle {
+            handle.thread().unpark();
+        }
+        if let Some(handle) = handle
+            && handle.thread().id() != std::thread::current().id()
+        {
+            let _ = handle.join();
         }
     }
 }

@@ -1,10 +1,6 @@
 //! Settings of a session: builder over environment over default.
 
-mod bounce_credit;
-mod copy_threads;
-pub(crate) mod export_options;
-mod link_bytes;
-mod plugin_choice;
+pub(crate) mod choices;
 mod setters;
 
 use std::ffi::OsString;
@@ -23,10 +19,10 @@ use tcpx_unpack::Choice;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{MAX_COPY_THREADS, MAX_NAME_BYTES};
 
-pub use self::bounce_credit::BounceCreditChoice;
-pub use self::copy_threads::CopyThreads;
-pub use self::link_bytes::LinkBytes;
-pub use self::plugin_choice::{HARDWARE_PLUGIN_PATH, PluginChoice};
+pub use self::choices::BounceCreditChoice;
+pub use self::choices::CopyThreads;
+pub use self::choices::LinkBytes;
+pub use self::choices::{HARDWARE_PLUGIN_PATH, PluginChoice};
 
 /// The full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;

@@ -1,34 +1,114 @@
-//! Moving bytes: the lanes of a channel, and what they carry.
+//! Moving bytes: the lanes of a channel, and what they carry. What a program posts is here, and a
+//! transfer in numbers.
 //!
-//! - `post`, `memory_range`, `post_options`: what a program posts. `transfers`: what it waits for,
-//!   in numbers. `transfer_cell`: one of them, as its owner sees it. `transfer_counts`: its
-//!   numbers. `round_listener`: who hears of its end.
+//! - `transfers`: what a program waits for, in numbers. `transfer_cell`: one of them, as its owner
+//!   sees it, and who hears of its end.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
-//! - `window`: requests in flight, in the order that the plugin demands.
-//! - `job`: what is copied for one chunk. `batch`: what is unpacked, or gathered, by one submit;
-//!   `collected`: what of it is not submitted yet.
-//! - `step`: how much a lane does at once.
+//! - `window`: requests in flight, in the order that the plugin demands, and how much a lane does at
+//!   once.
+//! - `job`: what is copied for one chunk, and what is not submitted yet. `batch`: what is unpacked,
+//!   or gathered, by one submit.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
-//! - `staging`, `gather`: where scattered small messages are, to be copied together.
-//!   `staging_pool`: the memory for it that all lanes have together.
+//! - `gather`: where scattered small messages are, to be copied together. `staging_pool`: the memory
+//!   for it that all lanes have together, and a lane's part.
 
 pub(crate) mod batch;
-mod collected;
 mod descriptor_splitter;
 mod gather;
 pub(crate) mod job;
-pub(crate) mod memory_range;
-pub(crate) mod post;
-pub(crate) mod post_options;
 pub(crate) mod recv_lane;
-pub(crate) mod round_listener;
 pub(crate) mod send_lane;
-mod staging;
 pub(crate) mod staging_pool;
-pub(crate) mod step;
 #[cfg(all(test, feature = "soft"))]
 mod tests;
 pub(crate) mod transfer_cell;
-pub(crate) mod transfer_counts;
 pub(crate) mod transfers;
-mod window;
+pub(crate) mod window;
+
+use std::time::Duration;
+
+use tcpx_protocol::types::memory::MemoryId;
+
+/// One send or receive to post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Post {
+    /// The registration that the bytes lie in.
+    pub memory: MemoryId,
+    /// Byte offset in the registration.
+    pub offset: u64,
+    /// Bytes. The other end must post the same number.
+    pub bytes: u64,
+    /// Tag. The other end's post with the same tag is the counterpart; equal tags match in the
+    /// order of posting.
+    pub tag: i64,
+}
+
+/// A range of a registration of this session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// The registration.
+    pub memory: MemoryId,
+    /// Byte offset in it.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What goes with a post of an [`Operation`](crate::Operation), beside its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PostOptions<'a> {
+    /// What the peer is told when all bytes are in place.
+    pub notification: Option<&'a [u8]>,
+    /// How long it may take; `None`: for ever.
+    pub timeout: Option<Duration>,
+}
+
+impl<'a> PostOptions<'a> {
+    /// The peer gets these bytes when all bytes of the operation are in place.
+    #[must_use]
+    pub fn notification(self, notification: &'a [u8]) -> Self {
+        Self { notification: Some(notification), ..self }
+    }
+
+    /// What has not ended after so long is given up, and ends with
+    /// [`Error::Expired`](crate::Error::Expired).
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+}
+
+/// Numbers of a transfer: of its whole life, or of its last round.
+///
+/// While operations go on, the numbers may be a few operations apart from each other, as if they
+/// had been read one after the other. What is done is never more than what was posted, and once all
+/// operations have ended everything is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransferCounts {
+    /// Sends and receives that were posted.
+    pub operations_posted: u64,
+    /// Those that ended, in whatever way.
+    pub operations_done: u64,
+    /// Chunks of all matched operations. One that several small messages share counts for each of
+    /// them.
+    pub chunks_posted: u64,
+    /// Chunks sent, or received and unpacked.
+    pub chunks_done: u64,
+    /// Bytes of those chunks.
+    pub bytes_done: u64,
+}
+
+impl TransferCounts {
+    /// What was counted since the counts were `before`.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self {
+            operations_posted: self.operations_posted - before.operations_posted,
+            operations_done: self.operations_done - before.operations_done,
+            chunks_posted: self.chunks_posted - before.chunks_posted,
+            chunks_done: self.chunks_done - before.chunks_done,
+            bytes_done: self.bytes_done - before.bytes_done,
+        }
+    }
+}

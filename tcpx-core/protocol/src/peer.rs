@@ -2,78 +2,54 @@
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
 //! - `action`: what the protocol asks of its driver.
-//! - `announcements`, `announcing`: how many receives are announced before they are matched, and
-//!   what else is kept.
+//! - `announcing`: receives that are announced, and small messages on the control link. `room`: how
+//!   much of these each end may make the other keep. `eager_books`: what an end knows of them.
 //! - `arrivals`: chunks that the peer has sent and that do not arrive.
-//! - `bounce_pool`: how many chunks peers may have in a bounce buffer.
-//! - `backlog`: what of each transfer has not ended.
 //! - `channels`, `setting_up`: the channels to the peer, which may be made when something needs
 //!   them.
-//! - `coalescer`, `coalescing_limits`: which small messages share a chunk.
-//! - `credit`: how many chunks may be sent.
-//! - `cutting`: how long chunks are.
-//! - `dealing`: in which order messages are dealt, and how much of the long ones at once.
-//! - `deferral`, `deferring`: what the peer has dealt and is planned later.
-//! - `eager`, `eager_books`: small messages on the control link.
+//! - `coalescer`: which small messages share a chunk.
+//! - `credit`: how many chunks may be sent, so that bounce buffers have room for them.
+//! - `dealing`: in which order messages are dealt, how much of the long ones at once, and how long
+//!   chunks are.
 //! - `frames`: what each frame of the peer does.
-//! - `host_silence`: how long a host has acknowledged nothing.
-//! - `keepalive`: when to ask for a sign of life, and when a peer is frozen.
-//! - `leaving`: how both ends leave.
-//! - `matcher`: tags of sends here and of receives there.
+//! - `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`: how long
+//!   a host has acknowledged nothing.
+//! - `leaving`: how both ends leave, and how operations end that find no counterpart. `stage`: where
+//!   in its life a peer is, and how far the goodbye of both ends is.
+//! - `matcher`: tags of sends here and of receives there. `tag_queues`: first-in-first-out queues by
+//!   tag.
 //! - `one_sided`: reads and writes of memory that one end exports, and notifications.
-//! - `op_list`: operations that stand one behind the other.
-//! - `operation`: one posted send or receive.
-//! - `post_room`: room for a batch of posts.
-//! - `planning`, `expecting`: plans, as the sender makes them and as the receiver is told of them.
-//! - `posting`: posts, and how they end.
-//! - `receives`: which receives may share a chunk.
-//! - `room`: how much each end may make the other keep.
+//! - `operation`: one posted send or receive, and what of each transfer has not ended.
+//! - `posting`, `expecting`: posts, room for a batch of them, and plans, as the sender makes them and
+//!   as the receiver is told of them. `receives`: which receives may share a chunk, and what is
+//!   planned later.
 //! - `round_work`: how much of a round the peer may ask for.
-//! - `shutdown`: how far the goodbye of both ends is.
-//! - `staging_channels`: which channels have a staging buffer.
-//! - `stage`: where in its life a peer is.
-//! - `tag_queues`: first-in-first-out queues by tag.
-//! - `withdrawal`: how operations end that find no counterpart.
 
 pub mod action;
-pub mod announcements;
 mod announcing;
 pub mod arrivals;
-mod backlog;
-pub mod bounce_pool;
 mod channels;
-mod coalescer;
-pub mod coalescing_limits;
-mod credit;
-pub mod cutting;
+pub mod coalescer;
+pub mod credit;
 pub mod dealing;
-mod deferral;
-mod deferring;
-mod eager;
 mod eager_books;
 mod expecting;
 mod frames;
 mod host_silence;
 mod keepalive;
-mod leaving;
+pub mod leaving;
 mod matcher;
 pub mod one_sided;
-mod op_list;
 pub mod operation;
-mod planning;
-pub mod post_room;
 pub mod posting;
 mod receives;
-mod room;
+pub mod room;
 mod round_work;
 mod setting_up;
-mod shutdown;
 pub mod stage;
-mod staging_channels;
 mod tag_queues;
 #[cfg(test)]
 mod tests;
-pub mod withdrawal;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -81,28 +57,28 @@ use std::time::{Duration, Instant};
 use slotmap::SlotMap;
 
 use self::action::{Action, Completion, Ending, Outcome, Violation};
-use self::announcements::{Announcing, KeptTerms};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
-use self::backlog::Backlogs;
+use self::channels::StagingChannels;
 use self::channels::{Channels, Setup};
-use self::coalescing_limits::CoalescingLimits;
-use self::cutting::Cutting;
+use self::coalescer::CoalescingLimits;
+use self::dealing::Cutting;
 use self::dealing::{Dealing, DealingLimits};
-use self::deferral::Deferral;
 use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
 use self::one_sided::{Counts, OneSided, OneSidedTerms};
-use self::op_list::OpList;
+use self::operation::Backlogs;
+use self::operation::OpList;
 use self::operation::{NewOperation, OpState, PostedOperation, Withdrawal};
+use self::receives::Deferral;
 use self::receives::MessageEnd;
+use self::room::{Announcing, KeptTerms};
 use self::round_work::RoundWork;
 use self::stage::{PeerStage, Stage};
-use self::staging_channels::StagingChannels;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::plans::plan::Member;
-use crate::stats::message::MessageStats;
+use crate::stats::MessageStats;
 use crate::types::{MemoryType, OpKey, TransferKey};
 
 /// Operations that are withdrawn in one go: some hundred microseconds of work.

@@ -1,14 +1,11 @@
 //! Keys, kinds and limits that both ends of a link agree on. The lowest room.
 //!
-//! - [`device`]: the host, or a GPU.
 //! - [`kept_budget`]: memory that peers may take, all together.
-//! - [`memory_id`]: what a program knows a registration by.
-//! - [`remote_access`]: what is done with memory of the other end, and what an export allows.
+//! - [`memory`]: whose memory it is, what a program knows a registration by, and what is done with
+//!   memory of the other end.
 
-pub mod device;
 pub mod kept_budget;
-pub mod memory_id;
-pub mod remote_access;
+pub mod memory;
 
 use std::fmt;
 

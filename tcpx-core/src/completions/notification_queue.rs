@@ -16,10 +16,10 @@ use tcpx_protocol::types::kept_budget::KeptBudget;
 use tcpx_protocol::types::{TELL_AFTER, note_cost};
 
 use self::left_behind::LeftBehind;
-use super::notification::Notification;
+use super::Notification;
 use super::queue::CompletionQueue;
 use crate::types::PeerKey;
-use crate::types::peer_name::PeerName;
+use crate::types::PeerName;
 
 mod left_behind;
 

@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::handshake_frame::Introduction;
 use tcpx_protocol::frames::hello::{
     Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role,
 };
-use tcpx_protocol::frames::introduction::Introduction;
-use tcpx_protocol::frames::records::keys::RecordKeys;
-use tcpx_protocol::types::device::Device;
+use tcpx_protocol::frames::records::RecordKeys;
+use tcpx_protocol::types::memory::Device;
 
 use crate::control::approach::{Approach, Step, lost, unexpected};
-use crate::control::channel_offer::ChannelClaim;
+use crate::control::identity::ChannelClaim;
 use crate::control::identity::{Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{DialFailure, Error, Phase, Result};
-use crate::reactor::attention::Attention;
+use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 
 /// So long the addresses that are tried may take before the next one is tried beside them.

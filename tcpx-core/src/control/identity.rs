@@ -1,16 +1,23 @@
 //! Who a session is to its peers: what it says of itself on a link, and the secret that proves it.
+//!
+//! How many channels a session offers a peer, where nobody has asked for a number.
+//!
+//! A channel of the software plugin has threads that help it, where there are processors for them,
+//! and then several channels move more than two. Each costs threads, descriptors and pinned memory.
+//! So all that is chosen in a process has a limit, and peers beyond it get the fewest.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tcpx_protocol::frames::conn_info::{Secret, SessionId};
 use tcpx_protocol::frames::eager_terms::EagerOffer;
 use tcpx_protocol::frames::hello::{Hello, Nonce};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
-use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::MAX_CHANNELS;
+use tcpx_protocol::types::memory::Device;
 use tcpx_sys::UNPACK_VERSION;
 
 use super::approach::dial_timeout;
-use super::channel_offer::{ChannelClaim, ChannelOffer};
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
 
@@ -138,4 +145,161 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::io("reading random bytes", &std::io::Error::from(error)))?;
     Ok(bytes)
+}
+
+/// Channels where more would move no more: comms have no threads of their own there.
+const FEWEST: u16 = 2;
+/// Channels to one peer beyond which more are hardly faster, in a host whose peers share it.
+const MOST: u16 = 8;
+/// One channel for each so many processors: its threads at both ends of a host leave the sessions'
+/// own threads room.
+const PROCESSORS_A_CHANNEL: usize = 2;
+/// Comms have threads from so many processors on.
+const PROCESSORS_WITH_THREADS: usize = 8;
+/// So many channels for each processor may be chosen in a process.
+const CHANNELS_A_PROCESSOR: usize = 4;
+
+/// Channels of all sessions of this process, those that are being connected included.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// How many channels a session offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChannelOffer {
+    /// As many as were asked for.
+    Asked(u16),
+    /// `count`, or `fewest` where the process would have more than `room` with it.
+    /// Those that `may_wait` are made when something needs them.
+    Chosen { count: u16, fewest: u16, room: usize, may_wait: bool },
+}
+
+impl ChannelOffer {
+    /// What is offered over the software plugin by a process that may use so many processors, and
+    /// names so many NICs, each of which gets a channel.
+    pub(crate) fn by_processors(processors: usize, nics: usize) -> Self {
+        let count = match processors {
+            0..PROCESSORS_WITH_THREADS => FEWEST,
+            enough => clamp(enough / PROCESSORS_A_CHANNEL, FEWEST, MOST),
+        };
+        let [count, fewest] = [count, FEWEST].map(|count| clamp(nics, count, MAX_CHANNELS));
+        let room = processors.saturating_mul(CHANNELS_A_PROCESSOR);
+        Self::Chosen { count, fewest, room, may_wait: true }
+    }
+
+    /// What is offered over a plugin whose NICs move the bytes by themselves.
+    pub(crate) fn by_nics(nics: usize) -> Self {
+        let count = clamp(nics, FEWEST, MAX_CHANNELS);
+        Self::Chosen { count, fewest: count, room: usize::MAX, may_wait: false }
+    }
+
+    /// Whether a peer may be up before its channels are made.
+    pub(crate) fn may_wait(self) -> bool {
+        matches!(self, Self::Chosen { may_wait: true, .. })
+    }
+
+    /// Takes the channels to one more peer.
+    pub(crate) fn claim(self) -> ChannelClaim {
+        self.claim_of(&TAKEN)
+    }
+
+    fn claim_of(self, taken: &'static AtomicUsize) -> ChannelClaim {
+        let mut count = 0;
+        taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+                count = self.count_beside(before);
+                Some(before + usize::from(count))
+            })
+            // It always has a number.
+            .ok();
+        ChannelClaim { count, taken }
+    }
+
+    fn count_beside(self, taken: usize) -> u16 {
+        match self {
+            Self::Asked(count) => count,
+            Self::Chosen { count, room, .. } if taken + usize::from(count) <= room => count,
+            Self::Chosen { fewest, .. } => fewest,
+        }
+    }
+}
+
+fn clamp(count: usize, least: u16, most: u16) -> u16 {
+    u16::try_from(count).unwrap_or(most).clamp(least, most)
+}
+
+/// The channels to one peer, from the hello that offers them until they are closed.
+#[derive(Debug)]
+pub(crate) struct ChannelClaim {
+    count: u16,
+    taken: &'static AtomicUsize,
+}
+
+impl ChannelClaim {
+    /// As many as this end offers.
+    pub(crate) fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// The two ends have agreed on so many, which may be fewer.
+    pub(crate) fn keep(&mut self, agreed: u16) {
+        let left = self.count.saturating_sub(agreed);
+        self.taken.fetch_sub(left.into(), Ordering::Relaxed);
+        self.count -= left;
+    }
+}
+
+impl Drop for ChannelClaim {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(self.count.into(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(offer: ChannelOffer) -> u16 {
+        offer.count_beside(0)
+    }
+
+    #[test]
+    fn what_is_chosen_follows_the_processors() {
+        let chosen = [1, 2, 4, 7, 8, 12, 16, 32, 208]
+            .map(|processors| count(ChannelOffer::by_processors(processors, 0)));
+        assert_eq!(chosen, [2, 2, 2, 2, 4, 6, 8, 8, 8]);
+    }
+
+    #[test]
+    fn every_nic_that_is_named_gets_a_channel() {
+        let chosen = [0, 1, 2, 4, 16, 1000].map(|nics| count(ChannelOffer::by_nics(nics)));
+        assert_eq!(chosen, [2, 2, 2, 4, 16, 64]);
+        let chosen = [1, 3, 1000].map(|nics| count(ChannelOffer::by_processors(2, nics)));
+        assert_eq!(chosen, [2, 3, 64]);
+    }
+
+    #[test]
+    fn many_peers_get_the_fewest_and_room_comes_back_with_those_that_leave() {
+        static TAKEN: AtomicUsize = AtomicUsize::new(0);
+        let offer = ChannelOffer::by_processors(16, 0);
+        let mut claims: Vec<_> = (0..100).map(|_| offer.claim_of(&TAKEN)).collect();
+        let counts: Vec<_> = claims.iter().map(ChannelClaim::count).collect();
+        assert_eq!((&counts[..8], &counts[8..10]), (&[8; 8][..], &[2; 2][..]));
+        assert_eq!(TAKEN.load(Ordering::Relaxed), 64 + 92 * 2);
+        claims.truncate(7);
+        assert_eq!(offer.claim_of(&TAKEN).count(), 8);
+        assert_eq!(ChannelOffer::Asked(60).claim_of(&TAKEN).count(), 60, "it was asked for");
+        claims.clear();
+        assert_eq!(TAKEN.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_the_other_end_does_not_take_is_free_again() {
+        static TAKEN: AtomicUsize = AtomicUsize::new(0);
+        let mut claim = ChannelOffer::Asked(8).claim_of(&TAKEN);
+        claim.keep(3);
+        assert_eq!((claim.count(), TAKEN.load(Ordering::Relaxed)), (3, 3));
+        claim.keep(9);
+        assert_eq!(claim.count(), 3);
+        drop(claim);
+        assert_eq!(TAKEN.load(Ordering::Relaxed), 0);
+    }
 }

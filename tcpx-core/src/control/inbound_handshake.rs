@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::handshake_frame::Introduction;
 use tcpx_protocol::frames::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
-use tcpx_protocol::frames::introduction::Introduction;
-use tcpx_protocol::frames::records::keys::RecordKeys;
+use tcpx_protocol::frames::records::RecordKeys;
 
-use crate::control::channel_offer::ChannelClaim;
 use crate::control::epoll_set::Interest;
+use crate::control::identity::ChannelClaim;
 use crate::control::identity::{Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};

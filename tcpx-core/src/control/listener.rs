@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
-use tcpx_protocol::frames::introduction::Introduction;
+use tcpx_protocol::frames::handshake_frame::Introduction;
 
+use crate::control::admission::RefusalLog;
 use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit, places};
 use crate::control::epoll_set::{EpollSet, Interest};
 use crate::control::identity::{Identity, random};
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};
 use crate::control::listening_sockets::ListeningSockets;
-use crate::control::refusal_log::RefusalLog;
 use crate::error::{Error, Result};
-use crate::reactor::attention::Attention;
+use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
 

@@ -9,20 +9,19 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use socket2::{SockRef, TcpKeepalive};
-use tcpx_protocol::frames::arrived_frames::take_frame;
+use tcpx_protocol::frames::fields::LinkPart;
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
+use tcpx_protocol::frames::inbound::take_frame;
 use tcpx_protocol::frames::link_frame::{FrameError, LinkFrame};
-use tcpx_protocol::frames::link_part::LinkPart;
 use tcpx_protocol::frames::outbound::Outbound;
-use tcpx_protocol::frames::records::incoming::Incoming;
-use tcpx_protocol::frames::records::keys::RecordKeys;
-use tcpx_protocol::frames::records::outgoing::{Outgoing, with_records};
+use tcpx_protocol::frames::records::Incoming;
+use tcpx_protocol::frames::records::RecordKeys;
+use tcpx_protocol::frames::records::{Outgoing, with_records};
 use tcpx_protocol::types::MAX_EAGER_BYTES;
 
-use super::acknowledgement;
-use super::send_room;
 use super::shared_bytes::{self, Place, Source};
+use super::tcp_info;
 use crate::error::Departure;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
@@ -166,7 +165,7 @@ impl LinkSocket {
 
     /// How long the peer's host has acknowledged nothing. `None`: nothing waits for it.
     pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
-        acknowledgement::overdue(&self.stream)
+        tcp_info::overdue(&self.stream)
     }
 
     /// Sends a frame, and the bytes of a message and a note behind it, with all that is queued.
@@ -272,7 +271,7 @@ impl LinkSocket {
     /// How many bytes the kernel is likely to take at once, or as many as a record has. `None`: it
     /// does not say.
     pub(crate) fn room(&self) -> Option<u64> {
-        let room = send_room::of(&self.stream)?;
+        let room = tcp_info::of(&self.stream)?;
         Some(if self.is_authenticated() { room.min(MAX_EAGER_BYTES.into()) } else { room })
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use slotmap::SecondaryMap;
 
-use crate::reactor::attention::Attention;
+use crate::reactor::Attention;
 use crate::types::PeerKey;
 
 /// What is known of a peer.

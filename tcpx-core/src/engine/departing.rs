@@ -1,15 +1,21 @@
-//! Peers that are left, that end, and that are forgotten.
+//! Peers that are left, that end, and that are forgotten; what a program hears of peers without
+//! asking; and how a session ends.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tcpx_diagnosis::table::limits;
 use tcpx_protocol::peer::stage::Leaving;
+use tcpx_protocol::types::memory::Device;
 
 use super::Engine;
 use super::parked::Parked;
+use crate::completions::PeerState;
+use crate::completions::peer_queue::{DeviceAndName, PeerQueue};
 use crate::error::{Departure, Error, Phase, Result};
-use crate::peer::Peer;
-use crate::reactor::attention::Attention;
+use crate::memory::device_memory::DeviceMemory;
+use crate::peer::{Peer, PeerStatus};
+use crate::reactor::Attention;
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerKey;
 
@@ -142,5 +148,112 @@ impl Engine {
             self.parked.push(parked);
         }
         self.tell_end(key);
+    }
+}
+
+impl Engine {
+    /// Whether nothing is left to say to any peer.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.peers.values().all(Peer::is_gone)
+    }
+
+    /// Frees what is left. Freeing a GPU's memory waits until the GPU is idle, so that is waited
+    /// for a while only.
+    fn free(&mut self) {
+        if let DeviceMemory::Emulated = self.commons.session.memory {
+            return;
+        }
+        let registrations = std::mem::take(&mut self.commons.ledger.registrations);
+        let unpacker = self.take_unpacker();
+        self.commons.workers.close((registrations, unpacker));
+        if !self.commons.workers.finish(self.patience_with_workers()) {
+            tracing::warn!("the GPU is busy: a session's memory is freed when it has finished");
+        }
+    }
+
+    /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at
+    /// once.
+    pub(crate) fn start_close(&mut self) {
+        (self.is_closed, self.has_news) = (true, true);
+        self.listener = None;
+        for key in self.peers.keys().collect::<Vec<_>>() {
+            self.start_disconnect(key);
+        }
+    }
+
+    /// Ends everything that is left.
+    pub(crate) fn finish_close(&mut self) {
+        (self.is_closed, self.has_news) = (true, true);
+        self.end_all(&Error::Closed, self.commons.batch.reached());
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.is_settled() && !self.is_stuck && !self.has_long_calls() {
+            return self.free();
+        }
+        // Whatever a copy or kernel under way may still touch stays, for as long as the process
+        // lives.
+        tracing::error!(peers = self.parked.len(), "memory that is still in use is left behind");
+        std::mem::forget(std::mem::take(&mut self.parked));
+        std::mem::forget(std::mem::take(&mut self.commons.ledger.registrations));
+        self.leave_unpackers();
+    }
+}
+
+impl Engine {
+    /// Where peers that come up or end wait for the program.
+    pub(crate) fn peer_events(&self) -> &Arc<PeerQueue> {
+        &self.peer_events
+    }
+
+    /// A peer has come up, or has got its name.
+    pub(super) fn tell_up(&self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
+        if matches!(peer.status(), PeerStatus::Up) && !peer.is_left() {
+            let (name, connection) = self.told_as(peer.name().as_str());
+            self.peer_events.up(name, connection);
+        }
+    }
+
+    /// The program leaves a peer, or it is dropped.
+    pub(super) fn tell_left(&self, peer: &Peer) {
+        if peer.name().is_bound() {
+            let (name, connection) = self.told_as(peer.name().as_str());
+            self.peer_events.left(name, &connection);
+        }
+    }
+
+    /// A peer has ended.
+    pub(super) fn tell_end(&self, key: PeerKey) {
+        let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
+        let name = peer.name().as_str();
+        match peer.status() {
+            PeerStatus::Connecting | PeerStatus::Up => {}
+            // A group leaves several connections, of which some may find the peer leaving.
+            _ if peer.is_left() && self.membership.is_some() => {}
+            PeerStatus::Parted => self.tell_ended(name, PeerState::Parted),
+            PeerStatus::Failed(error) => self.tell_failure(name, error),
+        }
+    }
+
+    /// An attempt to have a peer of this name has failed, or the peer has.
+    pub(super) fn tell_failure(&self, name: &str, error: &Error) {
+        // That is the program's own doing.
+        if !matches!(error, Error::Closed) {
+            self.tell_ended(name, PeerState::Failed(error.clone()));
+        }
+    }
+
+    fn tell_ended(&self, name: &str, how: PeerState) {
+        let (name, connection) = self.told_as(name);
+        self.peer_events.ended(name, &connection, how);
+    }
+
+    /// What the program calls a peer, and the connection that this session has with it.
+    fn told_as<'a>(&self, name: &'a str) -> (&'a str, DeviceAndName) {
+        let peer = self.membership.as_ref().map_or(name, |_| Device::group_name(name));
+        (peer, (self.device(), name.to_owned()))
     }
 }

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tcpx_protocol::types::RegistrationKey;
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 
 use super::Engine;
 use crate::error::{Departure, Error, Phase, Result};

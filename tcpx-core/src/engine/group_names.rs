@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
-use tcpx_protocol::frames::introduction::Introduction;
-use tcpx_protocol::types::device::{Device, LONGEST_SUFFIX};
+use tcpx_protocol::frames::handshake_frame::Introduction;
+use tcpx_protocol::types::memory::{Device, LONGEST_SUFFIX};
 use tcpx_sys::printable;
 
 use crate::types::MAX_NAME_BYTES;

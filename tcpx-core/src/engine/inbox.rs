@@ -1,24 +1,20 @@
-//! Posts that were handed in while another thread had the engine: nobody waits for its lock to post
-//! a few operations.
-//!
-//! What is handed in is checked as a post is, against what this knows of the session's memory and
-//! of the peer. So it is taken, or the caller has to post it with the engine, which says what is
-//! wrong. Whoever has the engine next posts what lies here before it does anything else. So nothing
-//! that came later overtakes it, and memory that was used here is in use for all who ask.
-//!
-//! A peer that ends between the two ends it with its error, as it ends all that was posted to it.
+//! What was handed in while another thread had the engine: posts, and errands of those who may not
+//! wait for the lock.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use tcpx_protocol::peer::operation::NewOperation;
-use tcpx_protocol::types::memory_id::MemoryId;
-use tcpx_protocol::types::{Direction, TransferKey};
+use tcpx_protocol::types::memory::MemoryId;
+use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 
-use crate::peer::post_gate::{MOST_HANDED_IN, PostGate};
+use crate::peer::commons::{MOST_HANDED_IN, PostGate};
 use crate::plugin::registrations::Usable;
-use crate::transfer::post::Post;
+use crate::reactor::poller::Poller;
+use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;
 
 /// Most operations that one call hands in. For more, a wait is short beside the work.
@@ -109,5 +105,59 @@ impl Inbox {
             contents.memory.remove(&id);
         }
         is_empty
+    }
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// Post an operation. Its end is told to its listener, also if it cannot be posted.
+    Post(LatePost),
+    /// Give up what was posted to a transfer.
+    Cancel(TransferKey),
+}
+
+/// An operation that could not be posted before now.
+#[derive(Debug)]
+pub(crate) struct LatePost {
+    pub(crate) prepared: PreparedKey,
+    pub(crate) transfer: TransferKey,
+    pub(crate) notification: Arc<[u8]>,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Those of one engine. Its lock is held for a moment only.
+#[derive(Debug)]
+pub(crate) struct Errands {
+    waiting: Mutex<Vec<Errand>>,
+    /// Whether there are any. So whoever locks the engine mostly asks without the lock.
+    has_some: AtomicBool,
+    poller: Arc<Poller>,
+}
+
+impl Errands {
+    /// None yet. Whoever waits on this poller does them.
+    pub(super) fn new(poller: Arc<Poller>) -> Self {
+        Self { waiting: Mutex::default(), has_some: AtomicBool::new(false), poller }
+    }
+
+    /// Asks for something.
+    pub(crate) fn ask(&self, errand: Errand) {
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.push(errand);
+            self.has_some.store(true, Ordering::Release);
+        }
+        self.poller.wake();
+    }
+
+    /// Takes out all that was asked for, in order.
+    pub(super) fn take(&self) -> Vec<Errand> {
+        if !self.has_some.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut waiting = self.waiting.lock();
+        self.has_some.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *waiting)
     }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use tcpx_protocol::frames::conn_info::{Secret, SessionId};
-use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::memory::Device;
 
 use super::group_names::GroupNames;
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
-use crate::control::channel_offer::ChannelOffer;
+use crate::control::identity::ChannelOffer;
 use crate::control::identity::Identity;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::control::listener::ControlListener;

@@ -1,23 +1,23 @@
 //! Operations on memory of peers: prepared once, posted many times.
+//!
+//! What an engine does for those who may not wait for its lock.
 
 use std::sync::Arc;
 
-use tcpx_protocol::exports::remote_range::RemoteRange;
+use tcpx_protocol::exports::remote_key::RemoteRange;
 use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::peer::one_sided::NewRequest;
-use tcpx_protocol::peer::one_sided::prepared::PreparedList;
-use tcpx_protocol::types::memory_id::MemoryId;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::peer::one_sided::telling::PreparedList;
+use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_protocol::types::{MAX_NOTIFICATION_BYTES, MemoryType, PreparedKey, TransferKey};
 
 use super::Engine;
-use super::prepared::Prepared;
-use super::prepared_pairs::PreparedPairs;
+use super::inbox::{Errand, Errands, LatePost};
+use super::prepared_pairs::{Prepared, PreparedPairs};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::peer::Peer;
-use crate::transfer::memory_range::MemoryRange;
-use crate::transfer::post_options::PostOptions;
 use crate::transfer::transfer_cell::TransferCell;
+use crate::transfer::{MemoryRange, PostOptions};
 use crate::types::PeerKey;
 
 /// An operation, for its owner.
@@ -200,5 +200,37 @@ pub(crate) fn check_note(note: &[u8]) -> Result<()> {
     match note.len() <= MAX_NOTIFICATION_BYTES as usize {
         true => Ok(()),
         false => Err(Error::NotificationTooLong { bytes: note.len() as u64 }),
+    }
+}
+
+impl Engine {
+    /// Where others ask for something.
+    pub(crate) fn errands(&self) -> &Arc<Errands> {
+        &self.errands
+    }
+
+    /// Does what it was asked to.
+    pub(super) fn run_errands(&mut self) {
+        for errand in self.errands.take() {
+            match errand {
+                Errand::Cancel(transfer) => self.cancel(transfer),
+                Errand::Post(post) => self.post_late(&post),
+            }
+        }
+    }
+
+    fn post_late(&mut self, post: &LatePost) {
+        let LatePost { prepared, transfer, notification, timeout } = post;
+        // Its owner may have let go of it.
+        let Ok(state) = self.commons.ledger.transfers.get(*transfer) else { return };
+        let (cell, round) = (Arc::clone(&state.cell), state.cell.round());
+        let options = PostOptions { notification: Some(notification), timeout: *timeout };
+        let Err(error) = self.post_operation(*prepared, *transfer, options) else { return };
+        // One that was posted, to a peer that has ended by that, has told of its end.
+        if cell.round() == round
+            && let Some(listener) = cell.listener.get()
+        {
+            listener.round_ended(Err(error));
+        }
     }
 }

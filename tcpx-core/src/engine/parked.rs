@@ -7,12 +7,12 @@ use tcpx_protocol::types::RegistrationKey;
 
 use crate::error::Error;
 use crate::peer::commons::Ledger;
-use crate::peer::leftover::{LeftList, Leftover, Whose};
+use crate::peer::ending::{LeftList, Leftover, Whose};
 use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
-use crate::types::peer_name::PeerName;
+use crate::types::PeerName;
+use crate::workers::Ticket;
 use crate::workers::Workers;
-use crate::workers::ticket::Ticket;
 
 /// How long the operations of a peer that ended wait for copies and comms that use their memory.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,8 +8,8 @@ use tcpx_protocol::types::{Direction, TransferKey};
 use super::Engine;
 use super::inbox::Inbox;
 use crate::error::{Error, MemoryUnavailable, Result};
-use crate::peer::post_gate::PostGate;
-use crate::transfer::post::Post;
+use crate::peer::commons::PostGate;
+use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;
 
 /// Room for so many posts is kept for the next batch.

@@ -1,17 +1,22 @@
 //! The pairs of an operation: checked, and neighbours put together. Pure.
+//!
+//! An operation that a program has prepared.
+
+use std::sync::Arc;
 
 use foldhash::HashMap;
-use tcpx_protocol::error::remote_problem::RemoteProblem;
-use tcpx_protocol::exports::listed::{ListedKey, ListedRange};
-use tcpx_protocol::exports::remote_key::RemoteKey;
-use tcpx_protocol::exports::remote_range::RemoteRange;
+use tcpx_protocol::error::RemoteProblem;
+use tcpx_protocol::exports::capability::{ListedKey, ListedRange};
+use tcpx_protocol::exports::remote_key::{RemoteKey, RemoteRange};
+use tcpx_protocol::frames::conn_info::SessionId;
+use tcpx_protocol::peer::one_sided::telling::PreparedList;
 use tcpx_protocol::plans::pieces::{Piece, Pieces};
-use tcpx_protocol::types::memory_id::MemoryId;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
 use crate::error::Error;
-use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::MemoryRange;
+use crate::types::PeerKey;
 
 /// Most pairs of an operation, after neighbours were put together.
 pub(crate) const MAX_PAIRS: usize = 1 << 20;
@@ -168,4 +173,17 @@ impl Builder {
             remote_memory,
         })
     }
+}
+
+/// What it is about, and with whom.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) list: Arc<PreparedList>,
+    /// The name of its peer, and the session whose memory it is about; `None`: it is about none.
+    pub(super) peer_name: Box<str>,
+    pub(super) session: Option<SessionId>,
+    /// The peer that it was posted to last, or would be now; null: it is to be connected first.
+    pub(super) peer: PeerKey,
+    /// The registrations that it uses.
+    pub(super) memory: Box<[MemoryId]>,
 }

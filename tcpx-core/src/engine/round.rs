@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Engine;
 use crate::peer::{Peer, PeerStatus};
-use crate::reactor::attention::Attention;
+use crate::reactor::Attention;
 use crate::reactor::poller::{IoEvent, Target};
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;

@@ -1,18 +1,25 @@
-//! What the counters say is wrong, about once a second.
+//! What is looked at about once a second: what the counters say is wrong, transfers and operations
+//! whose time is over, and calls of the plugin that do not return.
 
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
+use tcpx_protocol::types::TransferKey;
 
+use super::super::stats::watch::SessionWatch;
 use super::Engine;
-use super::session_watch::SessionWatch;
-use crate::error::Error;
+use super::deadlines::Overdue;
+use super::hung_calls::HungCalls;
+use super::parked::UNPACK_TIMEOUT;
+use crate::error::{Error, PluginHang, Result};
 use crate::peer::Peer;
 use crate::peer::watch::WatchInput;
+use crate::plugin::calls::{CALL_TIMEOUT, LongCall};
+use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarm;
-use crate::stats::channel::ChannelStats;
 use crate::stats::watch::Round;
-use crate::stats::watch::backend::is_slow;
+use crate::stats::watch::judgements::is_slow;
+use crate::transfer::transfer_cell::TransferCell;
 use crate::types::PeerKey;
 
 impl Engine {
@@ -61,5 +68,113 @@ impl Engine {
         for (key, error) in cut {
             self.fail_peer(key, error);
         }
+    }
+}
+
+/// A round of progress gives up no more than so many: others wait for the lock.
+const MOST_AT_ONCE: usize = 64;
+
+impl Engine {
+    /// Rounds of a transfer that begin from now on may take so long.
+    pub(crate) fn set_timeout(&mut self, key: TransferKey, limit: Option<Duration>) -> Result<()> {
+        self.commons.ledger.transfers.get(key)?;
+        self.deadlines.set_limit(key, limit);
+        Ok(())
+    }
+
+    /// Something was posted to a transfer, which perhaps began a round. `limit`: how long it may
+    /// take, if that is not what all of the transfer's may.
+    pub(super) fn begin_time(
+        &mut self,
+        key: TransferKey,
+        cell: &TransferCell,
+        limit: Option<Duration>,
+    ) {
+        let Some(limit) = limit.or_else(|| self.deadlines.limit_of(key)) else { return };
+        self.deadlines.in_round(key, cell.round(), limit, Instant::now());
+    }
+
+    /// Gives up what has taken too long. Returns whether anything has.
+    pub(super) fn expire(&mut self, now: Instant) -> bool {
+        let mut has_expired = false;
+        for _ in 0..MOST_AT_ONCE {
+            let Some(overdue) = self.deadlines.take_overdue(now) else { break };
+            has_expired |= self.expire_round(overdue);
+        }
+        has_expired
+    }
+
+    /// Returns whether the round has not ended before.
+    fn expire_round(&mut self, overdue: Overdue) -> bool {
+        let Overdue { transfer, round, limit } = overdue;
+        let Ok(state) = self.commons.ledger.transfers.get(transfer) else { return false };
+        let key = state.peer;
+        let expired = || Error::Expired { peer: self.name_of(key), after: limit };
+        if !state.overdue(round, expired) {
+            return false;
+        }
+        let Some(peer) = self.peers.get_mut(key) else { return true };
+        let given_up = peer.overdue(transfer, &mut self.commons);
+        self.agenda.mark(key);
+        let _ = self.end_on_error(key, given_up);
+        true
+    }
+}
+
+/// After this time a call is worth a word where its peer's deadline passes, and a question to the
+/// daemon that the hardware plugin asks.
+const LONG: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// Ends the peers of calls that hang, if there are such.
+    pub(super) fn check_calls(&mut self, now: Instant) {
+        let mut long = self.calls_longer_than(LONG, now);
+        if self.commons.session.plugin.is_hardware() {
+            // Each of these waits by a thread of the plugin, and no call of it is long.
+            long.extend(self.peers.values().filter_map(|peer| peer.pending_accept(LONG, now)));
+        }
+        if long.is_empty() {
+            self.hung_calls = HungCalls::default();
+            return;
+        }
+        let session = &self.commons.session;
+        if session.plugin.is_hardware() {
+            let was_there = session.options.preflight;
+            self.hung_calls.ask_daemon(now, &self.commons.workers, was_there);
+        }
+        for call in long {
+            if let Some((peer, error)) = self.hung_calls.news(call) {
+                tracing::error!(%error, "a call of the plugin hangs");
+                self.fail_peer(peer, error);
+            }
+        }
+    }
+
+    /// Calls that hang.
+    pub(super) fn hung_calls(&self, now: Instant) -> SmallVec<[LongCall; 1]> {
+        self.calls_longer_than(CALL_TIMEOUT, now)
+    }
+
+    /// A call for this peer that takes long, or that is not ready for a reason that was found.
+    pub(super) fn long_call_of(&self, key: PeerKey, now: Instant) -> Option<PluginHang> {
+        let pending = self.peers.get(key).and_then(|peer| peer.pending_accept(LONG, now));
+        let mut long = self.calls_longer_than(LONG, now).into_iter().chain(pending);
+        let of_peer = long.find(|call| call.peer == key && self.hung_calls.is_cause(call))?;
+        Some(self.hung_calls.explain(of_peer))
+    }
+
+    /// How long to wait for the workers at the end: not at all, if one of them hangs.
+    pub(crate) fn patience_with_workers(&self) -> Duration {
+        if self.has_long_calls() { Duration::ZERO } else { UNPACK_TIMEOUT }
+    }
+
+    /// Whether a call takes so long that what it may use had better stay.
+    pub(super) fn has_long_calls(&self) -> bool {
+        !self.calls_longer_than(LONG, Instant::now()).is_empty()
+    }
+
+    fn calls_longer_than(&self, time: Duration, now: Instant) -> SmallVec<[LongCall; 1]> {
+        let session = &self.commons.session;
+        session.plugin.calls_longer_than(time, session.number, now)
     }
 }

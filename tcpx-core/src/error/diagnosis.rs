@@ -11,7 +11,7 @@ use tcpx_diagnosis::table::{
     connection, daemon, environment, limits, plugin, requests, topology, transfer,
 };
 use tcpx_diagnosis::{Code, Diagnosis, explain};
-use tcpx_protocol::error::remote_problem::RemoteProblem;
+use tcpx_protocol::error::RemoteProblem;
 use tcpx_rx::DescriptorError;
 use tcpx_sys::LoadError;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 use tcpx_sys::printable;
 
 use super::Error;
@@ -173,8 +173,8 @@ mod tests {
     use tcpx_cuda::CudaError;
     use tcpx_diagnosis::Report;
     use tcpx_diagnosis::variables::{Env, lint};
-    use tcpx_protocol::error::remote_key::RemoteKeyError;
-    use tcpx_protocol::error::remote_problem::RemoteProblem;
+    use tcpx_protocol::error::RemoteKeyError;
+    use tcpx_protocol::error::RemoteProblem;
 
     use super::*;
     use crate::error::awaited::Awaited;

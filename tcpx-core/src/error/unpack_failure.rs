@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 use tcpx_unpack::UnpackError;
 
 /// A chunk whose bytes could not be copied out of the bounce buffer, or together to be sent.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tcpx_cuda::CudaError;
 use tcpx_protocol::frames::conn_info::{Secret, SessionId};
-use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::memory::Device;
 
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;

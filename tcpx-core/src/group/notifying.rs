@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tcpx_protocol::types::device::Device;
+use tcpx_protocol::types::memory::Device;
 use tcpx_sys::is_forked;
 
 use super::Group;
+use crate::completions::Notification;
 use crate::completions::news::LONGEST_WAIT;
-use crate::completions::notification::Notification;
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
 use crate::session::operation::Operation;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tcpx_protocol::types::device::{Device, LONGEST_SUFFIX};
+use tcpx_protocol::types::memory::{Device, LONGEST_SUFFIX};
 
 use super::Group;
-use crate::completions::peer_state::PeerState;
+use crate::completions::PeerState;
 use crate::error::{Error, Result, SettingProblem};
 use crate::session::Session;
 use crate::types::MAX_NAME_BYTES;

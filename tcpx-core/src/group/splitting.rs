@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use tcpx_protocol::error::remote_problem::RemoteProblem;
-use tcpx_protocol::exports::remote_range::RemoteRange;
-use tcpx_protocol::types::device::Device;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::error::RemoteProblem;
+use tcpx_protocol::exports::remote_key::RemoteRange;
+use tcpx_protocol::types::memory::Device;
+use tcpx_protocol::types::memory::OperationKind;
 
 use crate::error::Error;
-use crate::transfer::memory_range::MemoryRange;
+use crate::transfer::MemoryRange;
 
 /// Most bytes of the last part. It takes a round trip of its own when a notification goes with it,
 /// and between memory of hosts its bytes travel with the request.
@@ -135,12 +135,12 @@ impl<'a> DevicePair<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tcpx_protocol::exports::export_id::ExportId;
-    use tcpx_protocol::exports::export_secret::ExportSecret;
+    use tcpx_protocol::exports::capability::ExportId;
+    use tcpx_protocol::exports::capability::ExportSecret;
     use tcpx_protocol::exports::remote_key::RemoteKey;
     use tcpx_protocol::types::MemoryType;
-    use tcpx_protocol::types::memory_id::MemoryId;
-    use tcpx_protocol::types::remote_access::RemoteAccess;
+    use tcpx_protocol::types::memory::MemoryId;
+    use tcpx_protocol::types::memory::RemoteAccess;
 
     use super::*;
 

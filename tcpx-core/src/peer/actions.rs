@@ -7,11 +7,11 @@ use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome};
 use tcpx_protocol::peer::arrivals::Loss;
-use tcpx_protocol::peer::one_sided::prepared::PreparedList;
+use tcpx_protocol::peer::one_sided::telling::PreparedList;
 use tcpx_protocol::peer::operation::Withdrawal;
 use tcpx_protocol::peer::stage::PeerStage;
 use tcpx_protocol::plans::plan::ChunkPlan;
-use tcpx_protocol::plans::stripe::chunk_count;
+use tcpx_protocol::plans::plan::chunk_count;
 use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 use tcpx_sys::NetHandle;
 

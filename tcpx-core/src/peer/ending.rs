@@ -1,20 +1,28 @@
 //! How a peer ends: what ends with it at once, and what is left over.
+//!
+//! What is left of a peer that ended: comms that are being closed, and what they and copies under
+//! way still use.
+
+use std::sync::Arc;
 
 use tcpx_diagnosis::table::requests;
+use tcpx_protocol::exports::exported_range::ExportKey;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::peer::one_sided::ListedLeft;
-use tcpx_protocol::peer::operation::NewOperation;
-use tcpx_protocol::stats::message::MessageStats;
+use tcpx_protocol::peer::operation::{NewOperation, PostedOperation};
+use tcpx_protocol::plans::pieces::Pieces;
+use tcpx_protocol::stats::MessageStats;
+use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
 
 use super::commons::Commons;
 use super::connection::{ChannelRecord, Closing, Connection};
-use super::leftover::{LeftList, Leftover, Whose};
 use super::{Gone, Peer, State};
 use crate::error::{Departure, Error};
 use crate::plugin::comm::close_comms;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
+use crate::workers::Ticket;
 
 impl Peer {
     /// Ends everything with this peer. What has no counterpart ends at once. Comms are handed over
@@ -123,4 +131,35 @@ impl Peer {
         self.state = gone(Some(agreement), messages, record);
         Some(Leftover { lanes, tickets, stagings, operations, listed, until })
     }
+}
+
+/// An operation with a list that has not ended.
+#[derive(Debug)]
+pub(crate) struct LeftList {
+    pub(crate) pieces: Arc<Pieces>,
+    pub(crate) whose: Whose,
+}
+
+/// Whose operation it is.
+#[derive(Debug)]
+pub(crate) enum Whose {
+    /// This end's program has posted it.
+    Own { transfer: TransferKey, direction: Direction },
+    /// The peer has asked for it, and it uses these exports.
+    Peers(Arc<[ExportKey]>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Leftover {
+    /// Lanes whose chunks are being unpacked. Their comms close after that.
+    pub(crate) lanes: Vec<RecvLane>,
+    /// Of the other comms, which are being closed.
+    pub(crate) tickets: Vec<Ticket>,
+    pub(crate) stagings: Vec<RegistrationKey>,
+    /// Operations whose memory a comm or a copy may still write or read.
+    pub(crate) operations: Vec<PostedOperation>,
+    /// The same with lists, of this end's programs and of its peer's.
+    pub(crate) listed: Vec<LeftList>,
+    /// The batch after which no copy uses any of it.
+    pub(crate) until: BatchNumber,
 }

@@ -1,6 +1,10 @@
-//! Messages that went ahead of their receives.
+//! What has come before it is wanted: small messages without a receive, and answers that nobody has
+//! read.
+
+use std::collections::VecDeque;
 
 use foldhash::HashMap;
+use tcpx_protocol::peer::one_sided::MAX_ASKED;
 
 use crate::error::{Error, MemoryUnavailable, Result};
 
@@ -26,5 +30,49 @@ impl KeptMessages {
     /// Takes bytes out.
     pub(super) fn take(&mut self, number: u64) -> Option<Vec<u8>> {
         self.0.remove(&number)
+    }
+}
+
+/// As long as no more bytes than this wait on the link, nobody counts answers.
+const FEW_BYTES: usize = 1 << 20;
+/// More than a peer can be without that keeps to the number of requests that it may have: of each
+/// kind, and what else is an answer.
+const MOST: usize = 8 * MAX_ASKED;
+
+/// Where on the link they end, in bytes since it began, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct UnreadAnswers(VecDeque<u64>);
+
+impl UnreadAnswers {
+    /// An answer is queued behind what waits already, so many bytes. The kernel has taken `taken`
+    /// bytes. Returns whether the peer may be without so many answers.
+    pub(super) fn add(&mut self, taken: u64, waiting: usize) -> bool {
+        if waiting <= FEW_BYTES {
+            self.0 = VecDeque::new();
+            return true;
+        }
+        while self.0.front().is_some_and(|end| *end <= taken) {
+            self.0.pop_front();
+        }
+        self.0.push_back(taken + waiting as u64);
+        self.0.len() <= MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_count_while_much_waits_and_until_the_kernel_has_them() {
+        let mut unread = UnreadAnswers::default();
+        let much = FEW_BYTES + 1;
+        assert!((0..2 * MOST).all(|_| unread.add(0, FEW_BYTES)), "little waits");
+        assert!((0..MOST).all(|number| unread.add(0, much + 20 * number)));
+        // The kernel takes one for each that is queued.
+        let taken = |number: usize| (much + 20 * number) as u64;
+        assert!((0..MOST).all(|number| unread.add(taken(number), much + 20 * MOST)));
+        assert!(!unread.add(taken(MOST - 1), much + 20 * MOST + 20), "nobody reads");
+        assert!(unread.add(1 << 40, 9) && unread.0.capacity() == 0, "it has read all");
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tcpx_diagnosis::pci::PciPath;
 use tcpx_protocol::frames::hello::Agreement;
-use tcpx_protocol::peer::coalescing_limits::{CoalescingLimits, Copier};
-use tcpx_protocol::peer::cutting::Cutting;
+use tcpx_protocol::peer::coalescer::{CoalescingLimits, Copier};
+use tcpx_protocol::peer::dealing::Cutting;
 use tcpx_protocol::peer::dealing::DealingLimits;
 use tcpx_protocol::peer::one_sided::telling::ListLimits;
 use tcpx_protocol::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
@@ -20,8 +20,8 @@ use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
 use crate::reactor::poller::Poller;
 use crate::settings::{BounceCreditChoice, SessionOptions};
-use crate::transfer::step::STEP_BYTES;
-use crate::types::session_number::SessionNumber;
+use crate::transfer::window::STEP_BYTES;
+use crate::types::SessionNumber;
 
 /// Bytes of payload in a packet of the hardware's network, at least, unless a NIC of this end has
 /// less: what an MTU of 1500 leaves. The other end's NICs may send smaller packets than ours.

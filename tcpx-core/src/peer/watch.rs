@@ -6,8 +6,8 @@ use tcpx_protocol::peer::stage::PeerStage;
 
 use super::connection::Connection;
 use crate::stats::alarm::{Alarm, Alarms, Troubles};
+use crate::stats::watch::judgements::{MatchSample, MatchWatch};
 use crate::stats::watch::lane::LaneState;
-use crate::stats::watch::matches::{MatchSample, MatchWatch};
 use crate::stats::watch::pages::PageUse;
 use crate::stats::watch::{ALIVE, Round};
 

@@ -16,12 +16,12 @@ mod tests;
 
 use foldhash::HashMap;
 use slotmap::SlotMap;
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
 use self::stage::Stage;
 use super::handle_table::{HandleTable, Segment};
-use super::region::{Region, RegionKey, segment_at};
+use super::handle_table::{Region, RegionKey, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};

@@ -3,15 +3,15 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tcpx_protocol::exports::joint_uses::ExportKey;
+use tcpx_protocol::exports::exported_range::ExportKey;
 use tcpx_protocol::exports::remote_key::RemoteKey;
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 
 use super::Session;
 use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::settings::export_options::ExportOptions;
+use crate::settings::choices::ExportOptions;
 
 impl Session {
     /// Lets peers reach a range of registered memory, by the key that is returned. Without such a

@@ -1,11 +1,15 @@
-//! Notifications: what programs say to each other beside their memory.
+//! Notifications and events, as a program sends and takes them; and a session's place in a group.
 
 use std::task::Poll;
 use std::time::Duration;
 
+use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_sys::is_forked;
+
 use super::Session;
 use super::wait::WaitLimit;
-use crate::completions::notification::Notification;
+use crate::completions::{Notification, SessionEvent};
+use crate::control::inbound_handshake::InboundHandshake;
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
 
@@ -108,5 +112,79 @@ impl Session {
                 Error::Deadline { phase: Phase::Receive, peer: None, waited, detail }
             },
         )
+    }
+}
+
+impl Session {
+    /// Has [`poll_events`](Self::poll_events) tell from now on which peers come up, part or fail.
+    /// Those that are up now are told first. A peer is told of under the name that the program
+    /// knows it by: one that comes in, once an accept has taken it. What the program does itself is
+    /// not told: that it leaves a peer, or closes the session.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn report_peers(&self) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        self.peers.want();
+        Ok(())
+    }
+
+    /// Takes out at most `most` events, and appends them to `events`: peers that have come up or
+    /// ended, if they are [reported](Self::report_peers), and then what
+    /// [`poll_completions`](Self::poll_completions) takes out, which need not be called then.
+    /// Returns how many. Makes no progress, and waits for nobody.
+    ///
+    /// Of a peer of one name that ends and comes up again and again meanwhile, its last end is
+    /// told, and that it is up if it is.
+    ///
+    /// The session's [descriptor](Self::event_fd) is not readable afterwards, unless more events
+    /// wait.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn poll_events(&self, events: &mut Vec<SessionEvent>, most: usize) -> Result<usize> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        let before = events.len();
+        // What comes after this signals it again.
+        self.completions.event().drain();
+        self.peers.take(events, most);
+        let room = most - (events.len() - before);
+        self.completions.take_each(room, |completion| {
+            events.push(SessionEvent::Completed(completion));
+        });
+        Ok(events.len() - before)
+    }
+}
+
+impl Session {
+    /// Takes in somebody who has proven itself to the session that listens for the group.
+    pub(crate) fn take_in(&self, handshake: InboundHandshake) -> Result<()> {
+        self.shared.engine()?.take_in(handshake);
+        Ok(())
+    }
+
+    /// Connection info that may be loaded under a name.
+    pub(crate) fn check_conn_info(&self, name: &str, conn_info: &[u8]) -> Result<ConnInfo> {
+        self.shared.engine()?.check_conn_info(name, conn_info)
+    }
+
+    /// Remembers how a session of another group is reached.
+    pub(crate) fn know(&self, name: &str, info: ConnInfo) -> Result<()> {
+        self.shared.engine()?.know(name, info)
+    }
+
+    /// The peers that are sessions of the group with this name.
+    pub(crate) fn peers_of_group(&self, name: &str) -> Result<Vec<String>> {
+        Ok(self.shared.engine()?.peers_of_group(name))
+    }
+
+    /// Begins to say goodbye to everybody, and waits for nobody.
+    pub(crate) fn start_close(&self) -> Result<()> {
+        self.shared.engine()?.start_close();
+        Ok(())
     }
 }

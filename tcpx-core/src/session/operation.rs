@@ -2,29 +2,28 @@
 //!
 //! - `part`: one operation of one session. `joint`: what several parts have in common.
 
-mod joint;
-pub(crate) mod part;
+pub(crate) mod joint;
 
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tcpx_protocol::error::remote_problem::RemoteProblem;
-use tcpx_protocol::exports::remote_range::RemoteRange;
-use tcpx_protocol::types::device::Device;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::error::RemoteProblem;
+use tcpx_protocol::exports::remote_key::RemoteRange;
+use tcpx_protocol::types::memory::Device;
+use tcpx_protocol::types::memory::OperationKind;
 use tcpx_sys::is_forked;
 
 use self::joint::Joint;
-use self::part::Part;
+use self::joint::Part;
 use super::Session;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
 use crate::error::{Error, Result};
-use crate::transfer::memory_range::MemoryRange;
-use crate::transfer::post_options::PostOptions;
+use crate::transfer::MemoryRange;
+use crate::transfer::PostOptions;
+use crate::transfer::TransferCounts;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::transfer::transfer_counts::TransferCounts;
 
 /// How an operation stands.
 #[derive(Clone, Debug)]

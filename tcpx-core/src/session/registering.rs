@@ -4,18 +4,18 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, Span};
 
 use super::Session;
 use crate::engine::Engine;
 use crate::engine::deregistration::Deregistered;
 use crate::error::{Error, RegistrationProblem, Result};
+use crate::memory::MemoryAddress;
+use crate::memory::NewRegistration;
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
-use crate::memory::lent_buffer::LentBuffer;
-use crate::memory::memory_address::MemoryAddress;
-use crate::memory::new_registration::NewRegistration;
-use crate::plugin::region::device_segments;
+use crate::memory::host_buffer::LentBuffer;
+use crate::plugin::handle_table::device_segments;
 use crate::plugin::registrations::MemoryInfo;
 use crate::plugin::registrations::stage::Forgetting;
 

@@ -33,15 +33,15 @@ use std::time::{Duration, Instant};
 use tcpx_protocol::types::Direction;
 use tcpx_sys::is_forked;
 
-use super::askers::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK};
 use super::lead::Lead;
 use super::wait::WaitLimit;
+use super::wait::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK};
 use crate::completions::news::{LONGEST_WAIT, News};
 use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
-use crate::transfer::post::Post;
+use crate::transfer::Post;
 use crate::types::PeerKey;
 
 /// Rounds that a thread makes at once that does not lead, while they move something. What is left

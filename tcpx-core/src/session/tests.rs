@@ -1,29 +1,19 @@
 //! Sessions of one process over the software plugin, where something is late, fails or leaves.
 
 mod answers;
-mod arrival;
-mod asking;
 mod attempting;
-mod buffer;
 mod copying;
 mod eager;
-mod expiring;
 mod exporting;
 mod gathering;
 mod handing_in;
-mod handing_over;
-mod late_unpack;
-mod listing;
 mod meeting;
-mod name;
 mod notifying;
 mod overtaking;
 mod parking;
-mod peer_events;
 mod reconnecting;
 mod refusing;
 mod staging;
-mod unlocked;
 mod unpack;
 mod withdrawing;
 

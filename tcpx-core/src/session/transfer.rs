@@ -13,10 +13,10 @@ use crate::completions::queue::CompletionQueue;
 use crate::engine::inbox::PostTarget;
 use crate::engine::posting::NewTransfer;
 use crate::error::{Error, Result};
-use crate::peer::post_gate::PostGate;
-use crate::transfer::post::Post;
+use crate::peer::commons::PostGate;
+use crate::transfer::Post;
+use crate::transfer::TransferCounts;
 use crate::transfer::transfer_cell::TransferCell;
-use crate::transfer::transfer_counts::TransferCounts;
 
 /// Sends and receives that are waited for together.
 ///

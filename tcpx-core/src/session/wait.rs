@@ -1,6 +1,15 @@
-//! Until when a call waits.
+//! How a thread waits: with a deadline, for the descriptors of a session, and behind those who have
+//! asked before.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use crate::error::{Error, Result};
+use crate::reactor::poller::Poller;
 
 /// Until when to wait.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +43,81 @@ impl WaitLimit {
     }
 }
 
+/// Readable when the completion event is, or a round of progress is due.
+#[derive(Debug, Default)]
+pub(super) struct EventSet(OnceLock<OwnedFd>);
+
+impl EventSet {
+    /// The descriptor, made when it is first asked for.
+    pub(super) fn open(
+        &self,
+        completed: BorrowedFd<'_>,
+        poller: &Poller,
+    ) -> Result<BorrowedFd<'_>> {
+        if let Some(set) = self.0.get() {
+            return Ok(set.as_fd());
+        }
+        let make = || {
+            poller.export()?;
+            let set = epoll::create(CreateFlags::CLOEXEC)?;
+            epoll::add(&set, completed, EventData::new_u64(0), EventFlags::IN)?;
+            epoll::add(&set, poller.as_fd(), EventData::new_u64(1), EventFlags::IN)?;
+            Ok(set)
+        };
+        let set =
+            make().map_err(|error: std::io::Error| Error::io("making an event set", &error))?;
+        Ok(self.0.get_or_init(|| set).as_fd())
+    }
+}
+
+/// How long the progress thread stands back before it looks whether they still ask.
+pub(super) const STAND_BACK: Duration = Duration::from_micros(200);
+/// How long at most, where they have asked all the time: each look takes the processor of one of
+/// them. So long may a peer wait once, after they have stopped.
+pub(super) const LONGEST_STAND_BACK: Duration = Duration::from_millis(1);
+/// Whoever asks at least so often needs no thread beside it.
+const OFTEN: Duration = Duration::from_micros(50);
+/// Fewer questions say nothing about how often they come.
+const FEWEST: u32 = 4;
+/// So many since the progress thread has looked, and it should look.
+pub(super) const MANY: u32 = 32;
+/// Whoever is answered for so long, because there is much to do, could have asked once more.
+const ANSWER: Duration = Duration::from_micros(10);
+
+/// How often the program has asked lately.
+#[derive(Debug, Default)]
+pub(super) struct Askers {
+    questions: AtomicU32,
+}
+
+impl Askers {
+    /// It has asked once more, and was answered for so long. Returns how often it has asked since
+    /// counting began.
+    pub(super) fn note(&self, answered: Duration) -> u32 {
+        let more = answered.as_micros() / ANSWER.as_micros();
+        // As many as there can be in an hour.
+        let more = u32::try_from(more).unwrap_or(1 << 28).min(1 << 28);
+        self.questions.fetch_add(1 + more, Ordering::Relaxed).saturating_add(1 + more)
+    }
+
+    /// Whether it has asked often by now, of all questions since `since`. The answer yes, and one
+    /// about so long a time that few questions say something too, let counting begin anew.
+    ///
+    /// A thread that leads looks after each round. Where each operation needs two, fewer questions
+    /// come between two looks than say anything, and a count of those would let it lead for ever.
+    pub(super) fn have_asked_often(&self, since: &mut Instant, now: Instant) -> bool {
+        let time = now.saturating_duration_since(*since);
+        let questions = self.questions.load(Ordering::Relaxed);
+        let are_often = questions >= FEWEST && time <= OFTEN.saturating_mul(questions);
+        if are_often || time >= OFTEN.saturating_mul(FEWEST) {
+            *since = now;
+            // What comes in between is lost, which is little.
+            self.questions.store(0, Ordering::Relaxed);
+        }
+        are_often
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +133,44 @@ mod tests {
         assert!(limit.is_over(over));
         assert_eq!((limit.cut(second, over), limit.waited(over)), (Duration::ZERO, second));
         assert_eq!(WaitLimit::endless().cut(second, over), second);
+    }
+
+    #[test]
+    fn only_many_questions_in_a_short_time_are_often() {
+        let askers = Askers::default();
+        let mut since = Instant::now();
+        let mut are_often = |questions: u32, time: Duration| {
+            for _ in 0..questions {
+                askers.note(ANSWER / 2);
+            }
+            let now = since + time;
+            askers.have_asked_often(&mut since, now)
+        };
+        assert!(!are_often(0, OFTEN * FEWEST));
+        assert!(!are_often(FEWEST - 1, OFTEN * FEWEST));
+        assert!(are_often(FEWEST, OFTEN * FEWEST));
+        assert!(!are_often(FEWEST, OFTEN * (FEWEST + 1)));
+        assert!(!are_often(1_000, Duration::from_secs(1)), "a loop with other work in it");
+        assert!(are_often(100, STAND_BACK));
+        assert!(!are_often(0, STAND_BACK), "they were counted");
+        askers.note(STAND_BACK / 2);
+        assert!(are_often(0, STAND_BACK), "it had long answers");
+        askers.note(Duration::MAX);
+        assert!(are_often(0, STAND_BACK));
+    }
+
+    #[test]
+    fn questions_between_many_looks_count_together() {
+        let askers = Askers::default();
+        let began = Instant::now();
+        let mut since = began;
+        // Two of them between one look and the next, time and again.
+        let looks = (1..=10).map(|look| {
+            askers.note(Duration::ZERO);
+            askers.note(Duration::ZERO);
+            askers.have_asked_often(&mut since, began + look * OFTEN / 2)
+        });
+        let seen: Vec<bool> = looks.collect();
+        assert_eq!(seen, [false, true].repeat(5));
     }
 }

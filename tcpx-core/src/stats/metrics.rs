@@ -7,8 +7,8 @@ mod exposition;
 use std::collections::BTreeMap;
 
 use self::exposition::{Exposition, Labels};
+use super::ChannelStats;
 use super::alarm::Alarm;
-use super::channel::ChannelStats;
 use super::report::{PeerReport, SessionReport};
 
 /// Statistics of sessions as text that Prometheus reads. Every sample has the labels `session`,

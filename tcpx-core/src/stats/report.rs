@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tcpx_protocol::stats::message::EagerStats;
-use tcpx_protocol::stats::one_sided::OneSidedStats;
+use tcpx_protocol::stats::EagerStats;
+use tcpx_protocol::stats::OneSidedStats;
 
+use super::ChannelStats;
 use super::alarm::AlarmReport;
-use super::channel::ChannelStats;
 use super::stages::StageTimes;
 
 /// Both lanes of one channel.

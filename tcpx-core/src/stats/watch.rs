@@ -6,14 +6,16 @@
 //! - [`mod@matches`]: sends that no receive is found for.
 //! - [`pages`]: bounce pages that the plugin never uses again.
 //! - [`payload`]: first chunks that arrive as zeros.
+//!
+//! What a session remembers of earlier looks; each peer has its own memory besides.
 
-pub(crate) mod backend;
+pub(crate) mod judgements;
 pub(crate) mod lane;
-pub(crate) mod matches;
 pub(crate) mod pages;
-pub(crate) mod payload;
 
 use std::time::{Duration, Instant};
+
+use crate::stats::alarm::{Alarms, Troubles};
 
 /// How often the counters are looked at.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
@@ -58,6 +60,13 @@ impl Rounds {
         self.last = Some(now);
         if passed < ASLEEP { Round::Due } else { Round::AfterSleep }
     }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct SessionWatch {
+    pub(crate) rounds: Rounds,
+    pub(crate) troubles: Troubles,
+    pub(crate) alarms: Alarms,
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! What is copied for one chunk.
+//! What is copied for one chunk, and what of a batch is not submitted yet.
 
 use tcpx_protocol::types::{Direction, RegistrationKey};
+use tcpx_rx::UnpackDescriptor;
+use tcpx_unpack::UnpackJob;
 
 use crate::types::PeerKey;
 
@@ -25,4 +27,125 @@ pub(crate) struct JobLabel {
     pub(crate) tag: i64,
     /// Number of the chunk in its message, from 0.
     pub(crate) chunk: u64,
+}
+
+/// Jobs handed over in one call; more go in the next.
+pub(super) const JOBS_PER_SUBMIT: usize = 64;
+
+/// A submit has no more pieces than a kernel takes in one launch: fragments, and 4 KiB of them.
+pub(super) const PIECES_PER_SUBMIT: u64 = 1 << 14;
+pub(super) const PIECE_BYTES: u64 = 4096;
+
+pub(super) const EMPTY_JOB: UnpackJob<'static> =
+    UnpackJob { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors: &[] };
+
+/// The jobs of one batch, which are submitted in groups.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    /// Each with the end of its descriptors.
+    jobs: Vec<(Job, usize)>,
+    descriptors: Vec<UnpackDescriptor>,
+    /// Of all jobs.
+    bytes: u64,
+    /// How many of the jobs were submitted; the others wait until the unpacker has room.
+    submitted: usize,
+}
+
+impl Collected {
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(super) fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Bytes that its jobs copy.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn first(&self) -> Option<Job> {
+        self.jobs.first().map(|(job, _)| *job)
+    }
+
+    /// Adds a job. Returns its descriptors.
+    pub(super) fn push(
+        &mut self,
+        job: Job,
+        descriptors: impl IntoIterator<Item = UnpackDescriptor>,
+    ) -> &[UnpackDescriptor] {
+        let start = self.descriptors.len();
+        self.descriptors.extend(descriptors);
+        self.jobs.push((job, self.descriptors.len()));
+        self.bytes = self.bytes.saturating_add(job.dst_bytes);
+        &self.descriptors[start..]
+    }
+
+    /// Forgets everything but the room that it has.
+    pub(super) fn clear(&mut self) {
+        self.jobs.clear();
+        self.descriptors.clear();
+        (self.bytes, self.submitted) = (0, 0);
+    }
+
+    /// Jobs that were submitted.
+    pub(super) fn submitted_jobs(&self) -> usize {
+        self.submitted
+    }
+
+    /// At most so many jobs are in the group that is submitted next.
+    pub(super) fn unsubmitted_group(&self) -> usize {
+        self.jobs.len().saturating_sub(self.submitted).min(JOBS_PER_SUBMIT)
+    }
+
+    /// The job of this number in the group that is submitted next.
+    pub(super) fn job_of_group(&self, number: usize) -> Option<Job> {
+        self.jobs.get(self.submitted + number).map(|(job, _)| *job)
+    }
+
+    /// So many jobs were submitted now. Whether those were all.
+    pub(super) fn submitted(&mut self, jobs: usize) -> bool {
+        self.submitted += jobs;
+        self.submitted == self.jobs.len()
+    }
+
+    /// Puts the group that is submitted next into `jobs`, and says how many jobs it has.
+    pub(super) fn next_group<'a>(&'a self, jobs: &mut [UnpackJob<'a>; JOBS_PER_SUBMIT]) -> usize {
+        let count = self.group();
+        let mut from = self.start();
+        for (slot, (job, to)) in jobs.iter_mut().zip(&self.jobs[self.submitted..][..count]) {
+            let descriptors = &self.descriptors[from..*to];
+            from = *to;
+            // The plugin's bounce buffer may be mapped next to a destination; what counts is what
+            // is read of it.
+            let bounce_bytes = descriptors.iter().map(UnpackDescriptor::src_end).max().unwrap_or(0);
+            *slot = UnpackJob {
+                bounce: job.bounce,
+                bounce_bytes,
+                dst: job.dst,
+                dst_bytes: job.dst_bytes,
+                descriptors,
+            };
+        }
+        count
+    }
+
+    /// Where the descriptors of the next group begin.
+    fn start(&self) -> usize {
+        self.submitted.checked_sub(1).map_or(0, |before| self.jobs[before].1)
+    }
+
+    /// How many jobs go together: few enough pieces for a kernel to take at once.
+    fn group(&self) -> usize {
+        let mut from = self.start();
+        let mut pieces = 0;
+        let fits = |(job, to): &&(Job, usize)| {
+            pieces += (*to - from) as u64 + job.dst_bytes / PIECE_BYTES;
+            from = *to;
+            pieces <= PIECES_PER_SUBMIT
+        };
+        let left = self.jobs[self.submitted..].iter();
+        left.take(JOBS_PER_SUBMIT).take_while(fits).count().max(1)
+    }
 }

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use tcpx_protocol::plans::plan::Member;
-use tcpx_protocol::plans::stripe::{ChunkRange, Stripe};
+use tcpx_protocol::plans::plan::{ChunkRange, Stripe};
 use tcpx_protocol::plans::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use tcpx_protocol::types::{Direction, MemoryType, Span};
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
@@ -13,16 +13,16 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use super::batch::{Batch, BatchNumber};
 use super::descriptor_splitter::DescriptorSplitter;
 use super::job::{Job, JobLabel};
-use super::step::{LaneStep, StepBudget};
 use super::window::Window;
+use super::window::{LaneStep, StepBudget};
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::comm::{NextCall, OpenComm, RecvComm, Request};
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::registrations::Registrations;
-use crate::stats::channel::ChannelStats;
+use crate::stats::ChannelStats;
+use crate::stats::watch::judgements::{PayloadWatch, SAMPLE_BYTES};
 use crate::stats::watch::lane::{LaneState, LaneWatch};
-use crate::stats::watch::payload::{PayloadWatch, SAMPLE_BYTES};
 use crate::types::{CommId, PeerKey};
 
 #[derive(Clone, Copy, Debug)]

@@ -5,21 +5,21 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use tcpx_protocol::plans::stripe::Stripe;
+use tcpx_protocol::plans::plan::Stripe;
 use tcpx_protocol::plans::stripe_queue::{Finished, StripeQueue};
 use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, Span};
 
 use super::batch::{Batch, BatchNumber};
 use super::gather::Gather;
 use super::job::JobLabel;
-use super::staging::Staging;
+use super::staging_pool::Staging;
 use super::staging_pool::{StagingPool, StagingRequest};
-use super::step::{LaneStep, StepBudget};
 use super::window::Window;
+use super::window::{LaneStep, StepBudget};
 use crate::error::{Error, Result};
 use crate::plugin::comm::{NextCall, OpenComm, Request, SendComm};
 use crate::plugin::registrations::Registrations;
-use crate::stats::channel::ChannelStats;
+use crate::stats::ChannelStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::types::{CommId, PeerKey};
 

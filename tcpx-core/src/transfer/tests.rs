@@ -2,5 +2,4 @@
 
 mod ends;
 mod lanes;
-mod lists;
 mod speed;

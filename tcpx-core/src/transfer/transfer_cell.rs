@@ -10,15 +10,17 @@
 //! - Sums only grow. What is done is read before what was posted, so it is never more.
 //! - What was counted when a round began is kept for this round and the one before. A reader looks
 //!   again if a round has begun meanwhile, which takes longer than its look.
+//!
+//! Who hears of the end of a transfer's rounds at once.
 
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
 use tcpx_protocol::types::Direction;
 
-use super::round_listener::RoundListener;
-use super::transfer_counts::TransferCounts;
+use super::TransferCounts;
 use crate::completions::queue::ReporterKey;
 use crate::error::Error;
 
@@ -227,6 +229,12 @@ fn add(sum: &AtomicU64, more: u64) -> u64 {
     let sum_now = sum.load(Ordering::Relaxed) + more;
     sum.store(sum_now, Ordering::Release);
     sum_now
+}
+
+/// It is told by whoever holds the engine, so it waits for nobody and comes back soon.
+pub(crate) trait RoundListener: Debug + Send + Sync {
+    /// A round has ended so. The next one may be posted.
+    fn round_ended(&self, outcome: Result<(), Error>);
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use slotmap::SlotMap;
 use tcpx_protocol::types::{Direction, TransferKey};
 
+use super::TransferCounts;
 use super::transfer_cell::TransferCell;
-use super::transfer_counts::TransferCounts;
 use crate::completions::queue::CompletionQueue;
 use crate::error::Error;
 use crate::types::PeerKey;
@@ -157,7 +157,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::transfer::round_listener::RoundListener;
+    use crate::transfer::transfer_cell::RoundListener;
 
     #[test]
     fn a_transfer_is_complete_when_its_last_operation_is() {

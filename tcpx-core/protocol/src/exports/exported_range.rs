@@ -1,7 +1,17 @@
 //! A range of a registration that peers may reach, and its bounds.
+//!
+//! What the requests of one list use together. Pure.
+//!
+//! A request of a list is a few bytes, and its list may be of any number of exports. So they are
+//! counted for the first request of the list, and stay counted while nothing uses them, until
+//! somebody must know: each further request costs the same, however long its list is.
 
-use crate::types::memory_id::MemoryId;
-use crate::types::remote_access::RemoteAccess;
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use slotmap::new_key_type;
+
+use crate::types::memory::{MemoryId, RemoteAccess};
 use crate::types::{MemoryType, Span};
 
 /// Where it lies, and what it is for. It is inside its registration, which does not reach past the
@@ -29,6 +39,91 @@ impl ExportedRange {
 /// a program, says.
 pub fn is_part(offset: u64, bytes: u64, exported_bytes: u64) -> bool {
     offset.checked_add(bytes).is_some_and(|end| end <= exported_bytes)
+}
+
+new_key_type! {
+    /// An export, for lookups that must be quick.
+    pub struct ExportKey;
+}
+
+/// The exports of one list.
+#[derive(Debug)]
+pub(super) struct JointUse {
+    /// In order, each once.
+    pub(super) keys: Arc<[ExportKey]>,
+    /// Requests that use them.
+    pub(super) active: usize,
+    /// They count as used, each once, whether or not anything is active.
+    pub(super) is_counted: bool,
+    /// None was revoked when so many had been revoked in all.
+    pub(super) is_open: bool,
+    pub(super) looked_at: u64,
+    /// No further request comes.
+    pub(super) is_forgotten: bool,
+}
+
+/// Those of all lists that requests use, or have used since somebody had to know.
+#[derive(Debug, Default)]
+pub(super) struct JointUses {
+    /// By where the keys lie, which stay there.
+    of_list: HashMap<usize, JointUse>,
+    /// Exports that were looked at, since somebody asked.
+    looked: u64,
+}
+
+impl JointUses {
+    /// Those of a list. It is to be looked at whether they are open.
+    pub(super) fn entry(&mut self, keys: &Arc<[ExportKey]>) -> &mut JointUse {
+        self.of_list.entry(place_of(keys)).or_insert_with(|| JointUse {
+            keys: Arc::clone(keys),
+            active: 0,
+            is_counted: false,
+            is_open: false,
+            looked_at: u64::MAX,
+            is_forgotten: false,
+        })
+    }
+
+    pub(super) fn get_mut(&mut self, keys: &[ExportKey]) -> Option<&mut JointUse> {
+        self.of_list.get_mut(&place_of(keys))
+    }
+
+    pub(super) fn remove(&mut self, keys: &[ExportKey]) -> Option<JointUse> {
+        self.of_list.remove(&place_of(keys))
+    }
+
+    /// Takes out what no request uses.
+    pub(super) fn take_resting(&mut self) -> Vec<JointUse> {
+        self.of_list.extract_if(|_, joint| joint.active == 0).map(|(_, joint)| joint).collect()
+    }
+
+    /// How often an export is counted that no request uses.
+    pub(super) fn resting_on(&self, key: ExportKey) -> usize {
+        let is_of = |joint: &&JointUse| joint.keys.binary_search(&key).is_ok();
+        let resting = self.of_list.values().filter(|it| it.active == 0 && it.is_counted);
+        resting.filter(is_of).count()
+    }
+
+    /// How many requests use exports of which this is true, each counted for each of them.
+    pub(super) fn active_on(&self, is_meant: impl Fn(&ExportKey) -> bool) -> usize {
+        let active = self.of_list.values().filter(|joint| joint.active > 0);
+        let uses = active.map(|it| it.active * it.keys.iter().filter(|key| is_meant(key)).count());
+        uses.sum()
+    }
+
+    /// So many exports were looked at.
+    pub(super) fn looked_at(&mut self, exports: usize) {
+        self.looked += exports as u64;
+    }
+
+    /// How many exports were looked at since this was asked last.
+    pub(super) fn take_looked(&mut self) -> u64 {
+        std::mem::take(&mut self.looked)
+    }
+}
+
+fn place_of(keys: &[ExportKey]) -> usize {
+    keys.as_ptr().addr()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Why a request of a peer is refused, as it travels on the control link.
 
-use crate::error::remote_problem::RemoteProblem;
-use crate::types::remote_access::OperationKind;
+use crate::error::RemoteProblem;
+use crate::types::memory::OperationKind;
 
 /// Why an end does not do what the other one asks of it, or stops doing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,15 +13,17 @@
 //! Numbers are little-endian. The envelope's digest finds damage and proves no origin. Number and
 //! secret open the memory, in the session that made them and nowhere else; the rest only says what
 //! they lead to.
+//!
+//! A range of remote memory that an operation names, and what can be said of it before the other
+//! end is asked.
 
 use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES, SealError};
 
-use super::export_id::ExportId;
-use super::export_secret::ExportSecret;
-use crate::error::remote_key::RemoteKeyError;
+use super::capability::{ExportId, ExportSecret};
+use super::exported_range::is_part;
+use crate::error::{RemoteKeyError, RemoteProblem};
 use crate::types::MemoryType;
-use crate::types::memory_id::MemoryId;
-use crate::types::remote_access::RemoteAccess;
+use crate::types::memory::{MemoryId, OperationKind, RemoteAccess};
 
 const ENVELOPE: Envelope = Envelope { magic: *b"TCPXRKEY", version: 1 };
 /// Bytes of the body.
@@ -195,11 +197,38 @@ fn length(have: usize) -> RemoteKeyError {
     RemoteKeyError::Length { have, need: RemoteKey::SERIALIZED_BYTES }
 }
 
+/// A range of what a key leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteRange<'a> {
+    /// The key.
+    pub key: &'a RemoteKey,
+    /// Where in the exported memory it begins, in bytes.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+impl RemoteRange<'_> {
+    /// Checks it by what the key says of itself. The other end checks by what it knows.
+    pub fn check(&self, index: usize, wanted: OperationKind) -> Result<(), RemoteProblem> {
+        let Self { key, offset, bytes } = *self;
+        if !key.access().allows(wanted) {
+            return Err(RemoteProblem::Access { wanted });
+        }
+        let exported_bytes = key.bytes();
+        if !is_part(offset, bytes, exported_bytes) {
+            return Err(RemoteProblem::OutOfRange { index, offset, bytes, exported_bytes });
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::types::memory::RemoteAccess;
 
     pub(crate) fn sample() -> RemoteKey {
         RemoteKey {
@@ -325,6 +354,22 @@ pub(crate) mod tests {
             if let Ok(key) = RemoteKey::deserialize(&sealed) {
                 prop_assert_eq!(&key.serialize()[..], &sealed[..]);
             }
+        }
+    }
+
+    #[test]
+    fn what_the_key_does_not_allow_is_refused_by_name() {
+        use OperationKind::{Read, Write};
+        let key = RemoteKey { bytes: 100, access: RemoteAccess::Read, ..sample() };
+        let check =
+            |offset, bytes, wanted| RemoteRange { key: &key, offset, bytes }.check(7, wanted);
+        assert_eq!(check(0, 100, Read), Ok(()));
+        assert_eq!(check(99, 1, Read), Ok(()));
+        assert_eq!(check(0, 1, Write), Err(RemoteProblem::Access { wanted: Write }));
+        for (offset, bytes) in [(0, 101), (100, 1), (1, u64::MAX), (u64::MAX, 1)] {
+            let problem =
+                RemoteProblem::OutOfRange { index: 7, offset, bytes, exported_bytes: 100 };
+            assert_eq!(check(offset, bytes, Read), Err(problem));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use tcpx_wire::sealed::Envelope;
 
-use crate::error::conn_info::ConnInfoError;
+use crate::error::ConnInfoError;
 
 /// The envelope of every connection info. Its body is a [`ConnInfo`] in postcard.
 pub const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 1 };

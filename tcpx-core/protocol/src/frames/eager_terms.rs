@@ -1,8 +1,11 @@
-//! Which small messages travel on the control link, with their header. Pure.
+//! Which small messages travel on the control link, with their header; and what an end makes the other
+//! one keep. Pure.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::delivery::Delivery;
+use super::fields::Delivery;
 use crate::types::{MAX_EAGER_BYTES, MemoryType};
 
 /// What a message that went ahead takes of its receiver's buffer beside its bytes: what it takes to
@@ -138,6 +141,41 @@ impl EagerTerms {
     /// What a message takes of the buffer of its receiver.
     pub fn cost(bytes: u64) -> u64 {
         COST.saturating_add(bytes)
+    }
+}
+
+/// What is kept until its counterpart comes, or a program takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// Receives that were announced, counted one by one.
+    Receives,
+    /// Messages that went ahead, in bytes, with [what each costs](super::eager_terms::EagerTerms).
+    Ahead,
+    /// Notifications likewise.
+    Notes,
+}
+
+impl Keeping {
+    const ALL: [Self; 3] = [Self::Receives, Self::Ahead, Self::Notes];
+
+    /// Returns it as it travels.
+    pub fn to_wire(self) -> u8 {
+        self as u8
+    }
+
+    /// Reads what travels.
+    pub fn from_wire(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+impl fmt::Display for Keeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Receives => "announced receives",
+            Self::Ahead => "bytes ahead of receives",
+            Self::Notes => "bytes of notifications",
+        })
     }
 }
 

@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 use tcpx_wire::frame::HEADER_BYTES;
 
 use self::one_sided::OneSidedFrame;
-use super::delivery::Delivery;
-use super::keeping::Keeping;
+use super::eager_terms::Keeping;
+use super::fields::Delivery;
+use super::fields::LinkPart;
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
-use super::link_part::LinkPart;
-use crate::frames::channel_handle::{ChannelHandle, HANDLE_BYTES};
+use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::types::{MAX_CHANNELS, MAX_EAGER_BYTES};
 
 /// Most receives that one match names.

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
-use super::link_part::LinkPart;
+use super::fields::LinkPart;
 
 /// Version of all frames. Two ends with different versions do not talk.
 pub const PROTOCOL_VERSION: u16 = 15;

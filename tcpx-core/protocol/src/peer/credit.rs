@@ -3,6 +3,23 @@
 //! The first number comes with *ready*. Numbers count from the first chunk, so they only grow, and
 //! a new one needs no answer. An end that has said goodbye gives no more: everything matched has
 //! ended there, and the other may close the link without reading on.
+//!
+//! How many chunks peers may have in a bounce buffer. It calls no plugin.
+//!
+//! The plugin takes pages as packets come, whether a receive is posted or not, and gives them back
+//! only with whole requests. Parts of many chunks can hold every page, and then nothing moves any
+//! more. So a peer sends a chunk only if the whole of it has a place here, which is its *credit*.
+//!
+//! All sessions of a process that receive into one buffer share its pool. It is divided so:
+//!
+//! - Pages for one chunk are kept for each channel while its comm is open. A channel for which that
+//!   is not possible is refused.
+//! - A channel gets more for chunks that were matched, as much as is left free. Ten busy channels
+//!   have an eleventh each, and one that is busy alone has half.
+//! - Nothing is taken back before it is used. A new channel may have to wait for its first chunk,
+//!   until others have consumed of what they have more.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::PeerProtocol;
 use super::action::{Action, Violation};
@@ -44,3 +61,173 @@ impl PeerProtocol {
         }
     }
 }
+
+/// Pools of the bounce buffers of this process that comms receive into, by address.
+static POOLS: Mutex<Vec<(u64, Weak<BouncePool>)>> = Mutex::new(Vec::new());
+
+/// What is promised of one bounce buffer.
+#[derive(Debug)]
+pub struct BouncePool(Mutex<Account>);
+
+/// Pages that are kept for channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// How many channels.
+    pub channels: usize,
+    /// How many pages.
+    pub pages: u64,
+}
+
+/// Counts in pages.
+#[derive(Debug)]
+struct Account {
+    pages: u64,
+    /// Of chunks that peers may have in it now.
+    promised: u64,
+    /// Of channels that have nothing promised: one chunk of each.
+    owed: u64,
+    /// One chunk of each channel.
+    kept: u64,
+    channels: usize,
+}
+
+impl BouncePool {
+    /// Makes a pool of this many pages.
+    pub fn new(pages: u64) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Account { pages, promised: 0, owed: 0, kept: 0, channels: 0 })))
+    }
+
+    /// Returns the pool of the bounce buffer at an address. What the system says of its size
+    /// changes while other memory is mapped beside it: the least is true.
+    pub fn of(address: u64, pages: u64) -> Arc<Self> {
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|(_, pool)| pool.strong_count() > 0);
+        let mut known = pools.iter().filter(|(known, _)| *known == address);
+        if let Some(pool) = known.find_map(|(_, pool)| pool.upgrade()) {
+            let mut account = pool.lock();
+            account.pages = account.pages.min(pages);
+            drop(account);
+            return pool;
+        }
+        let pool = Self::new(pages);
+        pools.push((address, Arc::downgrade(&pool)));
+        pool
+    }
+
+    /// Credit of a channel whose chunks take so many pages each. `None`: there is no place for one
+    /// chunk of each channel.
+    pub fn admit(self: &Arc<Self>, chunk_pages: u64) -> Option<BounceCredit> {
+        let mut account = self.lock();
+        if account.kept + chunk_pages > account.pages {
+            return None;
+        }
+        account.kept += chunk_pages;
+        account.owed += chunk_pages;
+        account.channels += 1;
+        drop(account);
+        let pool = Arc::clone(self);
+        let mut credit = BounceCredit { pool, chunk_pages, held: 0, dealt: 0, consumed: 0 };
+        credit.renew(0);
+        Some(credit)
+    }
+
+    /// What is kept for the channels that are there.
+    pub fn kept(&self) -> Kept {
+        let account = self.lock();
+        Kept { channels: account.channels, pages: account.kept }
+    }
+
+    /// Nothing that is done under the lock can panic half way.
+    fn lock(&self) -> MutexGuard<'_, Account> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// One more chunk for a channel that has `held`. False: it has to wait.
+    fn take(&mut self, held: u64, chunk_pages: u64) -> bool {
+        if held == 0 {
+            let fits = self.promised + chunk_pages <= self.pages;
+            self.owed -= if fits { chunk_pages } else { 0 };
+            self.promised += if fits { chunk_pages } else { 0 };
+            return fits;
+        }
+        let free = self.pages.saturating_sub(self.promised + self.owed);
+        let fits = (held + 2) * chunk_pages <= free;
+        self.promised += if fits { chunk_pages } else { 0 };
+        fits
+    }
+
+    /// Chunks of a channel that has `held` are consumed.
+    fn put_back(&mut self, held: u64, chunks: u64, chunk_pages: u64) {
+        self.promised -= chunks * chunk_pages;
+        if chunks > 0 && chunks == held {
+            self.owed += chunk_pages;
+        }
+    }
+}
+
+/// What one channel has of a pool. Dropping it gives everything back: that is for when the comm is
+/// closed, and holds no page any more.
+#[derive(Debug)]
+pub struct BounceCredit {
+    pool: Arc<BouncePool>,
+    chunk_pages: u64,
+    /// Chunks that the peer may send or has sent, and that are not consumed.
+    held: u64,
+    /// Chunks that were matched so far.
+    dealt: u64,
+    /// Chunks that were consumed so far.
+    consumed: u64,
+}
+
+impl BounceCredit {
+    /// Chunks are expected on the channel.
+    pub fn expect(&mut self, chunks: u64) {
+        self.dealt += chunks;
+    }
+
+    /// Gives back what was consumed, so many chunks since the comm was opened, and takes what there
+    /// is for those that are expected. Whether the peer may send more than before.
+    pub fn renew(&mut self, consumed: u64) -> bool {
+        let back = consumed.saturating_sub(self.consumed).min(self.held);
+        // What comes first may come before its match.
+        let wanted = self.dealt.saturating_sub(consumed).max(1);
+        if back == 0 && self.held >= wanted {
+            return false;
+        }
+        let before = self.limit();
+        let mut account = self.pool.lock();
+        account.put_back(self.held, back, self.chunk_pages);
+        self.consumed += back;
+        self.held -= back;
+        while self.held < wanted && account.take(self.held, self.chunk_pages) {
+            self.held += 1;
+        }
+        drop(account);
+        self.limit() > before
+    }
+
+    /// How many chunks the peer may send, counted from the first one on the channel.
+    pub fn limit(&self) -> u64 {
+        self.consumed + self.held
+    }
+
+    /// Whether the peer may send nothing, because others have what this channel needs.
+    pub fn is_withheld(&self) -> bool {
+        self.held == 0
+    }
+}
+
+impl Drop for BounceCredit {
+    fn drop(&mut self) {
+        let mut account = self.pool.lock();
+        account.put_back(self.held, self.held, self.chunk_pages);
+        account.owed -= self.chunk_pages;
+        account.kept -= self.chunk_pages;
+        account.channels -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

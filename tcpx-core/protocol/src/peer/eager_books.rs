@@ -2,8 +2,8 @@
 
 use std::collections::TryReserveError;
 
-use super::announcements::KeptTerms;
 use super::operation::NewOperation;
+use super::room::KeptTerms;
 use super::room::{Allowed, Given};
 use super::tag_queues::{Place, TagQueues};
 use crate::frames::eager_terms::EagerTerms;

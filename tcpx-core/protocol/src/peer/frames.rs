@@ -6,8 +6,8 @@ use super::matcher::Announced;
 use super::operation::{OpState, Withdrawal};
 use super::stage::Stage;
 use crate::exports::table::Exports;
+use crate::frames::eager_terms::Keeping;
 use crate::frames::frame::Frame;
-use crate::frames::keeping::Keeping;
 
 impl PeerProtocol {
     /// A frame of the peer came. Returns what becomes of the bytes that follow it.

@@ -8,7 +8,7 @@ use std::collections::TryReserveError;
 use foldhash::HashMap;
 
 use super::tag_queues::{Place, TagQueues};
-use crate::frames::delivery::Delivery;
+use crate::frames::fields::Delivery;
 use crate::types::OpKey;
 
 /// A receive that the peer announced.

@@ -7,12 +7,12 @@
 //! need no grant. Every write gets exactly one answer, and every read its bytes or the word that no
 //! more come.
 //!
-//! - [`prepared`]: a list, both halves.
-//! - [`telling`], [`told`]: which lists the peer knows, at the initiator and at the target.
+//! - [`telling`], [`told`]: a list, and which lists the peer knows, at the initiator and at the
+//!   target.
 //! - [`notes`]: notifications, both ways.
 //! - `asking`: the initiator's requests. `saying`: what is said next of them.
-//! - `hearing`: who a frame is for. `serving`: what the target does about requests, and
-//!   `revoking` when exports are taken back.
+//! - `hearing`: who a frame is for, and what ends when exports are taken back. `serving`: what the
+//!   target does about requests.
 //! - `moving`: their bytes on the channels, and `parts` on the link, at both ends.
 
 mod asking;
@@ -20,8 +20,6 @@ mod hearing;
 mod moving;
 pub mod notes;
 pub(super) mod parts;
-pub mod prepared;
-mod revoking;
 mod saying;
 mod serving;
 pub mod telling;
@@ -34,14 +32,14 @@ use foldhash::HashMap;
 use slotmap::SecondaryMap;
 
 use self::notes::Notes;
-use self::prepared::PreparedList;
+use self::telling::PreparedList;
 use self::telling::{ListLimits, Telling};
 use self::told::{Refused, ToldLists};
-use super::announcements::KeptTerms;
-use crate::exports::joint_uses::ExportKey;
+use super::room::KeptTerms;
+use crate::exports::exported_range::ExportKey;
 use crate::plans::piece_cursor::PieceCursor;
 use crate::plans::pieces::Pieces;
-use crate::stats::one_sided::OneSidedStats;
+use crate::stats::OneSidedStats;
 use crate::types::kept_budget::Share;
 use crate::types::{OpKey, PreparedKey, TransferKey};
 

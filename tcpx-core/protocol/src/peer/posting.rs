@@ -1,15 +1,24 @@
 //! Posts: how sends and receives find each other, and how they end.
+//!
+//! Room for a batch of posts, made before any of them is posted: a program chooses how many they
+//! are, and where memory runs out all of them are refused.
+//!
+//! The sender's part in plans: what of the matched messages is dealt next.
+
+use std::collections::TryReserveError;
 
 use super::action::{Action, Outcome};
-use super::announcements::MAX_ANNOUNCED;
-use super::coalescer::MatchedSend;
+use super::channels::ChannelStaging;
+use super::coalescer::{FEW, MatchedSend};
+use super::dealing::{Section, Turn};
 use super::matcher::{Announced, PostedSend};
-use super::op_list::link_behind;
-use super::operation::{Links, NewOperation, OpState, PostedOperation};
+use super::operation::{Links, NewOperation, OpState, PostedOperation, link_behind};
+use super::room::MAX_ANNOUNCED;
 use super::stage::Stage;
 use super::tag_queues::Place;
 use super::{PeerProtocol, SPARE_MEMBERS};
-use crate::frames::frame::Frame;
+use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES, EAGER_FRAME_BYTES, Frame};
+use crate::plans::plan::{ChunkPlan, Member, Members, chunk_count};
 use crate::plans::stripe_queue::Finished;
 use crate::types::{Direction, OpKey};
 
@@ -158,5 +167,177 @@ impl PeerProtocol {
         let op = OpKey::from_wire(recv);
         let operation = self.operations.get(op)?;
         operation.is_waiting_receive().then_some((op, operation.posted.bytes))
+    }
+}
+
+/// Operations that are posted between two polls of what they have queued: a bound on that queue.
+pub const PORTION: usize = 1024;
+/// Most actions that one post queues at once: a receive takes what is kept, says so, and ends.
+const ACTIONS: usize = 3;
+
+impl PeerProtocol {
+    /// Makes room for operations that are posted next, [`PORTION`] at a time. Posting them
+    /// allocates nothing then, until what was matched is planned.
+    pub fn make_room(&mut self, direction: Direction, count: usize) -> Result<(), TryReserveError> {
+        self.actions.try_reserve(ACTIONS * count.min(PORTION))?;
+        match direction {
+            Direction::Send => {
+                let matched = self.matched_by(count);
+                self.matcher.make_room(count)?;
+                self.dealing.make_room(matched)?;
+            }
+            Direction::Receive => self.eager.make_room(count)?,
+        }
+        self.make_room_to_announce(direction, count)?;
+        // The last one, since its room cannot be given back: it remembers which names were used.
+        self.operations.try_reserve(count)
+    }
+
+    /// Gives room back that nothing needs.
+    pub fn give_room_back(&mut self) {
+        self.matcher.give_room_back();
+        self.eager.give_room_back();
+        self.announcing.unannounced.give_room_back();
+        self.dealing.give_room_back();
+    }
+
+    /// How many of so many sends may find a receive at once.
+    pub fn matched_by(&self, count: usize) -> usize {
+        count.min(self.matcher.announced())
+    }
+
+    /// Most bytes of the frames that so many posts queue, those of the plans included.
+    pub fn frame_bytes(&self, direction: Direction, count: usize) -> usize {
+        match direction {
+            Direction::Send => {
+                let answers = self.matched_by(count).saturating_mul(ANSWER_FRAME_BYTES);
+                let on_link = EAGER_FRAME_BYTES + self.eager.most_bytes();
+                answers.saturating_add(on_link * count.min(FEW))
+            }
+            Direction::Receive => count.saturating_mul(ANNOUNCE_FRAME_BYTES),
+        }
+    }
+}
+
+impl PeerProtocol {
+    /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
+    /// must be answered first, if there is one.
+    pub(super) fn plan_next(&mut self) -> Option<Action> {
+        let turn = loop {
+            let turn = self.dealing.turn()?;
+            if turn != Turn::Short && self.dealing.is_quiet() {
+                // Sockets and threads that were used a moment ago are faster than those that rest.
+                self.next_channel = 0;
+            }
+            match self.dealing.next_listed(turn) {
+                Some(op) if self.is_dealt(op) => {
+                    return if self.has_channels() { self.deal_listed(op, turn) } else { None };
+                }
+                // It was given up.
+                Some(_) => self.dealing.pop_listed(turn),
+                None => break turn,
+            }
+        };
+        match turn {
+            Turn::Section if !self.has_channels() => None,
+            Turn::Section => {
+                let section = self.dealing.take_section()?;
+                self.deal_section(section);
+                None
+            }
+            turn @ (Turn::Short | Turn::Medium) => self.plan_messages(turn),
+        }
+    }
+
+    /// Makes a plan of a message, or of several that share a chunk.
+    fn plan_messages(&mut self, turn: Turn) -> Option<Action> {
+        let messages = self.dealing.messages(turn)?;
+        let mut portion = messages.next(&self.limits)?;
+        if messages.is_alone(portion)
+            && let Some(matched) = messages.front().copied()
+            && self.is_delivered(&matched)
+        {
+            self.dealing.messages(turn)?.take(portion, Vec::new());
+            self.dealing.dealt(turn, portion.bytes);
+            self.dealing.sent(portion.bytes, portion.bytes);
+            self.deliver(&matched.member, matched.announced.recv);
+            return None;
+        }
+        if portion.bytes > 0 && !self.has_channels() {
+            return None;
+        }
+        let messages = self.dealing.messages(turn)?;
+        let channel = self.next_channel;
+        if let Some(memory) = portion.gathered {
+            match self.staging.of(channel, memory) {
+                ChannelStaging::There => {}
+                ChannelStaging::Asked => return None,
+                ChannelStaging::Unasked => {
+                    self.staging.ask(channel, memory);
+                    return Some(Action::PrepareStaging { channel, memory });
+                }
+                ChannelStaging::Refused => portion = messages.next_in_place(&self.limits)?,
+            }
+        }
+        let spare = if portion.messages == 1 { Vec::new() } else { self.take_spare() };
+        let (members, names) = self.dealing.messages(turn)?.take(portion, spare)?;
+        let bytes = portion.bytes;
+        self.dealing.dealt(turn, bytes);
+        let chunk_bytes = match &members {
+            Members::One(message) => self.cutting.chunk_bytes(message.bytes),
+            Members::Many(_) => self.agreement.chunk_bytes,
+        };
+        let first_channel = self.take_channels(bytes, chunk_bytes);
+        let frame = Frame::Match { first_channel, chunk_bytes, recvs: names };
+        self.actions.push_back(Action::Send(frame));
+        let gathered = portion.gathered;
+        let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
+        self.carry_out(plan, |protocol, plan| {
+            protocol.actions.push_back(Action::SendChunks(plan));
+        });
+        None
+    }
+
+    fn deal_section(&mut self, section: Section) {
+        let Section { matched, offset, bytes } = section;
+        // There is enough of it for everybody to work on.
+        let chunk_bytes = self.agreement.chunk_bytes;
+        let first_channel = self.take_channels(bytes, chunk_bytes);
+        let recv = matched.announced.recv;
+        self.actions.push_back(Action::Send(Frame::Section {
+            recv,
+            first_channel,
+            offset,
+            bytes,
+            chunk_bytes,
+        }));
+        let members = Members::One(matched.member);
+        let gathered = None;
+        let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
+        self.actions.push_back(Action::SendChunks(plan));
+    }
+
+    /// The channel of the first of so many bytes; what is dealt next begins behind their last.
+    pub(super) fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
+        let channel = self.next_channel;
+        let chunks = chunk_count(bytes, chunk_bytes);
+        let channels = u64::from(self.agreement.channels);
+        self.next_channel = ((u64::from(channel) + chunks) % channels) as u16;
+        channel
+    }
+
+    /// An empty list, with room if some is left.
+    pub(super) fn take_spare(&mut self) -> Vec<Member> {
+        let spare = self.spare.pop().unwrap_or_default();
+        self.spare_members -= spare.capacity();
+        spare
+    }
+
+    /// Queues a plan's chunks. A message of 0 bytes has none and is done.
+    pub(super) fn carry_out(&mut self, plan: ChunkPlan, queue: fn(&mut Self, ChunkPlan)) {
+        match (&plan.members, plan.bytes) {
+            (Members::One(member), 0) => self.complete(member.op, Outcome::Done),
+            _ => queue(self, plan),
+        }
     }
 }

@@ -1,7 +1,15 @@
 //! Receives as their own end sees them: what is announced of one, and which of them may share a
 //! chunk. Pure.
+//!
+//! What the peer has dealt, as far as it is not planned. Pure.
 
-use crate::frames::delivery::Delivery;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::frames::fields::Delivery;
+use crate::plans::piece_cursor::{ListedSection, PieceCursor};
+use crate::plans::pieces::Pieces;
+use crate::plans::plan::ChunkPlan;
 use crate::types::{MemoryType, Span};
 
 /// The end of the receive that was announced or matched last.
@@ -61,11 +69,33 @@ impl Receives {
     }
 }
 
+/// Something that the peer has dealt.
+#[derive(Debug)]
+pub(super) enum Dealt {
+    Plan(ChunkPlan),
+    /// A section of a list, which begins at the cursor.
+    Section {
+        pieces: Arc<Pieces>,
+        cursor: PieceCursor,
+        section: ListedSection,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Deferral {
+    /// In the order in which it was dealt.
+    pub(super) waiting: VecDeque<Dealt>,
+    /// What [it takes](Pieces::cost) to have under way what is planned of lists and has not
+    /// arrived.
+    pub(super) planned: u64,
+}
+
 #[cfg(test)]
 mod tests {
+    use slotmap::KeyData;
+
     use super::*;
     use crate::types::RegistrationKey;
-    use slotmap::KeyData;
 
     const CHUNK_BYTES: u32 = 64;
 

@@ -15,7 +15,7 @@ use super::PeerProtocol;
 use super::action::{Action, Ending, Violation};
 use super::channels::{Channels, Setup};
 use super::stage::Stage;
-use crate::frames::channel_handle::ChannelHandle;
+use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 
 impl PeerProtocol {

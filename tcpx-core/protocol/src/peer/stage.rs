@@ -1,6 +1,8 @@
 //! Where in its life a conversation is. What belongs to a stage lives inside it.
-
-use super::shutdown::Shutdown;
+//!
+//! The goodbye of two peers, in the one order that loses nothing: both ends finish what was matched
+//! and say so, then each closes its send comms and says so, then each closes its receive comms.
+//! Pure.
 
 #[derive(Debug)]
 pub(super) enum Stage {
@@ -76,4 +78,178 @@ pub enum Leaving {
     Begun,
     /// The peer cannot be up at its end: nobody there would answer.
     NobodyThere,
+}
+
+/// How far a goodbye is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shutdown {
+    said_goodbye: bool,
+    heard_goodbye: bool,
+    heard_closed: bool,
+    comms: Comms,
+}
+
+/// Which comms of this end are still open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Comms {
+    #[default]
+    Open,
+    ClosingSends,
+    SendsClosed,
+    ClosingReceives,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    SayGoodbye,
+    /// Close the send comms, then call [`Shutdown::sends_closed`] and say closed.
+    CloseSends,
+    /// Close the receive comms: it is over.
+    CloseReceives,
+}
+
+impl Shutdown {
+    /// `heard_goodbye`: the peer said goodbye first.
+    pub(super) fn new(heard_goodbye: bool) -> Self {
+        Self { heard_goodbye, ..Self::default() }
+    }
+
+    pub(super) fn got_goodbye(&mut self) {
+        self.heard_goodbye = true;
+    }
+
+    /// Whether the peer posts nothing more.
+    pub(super) fn has_heard_goodbye(&self) -> bool {
+        self.heard_goodbye
+    }
+
+    /// Whether the peer knows, or will, that this end posts nothing more and has no open match.
+    pub(super) fn has_said_goodbye(&self) -> bool {
+        self.said_goodbye
+    }
+
+    /// Whether the peer may say that its sends are closed.
+    pub(super) fn expects_closed(&self) -> bool {
+        self.said_goodbye && self.heard_goodbye && !self.heard_closed
+    }
+
+    pub(super) fn got_closed(&mut self) {
+        self.heard_closed = true;
+    }
+
+    pub(super) fn sends_closed(&mut self) {
+        self.comms = Comms::SendsClosed;
+    }
+
+    /// Whether all that is left is to close the receive comms.
+    pub(super) fn is_parted(&self) -> bool {
+        self.comms == Comms::ClosingReceives
+    }
+
+    /// What is due now, each once. `is_drained`: nothing posted here is unfinished.
+    pub(super) fn step(&mut self, is_drained: bool) -> Option<Step> {
+        if !self.said_goodbye && is_drained {
+            self.said_goodbye = true;
+            return Some(Step::SayGoodbye);
+        }
+        match self.comms {
+            Comms::Open if self.said_goodbye && self.heard_goodbye => {
+                self.comms = Comms::ClosingSends;
+                Some(Step::CloseSends)
+            }
+            Comms::SendsClosed if self.heard_closed => {
+                self.comms = Comms::ClosingReceives;
+                Some(Step::CloseReceives)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Word {
+        Goodbye,
+        Closed,
+    }
+
+    #[derive(Default)]
+    struct End {
+        shutdown: Option<Shutdown>,
+        left_to_drain: u32,
+        receives_open: bool,
+        sends_open: bool,
+        over: bool,
+    }
+
+    /// One end acts: hears at most one word, then does what is due.
+    fn act(end: &mut End, inbox: &mut VecDeque<Word>, outbox: &mut VecDeque<Word>) {
+        if let Some(word) = inbox.pop_front() {
+            match (word, &mut end.shutdown) {
+                (Word::Goodbye, Some(shutdown)) => shutdown.got_goodbye(),
+                (Word::Goodbye, none) => *none = Some(Shutdown::new(true)),
+                (Word::Closed, Some(shutdown)) => {
+                    assert!(shutdown.expects_closed());
+                    shutdown.got_closed();
+                }
+                (Word::Closed, None) => panic!("closed without a goodbye"),
+            }
+        }
+        let Some(shutdown) = &mut end.shutdown else { return };
+        end.left_to_drain = end.left_to_drain.saturating_sub(1);
+        while let Some(step) = shutdown.step(end.left_to_drain == 0) {
+            match step {
+                Step::SayGoodbye => outbox.push_back(Word::Goodbye),
+                Step::CloseSends => {
+                    assert_eq!(end.left_to_drain, 0);
+                    end.sends_open = false;
+                    shutdown.sends_closed();
+                    outbox.push_back(Word::Closed);
+                }
+                Step::CloseReceives => {
+                    end.receives_open = false;
+                    end.over = true;
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Whoever begins, or both, and however their turns interleave: it ends, and nobody closes
+        /// a receive comm while the other's send comm is open.
+        #[test]
+        fn any_interleaving_ends_well(
+            begins in 1u8..4, drain in (0u32..5, 0u32..5), turns in proptest::collection::vec(any::<bool>(), 64),
+        ) {
+            let end = |begins: bool, left_to_drain| End {
+                shutdown: begins.then(Shutdown::default),
+                left_to_drain,
+                receives_open: true,
+                sends_open: true,
+                over: false,
+            };
+            let (mut left, mut right) = (end(begins & 1 != 0, drain.0), end(begins & 2 != 0, drain.1));
+            let (mut to_left, mut to_right) = (VecDeque::new(), VecDeque::new());
+            // After the random turns both get enough of them.
+            for turn in turns.into_iter().chain([true, false].into_iter().cycle().take(64)) {
+                if turn {
+                    act(&mut left, &mut to_left, &mut to_right);
+                } else {
+                    act(&mut right, &mut to_right, &mut to_left);
+                }
+                prop_assert!(left.receives_open || !right.sends_open);
+                prop_assert!(right.receives_open || !left.sends_open);
+            }
+            prop_assert!(left.over && right.over);
+            prop_assert!(to_left.is_empty() && to_right.is_empty());
+        }
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! The protocol makes plans, the lanes carry them out, and what has been carried out comes back to
 //! the protocol. A plan owns its messages, so a lane needs to look nothing up.
+//!
+//! How a plan is cut into chunks and dealt to channels. Pure; both ends compute the same.
 
 use crate::types::{MemoryType, OpKey, Span, TransferKey};
 
@@ -65,8 +67,114 @@ pub struct ChunkPlan {
     pub gathered: Option<MemoryType>,
 }
 
+/// The chunks of a plan that travel on one channel, in order.
+#[derive(Debug)]
+pub struct Stripe {
+    members: Members,
+    /// The kind of memory in which they must be gathered, if they must.
+    pub gathered: Option<MemoryType>,
+    /// Byte offset of the next chunk in the message, or in the chunk that several share.
+    next: u64,
+    /// From one chunk of this stripe to the next.
+    step_bytes: u64,
+    chunk_bytes: u32,
+    /// Where the plan ends.
+    end: u64,
+    /// Chunks that have not finished.
+    left: u64,
+}
+
+/// Which bytes of its message, or of all that share it, a chunk has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRange {
+    /// Byte offset of the first.
+    pub offset: u64,
+    /// Bytes of the chunk.
+    pub bytes: u32,
+    /// Bytes of whole chunks of the same plan.
+    pub chunk_bytes: u32,
+}
+
+impl ChunkRange {
+    /// Number of the chunk in its message, from 0.
+    pub fn number(&self) -> u64 {
+        self.offset / u64::from(self.chunk_bytes.max(1))
+    }
+}
+
+impl Stripe {
+    /// The messages that its chunks are of.
+    pub fn members(&self) -> &[Member] {
+        self.members.as_slice()
+    }
+
+    /// Chunks that have not finished.
+    pub fn chunks_left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next chunk of this channel, without taking it.
+    pub fn peek(&self) -> Option<ChunkRange> {
+        let rest = self.end.checked_sub(self.next).filter(|rest| *rest > 0)?;
+        let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
+        Some(ChunkRange { offset: self.next, bytes, chunk_bytes: self.chunk_bytes })
+    }
+
+    /// Steps to the chunk after the one that `peek` shows. Whether there is one.
+    pub fn advance(&mut self) -> bool {
+        self.next = self.next.saturating_add(self.step_bytes);
+        self.next < self.end
+    }
+
+    /// A chunk has finished. Whether it was the last one.
+    pub fn finish(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.left == 0
+    }
+
+    /// Returns its messages.
+    pub fn into_members(self) -> Members {
+        self.members
+    }
+}
+
+/// Chunks of a message of `message_bytes`; 0 for an empty one, which travels on the control link
+/// alone.
+pub fn chunk_count(message_bytes: u64, chunk_bytes: u32) -> u64 {
+    message_bytes.div_ceil(u64::from(chunk_bytes))
+}
+
+impl ChunkPlan {
+    /// Deals the chunks round robin to `channels` channels. Yields (channel, stripe) for each
+    /// channel that gets any. Several members fit one chunk together.
+    pub fn stripes(self, channels: u16) -> impl Iterator<Item = (u16, Stripe)> {
+        let Self { members, offset, bytes, chunk_bytes, first_channel, gathered } = self;
+        let (chunks, step) = (chunk_count(bytes, chunk_bytes), u64::from(channels));
+        let mut members = Some(members);
+        (0..chunks.min(step)).map_while(move |turn| {
+            let members = match &members {
+                Some(Members::One(member)) => Members::One(*member),
+                _ => members.take()?,
+            };
+            let channel = ((u64::from(first_channel) + turn) % step) as u16;
+            let stripe = Stripe {
+                members,
+                gathered,
+                next: offset + turn * u64::from(chunk_bytes),
+                step_bytes: step * u64::from(chunk_bytes),
+                chunk_bytes,
+                end: offset + bytes,
+                left: (chunks - turn).div_ceil(step),
+            };
+            Some((channel, stripe))
+        })
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::types::RegistrationKey;
 
@@ -90,5 +198,67 @@ pub(crate) mod tests {
         assert!(!first.is_followed_by(&at(107)) && !first.is_followed_by(&at(109)));
         let endless = Member { bytes: u64::MAX, ..first };
         assert!(!endless.is_followed_by(&at(99)));
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_cover_the_message_once(
+            bytes in 0u64..5_000_000,
+            chunk_bytes in 1u32..600_000,
+            channels in 1u16..9,
+            first in 0u16..9,
+        ) {
+            prop_assume!(chunk_count(bytes, chunk_bytes) < 10_000);
+            let first = first % channels;
+            let mut chunks = Vec::new();
+            for (channel, mut stripe) in plan(bytes, chunk_bytes, first).stripes(channels) {
+                prop_assert!(channel < channels);
+                let channels = u64::from(channels);
+                let mut turn = (u64::from(channel) + channels - u64::from(first)) % channels;
+                while let Some(range) = stripe.peek() {
+                    prop_assert_eq!(range.offset, turn * u64::from(chunk_bytes), "round robin");
+                    turn += channels;
+                    chunks.push((range.offset, range.bytes));
+                    prop_assert_eq!(stripe.advance(), stripe.peek().is_some());
+                    prop_assert_eq!(stripe.finish(), stripe.peek().is_none(), "counted right");
+                }
+            }
+            chunks.sort_unstable();
+            prop_assert_eq!(chunks.len() as u64, chunk_count(bytes, chunk_bytes));
+            let mut at = 0;
+            for (offset, bytes) in chunks {
+                prop_assert_eq!(offset, at);
+                prop_assert!(bytes > 0 && bytes <= chunk_bytes);
+                at += u64::from(bytes);
+            }
+            prop_assert_eq!(at, bytes);
+        }
+    }
+
+    #[test]
+    fn huge_messages_do_not_overflow() {
+        let (_, mut last) = plan(u64::MAX, 4096, 0).stripes(1).next().unwrap();
+        last.next = u64::MAX / 4096 * 4096;
+        assert_eq!(last.peek().map(|range| range.bytes), Some(4095));
+        assert!(!last.advance() && last.peek().is_none());
+    }
+
+    #[test]
+    fn messages_that_share_a_chunk_are_one_stripe() {
+        let members = vec![member(10), member(20)];
+        let plan = ChunkPlan {
+            members: Members::Many(members.clone()),
+            offset: 0,
+            bytes: 30,
+            chunk_bytes: 30,
+            first_channel: 2,
+            gathered: Some(MemoryType::Host),
+        };
+        let mut stripes = plan.stripes(3);
+        let (channel, stripe) = stripes.next().unwrap();
+        assert_eq!((channel, stripe.gathered), (2, Some(MemoryType::Host)));
+        assert_eq!(stripe.peek(), Some(ChunkRange { offset: 0, bytes: 30, chunk_bytes: 30 }));
+        assert_eq!(stripe.members(), members);
+        assert!(stripes.next().is_none());
     }
 }

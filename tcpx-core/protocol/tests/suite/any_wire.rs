@@ -4,10 +4,10 @@
 use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
-use tcpx_protocol::frames::records::authenticator::RecordError;
-use tcpx_protocol::frames::records::incoming::Incoming;
-use tcpx_protocol::frames::records::keys::RecordKeys;
-use tcpx_protocol::frames::records::outgoing::Outgoing;
+use tcpx_protocol::frames::records::Incoming;
+use tcpx_protocol::frames::records::Outgoing;
+use tcpx_protocol::frames::records::RecordError;
+use tcpx_protocol::frames::records::RecordKeys;
 
 /// The connector's outgoing end, and the listener's incoming one.
 pub(crate) fn ends() -> (Outgoing, Incoming) {

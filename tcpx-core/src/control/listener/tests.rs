@@ -2,8 +2,8 @@ use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
-use crate::control::channel_offer::ChannelOffer;
 use crate::control::connector::Connector;
+use crate::control::identity::ChannelOffer;
 use crate::settings::SessionOptions;
 
 fn identity() -> Identity {

@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 
 use tcpx_protocol::frames::conn_info::Secret;
-use tcpx_protocol::frames::delivery::Delivery;
+use tcpx_protocol::frames::fields::Delivery;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::frame::one_sided::OneSidedFrame;
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::types::memory::OperationKind;
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tcpx_diagnosis::table::daemon;
 use tcpx_diagnosis::variables::{Env, lint};
 use tcpx_diagnosis::{Finding, Report};
-use tcpx_protocol::error::remote_key::RemoteKeyError;
-use tcpx_protocol::types::memory_id::MemoryId;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::error::RemoteKeyError;
+use tcpx_protocol::types::memory::MemoryId;
+use tcpx_protocol::types::memory::OperationKind;
 use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 

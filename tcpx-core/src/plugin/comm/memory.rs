@@ -1,14 +1,20 @@
 #![allow(unsafe_code)]
 //! Memory that comms know.
+//!
+//! Where a comm is in the plugin: for registering memory with it, by any thread.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tcpx_protocol::types::MemoryType;
+use tcpx_sys::{NcclResult, PTR_CUDA, PTR_HOST};
 
-use crate::error::Result;
-use crate::workers::Workers;
-use crate::workers::ticket::Task;
+use crate::error::{Phase, PluginHang, Result};
+use crate::plugin::Plugin;
+use crate::plugin::comm_label::{BlockingCall, CommLabel};
+use crate::workers::{Task, Workers};
 
 /// What `regMr` gave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,5 +65,83 @@ impl CommMemory {
     /// Whether a registration is still being made.
     pub(super) fn is_registering(&self) -> bool {
         self.registering.iter().any(|registering| !registering.is_done())
+    }
+}
+
+// What peers call a kind of memory is what the plugin calls it.
+const _: () = assert!(MemoryType::Host.ptr_type() == PTR_HOST);
+const _: () = assert!(MemoryType::Device.ptr_type() == PTR_CUDA);
+
+/// Where a comm is. Registering may overlap with other calls on the comm but its close: the plugin
+/// only reads there which NIC and GPU the comm has.
+#[derive(Debug)]
+pub(super) struct CommAddress {
+    pub(super) plugin: Arc<Plugin>,
+    pub(super) place: CommLabel,
+    pub(super) raw: NonNull<c_void>,
+}
+
+// SAFETY: the address is a number to this library, and its uses are calls that the plugin takes
+// from any thread.
+unsafe impl Send for CommAddress {}
+
+impl CommAddress {
+    /// Makes memory known to the comm.
+    ///
+    /// # Safety
+    /// The comm stays open during the call. The range stays valid memory of its kind until the
+    /// handle was deregistered.
+    pub(super) unsafe fn register(&self, range: RegisteredRange) -> Result<MemoryHandle> {
+        let RegisteredRange { address, bytes, memory } = range;
+        let mut mhandle = std::ptr::null_mut();
+        let size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        let _entered = self.place.memory.enter()?;
+        let code = self.plugin.call(BlockingCall::Register, &self.place, |entries| {
+            // SAFETY: the caller vouches for comm and memory. The output is a valid pointer.
+            unsafe {
+                (entries.reg_mr)(
+                    self.raw.as_ptr(),
+                    address as *mut c_void,
+                    size,
+                    memory.ptr_type(),
+                    &raw mut mhandle,
+                )
+            }
+        });
+        self.place.check("regMr", code, Phase::Register)?;
+        let null = || self.place.failure("regMr", NcclResult::INTERNAL_ERROR, Phase::Register);
+        NonNull::new(mhandle).map(MemoryHandle).ok_or_else(null)
+    }
+
+    /// Takes a registration of the comm back.
+    pub(super) fn deregister(&self, mhandle: MemoryHandle) {
+        let _entered = self.place.memory.try_enter();
+        // SAFETY: the comm gave out the handle, and the table of registrations has forgotten it.
+        // The plugin takes a handle back even when its comm is closed by now.
+        let code = self.plugin.call(BlockingCall::Deregister, &self.place, |entries| unsafe {
+            (entries.dereg_mr)(self.raw.as_ptr(), mhandle.0.as_ptr())
+        });
+        if let Err(error) = self.place.check("deregMr", code, Phase::Register) {
+            tracing::warn!(%error, "memory stays known to the plugin");
+        }
+    }
+}
+
+/// A handle that is to go back to the comm that gave it out.
+#[derive(Debug)]
+pub(crate) struct Deregistration {
+    pub(super) address: CommAddress,
+    pub(super) handle: MemoryHandle,
+}
+
+impl Deregistration {
+    /// Makes the call. It may block: hold no lock.
+    pub(crate) fn make(self) {
+        self.address.deregister(self.handle);
+    }
+
+    /// What is said if the call does not return.
+    pub(crate) fn hang(&self, waited: Duration) -> PluginHang {
+        self.address.place.hang(BlockingCall::Deregister, waited)
     }
 }

@@ -1,5 +1,7 @@
 #![allow(unsafe_code)]
 //! What all comms have in common: where they are in the plugin, and what drives them.
+//!
+//! When a comm may get further.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -10,9 +12,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tcpx_sys::{CommDescriptor, MAX_COMM_DESCRIPTORS, NcclResult};
 
-use super::address::CommAddress;
-use super::memory::CommMemory;
-use super::readiness::{NextCall, Readiness};
+use super::memory::{CommAddress, CommMemory};
 use crate::error::{Error, Phase, Result};
 use crate::plugin::Plugin;
 use crate::plugin::comm_label::CommLabel;
@@ -183,5 +183,56 @@ impl RawComm {
     /// The error of a call that succeeded without its output.
     pub(super) fn null_output(&self, call: &'static str, phase: Phase) -> Error {
         self.place.failure(call, NcclResult::INTERNAL_ERROR, phase)
+    }
+}
+
+/// When a call of `test` may get a comm further.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NextCall {
+    /// At once.
+    #[default]
+    Now,
+    /// Soon: nobody tells when.
+    Soon,
+    /// When something has happened on a descriptor, or is posted.
+    WhenTold,
+}
+
+/// Whether a call of `test` may get a comm further.
+#[derive(Debug, Default)]
+pub(super) struct Readiness {
+    /// Its descriptors, if the plugin has told them.
+    watches: Vec<Watch>,
+    next: NextCall,
+}
+
+impl Readiness {
+    pub(super) fn next(&self) -> NextCall {
+        self.next
+    }
+
+    /// Something has happened to it.
+    pub(super) fn wake(&mut self) {
+        self.next = NextCall::Now;
+    }
+
+    /// `test` got no further, and says when it may. Where the plugin tells no descriptors, nobody
+    /// tells when.
+    pub(super) fn rest(&mut self, next: NextCall) {
+        self.next = if self.is_watched() { next } else { NextCall::Soon };
+    }
+
+    /// Its descriptors are watched from now on.
+    pub(super) fn watch(&mut self, watches: Vec<Watch>) {
+        *self = Self { watches, next: NextCall::Now };
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        !self.watches.is_empty()
+    }
+
+    /// Watches nothing any more: the comm is about to close.
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
     }
 }

@@ -2,7 +2,7 @@
 //! comms that know it, and is taken out.
 
 use tcpx_protocol::types::RegistrationKey;
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 
 use super::stage::{Forgetting, Stage};
 use super::{Registration, Registrations};

@@ -1,7 +1,7 @@
 //! Stages of a registration's life.
 
 use crate::error::PluginHang;
-use crate::workers::ticket::Ticket;
+use crate::workers::Ticket;
 
 /// How far the end of a registration is.
 #[derive(Clone, Debug)]

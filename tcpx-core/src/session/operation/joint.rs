@@ -7,6 +7,8 @@
 //! A notification goes with the last part, which is posted when all others have ended well: so it
 //! comes after every byte. The first failure is that of the whole, and the other parts are
 //! cancelled.
+//!
+//! One operation of one session: all of what a program has prepared, or a part of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -14,22 +16,19 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tcpx_protocol::types::device::Device;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::types::memory::{Device, OperationKind};
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 use tcpx_sys::is_forked;
 
+use super::super::shared::Shared;
 use super::super::wait::WaitLimit;
-use super::part::Part;
 use crate::completions::news::{LONGEST_WAIT, News};
 use crate::completions::queue::CompletionQueue;
-use crate::engine::errands::{Errand, Errands, LatePost};
-use crate::engine::operating::check_note;
+use crate::engine::inbox::{Errand, Errands, LatePost};
+use crate::engine::operating::{OperationKeys, check_note};
 use crate::error::{Error, Result};
-use crate::transfer::post_options::PostOptions;
-use crate::transfer::round_listener::RoundListener;
-use crate::transfer::transfer_cell::TransferCell;
-use crate::transfer::transfer_counts::TransferCounts;
+use crate::transfer::transfer_cell::{RoundListener, TransferCell};
+use crate::transfer::{PostOptions, TransferCounts};
 
 /// It outlives the operation, until its parts have ended.
 #[derive(Debug)]
@@ -292,5 +291,68 @@ fn of_whole(error: Error, timeout: Option<Duration>) -> Error {
     match (error, timeout) {
         (Error::Expired { peer, .. }, Some(after)) => Error::Expired { peer, after },
         (error, _) => error,
+    }
+}
+
+/// It is let go of when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Part {
+    shared: Arc<Shared>,
+    pub(super) prepared: PreparedKey,
+    pub(super) transfer: TransferKey,
+    pub(super) cell: Arc<TransferCell>,
+    /// Whose memory it is at this end.
+    pub(super) device: Device,
+}
+
+impl Part {
+    pub(super) fn new(shared: Arc<Shared>, keys: OperationKeys, device: Device) -> Self {
+        let OperationKeys { prepared, transfer, cell } = keys;
+        Self { shared, prepared, transfer, cell, device }
+    }
+
+    /// Where its engine is asked for something by those who may not wait for it.
+    pub(super) fn errands(&self) -> Result<Arc<Errands>> {
+        Ok(Arc::clone(self.shared.engine()?.errands()))
+    }
+
+    pub(super) fn post(&self, options: PostOptions<'_>) -> Result<()> {
+        self.shared.engine()?.post_operation(self.prepared, self.transfer, options)
+    }
+
+    pub(super) fn cancel(&self) -> Result<()> {
+        self.shared.engine()?.cancel(self.transfer);
+        Ok(())
+    }
+
+    /// Waits until it has ended, and makes progress meanwhile.
+    pub(super) fn wait(&self, limit: WaitLimit) -> Result<()> {
+        self.shared.wait_for_transfer(
+            limit,
+            |_| match self.cell.outcome() {
+                Poll::Ready(outcome) => outcome.map(Poll::Ready),
+                Poll::Pending => Ok(Poll::Pending),
+            },
+            |engine, waited, now| engine.transfer_deadline(self.transfer, waited, now),
+        )
+    }
+
+    /// One round of progress, unless another thread makes it.
+    pub(super) fn progress(&self) -> Result<()> {
+        self.shared.try_progress()
+    }
+
+    /// What a wait of this limit that is over was waiting for.
+    pub(super) fn deadline(&self, limit: WaitLimit, now: Instant) -> Result<Error> {
+        Ok(self.shared.engine()?.transfer_deadline(self.transfer, limit.waited(now), now))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        match self.shared.engine() {
+            Ok(mut engine) => engine.release_operation(self.prepared, self.transfer),
+            Err(_) => self.shared.leave(),
+        }
     }
 }

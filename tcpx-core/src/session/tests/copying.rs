@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use tcpx_protocol::types::MemoryType;
-use tcpx_protocol::types::memory_id::MemoryId;
+use tcpx_protocol::types::memory::MemoryId;
 use tcpx_testkit::PATIENCE;
 use tcpx_unpack::{Backend, OnFinished, Ticket, Unpack, UnpackError, UnpackJob};
 

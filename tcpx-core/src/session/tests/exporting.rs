@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tcpx_protocol::error::remote_problem::RemoteProblem;
-use tcpx_protocol::exports::joint_uses::ExportKey;
+use tcpx_protocol::error::RemoteProblem;
+use tcpx_protocol::exports::exported_range::ExportKey;
 use tcpx_testkit::PATIENCE;
 
 use super::{connect, connected, open, patient, soft, uses};
@@ -109,7 +109,7 @@ fn only_a_key_of_this_session_that_was_not_taken_back_is_taken_back() {
     let key = left.export(memory, READ).expect("it may be");
     assert_eq!(problem(right.unexport(&key)), RemoteProblem::AnotherSession);
     let forged = RemoteKey {
-        secret: tcpx_protocol::exports::export_secret::ExportSecret::new([0; 16]),
+        secret: tcpx_protocol::exports::capability::ExportSecret::new([0; 16]),
         ..key.clone()
     };
     assert_eq!(problem(left.unexport(&forged)), RemoteProblem::UnknownKey);

@@ -14,7 +14,7 @@ use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connect, open, part, pass_unpack_timeout, patient, take_turns, uses};
-use crate::stats::channel::ChannelStats;
+use crate::stats::ChannelStats;
 use crate::{Departure, Error, MemoryId, Post, Session, Transfer};
 
 const STALL_AFTER: Duration = Duration::from_secs(1);

@@ -1,18 +1,19 @@
 //! Two sessions that connect to each other, where one of the dials leads somewhere else, nowhere,
 //! or is answered late.
+//!
+//! A name belongs to one peer after the other.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
-use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction};
 use tcpx_protocol::frames::hello::{Challenge, Hello, Role};
-use tcpx_protocol::frames::introduction::Introduction;
 use tcpx_protocol::frames::link_frame::LinkFrame;
 use tcpx_testkit::PATIENCE;
 
-use super::{LOOPBACK, open, soft, take_turns};
+use super::{LOOPBACK, connect, connected, open, part, patient, soft, take_turns};
 use crate::control::connector::Connector;
 use crate::control::identity::Identity;
 use crate::control::socket::LinkSocket;
@@ -347,4 +348,19 @@ fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
     let engine = small.shared.engine().expect("no fork");
     let (third, peer) = engine.peer("third").expect("it is known");
     assert_eq!((third, peer.connector().map(Connector::connection)), (key, Some(2)));
+}
+
+/// Of two threads that disconnect a peer, one may come late: then the name is another peer's.
+#[test]
+fn who_forgets_a_peer_late_leaves_the_next_one_of_its_name_alone() {
+    let [left, right] = connected(patient());
+    let first = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
+    part(&left, &right);
+    connect(&left, &right);
+    left.shared.engine().expect("no fork").forget(first);
+    let (second, _) =
+        left.shared.engine().expect("no fork").peer("right").expect("it is another peer's name");
+    assert_ne!(first, second);
+    part(&left, &right);
+    assert!(left.shared.engine().expect("no fork").peer("right").is_err());
 }

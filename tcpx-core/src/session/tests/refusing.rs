@@ -1,6 +1,6 @@
 //! Requests for memory that a session has not exported, or not for that: refused, and counted.
 
-use tcpx_protocol::exports::export_secret::ExportSecret;
+use tcpx_protocol::exports::capability::ExportSecret;
 use tcpx_testkit::{PATIENCE, until};
 
 use super::{connected, soft};

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::stats::channel::ChannelStats;
+use crate::stats::ChannelStats;
 
 /// Looks in a row, at each of which every slot waits for its unpack, before the unpack is behind.
 const BEHIND_LOOKS: u32 = 5;

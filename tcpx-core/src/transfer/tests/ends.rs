@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use slotmap::Key;
-use tcpx_protocol::plans::gathering::Gathering;
+use tcpx_protocol::plans::piece_cursor::Gathering;
 use tcpx_protocol::plans::piece_cursor::{CutRules, ListedSection, PieceCursor};
 use tcpx_protocol::plans::pieces::{Piece, Pieces};
 use tcpx_protocol::plans::plan::Member;
-use tcpx_protocol::plans::stripe::chunk_count;
+use tcpx_protocol::plans::plan::chunk_count;
 use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, Direction, MemoryType, OpKey, TransferKey,
@@ -30,10 +30,10 @@ use crate::transfer::batch::Batch;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::{StagingPool, StagingRequest};
-use crate::transfer::step::STEP_BYTES;
+use crate::transfer::window::STEP_BYTES;
 use crate::types::PeerKey;
-use crate::types::peer_name::PeerName;
-use crate::types::session_number::SessionNumber;
+use crate::types::PeerName;
+use crate::types::SessionNumber;
 use crate::workers::Workers;
 use crate::{PluginChoice, SessionOptions};
 

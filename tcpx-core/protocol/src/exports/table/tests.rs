@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::types::remote_access::{OperationKind, RemoteAccess};
+use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, RegistrationKey, Span};
 
 const SECRET: [u8; 16] = [7; 16];

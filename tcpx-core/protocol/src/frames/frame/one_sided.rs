@@ -3,14 +3,14 @@
 
 use smallvec::SmallVec;
 
-use crate::exports::export_id::ExportId;
-use crate::exports::export_secret::ExportSecret;
-use crate::exports::listed::{ListedKey, ListedRange};
+use crate::exports::capability::ExportId;
+use crate::exports::capability::ExportSecret;
+use crate::exports::capability::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
 use crate::frames::fields::Fields;
+use crate::frames::fields::LinkPart;
 use crate::frames::link_frame::FrameKind;
-use crate::frames::link_part::LinkPart;
-use crate::types::remote_access::OperationKind;
+use crate::types::memory::OperationKind;
 use crate::types::{MAX_EAGER_BYTES, MAX_NOTIFICATION_BYTES, MAX_PART_BYTES};
 
 /// Most keys that one frame tells.

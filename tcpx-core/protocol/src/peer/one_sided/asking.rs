@@ -12,7 +12,7 @@ use super::{Asking, Gaveup, Listed, NewRequest, Role, Step, Unanswered};
 use crate::exports::refusal::Refusal;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::plans::piece_cursor::PieceCursor;
-use crate::types::remote_access::OperationKind;
+use crate::types::memory::OperationKind;
 use crate::types::{OpKey, PreparedKey, TransferKey};
 
 impl PeerProtocol {

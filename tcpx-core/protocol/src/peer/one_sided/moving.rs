@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::super::PeerProtocol;
 use super::super::action::{Action, Outcome, Violation};
+use super::super::channels::ChannelStaging;
 use super::super::dealing::Turn;
 use super::super::operation::{OpState, Withdrawal};
-use super::super::staging_channels::ChannelStaging;
 use super::{Gaveup, Listed, ListedLeft, Role, Step};
 use crate::frames::frame::Frame;
 use crate::plans::piece_cursor::{CutRules, CutSection, ListedSection, PieceCursor};
 use crate::plans::pieces::Pieces;
 use crate::plans::plan::ChunkPlan;
-use crate::types::remote_access::OperationKind;
+use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey};
 
 /// What the end of an operation comes to, once what was dealt has moved.
@@ -302,7 +302,7 @@ enum Gathered {
 
 /// Whether chunks on any channel may be gathered.
 fn gathered_on(
-    staging: &super::super::staging_channels::StagingChannels,
+    staging: &super::super::channels::StagingChannels,
     channels: u16,
     memory: MemoryType,
 ) -> Gathered {

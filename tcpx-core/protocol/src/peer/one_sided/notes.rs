@@ -128,8 +128,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::frames::keeping::Keeping;
-    use crate::peer::announcements::KeptTerms;
+    use crate::frames::eager_terms::Keeping;
+    use crate::peer::room::KeptTerms;
     use crate::types::TELL_AFTER;
     use crate::types::kept_budget::KeptBudget;
     use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_NOTIFICATION_BYTES};

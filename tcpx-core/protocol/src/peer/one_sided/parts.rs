@@ -13,11 +13,11 @@ use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::operation::OpState;
 use super::super::stage::Stage;
 use super::{Listed, Role, Step};
+use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::frames::link_part::LinkPart;
-use crate::plans::stretch::Stretch;
-use crate::types::remote_access::OperationKind;
+use crate::plans::piece_cursor::Stretch;
+use crate::types::memory::OperationKind;
 use crate::types::{Direction, OpKey, TransferKey};
 
 /// Pieces that a part is of, at most: it may be of a list of pieces of one byte.

@@ -8,11 +8,11 @@ use super::super::action::Action;
 use super::super::eager_books::EagerBooks;
 use super::super::operation::OpState;
 use super::super::stage::Stage;
-use super::prepared::PreparedList;
+use super::telling::PreparedList;
 use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::plans::stretch::Stretch;
+use crate::plans::piece_cursor::Stretch;
 use crate::types::{MAX_EAGER_BYTES, MemoryType, OpKey};
 
 /// What a frame takes of the link beside what follows it, about.

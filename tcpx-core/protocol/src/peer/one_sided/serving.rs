@@ -9,13 +9,13 @@ use super::told::{Opened, Refused, ToldList};
 use super::{Listed, OneSided, Role, Serving};
 use crate::exports::refusal::Refusal;
 use crate::exports::table::Exports;
+use crate::frames::eager_terms::Keeping;
+use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::frames::keeping::Keeping;
-use crate::frames::link_part::LinkPart;
 use crate::plans::piece_cursor::PieceCursor;
-use crate::plans::stretch::Stretch;
-use crate::types::remote_access::OperationKind;
+use crate::plans::piece_cursor::Stretch;
+use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
 /// Pieces of a read that is answered at once, at most: a request of it is a few bytes.

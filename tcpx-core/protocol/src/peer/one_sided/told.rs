@@ -10,13 +10,13 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::telling::ListLimits;
-use crate::exports::joint_uses::ExportKey;
-use crate::exports::listed::{ListedKey, ListedRange};
+use crate::exports::capability::{ListedKey, ListedRange};
+use crate::exports::exported_range::ExportKey;
 use crate::exports::refusal::Refusal;
 use crate::exports::table::Exports;
 use crate::plans::pieces::{Piece, Pieces};
 use crate::types::kept_budget::Share;
-use crate::types::remote_access::OperationKind;
+use crate::types::memory::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
 
 /// What it takes to keep a key of a list, and a range, in bytes.

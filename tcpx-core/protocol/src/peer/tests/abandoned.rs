@@ -5,7 +5,7 @@ use super::one_sided_crossings::{
     up_as,
 };
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::types::remote_access::OperationKind::{Read, Write};
+use crate::types::memory::OperationKind::{Read, Write};
 
 #[test]
 fn a_little_write_does_not_wait_for_its_answer() {

@@ -11,8 +11,8 @@ use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending};
 use crate::peer::dealing::DealingLimits;
 use crate::peer::eager_books::LINK_BYTES;
+use crate::plans::piece_cursor::Stretch;
 use crate::plans::plan::{ChunkPlan, Member, Members};
-use crate::plans::stretch::Stretch;
 use crate::plans::stripe_queue::StripeQueue;
 use crate::types::{Direction, MemoryType, TransferKey};
 

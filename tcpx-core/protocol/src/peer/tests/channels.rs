@@ -8,8 +8,8 @@ use super::exporting::no_exports;
 use super::one_sided_crossings::{self as one_sided, CANCELLED, ask, prepare};
 use super::pair::{ENDS, Pair};
 use super::setting::Setting;
-use crate::frames::channel_handle::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Ending, Outcome, Violation};
@@ -17,7 +17,7 @@ use crate::peer::dealing::DealingLimits;
 use crate::peer::stage::PeerStage;
 use crate::types::Direction::{Receive, Send};
 use crate::types::TransferKey;
-use crate::types::remote_access::OperationKind::{Read, Write};
+use crate::types::memory::OperationKind::{Read, Write};
 
 /// Longest message on the link.
 const LITTLE: u64 = 8;

@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 use slotmap::{KeyData, SlotMap};
 use smallvec::SmallVec;
 
-use super::bounce::Bounce;
-use super::chunk::{Chunk, Piece, take_chunk};
+use super::credit::Bounce;
 use super::exporting::Exporting;
-use super::lists;
-use super::messages::Messages;
-use super::notes::Notes;
+use super::exporting::Notes;
+use super::payload::Messages;
 use super::payload::{Came, Landed, Payload, check_place};
+use super::payload::{Chunk, Piece, take_chunk};
 use super::requests::Requests;
+use super::revocations;
 use super::setting::Setting;
-use crate::frames::channel_handle::{ChannelHandle, HANDLE_BYTES};
+use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::frames::link_frame::LinkFrame;
 use crate::peer::action::{Ending, Outcome};
-use crate::peer::announcements::KeptTerms;
 use crate::peer::arrivals::ArrivalSample;
-use crate::peer::coalescing_limits::CoalescingLimits;
+use crate::peer::coalescer::CoalescingLimits;
 use crate::peer::operation::{NewOperation, PostedOperation};
+use crate::peer::room::KeptTerms;
 use crate::peer::stage::{Leaving, PeerStage};
 use crate::peer::{Opening, PeerProtocol};
 use crate::plans::stripe_queue::{Finished, StripeQueue};
@@ -443,7 +443,7 @@ impl Driver {
     }
 
     fn check_lists(&self) -> Check {
-        self.protocol.as_ref().map_or(Ok(()), lists::check)
+        self.protocol.as_ref().map_or(Ok(()), revocations::check)
     }
 
     /// The driver ends it, or has been told that it is over: what is left ends with it.

@@ -7,14 +7,14 @@ use super::driver::CHUNK_BYTES;
 use super::exporting::no_exports;
 use super::pair::Pair;
 use super::setting::{AMPLE, Setting};
-use crate::frames::delivery::Delivery;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::fields::Delivery;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::Action;
-use crate::peer::announcements::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
 use crate::peer::one_sided::OneSidedTerms;
+use crate::peer::room::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
 use crate::types::kept_budget::KeptBudget;
 use crate::types::note_cost;
 

@@ -4,7 +4,7 @@ use super::pair::Pair;
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting, WHOLE};
 use crate::frames::eager_terms::EagerTerms;
 use crate::peer::SLICE;
-use crate::peer::coalescing_limits::Copier;
+use crate::peer::coalescer::Copier;
 use crate::types::{Direction, MemoryType};
 
 const MESSAGE_BYTES: u64 = 8;

@@ -1,17 +1,17 @@
 //! The bytes of operations with a list, between the two ends.
 
-use super::chunk::Chunk;
 use super::driver::{Check, End, ensure};
 use super::pair::{ENDS, Pair};
+use super::payload::Chunk;
 use super::payload::Landed;
 use super::requests::Request;
 use crate::exports::refusal::Refusal;
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
+use crate::plans::piece_cursor::Stretch;
 use crate::plans::pieces::Piece;
-use crate::plans::stretch::Stretch;
 use crate::types::TransferKey;
-use crate::types::remote_access::OperationKind;
+use crate::types::memory::OperationKind;
 
 /// Bytes of a request of one end, and where they lie at both.
 #[derive(Clone, Copy, Debug)]

@@ -8,22 +8,22 @@ use super::pair::Pair;
 use super::payload::check_place;
 use super::requests::Request;
 use super::setting::{AMPLE, Setting};
-use crate::exports::listed::ListedRange;
+use crate::exports::capability::ListedRange;
 use crate::exports::refusal::Refusal;
+use crate::frames::eager_terms::Keeping;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::frames::keeping::Keeping;
 use crate::frames::link_frame::LinkFrame;
-use crate::frames::link_part::LinkPart;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Ending, Violation};
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::told::ListFault;
 use crate::plans::stripe_queue::Finished;
-use crate::types::remote_access::OperationKind;
-use crate::types::remote_access::OperationKind::{Read, Write};
-use crate::types::remote_access::RemoteAccess;
+use crate::types::memory::OperationKind;
+use crate::types::memory::OperationKind::{Read, Write};
+use crate::types::memory::RemoteAccess;
 use crate::types::{MemoryType, OpKey};
 
 /// Bytes of the lists that are told.

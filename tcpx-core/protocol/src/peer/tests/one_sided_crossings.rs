@@ -8,18 +8,18 @@ use super::pair::{ENDS, Pair};
 use super::requests::{Note, Request};
 use super::setting::{AMPLE, KEEPS_ALL, Setting, WHOLE};
 use crate::exports::refusal::Refusal;
+use crate::frames::eager_terms::Keeping;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::frames::keeping::Keeping;
 use crate::peer::SLICE;
 use crate::peer::action::{Ending, Outcome};
 use crate::peer::dealing::DealingLimits;
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::operation::Withdrawal;
+use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::note_cost;
-use crate::types::remote_access::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, TransferKey};
 
 /// A section has two chunks, and is sent before the next one is dealt.

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::bounce::Bounce;
-use super::chunk::{Chunk, Piece};
+use super::credit::Bounce;
 use super::driver::{Check, Driver, End, Over, Posted, ensure};
 use super::moving::Moved;
 use super::payload::{Came, Payload, is_followed};
+use super::payload::{Chunk, Piece};
 use super::setting::Setting;
 use crate::peer::action::{Ending, Outcome};
 use crate::peer::operation::Withdrawal;

@@ -9,13 +9,13 @@ use super::pair::{ENDS, Pair};
 use super::setting::Setting;
 use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::fields::LinkPart;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::frames::link_part::LinkPart;
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
 use crate::types::TransferKey;
-use crate::types::remote_access::OperationKind;
-use crate::types::remote_access::OperationKind::{Read, Write};
+use crate::types::memory::OperationKind;
+use crate::types::memory::OperationKind::{Read, Write};
 
 /// Longest read or write on the link, in parts of so many bytes.
 const LONGEST: u64 = 2000;

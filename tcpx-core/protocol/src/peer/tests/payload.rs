@@ -1,13 +1,21 @@
 //! What follows a frame on the link.
+//!
+//! A chunk on its way, as the parts of messages that it has.
+//!
+//! What one end does with messages of the other that come on the link.
+
+use std::collections::BTreeMap;
 
 use super::driver::{Check, Driver, ensure};
-use super::messages::Message;
 use super::requests::Note;
+use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::peer::action::{Landing, NoteUse};
-use crate::plans::stretch::Stretch;
-use crate::types::TransferKey;
+use crate::peer::action::{Landing, NoteUse, Outcome};
+use crate::plans::piece_cursor::Stretch;
+use crate::plans::plan::Member;
+use crate::plans::stripe_queue::StripeQueue;
+use crate::types::{OpKey, TransferKey};
 
 /// What follows a frame.
 #[derive(Clone, Debug)]
@@ -103,5 +111,114 @@ impl Driver {
             true => self.exporting.check_touched(address, bytes),
             false => self.requests.check_touched(transfer),
         }
+    }
+}
+
+/// Bytes of one message, which a chunk has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The message, by the key of its transfer.
+    pub(super) of: TransferKey,
+    pub(super) op: OpKey,
+    pub(super) address: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// A chunk on its way.
+pub(super) type Chunk = Vec<Piece>;
+
+/// Takes the next chunk of a lane.
+pub(super) fn take_chunk(stripes: &mut StripeQueue) -> Option<Chunk> {
+    let (stripe, range) = stripes.peek()?;
+    let part = |member: &Member, offset: u64, bytes: u64| Piece {
+        of: member.transfer,
+        op: member.op,
+        address: member.span.address + offset,
+        offset,
+        bytes,
+    };
+    let chunk = match stripe.members() {
+        [one] => vec![part(one, range.offset, u64::from(range.bytes))],
+        many => many.iter().map(|member| part(member, 0, member.bytes)).collect(),
+    };
+    stripes.take();
+    Some(chunk)
+}
+
+/// A message of the other end.
+pub(super) type Message = (TransferKey, u64);
+
+/// Messages that came, by the keys of their transfers at the other end.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    /// Those that wait for a receive, with their bytes, by number.
+    pub(super) kept: BTreeMap<u64, Message>,
+    /// A message that is in no receive. If a receive ends now for its size, it was meant for that.
+    unwanted: Option<TransferKey>,
+    /// Those that are in place, and in which receive.
+    pub(super) placed: Vec<(TransferKey, TransferKey)>,
+    /// Those that met a receive of another size.
+    pub(super) misfits: Vec<(TransferKey, TransferKey)>,
+    /// Those that nobody wanted.
+    pub(super) thrown_away: Vec<TransferKey>,
+}
+
+impl Messages {
+    /// A message came with a frame that was handled.
+    pub(super) fn land(
+        &mut self,
+        landing: Landing,
+        message: Option<Message>,
+    ) -> Result<(), String> {
+        match (landing, message) {
+            (Landing::Nowhere, None) => {}
+            (Landing::Nowhere, Some((message, _))) => self.unwanted = Some(message),
+            (Landing::Place(member), Some((message, bytes))) => {
+                if member.bytes != bytes {
+                    return Err(format!("{bytes} bytes go into {member:?}"));
+                }
+                self.placed.push((message, member.transfer));
+            }
+            (Landing::Kept(number), Some(message)) => {
+                if self.kept.insert(number, message).is_some() {
+                    return Err(format!("two messages have number {number}"));
+                }
+            }
+            (landing @ (Landing::Pieces { .. } | Landing::Note(_)), Some(_)) => {
+                return Err(format!("a message came for {landing:?}"));
+            }
+            (landing, None) => return Err(format!("nothing came for {landing:?}")),
+        }
+        Ok(())
+    }
+
+    /// A message that was kept goes into a receive, or nowhere.
+    pub(super) fn take_kept(&mut self, number: u64, into: Option<Member>) -> Result<(), String> {
+        let Some(message) = self.kept.remove(&number) else {
+            return Err(format!("no message is kept as {number}"));
+        };
+        self.land(into.map_or(Landing::Nowhere, Landing::Place), Some(message))
+    }
+
+    /// A receive has ended.
+    pub(super) fn receive_ended(&mut self, receive: TransferKey, outcome: Outcome) {
+        if let Outcome::SizeMismatch { .. } = outcome
+            && let Some(message) = self.unwanted.take()
+        {
+            self.misfits.push((message, receive));
+        }
+        self.none_follows();
+    }
+
+    /// No receive ends because of the message that came last.
+    pub(super) fn none_follows(&mut self) {
+        self.thrown_away.extend(self.unwanted.take());
+    }
+
+    /// Whether what is kept has room.
+    pub(super) fn check_room(&self, room: u64) -> Result<(), String> {
+        let kept: u64 = self.kept.values().map(|(_, bytes)| EagerTerms::cost(*bytes)).sum();
+        if kept <= room { Ok(()) } else { Err(format!("{kept} bytes are kept in {room}")) }
     }
 }

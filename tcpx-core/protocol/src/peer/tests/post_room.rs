@@ -6,17 +6,17 @@ use slotmap::{KeyData, SlotMap};
 
 use super::exporting::no_exports;
 use super::setting::{AMPLE, KEEPS_ALL};
-use crate::frames::channel_handle::{ChannelHandle, HANDLE_BYTES};
-use crate::frames::delivery::Delivery;
 use crate::frames::eager_terms::EagerTerms;
+use crate::frames::eager_terms::Keeping;
+use crate::frames::fields::Delivery;
+use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
-use crate::frames::keeping::Keeping;
-use crate::peer::coalescing_limits::CoalescingLimits;
-use crate::peer::cutting::Cutting;
+use crate::peer::coalescer::CoalescingLimits;
+use crate::peer::dealing::Cutting;
 use crate::peer::dealing::DealingLimits;
 use crate::peer::operation::NewOperation;
-use crate::peer::post_room::PORTION;
+use crate::peer::posting::PORTION;
 use crate::peer::{Opening, PeerProtocol, SLICE};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 

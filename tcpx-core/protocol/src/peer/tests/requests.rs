@@ -7,13 +7,13 @@ use slotmap::KeyData;
 
 use super::driver::{Check, Driver, End, ensure};
 use super::exporting::Area;
-use crate::exports::listed::ListedRange;
+use crate::exports::capability::ListedRange;
 use crate::exports::refusal::Refusal;
 use crate::peer::action::Outcome;
 use crate::peer::one_sided::NewRequest;
-use crate::peer::one_sided::prepared::PreparedList;
+use crate::peer::one_sided::telling::PreparedList;
 use crate::plans::pieces::{Piece, Pieces};
-use crate::types::remote_access::OperationKind;
+use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, PreparedKey, RegistrationKey, TransferKey};
 
 /// Numbers of transfers from here on belong to operations with a list.

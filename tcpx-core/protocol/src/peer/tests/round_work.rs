@@ -6,7 +6,7 @@ use super::exporting::Exporting;
 use super::one_sided_crossings::SETTING;
 use super::pair::Pair;
 use super::setting::{AMPLE, DEAL_AT_ONCE, Setting};
-use crate::exports::listed::ListedRange;
+use crate::exports::capability::ListedRange;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::{MAX_KEYS, MAX_RANGES, OneSidedFrame};
@@ -18,7 +18,7 @@ use crate::plans::piece_cursor::MAX_SECTION_PAIRS;
 use crate::plans::plan::{Member, Members};
 use crate::plans::stripe_queue::Finished;
 use crate::types::MemoryType;
-use crate::types::remote_access::{OperationKind, RemoteAccess};
+use crate::types::memory::{OperationKind, RemoteAccess};
 
 /// The most that is done after a round is spent: what the last frame or part asks for.
 const LAST: u64 = if PIECES_A_PART > MAX_SECTION_PAIRS { PIECES_A_PART } else { MAX_SECTION_PAIRS }

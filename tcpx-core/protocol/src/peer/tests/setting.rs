@@ -2,12 +2,12 @@
 
 use super::driver::CHUNK_BYTES;
 use crate::frames::eager_terms::EagerTerms;
-use crate::peer::announcements::KeptTerms;
-use crate::peer::coalescing_limits::Copier;
-use crate::peer::cutting::Cutting;
+use crate::peer::coalescer::Copier;
+use crate::peer::dealing::Cutting;
 use crate::peer::dealing::DealingLimits;
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
+use crate::peer::room::KeptTerms;
 use crate::types::kept_budget::KeptBudget;
 
 /// Chunks are as long as they may be.

@@ -11,18 +11,18 @@ use tcpx_testkit::Random;
 
 use super::driver::CHUNK_BYTES;
 use super::exporting::no_exports;
-use super::lists;
+use super::revocations;
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, WHOLE};
-use crate::frames::channel_handle::{ChannelHandle, HANDLE_BYTES};
-use crate::frames::delivery::Delivery;
 use crate::frames::eager_terms::EagerTerms;
+use crate::frames::eager_terms::Keeping;
+use crate::frames::fields::Delivery;
+use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
-use crate::frames::keeping::Keeping;
 use crate::peer::action::{Action, Outcome};
-use crate::peer::coalescing_limits::CoalescingLimits;
+use crate::peer::coalescer::CoalescingLimits;
+use crate::peer::leaving::Unmatched;
 use crate::peer::operation::{NewOperation, Withdrawal};
-use crate::peer::withdrawal::Unmatched;
 use crate::peer::{Opening, PeerProtocol};
 use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
 
@@ -142,7 +142,7 @@ impl Lone {
                 other => panic!("{other:?}"),
             }
         }
-        lists::check(&self.protocol).unwrap();
+        revocations::check(&self.protocol).unwrap();
     }
 
     /// The peer agrees to every withdrawal that it was asked for.

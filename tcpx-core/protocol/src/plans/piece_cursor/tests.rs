@@ -8,7 +8,7 @@ use slotmap::{Key, SlotMap};
 use super::*;
 use crate::plans::pieces::Piece;
 use crate::plans::pieces::tests::LOOKS;
-use crate::plans::stripe::ChunkRange;
+use crate::plans::plan::ChunkRange;
 use crate::types::{MemoryType, RegistrationKey};
 
 /// How one end's pieces lie: in what order, with what gaps, of which registrations.

@@ -1,13 +1,13 @@
 //! What the peer says, as bytes choose it.
 
 use super::memory::Memory;
-use tcpx_protocol::exports::listed::ListedRange;
+use tcpx_protocol::exports::capability::ListedRange;
 use tcpx_protocol::exports::refusal::Refusal;
+use tcpx_protocol::frames::fields::LinkPart;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::frame::one_sided::OneSidedFrame as F;
 use tcpx_protocol::frames::link_frame::LinkFrame;
-use tcpx_protocol::frames::link_part::LinkPart;
-use tcpx_protocol::types::remote_access::OperationKind;
+use tcpx_protocol::types::memory::OperationKind;
 
 pub(super) const CHANNELS: u16 = 2;
 pub(super) const CHUNK_BYTES: u32 = 64;

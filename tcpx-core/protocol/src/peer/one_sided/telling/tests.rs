@@ -3,11 +3,11 @@
 use slotmap::KeyData;
 
 use super::*;
-use crate::exports::export_id::ExportId;
-use crate::exports::export_secret::ExportSecret;
-use crate::exports::listed::{ListedKey, ListedRange};
+use crate::exports::capability::ExportId;
+use crate::exports::capability::ExportSecret;
+use crate::exports::capability::{ListedKey, ListedRange};
 use crate::plans::pieces::{Piece, Pieces};
-use crate::types::remote_access::OperationKind;
+use crate::types::memory::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
 
 /// A list of this number with so many keys, and ranges of one byte.

@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::exports::export_id::ExportId;
-use crate::exports::export_secret::ExportSecret;
+use crate::exports::capability::ExportId;
+use crate::exports::capability::ExportSecret;
+use crate::exports::capability::StableKeys;
 use crate::exports::exported_range::ExportedRange;
-use crate::exports::stable_keys::StableKeys;
 use crate::types::Span;
 use crate::types::kept_budget::KeptBudget;
-use crate::types::memory_id::MemoryId;
-use crate::types::remote_access::RemoteAccess;
+use crate::types::memory::MemoryId;
+use crate::types::memory::RemoteAccess;
 use OperationKind::{Read, Write};
 
 /// Where the memory of this number lies.

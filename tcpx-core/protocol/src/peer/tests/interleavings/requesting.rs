@@ -5,16 +5,16 @@ use std::sync::Arc;
 use tcpx_testkit::Random;
 
 use super::Story;
-use crate::exports::export_secret::ExportSecret;
-use crate::exports::listed::{ListedKey, ListedRange};
+use crate::exports::capability::ExportSecret;
+use crate::exports::capability::{ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
-use crate::peer::one_sided::prepared::PreparedList;
+use crate::peer::one_sided::telling::PreparedList;
 use crate::peer::tests::driver::Check;
 use crate::peer::tests::exporting::Area;
 use crate::peer::tests::pair::ENDS;
 use crate::peer::tests::requests::{Note, Ranges, Request};
 use crate::plans::pieces::{Piece, Pieces};
-use crate::types::remote_access::{OperationKind, RemoteAccess};
+use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, RegistrationKey, TransferKey};
 
 /// Bytes of an area.

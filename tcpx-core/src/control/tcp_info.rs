@@ -1,0 +1,125 @@
+#![allow(unsafe_code)]
+//! What the kernel knows of a connection: whether the other host acknowledges what is sent, and how
+//! many bytes the socket takes at once.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of, size_of_val};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Unanswered probes of a closed window that mean something. A host answers no two within half a
+/// second, so the second probe, sooner than that, often stays without an answer.
+const PROBES: u8 = 2;
+
+/// How long no acknowledgement has come. `None`: nothing that was sent waits for one.
+pub(crate) fn overdue(stream: &TcpStream) -> io::Result<Option<Duration>> {
+    let info = tcp_info(stream)?;
+    let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes >= PROBES;
+    Ok(is_waiting.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into())))
+}
+
+fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is open as long as `stream` lives. The system writes at most `bytes`
+    // bytes into `info`, and the new length into `bytes`.
+    let rc = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the struct has integers only, so any bytes are a value. It was all zero before the
+    // call, so it is initialised even where an older system wrote less.
+    Ok(unsafe { info.assume_init() })
+}
+
+/// Where the numbers stand that the system tells of a socket's memory, as `linux/sock_diag.h` has
+/// them.
+const SEND_BUFFER: usize = 3;
+const SEND_QUEUED: usize = 5;
+const NUMBERS: usize = SEND_QUEUED + 1;
+
+/// How many bytes the next write is likely to take. The system counts its own notes of them too, so
+/// that it may take somewhat less, or one piece of some KiB more. `None`: it does not say.
+pub(super) fn of(stream: &TcpStream) -> Option<u64> {
+    let mut numbers = [0u32; NUMBERS];
+    let mut bytes = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the descriptor is open as long as `stream` lives. The system writes at most `bytes`
+    // bytes into `numbers`, and the new length into `bytes`.
+    let rc = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            numbers.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    let is_told = rc == 0 && bytes as usize == size_of_val(&numbers);
+    is_told.then(|| numbers[SEND_BUFFER].saturating_sub(numbers[SEND_QUEUED]).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use tcpx_testkit::{PATIENCE, until};
+
+    use super::*;
+
+    /// A host acknowledges the probes of a closed window, however long its program does not read.
+    #[test]
+    fn a_closed_window_is_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut reader, _) = listener.accept().unwrap();
+        sender.set_nonblocking(true).unwrap();
+        let end = Instant::now() + PATIENCE;
+        // Full: this end's kernel takes nothing more, and the other end's answers each probe.
+        let mut refused = 0;
+        while refused < 20 {
+            match sender.write(&[7; 65_536]) {
+                Ok(_) => refused = 0,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+            let overdue = overdue(&sender).unwrap().unwrap_or_default();
+            assert!(overdue < PATIENCE / 2 && Instant::now() < end, "{overdue:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        reader.read_exact(&mut [0; 65_536]).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_connected_has_no_acknowledgements() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(overdue(&stream).unwrap(), None, "nothing was sent");
+    }
+
+    #[test]
+    fn room_is_there_until_the_kernel_takes_no_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _never_reads = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        assert!(of(&stream).unwrap() >= 4096, "{:?}", of(&stream));
+        // What the other host acknowledges late makes room again.
+        until("the kernel takes no more", || {
+            while let Ok(bytes) = stream.write(&[7; 4096]) {
+                assert!(bytes > 0);
+            }
+            of(&stream) == Some(0)
+        });
+    }
+}
