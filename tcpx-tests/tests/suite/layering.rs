@@ -4,8 +4,9 @@
 //! `cargo test -p tcpx-tests --test suite layering -- --nocapture` prints how large each crate is.
 //!
 //! `tree` reads the sources of one library or program and notes which module writes which path,
-//! with the help of `attributes`, which know what is there for tests only. `resolve` says which
-//! file such a path means, and `graph` finds circles among the files: `made_up` tests the three.
+//! with the help of `attributes`, which know what is there for tests only, and of `syntax`, which
+//! knows no tree. `resolve` says which file such a path means, and `graph` finds circles among the
+//! files: `made_up` tests the three.
 //! The checks are `crates`, `circles`, `names`, `comments`; `packages`, for what crates.io asks;
 //! and `suites`, for how tests are kept fast.
 
@@ -26,6 +27,7 @@ mod names;
 mod packages;
 mod resolve;
 mod suites;
+mod syntax;
 mod tree;
 
 /// All crates of the workspace, by name.

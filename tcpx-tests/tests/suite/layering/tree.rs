@@ -9,6 +9,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree, Visibility};
 
 use super::attributes::{is_for_tests, item_attributes, path_attribute};
+use super::syntax::{paths, segments};
 
 /// How a file is read; `None` when there is none at this path.
 type Reader<'a> = &'a dyn Fn(&Path) -> Option<String>;
@@ -217,38 +218,14 @@ impl Collector<'_> {
 
     /// Paths among the tokens of a macro. Which of them are types and which values does not matter.
     fn tokens(&mut self, tokens: TokenStream) {
-        let mut path: Vec<proc_macro2::Ident> = Vec::new();
-        let mut colons = 0;
-        for token in tokens {
-            match token {
-                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
-                TokenTree::Ident(ident) if colons == 2 && !path.is_empty() => {
-                    path.push(ident);
-                    colons = 0;
-                }
-                TokenTree::Ident(ident) => {
-                    self.token_path(&path);
-                    // Two colons in front of all: a path from another crate.
-                    path = if colons == 2 { Vec::new() } else { vec![ident] };
-                    colons = 0;
-                }
-                TokenTree::Group(group) => {
-                    self.token_path(&std::mem::take(&mut path));
-                    colons = 0;
-                    self.tokens(group.stream());
-                }
-                TokenTree::Punct(_) | TokenTree::Literal(_) => {
-                    self.token_path(&std::mem::take(&mut path));
-                    colons = 0;
-                }
-            }
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        for path in paths(&tokens) {
+            self.mention(path.iter().map(ToString::to_string).collect(), path[0].span(), false);
         }
-        self.token_path(&path);
-    }
-
-    fn token_path(&mut self, path: &[proc_macro2::Ident]) {
-        if let [first, _, ..] = path {
-            self.mention(path.iter().map(ToString::to_string).collect(), first.span(), false);
+        for token in tokens {
+            if let TokenTree::Group(group) = token {
+                self.tokens(group.stream());
+            }
         }
     }
 }
@@ -344,8 +321,4 @@ impl<'ast> Visit<'ast> for Collector<'_> {
             visit::visit_local(self, local);
         }
     }
-}
-
-fn segments(path: &syn::Path) -> Vec<String> {
-    path.segments.iter().map(|segment| segment.ident.to_string()).collect()
 }
