@@ -1,14 +1,14 @@
 //! Layers that a machine checks: the crates use each other downwards only, and so do the files of a
-//! crate. No two types of a crate share a name, and comments are no wider than code.
+//! crate. Files that hold one type call each other in known circles only. No two types of a crate
+//! share a name, and comments are no wider than code.
 //!
 //! `cargo test -p tcpx-tests --test suite layering -- --nocapture` prints how large each crate is.
 //!
 //! `tree` reads the sources of one library or program and notes which module writes which path,
 //! with the help of `attributes`, which know what is there for tests only, and of `syntax`, which
 //! knows no tree. `resolve` says which file such a path means, and `graph` finds circles among the
-//! files: `made_up` tests the three.
-//! The checks are `crates`, `circles`, `names`, `comments`; `packages`, for what crates.io asks;
-//! and `suites`, for how tests are kept fast.
+//! files: `made_up` tests the three. The checks are `crates`, `circles`, `methods`, `names`,
+//! `comments`; `packages`, for what crates.io asks; and `suites`, for how tests are kept fast.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +23,7 @@ mod comments;
 mod crates;
 mod graph;
 mod made_up;
+mod methods;
 mod names;
 mod packages;
 mod resolve;

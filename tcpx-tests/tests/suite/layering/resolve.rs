@@ -44,6 +44,12 @@ pub(crate) fn edges(tree: &Tree) -> Edges {
     edges
 }
 
+/// The module in which a type is defined that a path means, with its name there. `None` when the
+/// path leads out of the crate, and for a type of a function's own.
+pub(crate) fn definition(tree: &Tree, module: usize, path: &[String]) -> Option<(usize, String)> {
+    Resolver { tree, files: &mut BTreeSet::new() }.definition(module, path, 0)
+}
+
 struct Resolver<'a> {
     tree: &'a Tree,
     files: &'a mut BTreeSet<usize>,
@@ -152,6 +158,17 @@ impl Resolver<'_> {
             .filter(|from| *from != at)
             .flat_map(|from| self.meanings(from, name, steps + STEPS_OF_A_GLOB))
             .collect()
+    }
+
+    fn definition(&self, module: usize, path: &[String], steps: usize) -> Option<(usize, String)> {
+        let (name, before) = path.split_last()?;
+        let at = self.module(module, before, steps)?;
+        self.meanings(at, name, steps).into_iter().find_map(|(owner, meaning)| match meaning {
+            Meaning::Item => Some((owner, name.clone())),
+            Meaning::Import(_) if steps > MAX_STEPS => None,
+            Meaning::Import(path) => self.definition(owner, &path, steps + 1),
+            Meaning::Module(_) => None,
+        })
     }
 
     /// The module that a path means, if it means one of this crate.

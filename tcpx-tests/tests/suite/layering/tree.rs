@@ -1,5 +1,5 @@
-//! The modules of one library or program: which file each is in, which names it has, and which
-//! paths it writes. Code for tests is left out.
+//! The modules of one library or program: which file each is in, which names it has, which paths it
+//! writes, and which methods its `impl` blocks define and call. Code for tests is left out.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree, Visibility};
 
 use super::attributes::{is_for_tests, item_attributes, path_attribute};
-use super::syntax::{paths, segments};
+use super::syntax::{Method, called_on_self, is_self, named_by, paths, segments, self_type};
 
 /// How a file is read; `None` when there is none at this path.
 type Reader<'a> = &'a dyn Fn(&Path) -> Option<String>;
@@ -22,6 +22,10 @@ pub(crate) struct Tree {
     pub(crate) mentions: Vec<Mention>,
     /// Types that the whole crate may name.
     pub(crate) types: Vec<Type>,
+    /// Functions of `impl` blocks, those of traits left out.
+    pub(crate) methods: Vec<Method>,
+    /// What `impl` blocks, those of traits too, may call of their own type.
+    pub(crate) calls: Vec<Method>,
     /// Macros by name, with the module that defines each. Their names follow rules of their own.
     pub(crate) macros: BTreeMap<String, usize>,
 }
@@ -99,7 +103,7 @@ impl Tree {
         let names = BTreeMap::new();
         self.modules.push(Module { parent, file, names, globs: Vec::new() });
         let module = self.modules.len() - 1;
-        let mut collector = Collector { tree: self, module, folder, reader, depth: 0 };
+        let mut collector = Collector { tree: self, module, folder, reader, depth: 0, of: None };
         for item in items {
             collector.visit_item(item);
         }
@@ -119,12 +123,32 @@ struct Collector<'a> {
     reader: Reader<'a>,
     /// Items around the present one: 1 for those of the module itself.
     depth: usize,
+    /// The type of the `impl` block around the present item.
+    of: Option<Vec<String>>,
 }
 
 impl Collector<'_> {
     fn mention(&mut self, path: Vec<String>, at: Span, is_macro: bool) {
         let line = at.start().line;
         self.tree.mentions.push(Mention { module: self.module, path, line, is_macro });
+    }
+
+    /// A path that somebody writes in code, which may be a call too.
+    fn path(&mut self, path: Vec<String>, at: Span) {
+        if let Some(name) = self.of.as_ref().and_then(|of| named_by(&path, of)) {
+            self.call(name, at);
+        }
+        self.mention(path, at, false);
+    }
+
+    fn call(&mut self, name: String, at: Span) {
+        self.tree.calls.extend(self.method(name, at));
+    }
+
+    /// A method of the type of the block around.
+    fn method(&self, name: String, at: Span) -> Option<Method> {
+        let line = at.start().line;
+        self.of.clone().map(|of| Method { module: self.module, of, name, line })
     }
 
     fn name(&mut self, name: String, meaning: Meaning) {
@@ -148,6 +172,17 @@ impl Collector<'_> {
         if is_wide && self.depth == 1 {
             let (name, line) = (ident.to_string(), ident.span().start().line);
             self.tree.types.push(Type { name, module: self.module, line });
+        }
+    }
+
+    fn methods(&mut self, items: &[syn::ImplItem]) {
+        for item in items {
+            if let syn::ImplItem::Fn(item) = item
+                && !item.attrs.iter().any(is_for_tests)
+            {
+                let ident = &item.sig.ident;
+                self.tree.methods.extend(self.method(ident.to_string(), ident.span()));
+            }
         }
     }
 
@@ -216,11 +251,15 @@ impl Collector<'_> {
         }
     }
 
-    /// Paths among the tokens of a macro. Which of them are types and which values does not matter.
+    /// Paths among the tokens of a macro, and calls. Which of the paths are types and which values
+    /// does not matter.
     fn tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for path in paths(&tokens) {
-            self.mention(path.iter().map(ToString::to_string).collect(), path[0].span(), false);
+            self.path(path.iter().map(ToString::to_string).collect(), path[0].span());
+        }
+        for name in called_on_self(&tokens) {
+            self.call(name.to_string(), name.span());
         }
         for token in tokens {
             if let TokenTree::Group(group) = token {
@@ -236,6 +275,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
             return;
         }
         self.depth += 1;
+        let around = std::mem::replace(&mut self.of, self_type(item));
         match item {
             Item::Mod(item) => self.child(item),
             Item::Use(item) if item.leading_colon.is_none() => self.imports(&item.tree, &[]),
@@ -250,6 +290,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
                     Item::Const(item) => self.item(&item.ident),
                     Item::Static(item) => self.item(&item.ident),
                     Item::Fn(item) => self.item(&item.sig.ident),
+                    Item::Impl(item) if item.trait_.is_none() => self.methods(&item.items),
                     Item::Macro(syn::ItemMacro { ident: Some(ident), .. }) => {
                         self.item(ident);
                         self.tree.macros.insert(ident.to_string(), self.module);
@@ -259,14 +300,22 @@ impl<'ast> Visit<'ast> for Collector<'_> {
                 visit::visit_item(self, other);
             }
         }
+        self.of = around;
         self.depth -= 1;
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if path.leading_colon.is_none() && path.segments.len() > 1 {
-            self.mention(segments(path), path.segments[0].ident.span(), false);
+            self.path(segments(path), path.segments[0].ident.span());
         }
         visit::visit_path(self, path);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        if is_self(&call.receiver) {
+            self.call(call.method.to_string(), call.method.span());
+        }
+        visit::visit_expr_method_call(self, call);
     }
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {

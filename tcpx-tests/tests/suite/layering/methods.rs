@@ -1,0 +1,273 @@
+//! Circles of files within one type: an `impl` block calls a method that another file defines for
+//! the same type, and that file calls back, if by way of others. No path says so, and `circles`
+//! sees nothing.
+//!
+//! `cargo test -p tcpx-tests --test suite layering::methods -- --nocapture` prints them, and the
+//! rows of the table that they make.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::graph::{Knot, knots};
+use super::resolve::{Edges, definition};
+use super::syntax::Method;
+use super::tree::Tree;
+
+/// A crate, a type of it, and how many files are in each of its circles, the largest first. Numbers
+/// only fall: a circle that has become smaller takes its number down, and the last one its row.
+type Row<'a> = (&'a str, &'a str, &'a [usize]);
+
+const KNOWN: &[Row<'_>] = &[
+    ("tcpx-core", "Connection", &[4]),
+    ("tcpx-core", "Engine", &[6, 3]),
+    ("tcpx-protocol", "PeerProtocol", &[12]),
+];
+
+#[test]
+fn files_of_a_type_call_each_other_in_known_circles_only() {
+    let mut found = BTreeMap::<(&str, String), Vec<usize>>::new();
+    for (name, package) in super::workspace() {
+        for circle in super::trees(package).iter().flat_map(circles) {
+            println!("{name}: {}", circle.text);
+            found.entry((name, circle.of)).or_default().push(circle.files);
+        }
+    }
+    for sizes in found.values_mut() {
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+    }
+    let found: Vec<Row<'_>> =
+        found.iter().map(|((name, of), sizes)| (*name, of.as_str(), sizes.as_slice())).collect();
+    println!("The table that they make:");
+    for (name, of, sizes) in &found {
+        println!("    ({name:?}, {of:?}, &{sizes:?}),");
+    }
+    let wrong = differences(KNOWN, &found);
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// What is not as the table says, a line for each type.
+fn differences(known: &[Row<'_>], found: &[Row<'_>]) -> String {
+    let types: BTreeSet<(&str, &str)> =
+        known.iter().chain(found).map(|(name, of, _)| (*name, *of)).collect();
+    let sizes = |rows: &[Row<'_>], (name, of)| {
+        let row = rows.iter().find(|row| (row.0, row.1) == (name, of));
+        row.map(|row| row.2.to_vec()).unwrap_or_default()
+    };
+    let mut text = String::new();
+    for (name, of) in types {
+        let (known, found) = (sizes(known, (name, of)), sizes(found, (name, of)));
+        if known == found {
+            continue;
+        }
+        text += &format!("{name}: circles of {found:?} files of {of}, {known:?} in the table: ");
+        text += match (fit(&found, &known), found.is_empty()) {
+            (false, _) => "one is new or has grown, take its call out\n",
+            (true, true) => "take the row out\n",
+            (true, false) => "lower the numbers\n",
+        };
+    }
+    text
+}
+
+/// Whether these circles can be what is left of the known ones. A circle may fall into several.
+fn fit(found: &[usize], known: &[usize]) -> bool {
+    let mut room = known.to_vec();
+    found.iter().all(|size| {
+        let large_enough = room.iter_mut().find(|room| **room >= *size);
+        large_enough.map(|room| *room -= size).is_some()
+    })
+}
+
+/// Files of one type that all call each other.
+struct Circle {
+    of: String,
+    files: usize,
+    /// The files, with one call for each that another calls.
+    text: String,
+}
+
+fn circles(tree: &Tree) -> Vec<Circle> {
+    let mut circles = Vec::new();
+    for ((_, of), calls) in calls(tree) {
+        let lines = calls.iter().map(|(files, call)| (*files, call.line)).collect();
+        for knot in knots(&Edges { lines, ..Edges::default() }) {
+            let text = describe(tree, &of, &knot, &calls);
+            circles.push(Circle { of: of.clone(), files: knot.files.len(), text });
+        }
+    }
+    circles
+}
+
+/// From which file to which the blocks of one type call, with the first such call.
+type Calls<'a> = BTreeMap<(usize, usize), &'a Method>;
+
+/// The calls of all types. A method that a file defines itself leads nowhere, and so does one that
+/// no block of the type defines: it is a trait's, or another type's by `Deref`.
+fn calls(tree: &Tree) -> BTreeMap<(usize, String), Calls<'_>> {
+    let file = |method: &Method| tree.modules[method.module].file;
+    let mut defined = BTreeMap::<((usize, String), &str), BTreeSet<usize>>::new();
+    for method in &tree.methods {
+        defined.entry((type_of(tree, method), &method.name)).or_default().insert(file(method));
+    }
+    let mut types = BTreeMap::<(usize, String), Calls<'_>>::new();
+    for call in &tree.calls {
+        let (of, from) = (type_of(tree, call), file(call));
+        let Some(files) = defined.get(&(of.clone(), &call.name)) else { continue };
+        if files.contains(&from) {
+            continue;
+        }
+        for to in files {
+            let first = types.entry(of.clone()).or_default().entry((from, *to)).or_insert(call);
+            if call.line < first.line {
+                *first = call;
+            }
+        }
+    }
+    types
+}
+
+/// The module that defines the type of a block, and its name there. One that a function or a macro
+/// defines counts as the block's module's.
+fn type_of(tree: &Tree, method: &Method) -> (usize, String) {
+    definition(tree, method.module, &method.of)
+        .unwrap_or_else(|| (method.module, method.of.join("::")))
+}
+
+fn describe(tree: &Tree, of: &str, knot: &Knot, calls: &Calls<'_>) -> String {
+    let name = |file: &usize| tree.files[*file].display();
+    let mut text = format!("{} files of {of} call each other:\n", knot.files.len());
+    for from in &knot.files {
+        text += &format!("  {}\n", name(from));
+        for to in &knot.files {
+            if let Some(call) = calls.get(&(*from, *to)) {
+                text += &format!("    line {}: {}() → {}\n", call.line, call.name, name(to));
+            }
+        }
+    }
+    text
+}
+
+/// The circles of a made-up crate: its root with two modules, and a type that both have a block of.
+fn circles_of(one: &str, other: &str) -> Vec<String> {
+    let read = |path: &Path| {
+        let text = match path.to_str()? {
+            "lib.rs" => "mod one; mod other; pub(crate) struct Thing { part: Part } struct Part;",
+            "one.rs" => one,
+            "other.rs" => other,
+            _ => return None,
+        };
+        Some(text.to_owned())
+    };
+    circles(&Tree::read(Path::new("lib.rs"), &read)).into_iter().map(|it| it.text).collect()
+}
+
+const BACK: &str = "use super::Thing;\nimpl Thing { fn back(&self) { self.go() } }";
+
+fn and_back(go: &str) -> Vec<String> {
+    circles_of(&format!("use crate::Thing;\nimpl Thing {{ fn go(&self) {{ {go} }} }}"), BACK)
+}
+
+#[test]
+fn calls_of_a_types_own_methods_make_circles() {
+    let told = "2 files of Thing call each other:
+  one.rs
+    line 2: back() → other.rs
+  other.rs
+    line 2: go() → one.rs\n";
+    for go in [
+        "self.back()",
+        "(&*self).back()",
+        "self.back::<u8>().more()",
+        "Self::back(self)",
+        "Thing::back(self)",
+        "crate::Thing::back(self)",
+        "Some(self).map(Self::back)",
+        "call(|| self.part.each(|_| self.back()))",
+        "assert!(matches!(self.back(), 1), \"{}\", 2)",
+        "debug!(a = %1, b = ?[Self::back(self)])",
+        "assert!(self.back::<u8>())",
+        "if x { loop { return f(self.back()) } }",
+    ] {
+        assert_eq!(and_back(go), [told], "{go}");
+    }
+}
+
+#[test]
+fn calls_of_others_make_none() {
+    for go in [
+        "self.part.back()",
+        "self.part().back()",
+        "other.back()",
+        "(self.back)(1)",
+        "self.back = 1",
+        "Part::back(self)",
+        "assert!(self.part.back())",
+        "assert!(self.back)",
+        "#[cfg(test)] let x = self.back();",
+        "struct Part; impl Part { fn f(&self) { self.back(); Self::back() } }",
+        "trait Go { fn f(&self) { self.back() } }",
+        "self.go()",
+    ] {
+        assert!(and_back(go).is_empty(), "{go}");
+    }
+}
+
+#[test]
+fn blocks_of_one_type_only_are_a_circle() {
+    let with = |one: &str| circles_of(one, BACK).len();
+    assert_eq!(with("use super::*; impl Thing { fn go(&self) { self.back() } }"), 1);
+    assert_eq!(with("use super::Thing as It; impl It { fn go(&self) { self.back() } }"), 1);
+    assert_eq!(with("impl<T> crate::Thing { fn go(&self) { self.back() } }"), 1);
+    // Another type of the same name, that only its module knows.
+    assert_eq!(with("struct Thing; impl Thing { fn go(&self) { self.back() } }"), 0);
+    // Blocks of traits call, and what they define is the trait's.
+    let go = "use super::Thing; impl Thing { fn go(&self) {} }";
+    assert_eq!(
+        with(&format!("{go} impl Drop for Thing {{ fn drop(&mut self) {{ self.back() }} }}")),
+        1
+    );
+    assert_eq!(with("use super::Thing; impl Go for Thing { fn go(&self) { self.back() } }"), 0);
+    // Each has its own, by another condition.
+    assert_eq!(
+        with(&format!("{go} impl Thing {{ fn back(&self) {{}} fn f(&self) {{ self.back() }} }}")),
+        0
+    );
+}
+
+#[test]
+fn blocks_for_tests_are_no_part_of_a_circle() {
+    for go in [
+        "#[cfg(test)] impl Thing { fn go(&self) { self.back() } }",
+        "impl Thing { #[cfg(test)] fn go(&self) { self.back() } }",
+        "impl Thing { fn go(&self) {} #[cfg(test)] fn f(&self) { self.back() } }",
+        "impl Thing { fn go(&self) {} } #[cfg(test)] mod tests { fn f() { Thing::back() } }",
+    ] {
+        assert!(circles_of(&format!("use super::Thing; {go}"), BACK).is_empty(), "{go}");
+    }
+}
+
+#[test]
+fn circles_only_shrink() {
+    let say = |known: &'static [usize], found: &'static [usize]| {
+        let row = |sizes: &'static [usize]| (!sizes.is_empty()).then_some(("a", "A", sizes));
+        let rows = |sizes| row(sizes).into_iter().collect::<Vec<Row<'_>>>();
+        differences(&rows(known), &rows(found))
+    };
+    assert_eq!(say(&[], &[]), "");
+    assert_eq!(say(&[6, 2], &[6, 2]), "");
+    assert_eq!(
+        say(&[6, 2], &[5, 2]),
+        "a: circles of [5, 2] files of A, [6, 2] in the table: lower the numbers\n"
+    );
+    for (known, found, end) in [
+        (&[6, 2][..], &[6][..], "lower the numbers\n"),
+        (&[6, 2], &[3, 3], "lower the numbers\n"),
+        (&[2], &[], "take the row out\n"),
+        (&[], &[2], "one is new or has grown, take its call out\n"),
+        (&[6, 2], &[6, 3], "one is new or has grown, take its call out\n"),
+        (&[6, 2], &[8], "one is new or has grown, take its call out\n"),
+        (&[6, 2], &[6, 2, 2], "one is new or has grown, take its call out\n"),
+    ] {
+        assert!(say(known, found).ends_with(end), "{known:?} {found:?}");
+    }
+}
