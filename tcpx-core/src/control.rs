@@ -1,8 +1,8 @@
 //! The control link: how two sessions find each other, prove themselves, and talk beside the comms.
 //!
 //! Reaching a peer:
-//! - [`identity`]: what a session says of itself, and the secret that proves it; how many channels it
-//!   offers.
+//! - [`identity`]: what a session says of itself, and the secret that proves it; how many channels
+//!   it offers.
 //! - [`connector`]: the connecting end of a handshake. [`approach`]: the way to one address.
 //! - [`listener`]: the table of inbound handshakes. [`listening_sockets`]: where they come from.
 //! - [`admission`]: which connections have a place in that table, and what the log says of the

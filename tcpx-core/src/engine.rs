@@ -17,8 +17,8 @@
 //! - `hung_calls`: calls of the plugin that do not return, or are never ready, and what the daemon
 //!   answers that they may wait for.
 //! - `meeting`: connects of this session, and peers that come in from where they lead.
-//! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of a
-//!   list. Pure.
+//! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
+//!   a list. Pure.
 //! - `parked`: what is left of peers that ended while a copy was under way.
 //! - `posting`: transfers, and what is posted to them.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.

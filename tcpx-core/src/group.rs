@@ -2,8 +2,8 @@
 //! GPU that is used.
 //!
 //! - `members`: the sessions of GPUs, made when they are first needed.
-//! - `operating`: operations between devices of this group and of others, and memory of all devices.
-//!   `splitting`: the parts of one, each between two devices. Pure.
+//! - `operating`: operations between devices of this group and of others, and memory of all
+//!   devices. `splitting`: the parts of one, each between two devices. Pure.
 //! - `notifying`: notifications.
 //! - `peers`: how other groups are reached and left.
 

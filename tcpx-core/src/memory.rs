@@ -2,8 +2,8 @@
 //! and a range of it that is registered with others, are here.
 //!
 //! - [`device_memory`]: memory of a GPU, or ordinary memory that stands in for it.
-//! - [`host_buffer`]: ordinary memory that the session allocates, or that a program lends to it, and
-//!   how far a mapping reaches.
+//! - [`host_buffer`]: ordinary memory that the session allocates, or that a program lends to it,
+//!   and how far a mapping reaches.
 //! - [`memory_descriptor`]: address, size and kind of memory, as bytes or text to send to another
 //!   host.
 

@@ -6,20 +6,20 @@
 //!   protocol says so.
 //! - `attending`: what wakes a connection, when it wants to be driven, and whether its data path
 //!   lives.
-//! - `commons`: what every peer of a session reads and writes, and whether operations may be posted,
-//!   for those who have no engine.
-//! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker, with credit
-//!   so that bounce buffers have room.
+//! - `commons`: what every peer of a session reads and writes, and whether operations may be
+//!   posted, for those who have no engine.
+//! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker, with
+//!   credit so that bounce buffers have room.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
-//! - `dial_places`: where a peer's channels may be dialled, and when this end says that it could not.
-//!   Pure.
+//! - `dial_places`: where a peer's channels may be dialled, and when this end says that it could
+//!   not. Pure.
 //! - `ending`: how a peer ends, and what cannot be freed yet then.
 //! - `messages`: what travels on the control link: small messages, operations on memory of either
 //!   end, and notifications. `kept_messages`: what is there before it is wanted.
 //! - `session_context`: settings, plugin and identity of the session.
-//! - `waiting`: operations and notifications that wait for its link, and which connection with which
-//!   session it is.
+//! - `waiting`: operations and notifications that wait for its link, and which connection with
+//!   which session it is.
 //! - `watch`: what a peer's numbers say is wrong.
 
 mod actions;

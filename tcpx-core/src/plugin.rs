@@ -11,8 +11,8 @@
 //! - [`handle_table`]: the plugin's handles, by comm and segment, and the segments that the plugin
 //!   can take.
 //! - `nic`: a NIC as the plugin reports it. [`nics`]: which of them a peer's channels run over.
-//! - [`process`]: what a plugin does to its process: SIGPIPE, log lines, the daemon that the hardware
-//!   plugin asks.
+//! - [`process`]: what a plugin does to its process: SIGPIPE, log lines, the daemon that the
+//!   hardware plugin asks.
 //! - `soft`: settings of the software plugin that is linked in, if it is.
 
 pub(crate) mod calls;

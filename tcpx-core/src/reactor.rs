@@ -1,5 +1,5 @@
-//! What the system says is ready, and how a thread waits for it. When a peer must be driven next, and a
-//! descriptor that becomes readable after a while, are here.
+//! What the system says is ready, and how a thread waits for it. When a peer must be driven next,
+//! and a descriptor that becomes readable after a while, are here.
 //!
 //! - `poller`: the session's one set of descriptors. `watch`: a descriptor in it.
 //! - `spin`: whether it pays to look again before a thread sleeps. Pure.

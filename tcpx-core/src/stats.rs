@@ -1,5 +1,5 @@
-//! What a session knows of itself: counters cheap enough to be always on, and what they mean. What one
-//! lane counts is here; messages, requests and notifications are counted by the protocol
+//! What a session knows of itself: counters cheap enough to be always on, and what they mean. What
+//! one lane counts is here; messages, requests and notifications are counted by the protocol
 //! (`tcpx_protocol::stats`).
 //!
 //! - [`metrics`]: reports as text for Prometheus, pure.

@@ -4,13 +4,13 @@
 //! - `transfers`: what a program waits for, in numbers. `transfer_cell`: one of them, as its owner
 //!   sees it, and who hears of its end.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
-//! - `window`: requests in flight, in the order that the plugin demands, and how much a lane does at
-//!   once.
+//! - `window`: requests in flight, in the order that the plugin demands, and how much a lane does
+//!   at once.
 //! - `job`: what is copied for one chunk, and what is not submitted yet. `batch`: what is unpacked,
 //!   or gathered, by one submit.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
-//! - `gather`: where scattered small messages are, to be copied together. `staging_pool`: the memory
-//!   for it that all lanes have together, and a lane's part.
+//! - `gather`: where scattered small messages are, to be copied together. `staging_pool`: the
+//!   memory for it that all lanes have together, and a lane's part.
 
 pub(crate) mod batch;
 mod descriptor_splitter;

@@ -1,6 +1,6 @@
-//! Small types that every room uses, beside those of the protocol (`tcpx_protocol::types`): keys, what
-//! a peer is called, and which session of the process something belongs to. The lowest room; it imports
-//! nothing of this crate.
+//! Small types that every room uses, beside those of the protocol (`tcpx_protocol::types`): keys,
+//! what a peer is called, and which session of the process something belongs to. The lowest room;
+//! it imports nothing of this crate.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Errors that programs see: why connection info cannot be used, why bytes are no key to remote memory,
-//! and why remote memory is refused, by its owner or by this end before it asks.
+//! Errors that programs see: why connection info cannot be used, why bytes are no key to remote
+//! memory, and why remote memory is refused, by its owner or by this end before it asks.
 
 use tcpx_wire::sealed::SealError;
 

@@ -12,16 +12,16 @@
 //! - `dealing`: in which order messages are dealt, how much of the long ones at once, and how long
 //!   chunks are.
 //! - `frames`: what each frame of the peer does.
-//! - `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`: how long
-//!   a host has acknowledged nothing.
-//! - `leaving`: how both ends leave, and how operations end that find no counterpart. `stage`: where
-//!   in its life a peer is, and how far the goodbye of both ends is.
-//! - `matcher`: tags of sends here and of receives there. `tag_queues`: first-in-first-out queues by
-//!   tag.
+//! - `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`: how
+//!   long a host has acknowledged nothing.
+//! - `leaving`: how both ends leave, and how operations end that find no counterpart. `stage`:
+//!   where in its life a peer is, and how far the goodbye of both ends is.
+//! - `matcher`: tags of sends here and of receives there. `tag_queues`: first-in-first-out queues
+//!   by tag.
 //! - `one_sided`: reads and writes of memory that one end exports, and notifications.
 //! - `operation`: one posted send or receive, and what of each transfer has not ended.
-//! - `posting`, `expecting`: posts, room for a batch of them, and plans, as the sender makes them and
-//!   as the receiver is told of them. `receives`: which receives may share a chunk, and what is
+//! - `posting`, `expecting`: posts, room for a batch of them, and plans, as the sender makes them
+//!   and as the receiver is told of them. `receives`: which receives may share a chunk, and what is
 //!   planned later.
 //! - `round_work`: how much of a round the peer may ask for.
 

@@ -1,5 +1,5 @@
-//! Counters of what peers do: of their messages, and of what they have done with memory of this session
-//! by themselves, and notifications.
+//! Counters of what peers do: of their messages, and of what they have done with memory of this
+//! session by themselves, and notifications.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! Which inbound connections have a place, before they have proven anything; and what the log says of
-//! those that have none. Pure.
+//! Which inbound connections have a place, before they have proven anything; and what the log says
+//! of those that have none. Pure.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};

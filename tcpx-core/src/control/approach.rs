@@ -1,5 +1,5 @@
-//! The way to one address of a peer, until the listener there has spoken; and a connection that is on
-//! its way to stand.
+//! The way to one address of a peer, until the listener there has spoken; and a connection that is
+//! on its way to stand.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};

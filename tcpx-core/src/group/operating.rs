@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Operations between devices of a group and of others; and memory of all devices, and what of it peers
-//! may reach.
+//! Operations between devices of a group and of others; and memory of all devices, and what of it
+//! peers may reach.
 
 use tcpx_protocol::error::RemoteProblem;
 use tcpx_protocol::exports::remote_key::{RemoteKey, RemoteRange};

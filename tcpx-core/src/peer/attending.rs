@@ -1,5 +1,5 @@
-//! What wakes a connection, and when it wants to be driven; whether its data path lives; what it has
-//! room for; and it in numbers.
+//! What wakes a connection, and when it wants to be driven; whether its data path lives; what it
+//! has room for; and it in numbers.
 
 use std::ops::BitOr;
 use std::path::Path;

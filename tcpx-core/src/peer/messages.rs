@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! What a connection does with the bytes on its control link: small messages, operations on memory of
-//! either end, and notifications.
+//! What a connection does with the bytes on its control link: small messages, operations on memory
+//! of either end, and notifications.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Which small messages travel on the control link, with their header; and what an end makes the other
-//! one keep. Pure.
+//! Which small messages travel on the control link, with their header; and what an end makes the
+//! other one keep. Pure.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! What is in the bodies of frames: fields of fixed size, one behind the other; handles of channels;
-//! how the bytes of a receive reach their place; and some bytes of an operation that travels on the
-//! link. Pure.
+//! What is in the bodies of frames: fields of fixed size, one behind the other; handles of
+//! channels; how the bytes of a receive reach their place; and some bytes of an operation that
+//! travels on the link. Pure.
 
 use crate::types::memory::OperationKind;
 

@@ -13,7 +13,7 @@
 //! made up does not. Frames, and the bytes that follow them, may begin and end anywhere in records.
 //! Nothing is hidden: bodies are in clear.
 //!
-//! An [`Authenticator`] makes the MACs of one direction, with the keys of a connection; [`Outgoing`]
+//! An `Authenticator` makes the MACs of one direction, with the keys of a connection; [`Outgoing`]
 //! puts what is queued into records, and [`Incoming`] takes out of them what has arrived.
 
 use std::fmt;

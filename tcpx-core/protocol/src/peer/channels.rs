@@ -1,5 +1,5 @@
-//! How far the channels to the peer are: none, on their way, or open; and which of them have a staging
-//! buffer, by kind of memory. Pure.
+//! How far the channels to the peer are: none, on their way, or open; and which of them have a
+//! staging buffer, by kind of memory. Pure.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Whose memory it is, the host's or a GPU's; the number that a program knows a registration by; what
-//! an operation does with memory of the other end, and what an export allows.
+//! Whose memory it is, the host's or a GPU's; the number that a program knows a registration by;
+//! what an operation does with memory of the other end, and what an export allows.
 
 use std::fmt;
 use std::num::NonZeroU64;

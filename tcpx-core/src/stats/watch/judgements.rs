@@ -1,5 +1,5 @@
-//! What counters say is wrong: a slow unpack backend, sends without a receive, payload that is copied.
-//! Pure.
+//! What counters say is wrong: a slow unpack backend, sends without a receive, payload that is
+//! copied. Pure.
 
 use std::time::{Duration, Instant};
 
