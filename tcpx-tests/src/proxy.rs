@@ -5,7 +5,8 @@
 pub mod kind;
 mod tampering;
 
-use std::io::{self, Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -35,7 +36,7 @@ struct State {
     has_held: bool,
     /// Frames that never pass, and those of them that came.
     withholds: Vec<(Direction, u16)>,
-    withheld: Vec<(Direction, u16, Vec<u8>)>,
+    withheld: VecDeque<(Direction, u16, Vec<u8>)>,
     /// What is done to the next frame of this type.
     tampering: Option<(Direction, u16, Tampering)>,
     /// What was tampered with has passed, or never will.
@@ -146,7 +147,7 @@ impl LinkProxy {
         loop {
             let found = state.withheld.iter().position(|it| (it.0, it.1) == (direction, kind));
             if let Some(found) = found {
-                return Some(state.withheld.remove(found).2);
+                return state.withheld.remove(found).map(|(.., frame)| frame);
             }
             let rest = give_up_at.saturating_duration_since(Instant::now());
             if rest.is_zero() {
@@ -155,6 +156,12 @@ impl LinkProxy {
             let waited = self.shared.changed.wait_timeout(state, rest);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Forgets all frames that were taken out and not asked for. Returns how many there were.
+    #[must_use]
+    pub fn forget_withheld(&self) -> usize {
+        std::mem::take(&mut self.shared.state().withheld).len()
     }
 
     /// Does this to the next frame of this type.
@@ -276,10 +283,10 @@ fn pass_on(connector: TcpStream, target: SocketAddr, shared: &Arc<Shared>) -> io
     ] {
         let shared = Arc::clone(shared);
         thread::spawn(move || {
-            let mut from = from;
+            let mut from = BufReader::new(from);
             let mut to = to;
             if pump(&mut from, &mut to, direction, &shared).is_err() {
-                let _ = from.shutdown(Shutdown::Both);
+                let _ = from.get_ref().shutdown(Shutdown::Both);
             }
             // The end of one direction goes on as such; a broken one ends the other too.
             let _ = to.shutdown(Shutdown::Write);
@@ -290,17 +297,15 @@ fn pass_on(connector: TcpStream, target: SocketAddr, shared: &Arc<Shared>) -> io
 
 /// Passes frames on until the stream ends.
 fn pump(
-    from: &mut TcpStream,
+    from: &mut impl Read,
     to: &mut TcpStream,
     direction: Direction,
     shared: &Shared,
 ) -> io::Result<()> {
     let mut are_records = false;
-    let next = |from: &mut TcpStream, are_records| match are_records {
-        true => read_record(from),
-        false => read_frame(from),
-    };
-    while let Some((kind, whole)) = next(from, are_records)? {
+    loop {
+        let next = if are_records { read_record(from) } else { read_frame(from) };
+        let Some((kind, whole)) = next? else { break };
         are_records |= shared.has_records && matches!(kind, kind::HELLO | kind::WELCOME);
         match wait_for_passage(direction, kind, whole.clone(), shared) {
             Passage::Free => {}
@@ -315,7 +320,7 @@ fn pump(
 }
 
 /// The next frame, with the bytes that follow it. `None`: the stream has ended.
-fn read_frame(from: &mut TcpStream) -> io::Result<Option<(u16, Vec<u8>)>> {
+fn read_frame(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
     let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? else { return Ok(None) };
     let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
     frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
@@ -324,9 +329,9 @@ fn read_frame(from: &mut TcpStream) -> io::Result<Option<(u16, Vec<u8>)>> {
 }
 
 /// The next record. `None`: the stream has ended, or what is left is none.
-fn read_record(from: &mut TcpStream) -> io::Result<Option<(u16, Vec<u8>)>> {
+fn read_record(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
     let mut whole = Vec::new();
-    io::copy(&mut (&*from).take(4), &mut whole)?;
+    io::copy(&mut from.take(4), &mut whole)?;
     let Some(length) = whole.first_chunk() else { return Ok(None) };
     let rest = u32::from_le_bytes(*length) as usize + RECORD_MAC_BYTES;
     if rest > MAX_BODY_BYTES {
@@ -375,7 +380,7 @@ enum Passage {
 fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Shared) -> Passage {
     let mut state = shared.state();
     if state.withholds.contains(&(direction, kind)) && !*state.is_shut(direction) {
-        state.withheld.push((direction, kind, frame));
+        state.withheld.push_back((direction, kind, frame));
         shared.changed.notify_all();
         return Passage::Withheld;
     }

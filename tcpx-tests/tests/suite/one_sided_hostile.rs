@@ -7,4 +7,5 @@ mod breaches;
 mod flooding;
 mod refusals;
 mod scene;
+mod turns;
 mod words;

@@ -31,7 +31,7 @@ fn session() -> Session {
 
 pub(crate) struct Scene {
     pub(crate) target: Session,
-    witness: Session,
+    pub(crate) witness: Session,
     conn_info: Vec<u8>,
     arena: Arena,
     pub(crate) memory: MemoryId,
@@ -93,10 +93,7 @@ impl Scene {
     pub(crate) fn key_of_another_session(&self) -> WireKey {
         let memory = self.witness.allocate(BYTES, MemoryType::Host).expect("memory");
         let options = ExportOptions::new(RemoteAccess::ReadWrite);
-        let key = self.witness.export(memory, options).expect("it is registered").serialize();
-        // The session of a sealed key comes first: number and secret stand behind it.
-        let body = tcpx_wire::sealed::Envelope { magic: *b"TCPXRKEY", version: 1 };
-        body.open(&key).expect("it is a key")[16..40].try_into().expect("so long")
+        words::wire_key(&self.witness.export(memory, options).expect("it is registered"))
     }
 
     /// Whether the target has thrown a liar out for what it said.
@@ -163,10 +160,22 @@ impl Liar {
         self.proxy.swallow();
     }
 
+    /// Words of this kind that the target says are to be heard here, and not by the liar's session.
+    pub(crate) fn withhold(&self, word: u16) {
+        self.proxy.withhold(Direction::ToConnector, word);
+    }
+
     /// The body of the next word of this kind that the target says about requests.
     pub(crate) fn hear(&self, answer: u16) -> Vec<u8> {
         let heard = self.proxy.take_withheld(Direction::ToConnector, answer, PATIENCE);
         heard.expect("the target answers")[frame::HEADER_BYTES..].to_vec()
+    }
+
+    /// Waits for a word of this kind, and passes over all words that the target has said by then.
+    /// Returns how many they are.
+    pub(crate) fn hear_all(&self, answer: u16) -> usize {
+        self.hear(answer);
+        1 + self.proxy.forget_withheld()
     }
 
     /// The target has looked at everything that was said before.

@@ -1,5 +1,6 @@
 //! What a peer may say of exported memory, as it is on the wire.
 
+use tcpx_core::RemoteKey;
 use tcpx_tests::proxy::kind;
 use tcpx_wire::frame;
 
@@ -16,6 +17,14 @@ pub(crate) mod why {
 
 /// A key: its number, and its secret.
 pub(crate) type WireKey = [u8; 24];
+
+/// What a key is on the wire.
+pub(crate) fn wire_key(key: &RemoteKey) -> WireKey {
+    // The session of a sealed key comes first: number and secret stand behind it.
+    let body = tcpx_wire::sealed::Envelope { magic: *b"TCPXRKEY", version: 1 };
+    let key = key.serialize();
+    body.open(&key).expect("it is a key")[16..40].try_into().expect("so long")
+}
 
 /// A range: the index of its key, where it begins, and its bytes.
 pub(crate) type WireRange = (u32, u64, u64);
@@ -46,9 +55,19 @@ pub(crate) fn ranges(number: u32, ranges: &[WireRange]) -> Vec<u8> {
 
 /// A whole list of one key.
 pub(crate) fn list(number: u32, is_write: bool, key: &WireKey, all: &[WireRange]) -> Vec<u8> {
+    list_of_keys(number, is_write, &[*key], all)
+}
+
+/// A whole list.
+pub(crate) fn list_of_keys(
+    number: u32,
+    is_write: bool,
+    opening: &[WireKey],
+    all: &[WireRange],
+) -> Vec<u8> {
     let bytes = all.iter().map(|(.., bytes)| bytes).sum();
-    let mut words = list_of(number, is_write, (1, all.len() as u32), bytes);
-    words.extend(keys(number, &[*key]));
+    let mut words = list_of(number, is_write, (opening.len() as u32, all.len() as u32), bytes);
+    words.extend(opening.chunks(600).flat_map(|some| keys(number, some)));
     words.extend(all.chunks(800).flat_map(|some| ranges(number, some)));
     words
 }
@@ -85,6 +104,11 @@ pub(crate) fn write_now(request: u64, list: u32, bytes: &[u8]) -> Vec<u8> {
 
 pub(crate) fn read(request: u64, list: u32) -> Vec<u8> {
     framed(kind::READ, &[&request.to_le_bytes(), &list.to_le_bytes(), &[0, 0]])
+}
+
+/// The same, whose bytes are to come on the link.
+pub(crate) fn read_on_link(request: u64, list: u32) -> Vec<u8> {
+    framed(kind::READ, &[&request.to_le_bytes(), &list.to_le_bytes(), &[0, 1]])
 }
 
 pub(crate) fn section(receive: u64, offset: u64, bytes: u64) -> Vec<u8> {

@@ -1,0 +1,145 @@
+//! Requests of a long list, sent as fast as a peer can: each is 22 bytes, and makes the target look
+//! at any number of keys or pieces. A message of another peer has its turn all the same.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tcpx_core::{ExportOptions, MemoryType, Post, RemoteAccess, RemoteKey};
+use tcpx_testkit::{PATIENCE, in_own_process};
+use tcpx_tests::proxy::kind;
+
+use super::arena::{BYTES, MARGIN};
+use super::scene::{Liar, Scene};
+use super::words::{WireKey, WireRange, list_of_keys, read, read_on_link, why, wire_key};
+
+const LIST: u32 = 1 << 20;
+const REQUEST: u64 = 77 << 32 | 5;
+/// Bytes of reads that are under way at once, where they are answered.
+const UNDER_WAY: u64 = 60_000;
+/// Refusals that were not read yet: a peer that reads none is thrown out.
+const REFUSALS: u64 = 32_768;
+/// How long a peer is measured.
+const WINDOW: Duration = Duration::from_secs(1);
+/// Longest p50 beside a hostile peer, in a debug build beside other tests. An optimised one on a
+/// quiet machine has less than a tenth.
+const BAR: Duration = Duration::from_millis(30);
+
+/// Asks for reads until it is over, of an open list of so many bytes.
+fn read_all(liar: &Liar, bytes: u64, is_over: &AtomicBool) -> u64 {
+    let (mut asked, mut under_way) = (0, 0);
+    while !is_over.load(Ordering::Relaxed) {
+        while under_way + bytes <= UNDER_WAY {
+            asked += 1;
+            liar.say(&read_on_link(REQUEST + (asked << 32), LIST));
+            under_way += bytes;
+        }
+        // The name comes first, and the number of bytes behind it.
+        let part = liar.hear(kind::PART);
+        under_way -= u64::from(u32::from_le_bytes(part[9..13].try_into().expect("a number")));
+    }
+    asked
+}
+
+/// The same of a list of which a key was taken back.
+fn read_what_is_refused(liar: &Liar, is_over: &AtomicBool) -> u64 {
+    let (mut asked, mut refused) = (0, 0);
+    let some: Vec<u8> = (0..REFUSALS / 16).flat_map(|_| read(REQUEST, LIST)).collect();
+    while !is_over.load(Ordering::Relaxed) {
+        liar.say(&some);
+        asked += REFUSALS / 16;
+        while asked - refused > REFUSALS {
+            refused += liar.hear_all(kind::STOPPED) as u64;
+        }
+    }
+    asked
+}
+
+/// Half the p50 of the round trips of messages of the witness.
+fn half_round_trip(scene: &Scene) -> Duration {
+    let is_over = AtomicBool::new(false);
+    let ends = [(&scene.witness, "target"), (&scene.target, "witness")].map(|(session, peer)| {
+        let memory = session.allocate(64, MemoryType::Host).expect("memory");
+        let transfer = || session.create_transfer(peer).expect("they are connected");
+        let post = move |tag| Post { memory, offset: 0, bytes: 64, tag };
+        (transfer(), transfer(), post)
+    });
+    let [(pings, pongs, post), (pinged, ponged, post_there)] = &ends;
+    let mut times = thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                pinged.post_recv(post_there(1)).expect("they are connected");
+                pinged.wait(Some(PATIENCE)).expect("it comes");
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                ponged.post_send(post_there(2)).expect("they are connected");
+            }
+        });
+        let (began, mut times) = (Instant::now(), Vec::new());
+        while began.elapsed() < WINDOW {
+            let start = Instant::now();
+            pongs.post_recv(post(2)).expect("they are connected");
+            pings.post_send(post(1)).expect("they are connected");
+            pongs.wait(Some(PATIENCE)).expect("it is answered");
+            times.push(start.elapsed());
+        }
+        // The last one is not answered.
+        is_over.store(true, Ordering::Relaxed);
+        pings.post_send(post(1)).expect("they are connected");
+        pings.wait(Some(PATIENCE)).expect("it comes");
+        times
+    });
+    times.sort_unstable();
+    times[times.len() / 2] / 2
+}
+
+/// Beside a peer that asks for reads of a list of so many keys.
+fn beside(keys: u64, is_open: bool) -> Duration {
+    let scene = Scene::new();
+    let liar = scene.liar("liar");
+    liar.withhold(kind::PART);
+    let exported: Vec<RemoteKey> = (0..keys)
+        .map(|number| {
+            let options = ExportOptions::new(RemoteAccess::Read).range(MARGIN + number, 1);
+            scene.target.export(scene.memory, options).expect("it is registered")
+        })
+        .collect();
+    assert!(keys <= BYTES);
+    let named: Vec<WireKey> = exported.iter().map(wire_key).collect();
+    let ranges: Vec<WireRange> = (0..keys as u32).map(|key| (key, 0, 1)).collect();
+    liar.say(&list_of_keys(LIST, false, &named, &ranges));
+    liar.wait_until_heard();
+    if !is_open {
+        let last = exported.last().expect("there are some");
+        scene.target.unexport(last).expect("nothing uses it");
+        liar.say(&read(REQUEST, LIST));
+        assert_eq!(liar.hear(kind::STOPPED)[9], why::REVOKED);
+    }
+    let quiet = half_round_trip(&scene);
+    let is_over = AtomicBool::new(false);
+    let (p50, asked) = thread::scope(|scope| {
+        let asked = scope.spawn(|| match is_open {
+            true => read_all(&liar, keys, &is_over),
+            false => read_what_is_refused(&liar, &is_over),
+        });
+        let p50 = half_round_trip(&scene);
+        is_over.store(true, Ordering::Relaxed);
+        (p50, asked.join().expect("no panic"))
+    });
+    assert!(!scene.has_thrown_out(&liar), "it does nothing that it may not");
+    let what = if is_open { "open" } else { "refused" };
+    println!("{keys:>6} keys, {what:<7}: p50 {p50:>8.1?}, {quiet:.1?} before; {asked} reads");
+    liar.end();
+    p50
+}
+
+#[test]
+#[ignore = "deep: processor time"]
+fn a_message_has_its_turn_beside_reads_of_a_long_list() {
+    in_own_process!();
+    for (keys, is_open) in [(2_000, true), (30_000, true), (2_000, false), (30_000, false)] {
+        let p50 = beside(keys, is_open);
+        assert!(p50 <= BAR, "{keys} keys, {is_open}: half a round trip takes {p50:?}");
+    }
+}
