@@ -8,6 +8,7 @@ mod agent;
 mod built;
 mod conn_info;
 mod gpu;
+mod late_link;
 mod network;
 pub mod null;
 mod pair;

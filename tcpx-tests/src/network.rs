@@ -1,10 +1,15 @@
-//! Hosts made of network namespaces, joined by a veth pair.
+//! Hosts made of network namespaces, joined by a veth pair, or by a link with a round trip.
 
+use std::fs::File;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use rustix::fd::AsFd;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tcpx_testkit::skip;
 
+use crate::late_link;
 use crate::pair::Side;
 
 /// What becomes of a packet.
@@ -32,25 +37,79 @@ impl Network {
     /// # Errors
     /// What `ip` said.
     pub fn lay() -> Result<Self, String> {
+        let network = Self::without_link()?;
+        let (left_end, right_end) = (network.interface('l'), network.interface('r'));
+        ip(&[
+            "link",
+            "add",
+            &left_end,
+            "netns",
+            &network.left(),
+            "type",
+            "veth",
+            "peer",
+            "name",
+            &right_end,
+            "netns",
+            &network.right(),
+        ])?;
+        network.address_ends()?;
+        Ok(network)
+    }
+
+    /// Lays the same two hosts at a distance: whatever one says, the other hears half of this time
+    /// later, the packets of TCP's own handshake included. `None`, with the reason printed, where
+    /// this machine has no namespaces or no TUN devices.
+    ///
+    /// # Panics
+    /// When there are none although TCPX_TEST_REQUIRE names `netns`.
+    #[must_use]
+    pub fn afar_or_skip(round_trip: Duration) -> Option<Self> {
+        let lay = || {
+            let network = Self::without_link()?;
+            let ends = [(network.left(), 'l'), (network.right(), 'r')].map(|(host, side)| {
+                let interface = network.interface(side);
+                in_host(host, move || late_link::open_end(&interface))
+            });
+            let [left, right] = ends;
+            late_link::join([left?, right?], round_trip / 2)?;
+            network.address_ends()?;
+            Ok(network)
+        };
+        lay().map_err(|reason: String| skip("netns", &format!("no hosts afar: {reason}"))).ok()
+    }
+
+    fn without_link() -> Result<Self, String> {
         // Process ids are at most 22 bits; names of interfaces at most 15 bytes.
         let number = (std::process::id() << 8) | (NEXT.fetch_add(1, Ordering::Relaxed) & 0xff);
         let network = Self { number };
-        let (left, right) = (network.left(), network.right());
-        let (left_end, right_end) = (network.interface('l'), network.interface('r'));
-        ip(&["netns", "add", &left])?;
-        ip(&["netns", "add", &right])?;
-        ip(&[
-            "link", "add", &left_end, "netns", &left, "type", "veth", "peer", "name", &right_end,
-            "netns", &right,
-        ])?;
-        for (host, interface, address) in
-            [(&left, &left_end, "10.231.0.1/24"), (&right, &right_end, "10.231.0.2/24")]
-        {
-            ip(&["-n", host, "addr", "add", address, "dev", interface])?;
-            ip(&["-n", host, "link", "set", interface, "up"])?;
-            ip(&["-n", host, "link", "set", "lo", "up"])?;
+        for host in [network.left(), network.right()] {
+            ip(&["netns", "add", &host])?;
+            ip(&["-n", &host, "link", "set", "lo", "up"])?;
         }
         Ok(network)
+    }
+
+    fn address_ends(&self) -> Result<(), String> {
+        for (host, side, address) in
+            [(self.left(), 'l', "10.231.0.1/24"), (self.right(), 'r', "10.231.0.2/24")]
+        {
+            let interface = self.interface(side);
+            ip(&["-n", &host, "addr", "add", address, "dev", &interface])?;
+            ip(&["-n", &host, "link", "set", &interface, "up"])?;
+        }
+        Ok(())
+    }
+
+    /// Has this thread, and those that it makes, be on the first host or on the second one.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn enter(&self, side: Side) -> Result<(), String> {
+        enter(&match side {
+            Side::Left => self.left(),
+            Side::Right => self.right(),
+        })
     }
 
     /// The network, or `None` with the reason printed where this machine has none.
@@ -185,6 +244,21 @@ impl Network {
         }
         Ok(())
     }
+}
+
+fn enter(host: &str) -> Result<(), String> {
+    let space = File::open(format!("/run/netns/{host}")).map_err(|error| error.to_string())?;
+    move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))
+        .map_err(|error| format!("entering {host}: {error}"))
+}
+
+/// Does this on a host, in a thread of its own.
+fn in_host<T: Send + 'static>(
+    host: String,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let entered = std::thread::spawn(move || enter(&host).and_then(|()| work()));
+    entered.join().map_err(|_| "the thread panicked".to_owned())?
 }
 
 /// Adds rules for what arrives at a host, to be undone by [`Network::unblock`]. What a host says to

@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{Session, SessionOptions};
-use tcpx_testkit::until;
+use tcpx_testkit::{in_own_process, until};
 use tcpx_tests::sessions::{lively, open};
+use tcpx_tests::{Network, Side};
 
 /// Many more than the listener has places for.
 const STRANGERS_KEPT: usize = 300;
@@ -127,6 +129,22 @@ fn afar(address: SocketAddr, round_trip: Duration) -> SocketAddr {
 
 /// Strangers fill all places, and a thousand more come each second; each says a byte, which an
 /// honest peer at a distance has not done by then.
+fn newcomers(address: SocketAddr, strangers: &AtomicUsize, is_over: &AtomicBool) {
+    let mut kept = VecDeque::new();
+    while !is_over.load(Ordering::Relaxed) {
+        if let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) {
+            let _ = stream.write_all(&[7]);
+            kept.push_back(stream);
+            strangers.fetch_add(1, Ordering::Relaxed);
+        }
+        if kept.len() > STRANGERS_KEPT {
+            kept.pop_front();
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Honest peers at a distance, while strangers come.
 fn get_in_from_afar(tries: usize) {
     let server = session("server");
     let info = server.listen().expect("it listens");
@@ -135,21 +153,7 @@ fn get_in_from_afar(tries: usize) {
     let info = tcpx_tests::with_address(&info, [127, 0, 0, 1].into(), port);
     let (strangers, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures: Vec<_> = thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut kept = VecDeque::new();
-            while !is_over.load(Ordering::Relaxed) {
-                if let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1))
-                {
-                    let _ = stream.write_all(&[7]);
-                    kept.push_back(stream);
-                    strangers.fetch_add(1, Ordering::Relaxed);
-                }
-                if kept.len() > STRANGERS_KEPT {
-                    kept.pop_front();
-                    thread::sleep(Duration::from_millis(1));
-                }
-            }
-        });
+        scope.spawn(|| newcomers(address, &strangers, &is_over));
         until("all places are taken", || strangers.load(Ordering::Relaxed) > STRANGERS_KEPT);
         let connect = |number: usize| {
             let peer = session(&format!("peer-{number}"));
@@ -173,6 +177,54 @@ fn an_honest_peer_gets_in_from_afar_during_a_flood() {
 #[ignore = "deep: ten tries"]
 fn an_honest_peer_always_gets_in_from_afar() {
     get_in_from_afar(10);
+}
+
+/// A session that has this address, and no other.
+fn on(address: [u8; 4], name: &str) -> SessionOptions {
+    lively().name(name).listen((address, 0).into()).advertise(vec![address.into()])
+}
+
+/// The same over a link that delays the packets of TCP itself, with strangers at the session's own
+/// host.
+#[test]
+#[ignore = "deep: network namespaces"]
+fn an_honest_peer_of_another_host_gets_in_from_afar() {
+    in_own_process!();
+    let round_trip = Duration::from_millis(60);
+    let Some(network) = Network::afar_or_skip(round_trip) else { return };
+    let (address, is_over) = (OnceLock::new(), AtomicBool::new(false));
+    let strangers = AtomicUsize::new(0);
+    let connects = thread::scope(|scope| {
+        scope.spawn(|| {
+            network.enter(Side::Right).expect("the namespace is there");
+            let server = open(on([10, 231, 0, 2], "server").accept_all(true));
+            let info = server.listen().expect("it listens");
+            let listens = tcpx_tests::control_addresses(&info)[0];
+            address.set((listens, info)).expect("once");
+            newcomers(listens, &strangers, &is_over);
+        });
+        let honest = scope.spawn(|| {
+            network.enter(Side::Left).expect("the namespace is there");
+            until("all places are taken", || strangers.load(Ordering::Relaxed) > STRANGERS_KEPT);
+            let (_, info) = address.get().expect("it listens");
+            let connect = |number: usize| {
+                let began = Instant::now();
+                let peer = open(on([10, 231, 0, 1], &format!("peer-{number}")));
+                peer.load_remote_conn_info("server", info)?;
+                peer.connect("server")?;
+                let took = began.elapsed();
+                peer.disconnect("server").map(|()| took)
+            };
+            let connects: Vec<_> = (0..10).map(connect).collect();
+            is_over.store(true, Ordering::Relaxed);
+            connects
+        });
+        honest.join().expect("no panic")
+    });
+    let took: Vec<_> = connects.iter().flatten().collect();
+    assert_eq!(took.len(), 10, "{connects:?}");
+    assert!(took.iter().all(|took| **took >= 2 * round_trip), "{took:?}: there was no distance");
+    println!("{} strangers came; connects took {took:?}", strangers.load(Ordering::Relaxed));
 }
 
 #[test]
