@@ -6,6 +6,7 @@
 //!   is known of it.
 //! - `setting_problem`, `memory_problem`: why something was refused. What is wrong with connection
 //!   info and remote memory, `tcpx_protocol::error` says.
+//! - `optional`: what their texts say only if it is known.
 //!
 //! Above it, as `impl` blocks:
 //! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
@@ -18,6 +19,7 @@ pub(crate) mod diagnosis;
 mod dial_failure;
 mod display;
 mod memory_problem;
+mod optional;
 mod phase;
 mod plugin_failure;
 mod plugin_hang;

@@ -1,10 +1,10 @@
 //! One address at which a peer was not reached.
 
-use std::fmt;
 use std::io::ErrorKind;
 
 /// One address of a peer that was tried, and what came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{address}: {error}")]
 #[non_exhaustive]
 pub struct DialFailure {
     /// The address, with its port.
@@ -13,10 +13,4 @@ pub struct DialFailure {
     pub kind: Option<ErrorKind>,
     /// The answer in words.
     pub error: String,
-}
-
-impl fmt::Display for DialFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.address, self.error)
-    }
 }

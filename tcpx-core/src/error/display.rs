@@ -9,12 +9,13 @@ use super::Error;
 use super::departure::Departure;
 use super::diagnosis::id_at_end;
 use super::dial_failure::DialFailure;
+use super::optional::after;
 
-/// The words of `Text`, then the id of the diagnosis in brackets: ` [TCPX-902]`. One line, whatever
+/// The words, then the id of the diagnosis in brackets: ` [TCPX-902]`. One line, whatever
 /// the names and reasons of peers are.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&printable(&Text(self).to_string()))?;
+        f.write_str(&printable(&words(self)))?;
         match self.id() {
             Some(id) if !ends_with_an_id(self) => write!(f, " [{id}]"),
             _ => Ok(()),
@@ -29,139 +30,106 @@ fn ends_with_an_id(error: &Error) -> bool {
 }
 
 /// What an error says, without the id.
-struct Text<'a>(&'a Error);
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Error::Setting { name, value, problem } => write!(f, "{name} = {value}: {problem}"),
-            Error::Load(error) => write!(f, "{error}"),
-            Error::Preflight(report) => {
-                f.write_str("the plugin was not loaded: ")?;
-                first_finding(report, f)?;
-                f.write_str(
-                    "; with TCPX_PREFLIGHT=0 it is loaded unchecked, and may end, crash or hang \
-                     this process",
-                )
-            }
-            Error::NoSoftPlugin => f.write_str(
-                "the software plugin is not part of this build (feature `soft`); name a plugin by \
-                 path",
-            ),
-            Error::Plugin(failure) => write!(f, "{failure}"),
-            Error::PluginHangs(hang) => write!(f, "{hang}"),
-            Error::UnusablePlugin { path, reason } => {
-                write!(f, "plugin {}: {reason}", path.display())
-            }
-            Error::NoNic { wanted, available } => {
-                write!(f, "no NIC {wanted}; the plugin offers: {}", available.join(", "))
-            }
-            Error::MemoryUnavailable(missing) => write!(f, "{missing}"),
-            Error::Unpack(error) => write!(f, "unpack: {error}"),
-            Error::UnpackFailed(failure) => write!(f, "{failure}"),
-            Error::Deadline { phase, peer, waited, detail } => {
-                write!(f, "deadline of {waited:?} passed during {phase}")?;
-                if let Some(peer) = peer {
-                    write!(f, " with peer {peer}")?;
-                }
-                write!(f, ": {detail}")
-            }
-            Error::UnknownPeer { peer, known } => {
-                write!(f, "unknown peer {peer}; known peers: {known}")
-            }
-            Error::PeerState { peer, state, cure } => write!(f, "peer {peer} is {state}: {cure}"),
-            Error::PeerGone { peer, phase, how } => {
-                write!(f, "peer {peer} is gone during {phase}: {how}")
-            }
-            Error::Handshake { peer, reason } => {
-                write!(f, "handshake with {peer} failed: {reason}")
-            }
-            Error::ConnInfo(error) => write!(f, "connection info: {error}"),
-            Error::Protocol { peer, detail } => {
-                write!(f, "peer {peer} broke the control link protocol: {detail}")
-            }
-            Error::SizeMismatch { peer, tag, send_bytes, recv_bytes } => write!(
-                f,
-                "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, \
-                 receiver {recv_bytes}"
-            ),
-            Error::UnknownRegistration { id } => write!(f, "registration {id} does not exist"),
-            Error::Registration { id, problem } => {
-                write!(f, "registration {}: {problem}", id.map_or(0, MemoryId::get))
-            }
-            Error::ListedRegistration { index, problem } => {
-                write!(f, "range {index} of the list, of which none was registered: {problem}")
-            }
-            Error::InUse { id, operations, holders } if !holders.is_empty() => write!(
-                f,
-                "registration {id} is still in use by {operations} operations ({holders}); its \
-                 memory must stay as it is"
-            ),
-            Error::InUse { id, operations: 0, .. } => {
-                write!(f, "registration {id} is being read or written through the session")
-            }
-            Error::InUse { id, operations, .. } => write!(
-                f,
-                "registration {id} is in use by {operations} posted operations; wait for their \
-                 transfers or cancel them"
-            ),
-            Error::Remote { peer, memory, problem } => {
-                match peer {
-                    Some(peer) => write!(f, "memory of peer {peer}")?,
-                    None => f.write_str("exported memory")?,
-                }
-                if let Some(memory) = memory {
-                    write!(f, ", registration {memory}")?;
-                }
-                write!(f, ": {problem}")
-            }
-            Error::NotificationTooLong { bytes } => {
-                write!(f, "a notification of {bytes} bytes; 65536 are the most")
-            }
-            Error::NotificationsFull { peer, queued_bytes } => write!(
-                f,
-                "notifications of {queued_bytes} bytes wait for peer {peer}, which is yet to be \
-                 reached, or whose program does not take what it has"
-            ),
-            Error::RemoteKey(error) => write!(f, "remote key: {error}"),
-            Error::Fragments { peer, channel, chunk_bytes, source } => {
-                write!(f, "peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")
-            }
-            Error::Cancelled => f.write_str("cancelled"),
-            Error::Expired { peer, after } => {
-                write!(f, "given up: it had not ended within its {:.3} s", after.as_secs_f64())?;
-                peer.as_ref().map_or(Ok(()), |peer| write!(f, ", peer {peer}"))
-            }
-            Error::Released => f.write_str("the transfer was released"),
-            Error::Closed => f.write_str("the session is closed, or the peer was disconnected"),
-            Error::Forked => f.write_str(
-                "this process was forked from one that had made a session, and must not use the \
-                 library; fork before the first session, or start the child with exec",
-            ),
-            Error::Unreachable { peer, attempts } => {
-                write!(f, "reaching the control listener of peer {peer}: ")?;
-                joined(attempts, f)
-            }
-            Error::Io { what, error, .. } => write!(f, "{what}: {error}"),
+fn words(error: &Error) -> String {
+    match error {
+        Error::Setting { name, value, problem } => format!("{name} = {value}: {problem}"),
+        Error::Load(error) => error.to_string(),
+        Error::Preflight(report) => format!(
+            "the plugin was not loaded: {}; with TCPX_PREFLIGHT=0 it is loaded unchecked, and may \
+             end, crash or hang this process",
+            first_finding(report)
+        ),
+        Error::NoSoftPlugin => "the software plugin is not part of this build (feature `soft`); \
+                                name a plugin by path"
+            .to_owned(),
+        Error::Plugin(failure) => failure.to_string(),
+        Error::PluginHangs(hang) => hang.to_string(),
+        Error::UnusablePlugin { path, reason } => format!("plugin {}: {reason}", path.display()),
+        Error::NoNic { wanted, available } => {
+            format!("no NIC {wanted}; the plugin offers: {}", available.join(", "))
         }
+        Error::MemoryUnavailable(missing) => missing.to_string(),
+        Error::Unpack(error) => format!("unpack: {error}"),
+        Error::UnpackFailed(failure) => failure.to_string(),
+        Error::Deadline { phase, peer, waited, detail } => {
+            let peer = after(" with peer ", peer);
+            format!("deadline of {waited:?} passed during {phase}{peer}: {detail}")
+        }
+        Error::UnknownPeer { peer, known } => format!("unknown peer {peer}; known peers: {known}"),
+        Error::PeerState { peer, state, cure } => format!("peer {peer} is {state}: {cure}"),
+        Error::PeerGone { peer, phase, how } => {
+            format!("peer {peer} is gone during {phase}: {how}")
+        }
+        Error::Handshake { peer, reason } => format!("handshake with {peer} failed: {reason}"),
+        Error::ConnInfo(error) => format!("connection info: {error}"),
+        Error::Protocol { peer, detail } => {
+            format!("peer {peer} broke the control link protocol: {detail}")
+        }
+        Error::SizeMismatch { peer, tag, send_bytes, recv_bytes } => format!(
+            "size mismatch with peer {peer}, tag {tag}: sender posted {send_bytes} bytes, receiver \
+             {recv_bytes}"
+        ),
+        Error::UnknownRegistration { id } => format!("registration {id} does not exist"),
+        Error::Registration { id, problem } => {
+            format!("registration {}: {problem}", id.map_or(0, MemoryId::get))
+        }
+        Error::ListedRegistration { index, problem } => {
+            format!("range {index} of the list, of which none was registered: {problem}")
+        }
+        Error::InUse { id, operations, holders } if !holders.is_empty() => format!(
+            "registration {id} is still in use by {operations} operations ({holders}); its memory \
+             must stay as it is"
+        ),
+        Error::InUse { id, operations: 0, .. } => {
+            format!("registration {id} is being read or written through the session")
+        }
+        Error::InUse { id, operations, .. } => format!(
+            "registration {id} is in use by {operations} posted operations; wait for their \
+             transfers or cancel them"
+        ),
+        Error::Remote { peer, memory, problem } => {
+            let whose = peer
+                .as_ref()
+                .map_or("exported memory".to_owned(), |peer| format!("memory of peer {peer}"));
+            format!("{whose}{}: {problem}", after(", registration ", memory))
+        }
+        Error::NotificationTooLong { bytes } => {
+            format!("a notification of {bytes} bytes; 65536 are the most")
+        }
+        Error::NotificationsFull { peer, queued_bytes } => format!(
+            "notifications of {queued_bytes} bytes wait for peer {peer}, which is yet to be \
+             reached, or whose program does not take what it has"
+        ),
+        Error::RemoteKey(error) => format!("remote key: {error}"),
+        Error::Fragments { peer, channel, chunk_bytes, source } => {
+            format!("peer {peer}, channel {channel}, chunk of {chunk_bytes} bytes: {source}")
+        }
+        Error::Cancelled => "cancelled".to_owned(),
+        Error::Expired { peer, after: limit } => format!(
+            "given up: it had not ended within its {:.3} s{}",
+            limit.as_secs_f64(),
+            after(", peer ", peer)
+        ),
+        Error::Released => "the transfer was released".to_owned(),
+        Error::Closed => "the session is closed, or the peer was disconnected".to_owned(),
+        Error::Forked => "this process was forked from one that had made a session, and must not \
+                          use the library; fork before the first session, or start the child with \
+                          exec"
+            .to_owned(),
+        Error::Unreachable { peer, attempts } => {
+            let attempts: Vec<_> = attempts.iter().map(DialFailure::to_string).collect();
+            format!("reaching the control listener of peer {peer}: {}", attempts.join("; "))
+        }
+        Error::Io { what, error, .. } => format!("{what}: {error}"),
     }
-}
-
-fn joined(attempts: &[DialFailure], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for (number, attempt) in attempts.iter().enumerate() {
-        write!(f, "{}{attempt}", if number == 0 { "" } else { "; " })?;
-    }
-    Ok(())
 }
 
 /// The first finding in words, and how many more there are.
-fn first_finding(report: &tcpx_diagnosis::Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let [first, more @ ..] = report.findings() else { return Ok(()) };
-    write!(f, "{}; {}; cure: {}", first.seen, first.why, first.cure.join("; "))?;
-    if !more.is_empty() {
-        write!(f, " (and {} more findings)", more.len())?;
-    }
-    Ok(())
+fn first_finding(report: &tcpx_diagnosis::Report) -> String {
+    let [first, more @ ..] = report.findings() else { return String::new() };
+    let count = Some(more.len()).filter(|count| *count > 0);
+    let more = count.map_or_else(String::new, |count| format!(" (and {count} more findings)"));
+    format!("{}; {}; cure: {}{more}", first.seen, first.why, first.cure.join("; "))
 }
 
 #[cfg(test)]
@@ -176,12 +144,16 @@ mod tests {
     use tcpx_protocol::error::RemoteKeyError;
     use tcpx_protocol::error::RemoteProblem;
 
+    use tcpx_sys::NcclResult;
+
     use super::*;
     use crate::error::awaited::Awaited;
     use crate::error::memory_problem::{
         BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
     };
     use crate::error::phase::Phase;
+    use crate::error::plugin_failure::PluginFailure;
+    use crate::error::plugin_hang::PluginHang;
     use crate::error::setting_problem::SettingProblem;
 
     #[test]
@@ -289,6 +261,33 @@ mod tests {
             (
                 RemoteKeyError::Length { have: 85, need: 86 }.into(),
                 "remote key: 85 bytes, a key has 86 [TCPX-834]",
+            ),
+            (
+                Error::Plugin(PluginFailure {
+                    call: "connect",
+                    code: NcclResult(2),
+                    phase: Phase::Connect,
+                    peer: Some("p".into()),
+                    channel: None,
+                    nic: Some("eth1".into()),
+                    cause: None,
+                }),
+                "plugin call connect returned 2 (ncclSystemError) during connect, peer p, NIC eth1 \
+                 [TCPX-717]",
+            ),
+            (
+                Error::PluginHangs(PluginHang {
+                    call: "accept",
+                    phase: Phase::Accept,
+                    peer: "p".into(),
+                    channel: 1,
+                    nic: "eth1".into(),
+                    waited: Duration::from_secs(10),
+                    returns: true,
+                    found: None,
+                }),
+                "plugin call accept was not ready for 10.0 s during accept, peer p, channel 1, NIC \
+                 eth1; it is left behind with the thread of the plugin that waits [TCPX-733]",
             ),
             (Error::io("listening", &ErrorKind::AddrInUse.into()), "listening: address in use"),
         ] {

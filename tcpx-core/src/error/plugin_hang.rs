@@ -1,6 +1,5 @@
 //! A call into the plugin that does not return, or that is never ready.
 
-use std::fmt;
 use std::time::Duration;
 
 use tcpx_diagnosis::Code;
@@ -9,7 +8,14 @@ use super::phase::Phase;
 
 /// A call into the plugin that has not returned for a long time, or that says each time that it is
 /// not ready. It is left behind, with its comm.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "plugin call {call} {} for {:.1} s during {phase}, peer {peer}, channel {channel}, NIC {nic}; it \
+     is left behind{}",
+    if *.returns { "was not ready" } else { "has not returned" },
+    .waited.as_secs_f64(),
+    if *.returns { " with the thread of the plugin that waits" } else { "" }
+)]
 #[non_exhaustive]
 pub struct PluginHang {
     /// The member of the v7 table that was called.
@@ -29,18 +35,4 @@ pub struct PluginHang {
     /// The diagnosis of what it waits for, where that was found, or is the one thing that it may
     /// be.
     pub found: Option<Code>,
-}
-
-impl fmt::Display for PluginHang {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { call, phase, peer, channel, nic, waited, returns, .. } = self;
-        let what = if *returns { "was not ready" } else { "has not returned" };
-        write!(
-            f,
-            "plugin call {call} {what} for {:.1} s during {phase}, peer {peer}, channel {channel}, \
-             NIC {nic}; it is left behind",
-            waited.as_secs_f64()
-        )?;
-        if *returns { f.write_str(" with the thread of the plugin that waits") } else { Ok(()) }
-    }
 }

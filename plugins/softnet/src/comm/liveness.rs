@@ -6,7 +6,6 @@
 //! is not left to TCP_USER_TIMEOUT, which would also end a peer that merely does not read for a
 //! while.
 
-use std::fmt;
 use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -26,26 +25,14 @@ const LONGEST_GAP: Duration = Duration::from_secs(2);
 const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
 
 /// Why a socket is dead.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum SocketDeath {
     /// The connection is no more, and no byte is left to be read. What the system says of it.
+    #[error("{}", .0.as_ref().map_or("the connection is closed".to_owned(), io::Error::to_string))]
     Closed(Option<io::Error>),
     /// The peer's host has acknowledged nothing for so long.
+    #[error("the peer's host has acknowledged nothing for {:.1} s", .0.as_secs_f64())]
     Silent(Duration),
-}
-
-impl fmt::Display for SocketDeath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed(None) => f.write_str("the connection is closed"),
-            Self::Closed(Some(error)) => write!(f, "{error}"),
-            Self::Silent(silence) => write!(
-                f,
-                "the peer's host has acknowledged nothing for {:.1} s",
-                silence.as_secs_f64()
-            ),
-        }
-    }
 }
 
 /// What was seen of one socket.

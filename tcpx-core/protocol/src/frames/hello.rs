@@ -6,8 +6,6 @@
 //! holds a nonce of its own. The listener answers in the same way. A recorded hello is worthless,
 //! because both nonces are new for each connection.
 
-use std::fmt;
-
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -115,11 +113,13 @@ pub enum Role {
 }
 
 /// Why two ends do not talk.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     /// The first frame is none of this protocol.
+    #[error("the other end does not speak the control link protocol of tcpx")]
     NotTcpx,
     /// The versions of the protocol differ.
+    #[error("control link protocol {ours} here, {theirs} there: use the same tcpx on both ends")]
     Protocol {
         /// Of this end.
         ours: u16,
@@ -127,10 +127,13 @@ pub enum HandshakeError {
         theirs: u16,
     },
     /// The MAC does not fit: the secret is another one.
+    #[error("wrong secret: its connection info is not the one given out last")]
     Proof,
     /// A name is too long.
+    #[error("a name in the hello is too long")]
     Names,
     /// The plugins differ.
+    #[error("plugin \"{ours}\" here, \"{theirs}\" there: both ends need the same plugin")]
     Plugin {
         /// Of this end.
         ours: String,
@@ -138,6 +141,7 @@ pub enum HandshakeError {
         theirs: String,
     },
     /// The unpack queues differ.
+    #[error("unpack version {ours} here, {theirs} there")]
     UnpackVersion {
         /// Of this end.
         ours: i32,
@@ -145,53 +149,20 @@ pub enum HandshakeError {
         theirs: i32,
     },
     /// The other end's chunks are too small.
+    #[error("chunk of {theirs} bytes there, at least {MIN_CHUNK_BYTES} are needed")]
     Chunk {
         /// Of the other end.
         theirs: u32,
     },
     /// The other end has none, or too many.
+    #[error("{theirs} channels there, 1 to {MAX_CHANNELS} are possible")]
     Channels {
         /// Of the other end.
         theirs: u16,
     },
     /// Both ends are the same session.
+    #[error("this is the session's own connection info")]
     OneSelf,
-}
-
-impl fmt::Display for HandshakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotTcpx => {
-                f.write_str("the other end does not speak the control link protocol of tcpx")
-            }
-            Self::Protocol { ours, theirs } => {
-                write!(
-                    f,
-                    "control link protocol {ours} here, {theirs} there: use the same tcpx on both ends"
-                )
-            }
-            Self::Proof => {
-                f.write_str("wrong secret: its connection info is not the one given out last")
-            }
-            Self::Names => f.write_str("a name in the hello is too long"),
-            Self::Plugin { ours, theirs } => {
-                write!(
-                    f,
-                    "plugin \"{ours}\" here, \"{theirs}\" there: both ends need the same plugin"
-                )
-            }
-            Self::UnpackVersion { ours, theirs } => {
-                write!(f, "unpack version {ours} here, {theirs} there")
-            }
-            Self::Chunk { theirs } => {
-                write!(f, "chunk of {theirs} bytes there, at least {MIN_CHUNK_BYTES} are needed")
-            }
-            Self::Channels { theirs } => {
-                write!(f, "{theirs} channels there, 1 to {} are possible", MAX_CHANNELS)
-            }
-            Self::OneSelf => f.write_str("this is the session's own connection info"),
-        }
-    }
 }
 
 /// What both ends will use.

@@ -16,20 +16,16 @@ pub(super) enum Content {
 }
 
 /// The first byte that is not what was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+// The destination was filled with the complement before the receive was posted.
+#[error(
+    "byte {offset} is {found:#04x}, sent was {expected:#04x}{}",
+    if *.found == !.expected { " (it was never written)" } else { "" }
+)]
 pub(super) struct Mismatch {
     pub(super) offset: u64,
     pub(super) expected: u8,
     pub(super) found: u8,
-}
-
-impl std::fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { offset, expected, found } = self;
-        write!(f, "byte {offset} is {found:#04x}, sent was {expected:#04x}")?;
-        // The destination was filled with the complement before the receive was posted.
-        if *found == !expected { f.write_str(" (it was never written)") } else { Ok(()) }
-    }
 }
 
 impl Pattern {

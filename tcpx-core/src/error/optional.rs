@@ -1,0 +1,8 @@
+//! Parts of a text that are there only if what they name is known.
+
+use std::fmt::Display;
+
+/// Returns `words` and the value, or nothing without one.
+pub(super) fn after(words: &str, value: &Option<impl Display>) -> String {
+    value.as_ref().map_or_else(String::new, |value| format!("{words}{value}"))
+}
