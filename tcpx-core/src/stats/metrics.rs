@@ -1,15 +1,18 @@
 //! Statistics as text that Prometheus reads, in its text format 0.0.4. Pure.
 //!
-//! - `exposition`: families, samples, labels and their escapes: how the format is written.
+//! The metrics are tables of name, help, kind and what reads the value, which are walked.
+//! - `exposition`: tables, families, samples, labels and their escapes: how the format is written.
 
 mod exposition;
 
 use std::collections::BTreeMap;
 
-use self::exposition::{Exposition, Labels};
+use self::exposition::Kind::{Counter, Gauge, Seconds};
+use self::exposition::Samples::{By, Is};
+use self::exposition::{Exposition, Labels, Table};
 use super::ChannelStats;
 use super::alarm::Alarm;
-use super::report::{PeerReport, SessionReport};
+use super::report::{ChannelReport, PeerReport, SessionReport};
 
 /// Statistics of sessions as text that Prometheus reads. Every sample has the labels `session`,
 /// which is the session's name, and `device`. Of sessions that have both in common all but the
@@ -35,19 +38,30 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
     for report in reports {
         let name = names.unique((&report.name, &report.device));
         let labels = Labels::default().and("session", &name).and("device", &report.device);
-        session(&mut page, &labels, report);
-        messages(&mut page, &labels, report);
-        one_sided(&mut page, &labels, report);
-        report.nics.iter().for_each(|nic| {
+        let about = labels
+            .and("transport", &report.transport)
+            .and("plugin", &report.plugin_name)
+            .and("device_memory", &report.device_memory)
+            .and("unpack", &report.unpack);
+        page.tell(ABOUT, &about, report);
+        page.tell(STATE, &labels, report);
+        // Also those that were never seen: what grows from nothing raises no alert.
+        for id in Alarm::ALL.map(|alarm| alarm.diagnosis().code.to_string()) {
+            let seen = report.alarms.iter().find(|seen| seen.id == id);
+            page.tell(ALARM, &labels.and("id", &id), &seen.map_or(0, |seen| seen.count));
+        }
+        page.tell(WORK, &labels, report);
+        for nic in &report.nics {
             let labels = labels.and("nic", &nic.nic);
-            lane(&mut page, &labels.and("direction", "sent"), &nic.send);
-            lane(&mut page, &labels.and("direction", "received"), &nic.recv);
-        });
+            page.tell(LANE, &labels.and("direction", "sent"), &nic.send);
+            page.tell(LANE, &labels.and("direction", "received"), &nic.recv);
+        }
         let mut names = Names::default();
-        report.peers.iter().for_each(|it| {
-            let name = names.unique((&it.name, ""));
-            peer(&mut page, &labels.and("peer", &name), it);
-        });
+        for peer in &report.peers {
+            let labels = labels.and("peer", &names.unique((&peer.name, "")));
+            page.tell(PEER_STATE, &labels.and("state", &peer.state), peer);
+            page.tell(PEER, &labels, peer);
+        }
     }
     page.into_text()
 }
@@ -68,180 +82,156 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What a session is, its time and its trouble.
-fn session(page: &mut Exposition, labels: &Labels, report: &SessionReport) {
-    let about = labels
-        .and("transport", &report.transport)
-        .and("plugin", &report.plugin_name)
-        .and("device_memory", &report.device_memory)
-        .and("unpack", &report.unpack);
-    page.gauge("tcpx_session_info", "What the session is; always 1.", &about, 1);
-    page.gauge("tcpx_peers", "Peers that there are now.", labels, report.peers.len());
-    let help = "Peers that failed.";
-    page.counter("tcpx_peers_failed_total", help, labels, report.peers_failed);
-    let help = "Peers that have ended while something still uses their memory.";
-    page.gauge("tcpx_peers_parked", help, labels, report.peers_parked);
-    let help = "Calls of the plugin that have not returned for more than 10 s.";
-    page.gauge("tcpx_plugin_calls_hung", help, labels, report.plugin_calls_hung);
-    let help = "Bytes that peers make this session keep for them, beside what is each one's own.";
-    page.gauge("tcpx_kept_for_peers_bytes", help, labels, report.kept_for_peers_bytes);
-    let help = "Operations that ended with an error, cancelled ones included.";
-    page.counter("tcpx_operation_errors_total", help, labels, report.total.errors);
-    // Also those that were never seen: what grows from nothing raises no alert.
-    let help = "How often trouble began, by the id that `tcpx explain` takes.";
-    for alarm in Alarm::ALL {
-        let id = alarm.diagnosis().code.to_string();
-        let count = report.alarms.iter().find(|seen| seen.id == id).map_or(0, |seen| seen.count);
-        page.counter("tcpx_alarms_total", help, &labels.and("id", &id), count);
-    }
-    let help = "What the session's time went to.";
-    let stages = &report.stages;
-    for (stage, nanos) in [
-        ("idle", stages.idle_ns),
-        ("sending", stages.sending_ns),
-        ("receiving", stages.receiving_ns),
-        ("receiving_and_unpacking", stages.receiving_and_unpacking_ns),
-        ("unpacking", stages.unpacking_ns),
-        ("submitting", stages.submitting_ns),
-    ] {
-        page.seconds("tcpx_stage_seconds_total", help, &labels.and("stage", stage), nanos);
-    }
-    let help = "Batches of chunks that were unpacked, or gathered from device memory.";
-    page.counter("tcpx_unpack_batches_total", help, labels, report.unpack_batches);
-    let help = "Time from the submit of a batch until it was seen to be finished, summed.";
-    page.seconds("tcpx_unpack_seconds_total", help, labels, report.unpack_ns);
-    let help = "Memory in which scattered small sends are gathered.";
-    let memory = &report.staging_memory;
-    for (what, bytes) in [
-        ("limit", memory.limit_bytes),
-        ("allocated", memory.allocated_bytes),
-        ("used", memory.used_bytes),
-    ] {
-        page.gauge("tcpx_staging_bytes", help, &labels.and("what", what), bytes);
-    }
-}
+/// What a session is.
+#[rustfmt::skip]
+const ABOUT: Table<SessionReport> = &[
+    ("tcpx_session_info", "What the session is; always 1.", Gauge, Is(|_| 1)),
+];
 
-fn messages(page: &mut Exposition, labels: &Labels, report: &SessionReport) {
-    let total = &report.total;
-    for (direction, all, on_link) in [
-        ("sent", total.messages_sent, total.eager_sent),
-        ("received", total.messages_received, total.eager_received),
-    ] {
-        let labels = labels.and("direction", direction);
-        let help = "Sends and receives that found each other, or went ahead.";
-        page.counter("tcpx_messages_total", help, &labels, all);
-        let help = "Those of them that travelled on the control link, which no NIC counts.";
-        page.counter("tcpx_link_messages_total", help, &labels, on_link.messages);
-        let help = "Bytes of messages that travelled on the control link.";
-        page.counter("tcpx_link_bytes_total", help, &labels, on_link.bytes);
-    }
-}
+/// How a session is.
+#[rustfmt::skip]
+const STATE: Table<SessionReport> = &[
+    ("tcpx_peers", "Peers that there are now.", Gauge, Is(|it| it.peers.len() as u64)),
+    ("tcpx_peers_failed_total", "Peers that failed.", Counter, Is(|it| it.peers_failed)),
+    ("tcpx_peers_parked", "Peers that have ended while something still uses their memory.",
+        Gauge, Is(|it| it.peers_parked as u64)),
+    ("tcpx_plugin_calls_hung", "Calls of the plugin that have not returned for more than 10 s.",
+        Gauge, Is(|it| it.plugin_calls_hung as u64)),
+    ("tcpx_kept_for_peers_bytes",
+        "Bytes that peers make this session keep for them, beside what is each one's own.",
+        Gauge, Is(|it| it.kept_for_peers_bytes)),
+    ("tcpx_operation_errors_total", "Operations that ended with an error, cancelled ones included.",
+        Counter, Is(|it| it.total.errors)),
+];
 
-/// What peers have done with exported memory, and notifications.
-fn one_sided(page: &mut Exposition, labels: &Labels, report: &SessionReport) {
-    let stats = &report.total.one_sided;
-    for (kind, requests, bytes) in [
-        ("read", stats.reads_served, stats.bytes_read),
-        ("write", stats.writes_served, stats.bytes_written),
-    ] {
-        let labels = labels.and("kind", kind);
-        let help = "Requests of peers on exported memory that are done.";
-        page.counter("tcpx_served_requests_total", help, &labels, requests);
-        let help = "Bytes of exported memory that peers have read and written.";
-        page.counter("tcpx_served_bytes_total", help, &labels, bytes);
-    }
-    let help = "Bytes of reads and writes that travelled on the control link.";
-    for (direction, bytes) in
-        [("sent", stats.link_bytes_sent), ("received", stats.link_bytes_received)]
-    {
-        let labels = labels.and("direction", direction);
-        page.counter("tcpx_link_operation_bytes_total", help, &labels, bytes);
-    }
-    let help = "Requests of peers on exported memory that were refused or stopped.";
-    for (reason, count) in [
-        ("key", stats.refused_key),
-        ("range", stats.refused_range),
-        ("access", stats.refused_access),
-        ("revoked", stats.revoked),
-        ("other", stats.refused_otherwise),
-    ] {
-        let labels = labels.and("reason", reason);
-        page.counter("tcpx_refused_requests_total", help, &labels, count);
-    }
-    let help = "Notifications to peers, and of peers.";
-    for (direction, count) in
-        [("sent", stats.notifications_sent), ("received", stats.notifications_received)]
-    {
-        let labels = labels.and("direction", direction);
-        page.counter("tcpx_notifications_total", help, &labels, count);
-    }
-    let help = "Notifications for which a peer had no room until it ended.";
-    page.counter("tcpx_notifications_unsent_total", help, labels, stats.notifications_unsent);
-    let help = "Notifications that wait for the program.";
-    page.gauge("tcpx_notifications_waiting", help, labels, report.notifications_waiting);
-    let help = "Ranges that peers were told of in lists of operations.";
-    page.counter("tcpx_ranges_told_total", help, labels, stats.ranges_told);
-}
+/// How often there was a trouble.
+#[rustfmt::skip]
+const ALARM: Table<u64> = &[
+    ("tcpx_alarms_total", "How often trouble began, by the id that `tcpx explain` takes.",
+        Counter, Is(|count| *count)),
+];
+
+/// What a session has done.
+#[rustfmt::skip]
+const WORK: Table<SessionReport> = &[
+    ("tcpx_stage_seconds_total", "What the session's time went to.", Seconds, By("stage", &[
+        ("idle", |it| it.stages.idle_ns), ("sending", |it| it.stages.sending_ns),
+        ("receiving", |it| it.stages.receiving_ns),
+        ("receiving_and_unpacking", |it| it.stages.receiving_and_unpacking_ns),
+        ("unpacking", |it| it.stages.unpacking_ns), ("submitting", |it| it.stages.submitting_ns)])),
+    ("tcpx_unpack_batches_total",
+        "Batches of chunks that were unpacked, or gathered from device memory.",
+        Counter, Is(|it| it.unpack_batches)),
+    ("tcpx_unpack_seconds_total",
+        "Time from the submit of a batch until it was seen to be finished, summed.",
+        Seconds, Is(|it| it.unpack_ns)),
+    ("tcpx_staging_bytes", "Memory in which scattered small sends are gathered.",
+        Gauge, By("what", &[
+            ("limit", |it| it.staging_memory.limit_bytes),
+            ("allocated", |it| it.staging_memory.allocated_bytes),
+            ("used", |it| it.staging_memory.used_bytes)])),
+    ("tcpx_messages_total", "Sends and receives that found each other, or went ahead.",
+        Counter, By("direction", &[
+            ("sent", |it| it.total.messages_sent),
+            ("received", |it| it.total.messages_received)])),
+    ("tcpx_link_messages_total",
+        "Those of them that travelled on the control link, which no NIC counts.",
+        Counter, By("direction", &[
+            ("sent", |it| it.total.eager_sent.messages),
+            ("received", |it| it.total.eager_received.messages)])),
+    ("tcpx_link_bytes_total", "Bytes of messages that travelled on the control link.",
+        Counter, By("direction", &[
+            ("sent", |it| it.total.eager_sent.bytes),
+            ("received", |it| it.total.eager_received.bytes)])),
+    ("tcpx_served_requests_total", "Requests of peers on exported memory that are done.",
+        Counter, By("kind", &[
+            ("read", |it| it.total.one_sided.reads_served),
+            ("write", |it| it.total.one_sided.writes_served)])),
+    ("tcpx_served_bytes_total", "Bytes of exported memory that peers have read and written.",
+        Counter, By("kind", &[
+            ("read", |it| it.total.one_sided.bytes_read),
+            ("write", |it| it.total.one_sided.bytes_written)])),
+    ("tcpx_link_operation_bytes_total",
+        "Bytes of reads and writes that travelled on the control link.",
+        Counter, By("direction", &[
+            ("sent", |it| it.total.one_sided.link_bytes_sent),
+            ("received", |it| it.total.one_sided.link_bytes_received)])),
+    ("tcpx_refused_requests_total",
+        "Requests of peers on exported memory that were refused or stopped.",
+        Counter, By("reason", &[
+            ("key", |it| it.total.one_sided.refused_key),
+            ("range", |it| it.total.one_sided.refused_range),
+            ("access", |it| it.total.one_sided.refused_access),
+            ("revoked", |it| it.total.one_sided.revoked),
+            ("other", |it| it.total.one_sided.refused_otherwise)])),
+    ("tcpx_notifications_total", "Notifications to peers, and of peers.",
+        Counter, By("direction", &[
+            ("sent", |it| it.total.one_sided.notifications_sent),
+            ("received", |it| it.total.one_sided.notifications_received)])),
+    ("tcpx_notifications_unsent_total",
+        "Notifications for which a peer had no room until it ended.",
+        Counter, Is(|it| it.total.one_sided.notifications_unsent)),
+    ("tcpx_notifications_waiting", "Notifications that wait for the program.",
+        Gauge, Is(|it| it.notifications_waiting as u64)),
+    ("tcpx_ranges_told_total", "Ranges that peers were told of in lists of operations.",
+        Counter, Is(|it| it.total.one_sided.ranges_told)),
+];
 
 /// What the channels of a NIC count in one direction.
-fn lane(page: &mut Exposition, labels: &Labels, stats: &ChannelStats) {
-    page.counter("tcpx_bytes_total", "Bytes of chunks.", labels, stats.bytes);
-    page.counter(
-        "tcpx_chunks_total",
-        "Chunks sent, or received and unpacked.",
-        labels,
-        stats.chunks,
-    );
-    let help = "Rounds in which a chunk waited, by the reason.";
-    for (reason, count) in [
-        ("window", stats.window_full),
-        ("credit", stats.credit_waits),
-        ("plugin", stats.plugin_busy),
-    ] {
-        page.counter("tcpx_stalls_total", help, &labels.and("reason", reason), count);
-    }
-    let help = "Requests posted to the plugin.";
-    page.counter("tcpx_requests_total", help, labels, stats.posts);
-    let help = "Requests in flight, summed over posts: by tcpx_requests_total it is the mean.";
-    page.counter("tcpx_requests_in_flight_total", help, labels, stats.window_sum);
-    let help = "Most requests that were ever in flight on a channel.";
-    page.gauge("tcpx_requests_in_flight_peak", help, labels, stats.window_peak);
-    let help = "Fragments that receives arrived in.";
-    page.counter("tcpx_fragments_total", help, labels, stats.fragments);
-    let help = "Fragments that were merged into a neighbour before unpacking.";
-    page.counter("tcpx_fragments_merged_total", help, labels, stats.fragments_merged);
-    let help = "Bytes of scattered small messages that were copied together to be sent.";
-    page.counter("tcpx_gathered_bytes_total", help, labels, stats.gathered_bytes);
-}
+#[rustfmt::skip]
+const LANE: Table<ChannelStats> = &[
+    ("tcpx_bytes_total", "Bytes of chunks.", Counter, Is(|it| it.bytes)),
+    ("tcpx_chunks_total", "Chunks sent, or received and unpacked.", Counter, Is(|it| it.chunks)),
+    ("tcpx_stalls_total", "Rounds in which a chunk waited, by the reason.",
+        Counter, By("reason", &[
+            ("window", |it| it.window_full),
+            ("credit", |it| it.credit_waits),
+            ("plugin", |it| it.plugin_busy)])),
+    ("tcpx_requests_total", "Requests posted to the plugin.", Counter, Is(|it| it.posts)),
+    ("tcpx_requests_in_flight_total",
+        "Requests in flight, summed over posts: by tcpx_requests_total it is the mean.",
+        Counter, Is(|it| it.window_sum)),
+    ("tcpx_requests_in_flight_peak", "Most requests that were ever in flight on a channel.",
+        Gauge, Is(|it| it.window_peak as u64)),
+    ("tcpx_fragments_total", "Fragments that receives arrived in.",
+        Counter, Is(|it| it.fragments)),
+    ("tcpx_fragments_merged_total",
+        "Fragments that were merged into a neighbour before unpacking.",
+        Counter, Is(|it| it.fragments_merged)),
+    ("tcpx_gathered_bytes_total",
+        "Bytes of scattered small messages that were copied together to be sent.",
+        Counter, Is(|it| it.gathered_bytes)),
+];
+
+/// Whether a peer is up.
+#[rustfmt::skip]
+const PEER_STATE: Table<PeerReport> = &[
+    ("tcpx_peer_state", "State of a peer in words; always 1.", Gauge, Is(|_| 1)),
+];
 
 /// A peer that there is now. What it counts is gone with it; the session's sums stay.
-fn peer(page: &mut Exposition, labels: &Labels, report: &PeerReport) {
-    let help = "State of a peer in words; always 1.";
-    page.gauge("tcpx_peer_state", help, &labels.and("state", &report.state), 1);
-    let help = "Posted operations with a peer that have not ended.";
-    page.gauge("tcpx_peer_operations", help, labels, report.operations);
-    let help = "Operations with a peer that ended with an error.";
-    page.counter("tcpx_peer_operation_errors_total", help, labels, report.errors);
-    let help = "Messages of a peer that wait for their receives.";
-    page.gauge("tcpx_peer_kept_messages", help, labels, report.eager_kept);
-    let channels = report.channels.iter();
-    let bytes = channels.map(|channel| (channel.send.bytes, channel.recv.bytes));
-    let (sent, received) = bytes
-        .fold((report.eager_sent.bytes, report.eager_received.bytes), |sums, lanes| {
-            (sums.0 + lanes.0, sums.1 + lanes.1)
-        });
-    let help = "Bytes to and from a peer, on channels and on the control link.";
-    for (direction, bytes) in [("sent", sent), ("received", received)] {
-        let labels = labels.and("direction", direction);
-        page.counter("tcpx_peer_bytes_total", help, &labels, bytes);
-    }
+#[rustfmt::skip]
+const PEER: Table<PeerReport> = &[
+    ("tcpx_peer_operations", "Posted operations with a peer that have not ended.",
+        Gauge, Is(|it| it.operations as u64)),
+    ("tcpx_peer_operation_errors_total", "Operations with a peer that ended with an error.",
+        Counter, Is(|it| it.errors)),
+    ("tcpx_peer_kept_messages", "Messages of a peer that wait for their receives.",
+        Gauge, Is(|it| it.eager_kept as u64)),
+    ("tcpx_peer_bytes_total", "Bytes to and from a peer, on channels and on the control link.",
+        Counter, By("direction", &[
+            ("sent", |it| it.eager_sent.bytes + sum(it, |channel| channel.send.bytes)),
+            ("received", |it| it.eager_received.bytes + sum(it, |channel| channel.recv.bytes))])),
+];
+
+fn sum(peer: &PeerReport, of: fn(&ChannelReport) -> u64) -> u64 {
+    peer.channels.iter().map(of).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stats::alarm::AlarmReport;
-    use crate::stats::report::ChannelReport;
 
     fn report(name: &str) -> SessionReport {
         let stats = |bytes| ChannelStats { bytes, posts: 3, ..ChannelStats::default() };

@@ -1,6 +1,6 @@
 //! Prometheus's text format: samples sorted into families, each of which is declared once.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 /// Labels of a sample as they are written, `name="value",name="value"`.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,30 @@ impl Labels {
     }
 }
 
+/// What a metric is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A number that only grows.
+    Counter,
+    /// A time that only grows: nanoseconds, which are written as seconds.
+    Seconds,
+    /// A number as it is now.
+    Gauge,
+}
+
+/// What reads a metric's values.
+pub(super) enum Samples<T: 'static> {
+    /// The one value.
+    Is(Value<T>),
+    /// A label, and a value for each of its values.
+    By(&'static str, &'static [(&'static str, Value<T>)]),
+}
+
+type Value<T> = fn(&T) -> u64;
+
+/// Metrics that are read from a `T`: name, help, kind, values.
+pub(super) type Table<T> = &'static [(&'static str, &'static str, Kind, Samples<T>)];
+
 /// A page of metrics, in the order in which they were first told.
 #[derive(Debug, Default)]
 pub(super) struct Exposition {
@@ -37,67 +61,55 @@ pub(super) struct Exposition {
 #[derive(Debug)]
 struct Family {
     name: &'static str,
-    kind: &'static str,
+    kind: Kind,
     help: &'static str,
     samples: String,
 }
 
+impl Family {
+    fn sample(&mut self, Labels(labels): &Labels, value: u64) {
+        // Writing to a String cannot fail.
+        let _ = match self.kind {
+            // Whole nanoseconds, which no double would hold.
+            Kind::Seconds => {
+                let (seconds, nanos) = (value / 1_000_000_000, value % 1_000_000_000);
+                writeln!(self.samples, "{}{{{labels}}} {seconds}.{nanos:09}", self.name)
+            }
+            Kind::Counter | Kind::Gauge => {
+                writeln!(self.samples, "{}{{{labels}}} {value}", self.name)
+            }
+        };
+    }
+}
+
 impl Exposition {
-    /// A number that only grows.
-    pub(super) fn counter(
-        &mut self,
-        name: &'static str,
-        help: &'static str,
-        labels: &Labels,
-        value: u64,
-    ) {
-        self.sample(name, "counter", help, labels, value);
+    /// Adds a sample of each metric of a table, or those of its values of a label.
+    pub(super) fn tell<T>(&mut self, table: Table<T>, labels: &Labels, of: &T) {
+        for (name, help, kind, samples) in table {
+            let family = self.family(name, help, *kind);
+            match samples {
+                Samples::Is(value) => family.sample(labels, value(of)),
+                Samples::By(label, values) => values
+                    .iter()
+                    .for_each(|(name, value)| family.sample(&labels.and(label, name), value(of))),
+            }
+        }
     }
 
-    /// A time that only grows, in seconds.
-    pub(super) fn seconds(
-        &mut self,
-        name: &'static str,
-        help: &'static str,
-        labels: &Labels,
-        nanos: u64,
-    ) {
-        let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-        self.sample(name, "counter", help, labels, format_args!("{seconds}.{nanos:09}"));
-    }
-
-    /// A number as it is now.
-    pub(super) fn gauge(
-        &mut self,
-        name: &'static str,
-        help: &'static str,
-        labels: &Labels,
-        value: impl Display,
-    ) {
-        self.sample(name, "gauge", help, labels, value);
-    }
-
-    fn sample(
-        &mut self,
-        name: &'static str,
-        kind: &'static str,
-        help: &'static str,
-        labels: &Labels,
-        value: impl Display,
-    ) {
+    fn family(&mut self, name: &'static str, help: &'static str, kind: Kind) -> &mut Family {
         let place = self.families.iter().position(|family| family.name == name);
         let place = place.unwrap_or_else(|| {
             self.families.push(Family { name, kind, help, samples: String::new() });
             self.families.len() - 1
         });
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.families[place].samples, "{name}{{{}}} {value}", labels.0);
+        &mut self.families[place]
     }
 
     /// The whole page.
     pub(super) fn into_text(self) -> String {
         let mut text = String::new();
         for Family { name, kind, help, samples } in self.families {
+            let kind = if matches!(kind, Kind::Gauge) { "gauge" } else { "counter" };
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
         }
         text
