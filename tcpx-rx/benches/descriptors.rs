@@ -13,6 +13,7 @@ use tcpx_rx::{
     DescriptorBuilder, DeviceFragment, Fragment, MAX_DESCRIPTORS, UnpackDescriptor, check,
     merge_neighbours,
 };
+use tcpx_testkit::Random;
 
 const BAR_NS: f64 = 3.0;
 const COUNTS: [usize; 3] = [128, 512, 2047];
@@ -32,22 +33,9 @@ enum Pages {
     Runs,
 }
 
-/// Splitmix64: the same fragments in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-}
-
 /// `count` fragments, the first and the last shorter than a page, as a cut stream has them.
 fn fragments(count: usize, pages: Pages) -> Vec<Fragment> {
-    let mut random = Random(count as u64);
+    let mut random = Random::new(count as u64);
     let mut page = 0;
     let mut next_page = || {
         let follow = match pages {
@@ -111,12 +99,7 @@ fn in_socket_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
 }
 
 fn in_random_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
-    let mut random = Random(7);
-    let mut list = sorted.to_vec();
-    for index in (1..list.len()).rev() {
-        list.swap(index, (random.next() % (index as u64 + 1)) as usize);
-    }
-    list
+    Random::new(7).shuffled(sorted)
 }
 
 type Step = Box<dyn FnMut(&mut Vec<UnpackDescriptor>)>;

@@ -1,5 +1,5 @@
-//! Helpers of the tests of all crates. Only tests depend on this crate, and it depends on no other
-//! crate of the workspace, so unit tests may use it too.
+//! Helpers of the tests of all crates. Only tests and their doubles depend on this crate, and it
+//! depends on no other crate of the workspace, so unit tests may use it too.
 //!
 //! - [`patience`]: how long a test waits before it fails, and short deadlines for slow machines.
 //! - [`random`]: numbers from a seed.

@@ -11,6 +11,13 @@ impl Random {
         Self(seed)
     }
 
+    /// A generator of its own for each label. The same seed and label give the same numbers,
+    /// whatever others were asked for.
+    #[must_use]
+    pub fn of(seed: u64, label: [u64; 3]) -> Self {
+        Self(label.into_iter().fold(seed, |state, word| Self(state).next() ^ word))
+    }
+
     /// The next number; all 64 bits are equally good.
     #[expect(clippy::should_implement_trait, reason = "an iterator would end")]
     pub fn next(&mut self) -> u64 {
@@ -24,6 +31,11 @@ impl Random {
     /// When `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
+    }
+
+    /// A number in `1..=most`; 1 when `most` is 0.
+    pub fn up_to(&mut self, most: usize) -> usize {
+        1 + self.below(most.max(1))
     }
 
     /// True once in `times`.
@@ -45,10 +57,15 @@ impl Random {
     /// A copy of `items` in an order of its own.
     pub fn shuffled<T: Clone>(&mut self, items: &[T]) -> Vec<T> {
         let mut items = items.to_vec();
+        self.shuffle(&mut items);
+        items
+    }
+
+    /// Brings items into an order of its own.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
-        items
     }
 }
 
@@ -69,6 +86,13 @@ mod tests {
         let mut random = Random::new(1_234_567);
         let numbers = [random.next(), random.next()];
         assert_eq!(numbers, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+    }
+
+    /// Scripts of faults name a seed.
+    #[test]
+    fn the_seed_and_the_label_decide_in_every_version() {
+        let mut random = Random::of(7, [1, 2, 3]);
+        assert_eq!([(); 3].map(|()| random.up_to(1000)), [399, 800, 54]);
     }
 
     #[test]

@@ -245,15 +245,8 @@ pub(crate) fn size_name(chunk_bytes: u64, at_once: usize) -> String {
 
 /// Bytes that no copy engine and no memory can compress.
 pub(crate) fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 1_u64;
-    let mut content = Vec::with_capacity(bytes + 8);
-    while content.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        content.extend_from_slice(&state.to_le_bytes());
-    }
-    content.truncate(bytes);
+    let mut content = vec![0; bytes];
+    tcpx_testkit::pattern::fill(1, 0, &mut content);
     content
 }
 

@@ -2,8 +2,8 @@
 
 use tcpx_softnet::hooks::chunk_at;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES};
+use tcpx_testkit::Random;
 
-use crate::rng::SeededRng;
 use crate::shape::Shape;
 
 /// One fragment. No fragment crosses a page or a chunk.
@@ -39,7 +39,7 @@ impl FragmentPlan {
     /// shaped.
     pub(crate) fn draw(
         shape: Shape,
-        rng: &mut SeededRng,
+        rng: &mut Random,
         total: u32,
         chunk_bytes: u32,
         open: u32,
@@ -75,13 +75,7 @@ impl FragmentPlan {
         self.pages += 1;
     }
 
-    fn fragment(
-        &mut self,
-        shape: Shape,
-        rng: &mut SeededRng,
-        left: u32,
-        used: &mut u32,
-    ) -> Fragment {
+    fn fragment(&mut self, shape: Shape, rng: &mut Random, left: u32, used: &mut u32) -> Fragment {
         if !shape.share || *used >= PAGE || rng.one_in(3) {
             self.next_page();
             *used = 0;
@@ -131,7 +125,7 @@ mod tests {
         ) {
             prop_assume!(pieces_of(total, chunk_bytes, packet.min(PAGE)) <= 2046);
             let open = if shape.share { open } else { 0 };
-            let mut rng = SeededRng::new(seed, [0; 3]);
+            let mut rng = Random::of(seed, [0; 3]);
             let plan = FragmentPlan::draw(shape, &mut rng, total, chunk_bytes, open, packet);
             prop_assert!(plan.fragments.len() <= MAX_UNPACK_ENTRIES);
             let mut taken: Vec<(u32, u32, u32)> = vec![(0, 0, open)];
@@ -154,14 +148,7 @@ mod tests {
     #[test]
     fn the_same_dice_give_the_same_plan() {
         let draw = || {
-            FragmentPlan::draw(
-                Shape::ALL,
-                &mut SeededRng::new(9, [1, 2, 3]),
-                100_000,
-                30_000,
-                17,
-                PAGE,
-            )
+            FragmentPlan::draw(Shape::ALL, &mut Random::of(9, [1, 2, 3]), 100_000, 30_000, 17, PAGE)
         };
         assert_eq!(draw(), draw());
     }

@@ -87,7 +87,7 @@
 //! - `arrival`, `packet_cutter`: pages that are taken one by one as bytes arrive
 //! - `lost_pages`: pages whose tokens the original forgets
 //! - `process_end`: what the original does to its process
-//! - `rng`: random numbers that the same seed repeats; `log`: lines to the caller's logger
+//! - `log`: lines to the caller's logger
 
 mod accept_manner;
 mod arrival;
@@ -107,7 +107,6 @@ mod process;
 mod process_end;
 mod quirk;
 mod quirks;
-mod rng;
 mod script;
 mod setup;
 mod shape;

@@ -2,10 +2,10 @@
 
 use tcpx_softnet::hooks::{Pages, Placement};
 use tcpx_sys::UNPACK_PAGE_BYTES;
+use tcpx_testkit::Random;
 
 use crate::fragment_plan::FragmentPlan;
 use crate::quirk::Quirk;
-use crate::rng::SeededRng;
 use crate::script::FaultScript;
 use crate::shape::Shape;
 
@@ -18,7 +18,7 @@ pub(crate) struct Shaper {
     packet: u32,
     comm: u64,
     /// Decides when to pretend that pages have run out.
-    starving: SeededRng,
+    starving: Random,
     /// The last message's last page, which the next message may share, and how many of its bytes
     /// are taken. One use of the page is the shaper's.
     open: Option<(u32, u32)>,
@@ -30,7 +30,7 @@ impl Shaper {
         let (mut shape, seed) = (script.shape, script.seed);
         shape.unaligned |= script.has(Quirk::Offsets);
         shape.share |= script.has(Quirk::Offsets);
-        let starving = SeededRng::new(seed, [comm, u64::MAX, 0]);
+        let starving = Random::of(seed, [comm, u64::MAX, 0]);
         let packet = script.packet_bytes.unwrap_or(u32::MAX);
         Self { shape, seed, packet, comm, starving, open: None }
     }
@@ -50,7 +50,7 @@ impl Shaper {
         if !self.shape.cuts() && self.packet >= UNPACK_PAGE_BYTES as u32 {
             return Placement::Usual;
         }
-        let mut rng = SeededRng::new(self.seed, [self.comm, number, 1]);
+        let mut rng = Random::of(self.seed, [self.comm, number, 1]);
         let open = self.open.map_or(0, |(_, used)| used);
         let plan = FragmentPlan::draw(self.shape, &mut rng, total, chunk_bytes, open, self.packet);
         if plan.pages > pages.total() {

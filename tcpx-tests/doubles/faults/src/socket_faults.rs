@@ -5,10 +5,10 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use tcpx_softnet::hooks::{Side, SocketHooks, SocketRole};
+use tcpx_testkit::Random;
 
 use crate::fault::Fault;
 use crate::quirk::Quirk;
-use crate::rng::SeededRng;
 use crate::script::FaultScript;
 
 /// Longest pause of a delayed socket.
@@ -80,7 +80,7 @@ impl SocketHooks for SocketFaults {
 /// One socket that the script wants something of. Pure: it is told the time and says what to do.
 #[derive(Debug)]
 struct Disturbance {
-    rng: SeededRng,
+    rng: Random,
     short: bool,
     again: bool,
     delay: bool,
@@ -110,7 +110,7 @@ impl Disturbance {
             SocketRole::Data(index) => 1 + u64::from(index),
         };
         Some(Self {
-            rng: SeededRng::new(script.seed, [comm, side as u64, place]),
+            rng: Random::of(script.seed, [comm, side as u64, place]),
             short: shape.short,
             again: shape.again,
             delay: shape.delay,

@@ -43,7 +43,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The software plugin misbehaving: tests of any crate are over it, that of the plugin too, and
     // no product. What it does on its own it shares with the plugin: what travels on the sockets,
     // and what the driver exports.
-    ("tcpx-softnet-faults", &["tcpx-sys", "tcpx-comm", "tcpx-cuda", "tcpx-softnet"]),
+    (
+        "tcpx-softnet-faults",
+        &["tcpx-testkit", "tcpx-sys", "tcpx-comm", "tcpx-cuda", "tcpx-softnet"],
+    ),
     // Tests load these; nothing is built on them.
     ("tcpx-faulty-plugin", &["tcpx-sys", "tcpx-softnet", "tcpx-softnet-faults"]),
     ("tcpx-original-plugin", &["tcpx-sys", "tcpx-softnet", "tcpx-softnet-faults"]),
