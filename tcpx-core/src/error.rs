@@ -1,11 +1,10 @@
 //! What can go wrong, with the numbers that a reader of a log needs, and the id of its diagnosis.
 //!
 //! [`Error`] is here; what its variants hold lies below, and knows nothing of it:
-//! - `phase`, `departure`: when it happened, and how a peer went.
-//! - `plugin_failure`, `plugin_hang`, `unpack_failure`, `dial_failure`: what failed, with all that
-//!   is known of it.
-//! - `setting_problem`, `memory_problem`: why something was refused. What is wrong with connection
-//!   info and remote memory, `tcpx_protocol::error` says.
+//! - `failures`, `unpack_failure`: what failed, when, and how a peer went, with all that is known
+//!   of it.
+//! - `problems`: why a setting or memory was refused. What is wrong with connection info and remote
+//!   memory, `tcpx_protocol::error` says.
 //! - `optional`: what their texts say only if it is known.
 //!
 //! Above it, as `impl` blocks:
@@ -14,16 +13,11 @@
 //! - `display`: an error in words, and the id at their end.
 
 pub(crate) mod awaited;
-mod departure;
 pub(crate) mod diagnosis;
-mod dial_failure;
 mod display;
-mod memory_problem;
+mod failures;
 mod optional;
-mod phase;
-mod plugin_failure;
-mod plugin_hang;
-mod setting_problem;
+mod problems;
 pub(crate) mod unpack_failure;
 
 use std::path::PathBuf;
@@ -31,8 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tcpx_protocol::types::Direction;
-use tcpx_protocol::types::memory::Device;
-use tcpx_protocol::types::memory::MemoryId;
+use tcpx_protocol::types::memory::{Device, MemoryId};
 use tcpx_rx::DescriptorError;
 use tcpx_sys::{Forked, LoadError};
 use tcpx_unpack::UnpackError;
@@ -40,15 +33,11 @@ use tcpx_unpack::UnpackError;
 use self::unpack_failure::UnpackFailure;
 
 pub use awaited::Awaited;
-pub use departure::Departure;
-pub use dial_failure::DialFailure;
-pub use memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
-pub use phase::Phase;
-pub use plugin_failure::PluginFailure;
-pub use plugin_hang::PluginHang;
-pub use setting_problem::{PluginChunkProblem, SettingProblem};
-pub use tcpx_protocol::error::RemoteKeyError;
-pub use tcpx_protocol::error::RemoteProblem;
+pub use failures::{Departure, DialFailure, Phase, PluginFailure, PluginHang};
+pub use problems::{
+    BounceBufferProblem, MemoryUnavailable, PluginChunkProblem, RegistrationProblem, SettingProblem,
+};
+pub use tcpx_protocol::error::{RemoteKeyError, RemoteProblem};
 
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

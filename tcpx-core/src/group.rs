@@ -20,8 +20,7 @@ use std::sync::atomic::AtomicUsize;
 use tcpx_protocol::types::memory::Device;
 
 use self::members::Members;
-use crate::completions::SessionEvent;
-use crate::completions::TransferCompletion;
+use crate::completions::{SessionEvent, TransferCompletion};
 use crate::error::{Error, Result, SettingProblem};
 use crate::plugin::Nic;
 use crate::session::Session;

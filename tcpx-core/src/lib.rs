@@ -77,10 +77,7 @@ pub(crate) mod transfer;
 pub(crate) mod types;
 pub(crate) mod workers;
 
-pub use completions::Notification;
-pub use completions::PeerState;
-pub use completions::SessionEvent;
-pub use completions::TransferCompletion;
+pub use completions::{Notification, PeerState, SessionEvent, TransferCompletion};
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
@@ -89,10 +86,9 @@ pub use error::{
     RemoteProblem, Result, SettingProblem,
 };
 pub use group::Group;
-pub use memory::MemoryAddress;
-pub use memory::NewRegistration;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
+pub use memory::{MemoryAddress, NewRegistration};
 pub use plugin::Nic;
 pub use plugin::process::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;
@@ -113,22 +109,15 @@ pub use stats::stages::StageTimes;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_protocol::error::ConnInfoError;
-pub use tcpx_protocol::exports::remote_key::RemoteKey;
-pub use tcpx_protocol::exports::remote_key::RemoteRange;
-pub use tcpx_protocol::stats::EagerStats;
-pub use tcpx_protocol::stats::OneSidedStats;
-pub use tcpx_protocol::types::memory::Device;
-pub use tcpx_protocol::types::memory::MemoryId;
-pub use tcpx_protocol::types::memory::{OperationKind, RemoteAccess};
+pub use tcpx_protocol::exports::remote_key::{RemoteKey, RemoteRange};
+pub use tcpx_protocol::stats::{EagerStats, OneSidedStats};
+pub use tcpx_protocol::types::memory::{Device, MemoryId, OperationKind, RemoteAccess};
 pub use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
 };
 pub use tcpx_sys::{Forked, Stay, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
-pub use transfer::MemoryRange;
-pub use transfer::Post;
-pub use transfer::PostOptions;
-pub use transfer::TransferCounts;
+pub use transfer::{MemoryRange, Post, PostOptions, TransferCounts};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

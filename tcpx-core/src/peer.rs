@@ -48,12 +48,10 @@ use tcpx_protocol::peer::stage::{Leaving, PeerStage};
 use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::Direction;
 
-use self::commons::Commons;
-use self::commons::{MOST_HANDED_IN, PostGate};
+use self::commons::{Commons, MOST_HANDED_IN, PostGate};
 use self::connection::{ChannelRecord, Connection};
 use self::dial_places::DialPlaces;
-use self::waiting::Origin;
-use self::waiting::Waiting;
+use self::waiting::{Origin, Waiting};
 use self::watch::{PeerWatch, WatchInput};
 use crate::control::connector::{Connector, Reached};
 use crate::control::identity::ChannelClaim;
@@ -67,8 +65,7 @@ use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarms;
 use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
-use crate::types::PeerKey;
-use crate::types::PeerName;
+use crate::types::{PeerKey, PeerName};
 
 /// Where in its life a peer is.
 #[derive(Debug)]

@@ -19,10 +19,9 @@ use tcpx_unpack::Choice;
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{MAX_COPY_THREADS, MAX_NAME_BYTES};
 
-pub use self::choices::BounceCreditChoice;
-pub use self::choices::CopyThreads;
-pub use self::choices::LinkBytes;
-pub use self::choices::{HARDWARE_PLUGIN_PATH, PluginChoice};
+pub use self::choices::{
+    BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, LinkBytes, PluginChoice,
+};
 
 /// The full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;

@@ -1,9 +1,8 @@
 #![allow(unsafe_code)]
 //! Sets of processors, and threads that run on nothing else.
 
-use std::fmt;
-use std::io;
 use std::str::FromStr;
+use std::{fmt, io};
 
 use crate::parse_error::ParseError;
 

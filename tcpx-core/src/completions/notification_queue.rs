@@ -18,8 +18,7 @@ use tcpx_protocol::types::{TELL_AFTER, note_cost};
 use self::left_behind::LeftBehind;
 use super::Notification;
 use super::queue::CompletionQueue;
-use crate::types::PeerKey;
-use crate::types::PeerName;
+use crate::types::{PeerKey, PeerName};
 
 mod left_behind;
 

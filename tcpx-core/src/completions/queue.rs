@@ -11,8 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use slotmap::{SlotMap, new_key_type};
 
 use super::TransferCompletion;
-use super::news::Event;
-use super::news::{Listening, News};
+use super::news::{Event, Listening, News};
 use crate::error::Error;
 
 /// The queue has no more places of transfers that are gone than this times those that report.

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
-use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
-use tcpx_protocol::frames::handshake_frame::Introduction;
+use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction};
 use tcpx_protocol::frames::hello::{
     Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role,
 };
@@ -18,8 +17,7 @@ use tcpx_protocol::frames::records::RecordKeys;
 use tcpx_protocol::types::memory::Device;
 
 use crate::control::approach::{Approach, Step, lost, unexpected};
-use crate::control::identity::ChannelClaim;
-use crate::control::identity::{Identity, random};
+use crate::control::identity::{ChannelClaim, Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{DialFailure, Error, Phase, Result};
 use crate::reactor::Attention;

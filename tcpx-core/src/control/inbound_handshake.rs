@@ -4,14 +4,12 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
-use tcpx_protocol::frames::handshake_frame::Introduction;
+use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction};
 use tcpx_protocol::frames::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
 use tcpx_protocol::frames::records::RecordKeys;
 
 use crate::control::epoll_set::Interest;
-use crate::control::identity::ChannelClaim;
-use crate::control::identity::{Identity, random};
+use crate::control::identity::{ChannelClaim, Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
 

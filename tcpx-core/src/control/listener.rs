@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, getrlimit};
 use tcpx_protocol::frames::handshake_frame::Introduction;
 
-use crate::control::admission::RefusalLog;
-use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, admit, places};
+use crate::control::admission::{Admission, MAX_HANDSHAKES, Occupant, RefusalLog, admit, places};
 use crate::control::epoll_set::{EpollSet, Interest};
 use crate::control::identity::{Identity, random};
 use crate::control::inbound_handshake::{HandshakeState, InboundHandshake};

@@ -5,16 +5,14 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
-use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
-use tcpx_protocol::frames::handshake_frame::Introduction;
+use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction};
 use tcpx_protocol::frames::hello::{Challenge, HandshakeError, Hello, Role};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
 use tcpx_testkit::{eventually, until};
 
 use super::socket::LinkSocket;
 use crate::control::connector::Connector;
-use crate::control::identity::ChannelOffer;
-use crate::control::identity::Identity;
+use crate::control::identity::{ChannelOffer, Identity};
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;

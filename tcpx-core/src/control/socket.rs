@@ -11,13 +11,10 @@ use smallvec::SmallVec;
 use socket2::{SockRef, TcpKeepalive};
 use tcpx_protocol::frames::fields::LinkPart;
 use tcpx_protocol::frames::hello::Role;
-use tcpx_protocol::frames::inbound::Inbound;
-use tcpx_protocol::frames::inbound::take_frame;
+use tcpx_protocol::frames::inbound::{Inbound, take_frame};
 use tcpx_protocol::frames::link_frame::{FrameError, LinkFrame};
 use tcpx_protocol::frames::outbound::Outbound;
-use tcpx_protocol::frames::records::Incoming;
-use tcpx_protocol::frames::records::RecordKeys;
-use tcpx_protocol::frames::records::{Outgoing, with_records};
+use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordKeys, with_records};
 use tcpx_protocol::types::MAX_EAGER_BYTES;
 
 use super::shared_bytes::{self, Place, Source};

@@ -11,8 +11,7 @@ use crate::peer::ending::{LeftList, Leftover, Whose};
 use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerName;
-use crate::workers::Ticket;
-use crate::workers::Workers;
+use crate::workers::{Ticket, Workers};
 
 /// How long the operations of a peer that ended wait for copies and comms that use their memory.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);

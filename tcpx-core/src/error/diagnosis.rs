@@ -16,12 +16,10 @@ use tcpx_rx::DescriptorError;
 use tcpx_sys::LoadError;
 
 use super::Error;
-use super::departure::Departure;
-use super::dial_failure::DialFailure;
-use super::memory_problem::{BounceBufferProblem, MemoryUnavailable, RegistrationProblem};
-use super::phase::Phase;
-use super::plugin_failure::PluginFailure;
-use super::setting_problem::{PluginChunkProblem, SettingProblem};
+use super::failures::{Departure, DialFailure, Phase, PluginFailure};
+use super::problems::{
+    BounceBufferProblem, MemoryUnavailable, PluginChunkProblem, RegistrationProblem, SettingProblem,
+};
 
 impl Error {
     /// The id of the diagnosis, as `tcpx explain` takes it. The error's text ends with it in

@@ -6,9 +6,8 @@ use tcpx_protocol::types::memory::MemoryId;
 use tcpx_sys::printable;
 
 use super::Error;
-use super::departure::Departure;
 use super::diagnosis::id_at_end;
-use super::dial_failure::DialFailure;
+use super::failures::{Departure, DialFailure};
 use super::optional::after;
 
 /// The words, then the id of the diagnosis in brackets: ` [TCPX-902]`. One line, whatever
@@ -141,20 +140,16 @@ mod tests {
     use tcpx_cuda::CudaError;
     use tcpx_diagnosis::Report;
     use tcpx_diagnosis::variables::{Env, lint};
-    use tcpx_protocol::error::RemoteKeyError;
-    use tcpx_protocol::error::RemoteProblem;
+    use tcpx_protocol::error::{RemoteKeyError, RemoteProblem};
 
     use tcpx_sys::NcclResult;
 
     use super::*;
     use crate::error::awaited::Awaited;
-    use crate::error::memory_problem::{
-        BounceBufferProblem, MemoryUnavailable, RegistrationProblem,
+    use crate::error::failures::{Phase, PluginFailure, PluginHang};
+    use crate::error::problems::{
+        BounceBufferProblem, MemoryUnavailable, RegistrationProblem, SettingProblem,
     };
-    use crate::error::phase::Phase;
-    use crate::error::plugin_failure::PluginFailure;
-    use crate::error::plugin_hang::PluginHang;
-    use crate::error::setting_problem::SettingProblem;
 
     #[test]
     fn a_peers_words_stay_in_their_line_and_leave_the_terminal_alone() {

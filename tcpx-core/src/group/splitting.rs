@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use tcpx_protocol::error::RemoteProblem;
 use tcpx_protocol::exports::remote_key::RemoteRange;
-use tcpx_protocol::types::memory::Device;
-use tcpx_protocol::types::memory::OperationKind;
+use tcpx_protocol::types::memory::{Device, OperationKind};
 
 use crate::error::Error;
 use crate::transfer::MemoryRange;
@@ -135,12 +134,10 @@ impl<'a> DevicePair<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tcpx_protocol::exports::capability::ExportId;
-    use tcpx_protocol::exports::capability::ExportSecret;
+    use tcpx_protocol::exports::capability::{ExportId, ExportSecret};
     use tcpx_protocol::exports::remote_key::RemoteKey;
     use tcpx_protocol::types::MemoryType;
-    use tcpx_protocol::types::memory::MemoryId;
-    use tcpx_protocol::types::memory::RemoteAccess;
+    use tcpx_protocol::types::memory::{MemoryId, RemoteAccess};
 
     use super::*;
 

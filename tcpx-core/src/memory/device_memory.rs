@@ -13,8 +13,7 @@ use tcpx_sys::Stay;
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, MemoryUnavailable, Result};
-use crate::memory::host_buffer::LentBuffer;
-use crate::memory::host_buffer::{HostBuffer, mapped_bytes, mapping_bytes};
+use crate::memory::host_buffer::{HostBuffer, LentBuffer, mapped_bytes, mapping_bytes};
 
 /// How this session reads and writes device memory. Clones share the GPU.
 #[derive(Clone, Debug)]

@@ -10,8 +10,7 @@ use tcpx_protocol::peer::arrivals::Loss;
 use tcpx_protocol::peer::one_sided::telling::PreparedList;
 use tcpx_protocol::peer::operation::Withdrawal;
 use tcpx_protocol::peer::stage::PeerStage;
-use tcpx_protocol::plans::plan::ChunkPlan;
-use tcpx_protocol::plans::plan::chunk_count;
+use tcpx_protocol::plans::plan::{ChunkPlan, chunk_count};
 use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 use tcpx_sys::NetHandle;
 

@@ -11,18 +11,15 @@ use tcpx_protocol::frames::frame::ChunkCounts;
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_sys::NetHandle;
 
-use super::comm_opening::CreditTerms;
-use super::comm_opening::{CommOpening, Comms};
+use super::comm_opening::{CommOpening, Comms, CreditTerms};
 use super::dial_places::{DialPlaces, Standing};
 use crate::error::{Departure, Error, Phase, PluginHang, Result};
 use crate::peer::session_context::SessionContext;
 use crate::plugin::calls::LongCall;
-use crate::plugin::comm_label::BlockingCall;
-use crate::plugin::comm_label::CommLabel;
+use crate::plugin::comm_label::{BlockingCall, CommLabel};
 use crate::plugin::nics;
 use crate::plugin::peer_handle::PeerHandle;
-use crate::types::PeerKey;
-use crate::types::PeerName;
+use crate::types::{PeerKey, PeerName};
 use crate::workers::{Step, Workers};
 
 /// First and longest pause of the worker while nobody comes.

@@ -10,13 +10,11 @@ use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::leaving::Unmatched;
 use tcpx_protocol::peer::operation::NewOperation;
-use tcpx_protocol::peer::posting::PORTION;
-use tcpx_protocol::peer::posting::PostError;
+use tcpx_protocol::peer::posting::{PORTION, PostError};
 use tcpx_protocol::peer::room::KeptTerms;
 use tcpx_protocol::peer::stage::{Leaving, PeerStage};
 use tcpx_protocol::peer::{Opening, PeerProtocol, SLICE};
-use tcpx_protocol::plans::plan::Member;
-use tcpx_protocol::plans::plan::Stripe;
+use tcpx_protocol::plans::plan::{Member, Stripe};
 use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
 
@@ -24,8 +22,7 @@ use super::comm_setup::CommSetup;
 use super::commons::Commons;
 use super::deferred_failure::DeferredFailure;
 use super::dial_places::DialPlaces;
-use super::kept_messages::KeptMessages;
-use super::kept_messages::UnreadAnswers;
+use super::kept_messages::{KeptMessages, UnreadAnswers};
 use super::session_context::SessionContext;
 use crate::control::identity::ChannelClaim;
 use crate::control::socket::{LinkError, LinkSocket};
@@ -36,8 +33,7 @@ use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
-use crate::types::PeerKey;
-use crate::types::PeerName;
+use crate::types::{PeerKey, PeerName};
 use crate::workers::Ticket;
 
 /// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.

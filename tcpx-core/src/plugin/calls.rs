@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 use slotmap::{SlotMap, new_key_type};
 use smallvec::SmallVec;
 
-use super::comm_label::BlockingCall;
-use super::comm_label::CommLabel;
+use super::comm_label::{BlockingCall, CommLabel};
 use crate::error::PluginHang;
-use crate::types::PeerKey;
-use crate::types::SessionNumber;
+use crate::types::{PeerKey, SessionNumber};
 
 /// How long a call may take. The original's accept may sleep for 5 s when a connection is there.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);

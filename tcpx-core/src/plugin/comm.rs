@@ -13,13 +13,10 @@ mod raw;
 mod recv;
 mod send;
 
-pub(crate) use memory::Deregistration;
-pub(crate) use memory::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
-pub(crate) use open_comm::ReturnedHandles;
-pub(crate) use open_comm::{OpenComm, close_comms};
-pub(crate) use raw::NextCall;
-pub(crate) use raw::Request;
-pub(crate) use recv::ListenComm;
-pub(crate) use recv::RecvComm;
-pub(crate) use send::PendingConnect;
-pub(crate) use send::SendComm;
+pub(crate) use memory::{
+    CommMemory, Deregistration, MemoryHandle, RegisteredRange, Registering, Registrar,
+};
+pub(crate) use open_comm::{OpenComm, ReturnedHandles, close_comms};
+pub(crate) use raw::{NextCall, Request};
+pub(crate) use recv::{ListenComm, RecvComm};
+pub(crate) use send::{PendingConnect, SendComm};

@@ -20,8 +20,7 @@ use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
 use self::stage::Stage;
-use super::handle_table::{HandleTable, Segment};
-use super::handle_table::{Region, RegionKey, segment_at};
+use super::handle_table::{HandleTable, Region, RegionKey, Segment, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};

@@ -10,20 +10,16 @@ use std::time::Duration;
 
 use tcpx_protocol::error::RemoteProblem;
 use tcpx_protocol::exports::remote_key::RemoteRange;
-use tcpx_protocol::types::memory::Device;
-use tcpx_protocol::types::memory::OperationKind;
+use tcpx_protocol::types::memory::{Device, OperationKind};
 use tcpx_sys::is_forked;
 
-use self::joint::Joint;
-use self::joint::Part;
+use self::joint::{Joint, Part};
 use super::Session;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
 use crate::error::{Error, Result};
-use crate::transfer::MemoryRange;
-use crate::transfer::PostOptions;
-use crate::transfer::TransferCounts;
 use crate::transfer::transfer_cell::TransferCell;
+use crate::transfer::{MemoryRange, PostOptions, TransferCounts};
 
 /// How an operation stands.
 #[derive(Clone, Debug)]

@@ -34,8 +34,7 @@ use tcpx_protocol::types::Direction;
 use tcpx_sys::is_forked;
 
 use super::lead::Lead;
-use super::wait::WaitLimit;
-use super::wait::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK};
+use super::wait::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK, WaitLimit};
 use crate::completions::news::{LONGEST_WAIT, News};
 use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};

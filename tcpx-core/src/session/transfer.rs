@@ -14,9 +14,8 @@ use crate::engine::inbox::PostTarget;
 use crate::engine::posting::NewTransfer;
 use crate::error::{Error, Result};
 use crate::peer::commons::PostGate;
-use crate::transfer::Post;
-use crate::transfer::TransferCounts;
 use crate::transfer::transfer_cell::TransferCell;
+use crate::transfer::{Post, TransferCounts};
 
 /// Sends and receives that are waited for together.
 ///

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tcpx_protocol::stats::EagerStats;
-use tcpx_protocol::stats::OneSidedStats;
+use tcpx_protocol::stats::{EagerStats, OneSidedStats};
 
 use super::ChannelStats;
 use super::alarm::AlarmReport;

@@ -12,8 +12,7 @@ use tcpx_cuda::CudaError;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError};
 
-use super::job::Job;
-use super::job::{Collected, EMPTY_JOB, JOBS_PER_SUBMIT};
+use super::job::{Collected, EMPTY_JOB, JOBS_PER_SUBMIT, Job};
 use crate::stats::watch::pages::PageUse;
 
 /// How long an unpacker may have no room.

@@ -3,8 +3,7 @@
 
 use std::time::Instant;
 
-use tcpx_protocol::plans::plan::Member;
-use tcpx_protocol::plans::plan::{ChunkRange, Stripe};
+use tcpx_protocol::plans::plan::{ChunkRange, Member, Stripe};
 use tcpx_protocol::plans::stripe_queue::{Finished, StripeNumber, StripeQueue};
 use tcpx_protocol::types::{Direction, MemoryType, Span};
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
@@ -13,8 +12,7 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use super::batch::{Batch, BatchNumber};
 use super::descriptor_splitter::DescriptorSplitter;
 use super::job::{Job, JobLabel};
-use super::window::Window;
-use super::window::{LaneStep, StepBudget};
+use super::window::{LaneStep, StepBudget, Window};
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::comm::{NextCall, OpenComm, RecvComm, Request};

@@ -3,10 +3,9 @@
 //! does to a program that breaks its rules is known.
 
 use std::os::unix::process::ExitStatusExt;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
+use std::{ptr, thread};
 
 use tcpx_cuda::{
     CudaGpu, DeviceBuffer, Event, HeldStream, PinnedBuffer, RegisteredMemory, Stream,

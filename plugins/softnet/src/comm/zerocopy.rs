@@ -2,12 +2,11 @@
 //! bytes, instead of copying them first (MSG_ZEROCOPY).
 
 use std::ffi::c_int;
-use std::fmt;
-use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
+use std::{fmt, io};
 
 use tcpx_comm::{SendsUnderWay, allow_sends_in_place, next_ended};
 

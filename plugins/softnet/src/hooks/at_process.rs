@@ -1,10 +1,9 @@
 //! What is changed of a process.
 
-use std::fmt;
-use std::io;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use std::{fmt, io};
 
 use tcpx_comm::wire::{Side, SocketRole};
 

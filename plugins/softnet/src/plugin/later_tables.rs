@@ -13,12 +13,11 @@ use super::arguments::{get, guard, not_null, put, wide};
 use super::caller::Table;
 use super::misuse::misuse;
 use super::nic::{properties_v8, properties_v9};
-use super::runtime;
-use super::start;
 use super::table::{
     NAME, accept, close_listen, close_transfer, connect, dereg_mr, devices, get_device_mr, iflush,
     irecv_consumed, listen, receive, register, send, test,
 };
+use super::{runtime, start};
 use crate::entry::Entry;
 
 /// Members that are the same in all of them.

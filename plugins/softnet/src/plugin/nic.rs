@@ -2,11 +2,10 @@
 //! The NICs that the plugin offers: which interfaces they are, and what it says about them.
 
 use std::ffi::{CStr, CString};
-use std::fs;
-use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStringExt;
 use std::ptr::NonNull;
+use std::{fs, io};
 
 use tcpx_sys::{
     MAX_DEVICES_OF_VIRTUAL, NET_DEVICE_HOST, NET_DEVICE_UNPACK, NetProperties, NetPropertiesV8,

@@ -7,12 +7,10 @@
 //! The seed is printed at the end and where it fails, and can be set with `TCPX_SOAK_SEED`.
 
 use std::collections::VecDeque;
-use std::env;
 use std::ffi::c_int;
-use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, ptr, thread};
 
 use tcpx_softnet::{Entry, Settings, ZeroCopy, pool_stats};
 use tcpx_softnet_faults::{Fault, FaultScript, Shape};

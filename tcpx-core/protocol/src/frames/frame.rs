@@ -10,8 +10,7 @@ use tcpx_wire::frame::HEADER_BYTES;
 
 use self::one_sided::OneSidedFrame;
 use super::eager_terms::Keeping;
-use super::fields::Delivery;
-use super::fields::LinkPart;
+use super::fields::{Delivery, LinkPart};
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::types::{MAX_CHANNELS, MAX_EAGER_BYTES};

@@ -3,8 +3,7 @@
 use std::collections::TryReserveError;
 
 use super::operation::NewOperation;
-use super::room::KeptTerms;
-use super::room::{Allowed, Given};
+use super::room::{Allowed, Given, KeptTerms};
 use super::tag_queues::{Place, TagQueues};
 use crate::frames::eager_terms::EagerTerms;
 use crate::types::OpKey;

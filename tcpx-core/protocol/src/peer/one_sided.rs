@@ -32,8 +32,7 @@ use foldhash::HashMap;
 use slotmap::SecondaryMap;
 
 use self::notes::Notes;
-use self::telling::PreparedList;
-use self::telling::{ListLimits, Telling};
+use self::telling::{ListLimits, PreparedList, Telling};
 use self::told::{Refused, ToldLists};
 use super::room::KeptTerms;
 use crate::exports::exported_range::ExportKey;

@@ -13,8 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::plan::{ChunkRange, Stripe};
-use super::plan::{Member, Members};
+use super::plan::{ChunkRange, Member, Members, Stripe};
 use crate::types::{MemoryType, OpKey, TransferKey};
 
 /// Names a stripe of one lane, for as long as a chunk of it has not finished.

@@ -4,10 +4,7 @@
 use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
-use tcpx_protocol::frames::records::Incoming;
-use tcpx_protocol::frames::records::Outgoing;
-use tcpx_protocol::frames::records::RecordError;
-use tcpx_protocol::frames::records::RecordKeys;
+use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordError, RecordKeys};
 
 /// The connector's outgoing end, and the listener's incoming one.
 pub(crate) fn ends() -> (Outgoing, Incoming) {

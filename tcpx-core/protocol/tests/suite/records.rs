@@ -8,9 +8,9 @@ use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::link_frame::LinkFrame;
-use tcpx_protocol::frames::records::RecordKeys;
-use tcpx_protocol::frames::records::{MAX_BODY_BYTES, OVERHEAD_BYTES, RecordError};
-use tcpx_protocol::frames::records::{Outgoing, with_records};
+use tcpx_protocol::frames::records::{
+    MAX_BODY_BYTES, OVERHEAD_BYTES, Outgoing, RecordError, RecordKeys, with_records,
+};
 use tcpx_protocol::types::MAX_EAGER_BYTES;
 use tcpx_wire::frame::HEADER_BYTES;
 

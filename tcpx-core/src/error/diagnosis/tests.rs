@@ -7,14 +7,13 @@ use tcpx_diagnosis::table::daemon;
 use tcpx_diagnosis::variables::{Env, lint};
 use tcpx_diagnosis::{Finding, Report};
 use tcpx_protocol::error::RemoteKeyError;
-use tcpx_protocol::types::memory::MemoryId;
-use tcpx_protocol::types::memory::OperationKind;
+use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_sys::NcclResult;
 use tcpx_unpack::{Backend, UnpackError};
 
 use super::*;
 use crate::error::awaited::Awaited;
-use crate::error::memory_problem::BounceBufferProblem;
+use crate::error::problems::BounceBufferProblem;
 use crate::error::unpack_failure::UnpackFailure;
 
 fn call(call: &'static str, code: i32) -> Error {

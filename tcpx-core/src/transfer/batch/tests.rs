@@ -5,8 +5,7 @@ use tcpx_protocol::types::{Direction, RegistrationKey};
 use tcpx_unpack::{Backend, UnpackJob};
 
 use super::*;
-use crate::transfer::job::JobLabel;
-use crate::transfer::job::{PIECE_BYTES, PIECES_PER_SUBMIT};
+use crate::transfer::job::{JobLabel, PIECE_BYTES, PIECES_PER_SUBMIT};
 use crate::types::PeerKey;
 
 const DESCRIPTOR: [UnpackDescriptor; 1] = [UnpackDescriptor { src_off: 0, len: 16, dst_off: 0 }];

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use slotmap::Key;
-use tcpx_protocol::plans::piece_cursor::Gathering;
-use tcpx_protocol::plans::piece_cursor::{CutRules, ListedSection, PieceCursor};
+use tcpx_protocol::plans::piece_cursor::{CutRules, Gathering, ListedSection, PieceCursor};
 use tcpx_protocol::plans::pieces::{Piece, Pieces};
-use tcpx_protocol::plans::plan::Member;
-use tcpx_protocol::plans::plan::chunk_count;
+use tcpx_protocol::plans::plan::{Member, chunk_count};
 use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, Direction, MemoryType, OpKey, TransferKey,
@@ -31,9 +29,7 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::{StagingPool, StagingRequest};
 use crate::transfer::window::STEP_BYTES;
-use crate::types::PeerKey;
-use crate::types::PeerName;
-use crate::types::SessionNumber;
+use crate::types::{PeerKey, PeerName, SessionNumber};
 use crate::workers::Workers;
 use crate::{PluginChoice, SessionOptions};
 

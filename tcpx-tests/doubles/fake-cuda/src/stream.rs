@@ -1,10 +1,8 @@
 //! Streams: work that a thread does later, in order.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::{fmt, ptr, thread};
 
 use cudarc::driver::sys::CUresult;
 

@@ -1,10 +1,9 @@
 //! What a script does to a process, as the plugin asks.
 
-use std::fmt;
-use std::io;
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use std::{fmt, io};
 
 use tcpx_softnet::hooks::{CommHooks, Hooks, Side, SocketHooks, SocketRole};
 

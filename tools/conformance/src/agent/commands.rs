@@ -3,11 +3,10 @@
 //! and the accesses to memory.
 
 use std::ffi::{CStr, c_char};
-use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::ptr;
 use std::time::Duration;
+use std::{io, ptr};
 
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{

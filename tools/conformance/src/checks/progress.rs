@@ -5,8 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::check::checks;
-use crate::harness::calls::Buffer;
-use crate::harness::calls::run_streams;
+use crate::harness::calls::{Buffer, run_streams};
 use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
 use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;

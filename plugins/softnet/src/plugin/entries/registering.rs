@@ -11,10 +11,9 @@ use crate::log;
 use crate::memory::{BindError, MemoryKind, Registration, cuda_failure, gpu_of_thread};
 use crate::nic_memory::{KERNEL_DEADLINE, gpu_refusal, log_and_blame};
 use crate::plugin::mode::Mode;
-use crate::plugin::registered;
 use crate::plugin::registry::Id;
 use crate::plugin::runtime::runtime;
-use crate::plugin::stager_slots;
+use crate::plugin::{registered, stager_slots};
 
 /// Registers memory.
 pub(crate) fn register(

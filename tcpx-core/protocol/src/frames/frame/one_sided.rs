@@ -3,12 +3,9 @@
 
 use smallvec::SmallVec;
 
-use crate::exports::capability::ExportId;
-use crate::exports::capability::ExportSecret;
-use crate::exports::capability::{ListedKey, ListedRange};
+use crate::exports::capability::{ExportId, ExportSecret, ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
-use crate::frames::fields::Fields;
-use crate::frames::fields::LinkPart;
+use crate::frames::fields::{Fields, LinkPart};
 use crate::frames::link_frame::FrameKind;
 use crate::types::memory::OperationKind;
 use crate::types::{MAX_EAGER_BYTES, MAX_NOTIFICATION_BYTES, MAX_PART_BYTES};

@@ -130,9 +130,8 @@ mod tests {
     use super::*;
     use crate::frames::eager_terms::Keeping;
     use crate::peer::room::KeptTerms;
-    use crate::types::TELL_AFTER;
     use crate::types::kept_budget::KeptBudget;
-    use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_NOTIFICATION_BYTES};
+    use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_NOTIFICATION_BYTES, TELL_AFTER};
 
     /// An end that keeps at most so much, of a session that keeps `budget` bytes for its peers.
     fn keeping(budget: u64, most: u64) -> Notes {

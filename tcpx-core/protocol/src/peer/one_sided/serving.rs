@@ -13,8 +13,7 @@ use crate::frames::eager_terms::Keeping;
 use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::plans::piece_cursor::PieceCursor;
-use crate::plans::piece_cursor::Stretch;
+use crate::plans::piece_cursor::{PieceCursor, Stretch};
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 

@@ -10,8 +10,7 @@ use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
 use super::setting::{AMPLE, KEEPS_ALL, Kept as KeptSetting, Setting};
-use crate::frames::eager_terms::Keeping;
-use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::fields::Delivery;
 use crate::frames::frame::Frame;
 use crate::peer::PeerProtocol;
@@ -23,8 +22,7 @@ use crate::peer::operation::{NewOperation, Withdrawal};
 use crate::peer::room::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
 use crate::peer::tag_queues::{Place, TagQueues};
 use crate::types::kept_budget::KeptBudget;
-use crate::types::note_cost;
-use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
+use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey, note_cost};
 
 /// Nothing but what is a peer's own.
 const LEAST: KeptSetting = KeptSetting { bytes: 0, least: 4, usual: 4, least_ahead: 0 };

@@ -7,11 +7,8 @@ use slotmap::{KeyData, SlotMap};
 use smallvec::SmallVec;
 
 use super::credit::Bounce;
-use super::exporting::Exporting;
-use super::exporting::Notes;
-use super::payload::Messages;
-use super::payload::{Came, Landed, Payload, check_place};
-use super::payload::{Chunk, Piece, take_chunk};
+use super::exporting::{Exporting, Notes};
+use super::payload::{Came, Chunk, Landed, Messages, Payload, Piece, check_place, take_chunk};
 use super::requests::Requests;
 use super::revocations;
 use super::setting::Setting;

@@ -2,8 +2,7 @@
 
 use super::driver::{Check, End, ensure};
 use super::pair::{ENDS, Pair};
-use super::payload::Chunk;
-use super::payload::Landed;
+use super::payload::{Chunk, Landed};
 use super::requests::Request;
 use crate::exports::refusal::Refusal;
 use crate::peer::action::Outcome;

@@ -10,8 +10,7 @@ use super::requests::Request;
 use super::setting::{AMPLE, Setting};
 use crate::exports::capability::ListedRange;
 use crate::exports::refusal::Refusal;
-use crate::frames::eager_terms::Keeping;
-use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
@@ -21,9 +20,8 @@ use crate::peer::action::{Action, Ending, Violation};
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::told::ListFault;
 use crate::plans::stripe_queue::Finished;
-use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};
-use crate::types::memory::RemoteAccess;
+use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, OpKey};
 
 /// Bytes of the lists that are told.

@@ -8,8 +8,7 @@ use super::pair::{ENDS, Pair};
 use super::requests::{Note, Request};
 use super::setting::{AMPLE, KEEPS_ALL, Setting, WHOLE};
 use crate::exports::refusal::Refusal;
-use crate::frames::eager_terms::Keeping;
-use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::SLICE;
@@ -19,8 +18,7 @@ use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::operation::Withdrawal;
 use crate::types::memory::{OperationKind, RemoteAccess};
-use crate::types::note_cost;
-use crate::types::{MemoryType, TransferKey};
+use crate::types::{MemoryType, TransferKey, note_cost};
 
 /// A section has two chunks, and is sent before the next one is dealt.
 pub(super) const SECTION: u64 = 2 * CHUNK_BYTES as u64;

@@ -6,15 +6,12 @@ use slotmap::{KeyData, SlotMap};
 
 use super::exporting::no_exports;
 use super::setting::{AMPLE, KEEPS_ALL};
-use crate::frames::eager_terms::EagerTerms;
-use crate::frames::eager_terms::Keeping;
-use crate::frames::fields::Delivery;
-use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
+use crate::frames::eager_terms::{EagerTerms, Keeping};
+use crate::frames::fields::{ChannelHandle, Delivery, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::peer::coalescer::CoalescingLimits;
-use crate::peer::dealing::Cutting;
-use crate::peer::dealing::DealingLimits;
+use crate::peer::dealing::{Cutting, DealingLimits};
 use crate::peer::operation::NewOperation;
 use crate::peer::posting::PORTION;
 use crate::peer::{Opening, PeerProtocol, SLICE};

@@ -3,8 +3,7 @@
 use super::driver::CHUNK_BYTES;
 use crate::frames::eager_terms::EagerTerms;
 use crate::peer::coalescer::Copier;
-use crate::peer::dealing::Cutting;
-use crate::peer::dealing::DealingLimits;
+use crate::peer::dealing::{Cutting, DealingLimits};
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 use crate::peer::room::KeptTerms;

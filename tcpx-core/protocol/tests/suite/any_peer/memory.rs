@@ -5,17 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use slotmap::{Key, KeyData};
-use tcpx_protocol::exports::capability::ExportId;
-use tcpx_protocol::exports::capability::ExportSecret;
-use tcpx_protocol::exports::capability::StableKeys;
-use tcpx_protocol::exports::capability::{ListedKey, ListedRange};
-use tcpx_protocol::exports::exported_range::ExportKey;
-use tcpx_protocol::exports::exported_range::ExportedRange;
+use tcpx_protocol::exports::capability::{
+    ExportId, ExportSecret, ListedKey, ListedRange, StableKeys,
+};
+use tcpx_protocol::exports::exported_range::{ExportKey, ExportedRange};
 use tcpx_protocol::exports::table::Exports;
 use tcpx_protocol::peer::one_sided::telling::PreparedList;
 use tcpx_protocol::plans::pieces::{Piece, Pieces};
-use tcpx_protocol::types::memory::MemoryId;
-use tcpx_protocol::types::memory::{OperationKind, RemoteAccess};
+use tcpx_protocol::types::memory::{MemoryId, OperationKind, RemoteAccess};
 use tcpx_protocol::types::{
     Direction, MemoryType, PreparedKey, RegistrationKey, Span, TransferKey,
 };

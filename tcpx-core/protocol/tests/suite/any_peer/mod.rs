@@ -12,15 +12,13 @@ use std::time::{Duration, Instant};
 
 use slotmap::KeyData;
 use smallvec::SmallVec;
-use tcpx_protocol::frames::eager_terms::Keeping;
-use tcpx_protocol::frames::eager_terms::{EagerOffer, EagerTerms};
+use tcpx_protocol::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use tcpx_protocol::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::action::{Action, Landing, NoteUse};
 use tcpx_protocol::peer::coalescer::{CoalescingLimits, Copier};
-use tcpx_protocol::peer::dealing::Cutting;
-use tcpx_protocol::peer::dealing::DealingLimits;
+use tcpx_protocol::peer::dealing::{Cutting, DealingLimits};
 use tcpx_protocol::peer::one_sided::telling::ListLimits;
 use tcpx_protocol::peer::one_sided::{NewRequest, OneSidedTerms};
 use tcpx_protocol::peer::room::KeptTerms;

@@ -1,10 +1,9 @@
 //! Runs checks against the broken plugin.
 
-use std::iter;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
-use std::thread;
 use std::time::Duration;
+use std::{iter, thread};
 
 use tcpx_conformance::{Options, Report, Target, child_main, run};
 use tcpx_testkit::process::library;

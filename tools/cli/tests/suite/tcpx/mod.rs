@@ -5,8 +5,6 @@ pub(crate) mod between;
 pub(crate) mod schema;
 pub(crate) mod timeout;
 
-use std::fmt;
-use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::path::Path;
@@ -14,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
+use std::{fmt, fs};
 
 pub(crate) use rustix::process::Signal;
 use serde_json::Value;

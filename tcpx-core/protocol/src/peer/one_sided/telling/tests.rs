@@ -3,9 +3,7 @@
 use slotmap::KeyData;
 
 use super::*;
-use crate::exports::capability::ExportId;
-use crate::exports::capability::ExportSecret;
-use crate::exports::capability::{ListedKey, ListedRange};
+use crate::exports::capability::{ExportId, ExportSecret, ListedKey, ListedRange};
 use crate::plans::pieces::{Piece, Pieces};
 use crate::types::memory::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};

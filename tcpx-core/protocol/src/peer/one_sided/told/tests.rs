@@ -3,14 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::exports::capability::ExportId;
-use crate::exports::capability::ExportSecret;
-use crate::exports::capability::StableKeys;
+use crate::exports::capability::{ExportId, ExportSecret, StableKeys};
 use crate::exports::exported_range::ExportedRange;
 use crate::types::Span;
 use crate::types::kept_budget::KeptBudget;
-use crate::types::memory::MemoryId;
-use crate::types::memory::RemoteAccess;
+use crate::types::memory::{MemoryId, RemoteAccess};
 use OperationKind::{Read, Write};
 
 /// Where the memory of this number lies.

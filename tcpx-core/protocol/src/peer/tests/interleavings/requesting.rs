@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tcpx_testkit::Random;
 
 use super::Story;
-use crate::exports::capability::ExportSecret;
-use crate::exports::capability::{ListedKey, ListedRange};
+use crate::exports::capability::{ExportSecret, ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
 use crate::peer::one_sided::telling::PreparedList;
 use crate::peer::tests::driver::Check;
