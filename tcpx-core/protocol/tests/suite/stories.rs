@@ -81,6 +81,12 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 0..300)
 }
 
+/// A write whose note was kept is refused, and the program takes all its notes.
+#[test]
+fn a_note_that_was_dropped_is_not_taken() {
+    any_peer::run(include_bytes!("../../../../fuzz/seeds/one_sided_target/refused_note_taken"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 

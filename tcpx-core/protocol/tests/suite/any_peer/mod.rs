@@ -48,7 +48,8 @@ struct Prey {
     receiving: Vec<StripeQueue>,
     /// Names that it has told its peer: of receives, and of requests.
     names: Vec<u64>,
-    /// What notes have cost that came, and what of it the program has taken.
+    /// What notes have cost that came and that the program gets, and what of it the program has
+    /// taken.
     noted: u64,
     taken: u64,
     kept: VecDeque<(u64, u32)>,
@@ -302,10 +303,13 @@ impl Prey {
                 Action::CompleteListed { transfer, .. } => {
                     assert!(self.memory.own.remove(&transfer).is_some(), "it ends once");
                 }
-                Action::Note { number, .. } => {
+                Action::Note { number, is_published } => {
                     let place = self.kept.iter().position(|(kept, _)| *kept == number);
                     let kept = place.and_then(|place| self.kept.remove(place));
-                    assert!(kept.is_some(), "it was kept");
+                    let (_, bytes) = kept.expect("it was kept");
+                    if !is_published {
+                        self.noted -= 64 + u64::from(bytes);
+                    }
                 }
                 Action::PrepareStaging { channel, memory } => {
                     self.protocol.handle_staging(channel, memory, channel == 0);
