@@ -9,8 +9,8 @@
 //!   them.
 //! - `coalescer`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent, so that bounce buffers have room for them.
-//! - `dealing`: in which order messages are dealt, how much of the long ones at once, and how long
-//!   chunks are.
+//! - `dealing`: in which order messages are dealt, and how much of the long ones at once. `route`:
+//!   which way each travels, by the numbers of `tuning`.
 //! - `frames`: what each frame of the peer does.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`: how
 //!   long a host has acknowledged nothing.
@@ -45,11 +45,13 @@ pub mod posting;
 mod receives;
 pub mod room;
 mod round_work;
+mod route;
 mod setting_up;
 pub mod stage;
 mod tag_queues;
 #[cfg(test)]
 mod tests;
+pub mod tuning;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -59,8 +61,7 @@ use slotmap::SlotMap;
 use self::action::{Action, Completion, Ending, Outcome, Violation};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::channels::{Channels, Setup, StagingChannels};
-use self::coalescer::CoalescingLimits;
-use self::dealing::{Cutting, Dealing, DealingLimits};
+use self::dealing::Dealing;
 use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
@@ -70,6 +71,7 @@ use self::receives::{Deferral, MessageEnd};
 use self::room::{Announcing, KeptTerms};
 use self::round_work::RoundWork;
 use self::stage::{PeerStage, Stage};
+use self::tuning::Tuning;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::plans::plan::Member;
@@ -124,13 +126,11 @@ pub struct PeerProtocol {
     /// Receives of ours that have no counterpart yet.
     waiting_receives: usize,
     matcher: Matcher,
-    cutting: Cutting,
     dealing: Dealing,
     deferral: Deferral,
     eager: EagerBooks,
     one_sided: OneSided,
     work: RoundWork,
-    limits: CoalescingLimits,
     staging: StagingChannels,
     /// The receive that was announced last.
     last_announced: Option<MessageEnd>,
@@ -154,12 +154,8 @@ pub struct PeerProtocol {
 pub struct Opening {
     /// What both ends agreed on.
     pub agreement: Agreement,
-    /// What may share a chunk.
-    pub limits: CoalescingLimits,
-    /// How long chunks are.
-    pub cutting: Cutting,
-    /// How much of long messages is dealt at once.
-    pub dealing: DealingLimits,
+    /// The numbers by which this end sends.
+    pub tuning: Tuning,
     /// What the end allows of reads, writes and notifications.
     pub one_sided: OneSidedTerms,
     /// How long a peer that has a progress thread may be silent, the host of any peer may
@@ -181,9 +177,7 @@ impl PeerProtocol {
     pub fn new(opening: Opening, now: Instant) -> Self {
         let Opening {
             agreement,
-            limits,
-            cutting,
-            dealing,
+            tuning,
             one_sided,
             peer_timeout,
             is_named,
@@ -206,13 +200,11 @@ impl PeerProtocol {
             slice,
             waiting_receives: 0,
             matcher: Matcher::default(),
-            cutting,
-            dealing: Dealing::new(dealing),
+            dealing: Dealing::new(tuning),
             deferral: Deferral::default(),
             eager: EagerBooks::new(agreement.eager, &kept),
             one_sided: OneSided::new(one_sided, &kept),
             work: RoundWork::default(),
-            limits,
             staging: StagingChannels::new(agreement.channels),
             last_announced: None,
             announcing: Announcing::new(&kept),

@@ -104,9 +104,7 @@ impl Connection {
     ) -> Self {
         let opening = Opening {
             agreement,
-            limits: session.coalescing_limits(agreement.chunk_bytes),
-            cutting: session.cutting(agreement.chunk_bytes),
-            dealing: session.dealing_limits(&agreement),
+            tuning: session.tuning(&agreement),
             one_sided: session.one_sided_terms(agreement.note_bytes),
             peer_timeout: session.options.peer_timeout,
             is_named: name.is_bound(),

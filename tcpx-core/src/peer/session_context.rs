@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tcpx_diagnosis::pci::PciPath;
 use tcpx_protocol::frames::hello::Agreement;
-use tcpx_protocol::peer::coalescer::{CoalescingLimits, Copier};
-use tcpx_protocol::peer::dealing::{Cutting, DealingLimits};
 use tcpx_protocol::peer::one_sided::telling::ListLimits;
 use tcpx_protocol::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
+use tcpx_protocol::peer::tuning::{Copier, Tuning};
 use tcpx_protocol::types::MemoryType;
 use tcpx_protocol::types::kept_budget::KeptBudget;
 use tcpx_sys::UNPACK_PAGE_BYTES;
@@ -111,26 +110,18 @@ impl SessionContext {
         }
     }
 
-    /// What may share a chunk of this size.
-    pub(crate) fn coalescing_limits(&self, chunk_bytes: u32) -> CoalescingLimits {
-        match self.options.gather && self.options.staging_bytes > 0 {
-            true => CoalescingLimits::gathering(chunk_bytes, self.device_copier),
-            false => CoalescingLimits::in_place(chunk_bytes),
-        }
-    }
-
-    /// How long the chunks of messages are.
-    pub(crate) fn cutting(&self, chunk_bytes: u32) -> Cutting {
-        match self.plugin.is_hardware() {
-            true => Cutting::whole(chunk_bytes),
-            false => Cutting::pipelined(chunk_bytes),
-        }
-    }
-
-    /// How much of long messages is dealt at once: enough to keep every send window full.
-    pub(crate) fn dealing_limits(&self, agreement: &Agreement) -> DealingLimits {
+    /// The numbers by which this end sends: enough is under way to keep every send window full.
+    pub(crate) fn tuning(&self, agreement: &Agreement) -> Tuning {
         let Agreement { channels, chunk_bytes, .. } = *agreement;
-        DealingLimits::new(chunk_bytes, u64::from(channels) * self.options.send_window as u64)
+        let chunks_ahead = u64::from(channels) * self.options.send_window as u64;
+        let mut tuning = Tuning::new(chunk_bytes, chunks_ahead);
+        if !self.plugin.is_hardware() {
+            tuning = tuning.pipelined();
+        }
+        if self.options.gather && self.options.staging_bytes > 0 {
+            tuning = tuning.gathering(self.device_copier);
+        }
+        tuning
     }
 
     /// How memory that is exported is read and written, with room for so many bytes of

@@ -11,17 +11,6 @@ use crate::types::{MAX_EAGER_BYTES, MemoryType};
 /// What a message that went ahead takes of its receiver's buffer beside its bytes: what it takes to
 /// keep it. It bounds the number of messages of no bytes.
 const COST: u64 = 160;
-/// Bytes of a part of a read or write that travels on the link in several: whole pages. With its
-/// header it is one segment of the loopback: if it were a little longer, each would cost a tiny one
-/// more.
-const PART_BYTES: u64 = 60 << 10;
-/// A part is as long as so many where the kernel takes all of it at once: fewer system calls, and
-/// more of it is read to its place.
-const LONG_PART: u64 = 16;
-/// Where the kernel takes less than a part, one is sent of this fraction at least: it may have to
-/// be copied, and is what makes the kernel say when it takes more.
-const SHORT_PART: u64 = 4;
-
 /// What an end takes of small messages, as its hello says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EagerOffer {
@@ -50,9 +39,6 @@ pub struct EagerTerms {
     peer_reaches_device: bool,
     /// Longest read or write on the link, and most bytes of several.
     access_bytes: u64,
-    /// Bytes of a part of one, at least 1: one is neither longer than some of them, nor, where the
-    /// kernel takes little, as long.
-    pub part_bytes: u64,
 }
 
 impl EagerTerms {
@@ -64,7 +50,6 @@ impl EagerTerms {
         reaches_device: false,
         peer_reaches_device: false,
         access_bytes: 0,
-        part_bytes: PART_BYTES,
     };
 
     /// What `ours` and `theirs` come to, with chunks of this size. No message on the link is longer
@@ -83,23 +68,7 @@ impl EagerTerms {
             reaches_device: ours.reaches_device,
             peer_reaches_device: theirs.reaches_device,
             access_bytes: ours.access_bytes.min(theirs.access_bytes).max(bytes.into()),
-            part_bytes: PART_BYTES,
         }
-    }
-
-    /// Bytes of the next part where the kernel takes `room` bytes at once.
-    pub fn part_that_fits(&self, room: u64) -> u64 {
-        let least = self.part_bytes.div_ceil(SHORT_PART);
-        match room / self.part_bytes {
-            0 => room.max(least),
-            parts => parts.min(LONG_PART) * self.part_bytes,
-        }
-    }
-
-    /// The same with parts of so many bytes.
-    #[cfg(test)]
-    pub fn with_parts(self, part_bytes: u64) -> Self {
-        Self { part_bytes, ..self }
     }
 
     /// Bytes of the longest message on the link; 0: there is none.
@@ -118,9 +87,9 @@ impl EagerTerms {
         bytes <= self.access_bytes
     }
 
-    /// Whether one may that is not as short as a message, beside others of `on_link` bytes.
-    pub fn allows_access_beside(&self, on_link: u64, bytes: u64) -> bool {
-        on_link.saturating_add(bytes) <= self.access_bytes
+    /// Whether one may that this end receives into memory of this kind.
+    pub fn takes_access(&self, bytes: u64, memory: MemoryType) -> bool {
+        self.allows_access(bytes) && self.reaches(memory)
     }
 
     /// Whether the CPU reaches memory of this kind here.
@@ -182,7 +151,6 @@ impl fmt::Display for Keeping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::MAX_PART_BYTES;
 
     const OFFER: EagerOffer = EagerOffer {
         bytes: 8192,
@@ -227,16 +195,6 @@ mod tests {
         assert_eq!(there.buffer, 0);
         assert!(!there.reaches(MemoryType::Device) && there.peer_reaches(Delivery::Unpacked));
         assert!(there.reaches(MemoryType::Host) && there.allows(4096));
-    }
-
-    #[test]
-    fn parts_are_as_long_as_the_kernel_takes_but_not_tiny() {
-        let terms = EagerTerms::agree(OFFER, OFFER, 1 << 19);
-        let kib = |room: u64| terms.part_that_fits(room << 10) >> 10;
-        assert_eq!([0, 1, 15, 16, 59].map(kib), [15, 15, 15, 16, 59]);
-        assert_eq!([60, 119, 120, 959, 960, 1 << 30].map(kib), [60, 60, 120, 900, 960, 960]);
-        assert_eq!(terms.part_that_fits(u64::MAX), MAX_PART_BYTES.into());
-        assert_eq!(terms.with_parts(1).part_that_fits(0), 1);
     }
 
     #[test]

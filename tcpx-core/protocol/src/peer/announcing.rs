@@ -26,10 +26,10 @@ use std::collections::TryReserveError;
 
 use super::PeerProtocol;
 use super::action::{Action, Landing, Outcome, Violation};
-use super::coalescer::{FEW, MatchedSend};
 use super::eager_books::{Kept, LINK_BYTES};
 use super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::receives::MessageEnd;
+use super::route::{Load, Message, Route, route};
 use super::stage::Stage;
 use super::tag_queues::Place;
 use crate::frames::eager_terms::{EagerTerms, Keeping};
@@ -182,12 +182,15 @@ impl PeerProtocol {
 
     /// Whether a send that is posted goes ahead.
     pub(super) fn goes_ahead(&self, posted: &NewOperation) -> bool {
-        let eager = &self.eager;
-        eager.batch <= FEW
-            && eager.allows(posted)
+        let Self { eager, dealing, matcher, .. } = self;
+        // What the peer takes bounds what is on the link of these.
+        let load = Load { link_room: usize::MAX, on_link: 0 };
+        let message = Message::Tagged { bytes: posted.bytes, together: eager.batch };
+        let numbers = (&dealing.tuning, &eager.terms);
+        route(numbers, load, message, posted.span.memory, true) == Route::Inline
             && eager.allowed.has(EagerTerms::cost(posted.bytes))
-            && !self.dealing.may_owe_match(posted.tag)
-            && self.matcher.has_none(posted.tag)
+            && !dealing.may_owe_match(posted.tag)
+            && matcher.has_none(posted.tag)
     }
 
     /// A send that is posted goes ahead, and is done.
@@ -200,16 +203,6 @@ impl PeerProtocol {
         // What is allowed has no more than 32 bits.
         self.send_on_link(op, Frame::Ahead { tag, bytes: bytes as u32 });
         op
-    }
-
-    /// Whether a matched send that is a plan by itself travels on the link.
-    pub(super) fn is_delivered(&self, matched: &MatchedSend) -> bool {
-        let MatchedSend { member, announced } = matched;
-        let eager = &self.eager;
-        (1..=eager.link_room as u64).contains(&member.bytes)
-            && eager.terms.allows(member.bytes)
-            && eager.terms.reaches(member.span.memory)
-            && eager.terms.peer_reaches(announced.delivery)
     }
 
     /// A send is delivered to the receive of this name, and done.

@@ -14,21 +14,17 @@
 //!
 //! Receives may share a chunk when they are unpacked, wherever they belong, or when they lie one
 //! behind the other. No message waits for one that is not there yet.
-//!
-//! When it pays to copy scattered small messages together, so that they share a chunk. Pure.
 
 use std::collections::{TryReserveError, VecDeque};
 
 use super::matcher::Announced;
+use super::route::FEW;
+use super::tuning::Tuning;
 use crate::frames::fields::Delivery;
 use crate::frames::frame::{MAX_NAMES, Names};
-use crate::plans::piece_cursor::Gathering;
 use crate::plans::plan::{Member, Members};
 use crate::types::MemoryType;
 
-/// Most messages of a batch that may travel on the link. More of them share chunks, which costs
-/// less for each.
-pub(super) const FEW: usize = 8;
 /// Room for so many messages is kept to be used again.
 const KEPT_MATCHED: usize = 4096;
 
@@ -93,9 +89,9 @@ impl Coalescer {
         self.matched.front()
     }
 
-    /// Whether the next plan is one message, and one of a few that were matched together.
-    pub(super) fn is_alone(&self, portion: Portion) -> bool {
-        portion.messages == 1 && self.came <= FEW
+    /// How many came since there was none.
+    pub(super) fn came(&self) -> usize {
+        self.came
     }
 
     /// Makes room for so many more.
@@ -109,11 +105,12 @@ impl Coalescer {
     }
 
     /// How much is the next plan. `None`: nothing waits.
-    pub(super) fn next(&self, limits: &CoalescingLimits) -> Option<Portion> {
-        let chunk_bytes = u64::from(limits.chunk_bytes);
-        let head = self.next_in_place(limits)?;
+    pub(super) fn next(&self, tuning: &Tuning) -> Option<Portion> {
+        let chunk_bytes = u64::from(tuning.chunk_bytes);
+        let head = self.next_in_place(tuning)?;
         let memory = self.matched.front()?.member.span.memory;
-        let Some(gathering) = limits.of(memory).filter(|it| head.bytes <= it.segment_bytes) else {
+        let Some(gathering) = tuning.gathered(memory).filter(|it| head.bytes <= it.segment_bytes)
+        else {
             return Some(head);
         };
         let (mut whole, mut segments) = (head, 1);
@@ -133,8 +130,8 @@ impl Coalescer {
     }
 
     /// How much is the next plan when nothing can be gathered: what lies one behind the other.
-    pub(super) fn next_in_place(&self, limits: &CoalescingLimits) -> Option<Portion> {
-        self.segment(0, u64::from(limits.chunk_bytes), MAX_NAMES)
+    pub(super) fn next_in_place(&self, tuning: &Tuning) -> Option<Portion> {
+        self.segment(0, u64::from(tuning.chunk_bytes), MAX_NAMES)
     }
 
     /// Whether the message at `index` may share a chunk with those before it, as far as its receive
@@ -183,67 +180,6 @@ impl Coalescer {
             names.push(announced.recv);
         }
         Some((Members::Many(members), names))
-    }
-}
-
-/// Longest segment that the CPU copies: about there the copy costs what a request of its own does.
-const CPU_SEGMENT_BYTES: u64 = 16 << 10;
-/// Fewest segments that the CPU copies together.
-const CPU_SEGMENTS: usize = 2;
-/// Fewest segments that a GPU copies together: a launch takes as long as so many requests do
-/// (measured; BENCHMARKS.md).
-const GPU_SEGMENTS: usize = 12;
-
-/// What copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copier {
-    /// By the CPU.
-    Cpu,
-    /// A kernel that takes any number of pieces.
-    Gpu,
-}
-
-impl Gathering {
-    /// Segments are so short that those of a full chunk are always worth it: what is gathered never
-    /// falls apart for want of room.
-    fn by(copier: Copier, chunk_bytes: u32) -> Self {
-        let (segments, longest) = match copier {
-            Copier::Cpu => (CPU_SEGMENTS, CPU_SEGMENT_BYTES),
-            Copier::Gpu => (GPU_SEGMENTS, u64::MAX),
-        };
-        let share = u64::from(chunk_bytes) / segments as u64;
-        Self { segment_bytes: longest.min(share), segments }
-    }
-}
-
-/// What may share a chunk.
-#[derive(Clone, Copy, Debug)]
-pub struct CoalescingLimits {
-    /// Most bytes of a chunk.
-    pub chunk_bytes: u32,
-    host: Option<Gathering>,
-    device: Option<Gathering>,
-}
-
-impl CoalescingLimits {
-    /// Only neighbours share a chunk.
-    pub fn in_place(chunk_bytes: u32) -> Self {
-        Self { chunk_bytes, host: None, device: None }
-    }
-
-    /// Host memory is copied by the CPU; device memory by what is given, if that can do it quickly
-    /// enough.
-    pub fn gathering(chunk_bytes: u32, device: Option<Copier>) -> Self {
-        let host = Some(Gathering::by(Copier::Cpu, chunk_bytes));
-        Self { chunk_bytes, host, device: device.map(|copier| Gathering::by(copier, chunk_bytes)) }
-    }
-
-    /// What is gathered of this kind of memory, if anything.
-    pub(super) fn of(&self, memory: MemoryType) -> Option<Gathering> {
-        match memory {
-            MemoryType::Host => self.host,
-            MemoryType::Device => self.device,
-        }
     }
 }
 

@@ -12,51 +12,13 @@
 //!
 //! Each kind is dealt in the order of its matches. Nobody starves: a short message waits for what
 //! is under way, which is bounded, and a section for a bounded number of short ones.
-//!
-//! How long the chunks of a message are. The sender decides, and says so with its match. Pure.
-//!
-//! Where processors move the bytes, one of them sends, and another receives and unpacks. They work
-//! at the same time only on different chunks, so a message of middling size is cut into several,
-//! and what was just received is unpacked from the cache. A hardware plugin moves bytes by itself,
-//! a GPU unpacks whatever has arrived in one go, and each request costs: chunks stay whole.
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::coalescer::{Coalescer, FEW, MatchedSend};
+use super::coalescer::{Coalescer, MatchedSend};
+use super::route::FEW;
+use super::tuning::Tuning;
 use crate::types::OpKey;
-
-/// Messages up to this size are short.
-const SHORT_BYTES: u64 = 64 << 10;
-/// Bytes of a section, unless a chunk has more: a long message takes one frame for each.
-const SECTION_BYTES: u64 = 4 << 20;
-/// A plan costs as much as it does to copy so many bytes, besides its own.
-const PLAN_BYTES: u64 = 16 << 10;
-
-/// How messages are told apart, and how much of them is under way.
-#[derive(Clone, Copy, Debug)]
-pub struct DealingLimits {
-    /// Messages up to this size are short.
-    pub short_bytes: u64,
-    /// Whole chunks that are dealt of a long message at once. Messages up to this size are medium.
-    pub section_bytes: u64,
-    /// Once so many bytes of medium and long messages are under way, no more are dealt.
-    pub ahead_bytes: u64,
-    /// What a plan costs, besides its bytes.
-    pub plan_bytes: u64,
-}
-
-impl DealingLimits {
-    /// Limits with which so many chunks are always under way, if there are any.
-    pub fn new(chunk_bytes: u32, chunks_ahead: u64) -> Self {
-        let chunk_bytes = u64::from(chunk_bytes.max(1));
-        Self {
-            short_bytes: SHORT_BYTES,
-            section_bytes: (SECTION_BYTES / chunk_bytes).max(1) * chunk_bytes,
-            ahead_bytes: chunk_bytes.saturating_mul(chunks_ahead),
-            plan_bytes: PLAN_BYTES,
-        }
-    }
-}
 
 /// What is dealt next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +48,7 @@ struct Long {
 /// Sends that were matched and wait to be dealt.
 #[derive(Debug)]
 pub(super) struct Dealing {
-    limits: DealingLimits,
+    pub(super) tuning: Tuning,
     short: Coalescer,
     medium: Coalescer,
     long: VecDeque<Long>,
@@ -102,9 +64,9 @@ pub(super) struct Dealing {
 }
 
 impl Dealing {
-    pub(super) fn new(limits: DealingLimits) -> Self {
+    pub(super) fn new(tuning: Tuning) -> Self {
         Self {
-            limits,
+            tuning,
             short: Coalescer::default(),
             medium: Coalescer::default(),
             long: VecDeque::new(),
@@ -112,14 +74,14 @@ impl Dealing {
             is_turn_of_listed: [false; 3],
             under_way: 0,
             is_turn_of_long: false,
-            short_left: limits.section_bytes,
+            short_left: tuning.section_bytes,
         }
     }
 
     pub(super) fn push(&mut self, matched: MatchedSend) {
         match matched.member.bytes {
-            bytes if bytes <= self.limits.short_bytes => self.short.push(matched),
-            bytes if bytes <= self.limits.section_bytes => self.medium.push(matched),
+            bytes if bytes <= self.tuning.short_bytes => self.short.push(matched),
+            bytes if bytes <= self.tuning.section_bytes => self.medium.push(matched),
             _ => self.long.push_back(Long { matched, dealt: 0 }),
         }
     }
@@ -155,7 +117,7 @@ impl Dealing {
         if self.has(Turn::Short) && (self.short_left > 0 || !others_wait) {
             return Some(Turn::Short);
         }
-        if !others_wait || self.under_way >= self.limits.ahead_bytes {
+        if !others_wait || self.under_way >= self.tuning.ahead_bytes {
             return None;
         }
         let is_long = !has_medium || (self.is_turn_of_long && has_long);
@@ -187,15 +149,10 @@ impl Dealing {
 
     fn turn_of(&self, total: u64) -> Turn {
         match total {
-            total if total <= self.limits.short_bytes => Turn::Short,
-            total if total <= self.limits.section_bytes => Turn::Medium,
+            total if total <= self.tuning.short_bytes => Turn::Short,
+            total if total <= self.tuning.section_bytes => Turn::Medium,
             _ => Turn::Section,
         }
-    }
-
-    /// Most bytes of a section.
-    pub(super) fn section_bytes(&self) -> u64 {
-        self.limits.section_bytes
     }
 
     /// An operation with a list of so many bytes waits to be dealt.
@@ -234,13 +191,13 @@ impl Dealing {
     pub(super) fn dealt(&mut self, turn: Turn, bytes: u64) {
         self.is_turn_of_listed[turn as usize] = true;
         if turn == Turn::Short {
-            let cost = bytes.saturating_add(self.limits.plan_bytes);
+            let cost = bytes.saturating_add(self.tuning.plan_bytes);
             self.short_left = self.short_left.saturating_sub(cost);
             return;
         }
         self.under_way += bytes;
         self.is_turn_of_long = turn == Turn::Medium;
-        self.short_left = self.limits.section_bytes;
+        self.short_left = self.tuning.section_bytes;
     }
 
     /// Takes the next section of the long message that was matched first.
@@ -248,7 +205,7 @@ impl Dealing {
         let Long { matched, dealt } = self.long.front_mut()?;
         let (matched, offset) = (*matched, *dealt);
         let left = matched.member.bytes - offset;
-        let bytes = left.min(self.limits.section_bytes);
+        let bytes = left.min(self.tuning.section_bytes);
         *dealt += bytes;
         if bytes == left {
             self.long.pop_front();
@@ -259,96 +216,8 @@ impl Dealing {
 
     /// So many bytes of a message of `message_bytes` were sent.
     pub(super) fn sent(&mut self, message_bytes: u64, bytes: u64) {
-        if message_bytes > self.limits.short_bytes {
+        if message_bytes > self.tuning.short_bytes {
             self.under_way = self.under_way.saturating_sub(bytes);
-        }
-    }
-}
-
-/// Chunks are cut no shorter than that: about there a request costs a tenth of the copies.
-const SHORTEST_BYTES: u32 = 64 << 10;
-/// Chunks of a message that is cut, unless they would be too short or too long.
-const CHUNKS: u64 = 4;
-/// A chunk may be so many times shorter than the agreed size.
-const MOST_CUTS: u32 = 8;
-const PAGE_BYTES: u64 = 4096;
-
-/// How one end cuts what it sends.
-#[derive(Clone, Copy, Debug)]
-pub struct Cutting {
-    /// As both ends agreed.
-    pub chunk_bytes: u32,
-    /// Least bytes of the chunks of a message that is cut.
-    pub shortest: u32,
-    /// Most bytes of them.
-    pub longest: u32,
-}
-
-impl Cutting {
-    /// Every chunk is as long as it may be.
-    pub fn whole(chunk_bytes: u32) -> Self {
-        Self { chunk_bytes, shortest: chunk_bytes, longest: chunk_bytes }
-    }
-
-    /// Messages of a few chunks are cut into more.
-    pub fn pipelined(chunk_bytes: u32) -> Self {
-        let shortest = shortest_chunk(chunk_bytes).max(SHORTEST_BYTES).min(chunk_bytes);
-        Self { chunk_bytes, shortest, longest: (chunk_bytes / 2).max(shortest) }
-    }
-
-    /// Bytes of each chunk, but for the last, of a message that is dealt as a whole.
-    pub(super) fn chunk_bytes(&self, message_bytes: u64) -> u32 {
-        if message_bytes <= u64::from(self.shortest) {
-            return self.chunk_bytes;
-        }
-        let share = message_bytes.div_ceil(CHUNKS).next_multiple_of(PAGE_BYTES);
-        u32::try_from(share).map_or(self.longest, |share| share.clamp(self.shortest, self.longest))
-    }
-}
-
-/// The shortest chunks into which a peer may cut a message.
-pub(super) fn shortest_chunk(chunk_bytes: u32) -> u32 {
-    chunk_bytes.div_ceil(MOST_CUTS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_section_is_some_whole_chunks() {
-        for chunk_bytes in [4096, 65_536, 524_288, 524_287, 3 << 20, 4 << 20, 64 << 20] {
-            let limits = DealingLimits::new(chunk_bytes, 24);
-            let chunk = u64::from(chunk_bytes);
-            assert!(limits.section_bytes.is_multiple_of(chunk) && limits.section_bytes >= chunk);
-            assert!(limits.section_bytes <= SECTION_BYTES.max(chunk), "{chunk_bytes}");
-            assert_eq!(limits.ahead_bytes, 24 * chunk, "{chunk_bytes}");
-        }
-    }
-
-    const KIB: u64 = 1 << 10;
-
-    #[test]
-    fn messages_of_middling_size_are_cut_into_several_chunks() {
-        let cutting = Cutting::pipelined(512 << 10);
-        for (message, chunk) in
-            [(1, 512), (64, 512), (65, 64), (128, 64), (512, 128), (1024, 256), (4096, 256)]
-        {
-            assert_eq!(u64::from(cutting.chunk_bytes(message * KIB)), chunk * KIB, "{message}");
-        }
-        assert_eq!(cutting.chunk_bytes(600_000), 151_552, "whole pages");
-        assert_eq!(cutting.chunk_bytes(u64::MAX / 2), 256 << 10);
-    }
-
-    #[test]
-    fn short_chunks_are_not_cut_and_none_is_longer_than_agreed() {
-        for agreed in [1, 4096, 16 << 10, 64 << 10, 100_000, 1 << 20, 4 << 20] {
-            for bytes in [1, 5000, 70_000, 600_000, 4 << 20] {
-                assert_eq!(Cutting::whole(agreed).chunk_bytes(bytes), agreed);
-                let chunk = Cutting::pipelined(agreed).chunk_bytes(bytes);
-                assert!((shortest_chunk(agreed)..=agreed).contains(&chunk), "{agreed}: {chunk}");
-                assert!(u64::from(agreed) > 64 * KIB || chunk == agreed, "{agreed}: {chunk}");
-            }
         }
     }
 }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use super::PeerProtocol;
 use super::action::{Action, Violation};
-use super::dealing::shortest_chunk;
 use super::operation::OpState;
 use super::receives::{Dealt, Receives};
+use super::tuning::shortest_chunk;
 use crate::plans::piece_cursor::{ListedSection, PieceCursor};
 use crate::plans::pieces::Pieces;
 use crate::plans::plan::{ChunkPlan, Member, Members};

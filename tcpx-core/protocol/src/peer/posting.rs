@@ -9,11 +9,12 @@ use std::collections::TryReserveError;
 
 use super::action::{Action, Outcome};
 use super::channels::ChannelStaging;
-use super::coalescer::{FEW, MatchedSend};
+use super::coalescer::MatchedSend;
 use super::dealing::{Section, Turn};
 use super::matcher::{Announced, PostedSend};
 use super::operation::{Links, NewOperation, OpState, PostedOperation, link_behind};
 use super::room::MAX_ANNOUNCED;
+use super::route::{FEW, Load, Message, Route, route};
 use super::stage::Stage;
 use super::tag_queues::Place;
 use super::{PeerProtocol, SPARE_MEMBERS};
@@ -251,18 +252,28 @@ impl PeerProtocol {
 
     /// Makes a plan of a message, or of several that share a chunk.
     fn plan_messages(&mut self, turn: Turn) -> Option<Action> {
+        let tuning = self.dealing.tuning;
         let messages = self.dealing.messages(turn)?;
-        let mut portion = messages.next(&self.limits)?;
-        if messages.is_alone(portion)
-            && let Some(matched) = messages.front().copied()
-            && self.is_delivered(&matched)
-        {
-            self.dealing.messages(turn)?.take(portion, Vec::new());
-            self.dealing.dealt(turn, portion.bytes);
-            self.dealing.sent(portion.bytes, portion.bytes);
-            self.deliver(&matched.member, matched.announced.recv);
-            return None;
-        }
+        let mut portion = messages.next(&tuning)?;
+        let matched = messages.front().copied()?;
+        let load = Load { link_room: self.eager.link_room, on_link: 0 };
+        let message = Message::Tagged { bytes: matched.member.bytes, together: messages.came() };
+        let memory = matched.member.span.memory;
+        let peer_reaches = self.eager.terms.peer_reaches(matched.announced.delivery);
+        let chunk_bytes =
+            match route((&tuning, &self.eager.terms), load, message, memory, peer_reaches) {
+                Route::Channels { chunk_bytes } => chunk_bytes,
+                // It shares a chunk.
+                _ if portion.messages > 1 => tuning.chunk_bytes,
+                Route::Inline | Route::Link => {
+                    let bytes = portion.bytes;
+                    messages.take(portion, Vec::new());
+                    self.dealing.dealt(turn, bytes);
+                    self.dealing.sent(bytes, bytes);
+                    self.deliver(&matched.member, matched.announced.recv);
+                    return None;
+                }
+            };
         if portion.bytes > 0 && !self.has_channels() {
             return None;
         }
@@ -276,17 +287,13 @@ impl PeerProtocol {
                     self.staging.ask(channel, memory);
                     return Some(Action::PrepareStaging { channel, memory });
                 }
-                ChannelStaging::Refused => portion = messages.next_in_place(&self.limits)?,
+                ChannelStaging::Refused => portion = messages.next_in_place(&tuning)?,
             }
         }
         let spare = if portion.messages == 1 { Vec::new() } else { self.take_spare() };
         let (members, names) = self.dealing.messages(turn)?.take(portion, spare)?;
         let bytes = portion.bytes;
         self.dealing.dealt(turn, bytes);
-        let chunk_bytes = match &members {
-            Members::One(message) => self.cutting.chunk_bytes(message.bytes),
-            Members::Many(_) => self.agreement.chunk_bytes,
-        };
         let first_channel = self.take_channels(bytes, chunk_bytes);
         let frame = Frame::Match { first_channel, chunk_bytes, recvs: names };
         self.actions.push_back(Action::Send(frame));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use slotmap::KeyData;
 
 use super::*;
-use crate::peer::coalescer::Copier;
+use crate::peer::tuning::Copier;
 use crate::types::{OpKey, RegistrationKey, Span, TransferKey};
 
 const CHUNK_BYTES: u32 = 64;
@@ -21,28 +21,28 @@ fn matched(send: u64, address: u64, bytes: u64, delivery: Delivery) -> MatchedSe
     MatchedSend { member, announced: Announced { recv: send, bytes, delivery, number: send } }
 }
 
-fn in_place() -> CoalescingLimits {
-    CoalescingLimits::in_place(CHUNK_BYTES)
+fn in_place() -> Tuning {
+    Tuning::new(CHUNK_BYTES, 1)
 }
 
 /// The CPU copies segments of up to 32 bytes, from two on.
-fn by_cpu() -> CoalescingLimits {
-    CoalescingLimits::gathering(CHUNK_BYTES, Some(Copier::Cpu))
+fn by_cpu() -> Tuning {
+    Tuning::new(CHUNK_BYTES, 1).gathering(Some(Copier::Cpu))
 }
 
 /// The GPU copies segments of up to 5 bytes, from twelve on.
-fn by_gpu() -> CoalescingLimits {
-    CoalescingLimits::gathering(CHUNK_BYTES, Some(Copier::Gpu))
+fn by_gpu() -> Tuning {
+    Tuning::new(CHUNK_BYTES, 1).gathering(Some(Copier::Gpu))
 }
 
 /// A plan as (first receive, messages, bytes, whether it is gathered).
 type Plan = (u64, usize, u64, bool);
 
-fn plans(sends: &[MatchedSend], limits: &CoalescingLimits) -> Vec<Plan> {
+fn plans(sends: &[MatchedSend], tuning: &Tuning) -> Vec<Plan> {
     let mut coalescer = Coalescer::default();
     sends.iter().for_each(|send| coalescer.push(*send));
     std::iter::from_fn(|| {
-        let portion = coalescer.next(limits)?;
+        let portion = coalescer.next(tuning)?;
         let (members, names) = coalescer.take(portion, Vec::new())?;
         let bytes: u64 = members.as_slice().iter().map(|member| member.bytes).sum();
         assert_eq!((members.as_slice().len(), bytes), (names.len(), portion.bytes));
@@ -59,13 +59,13 @@ fn scattered(sizes: &[u64]) -> Vec<MatchedSend> {
 
 #[test]
 fn neighbours_fill_a_chunk_and_no_more() {
-    for limits in [in_place(), by_cpu(), by_gpu()] {
+    for tuning in [in_place(), by_cpu(), by_gpu()] {
         let neighbours = |last| {
             let send = |at, address, bytes| matched(at, address, bytes, Delivery::Unpacked);
             [send(0, 0, 24), send(1, 24, 24), send(2, 48, last)]
         };
-        assert_eq!(plans(&neighbours(16), &limits), [(0, 3, 64, false)]);
-        assert_eq!(plans(&neighbours(17), &limits), [(0, 2, 48, false), (2, 1, 17, false)]);
+        assert_eq!(plans(&neighbours(16), &tuning), [(0, 3, 64, false)]);
+        assert_eq!(plans(&neighbours(17), &tuning), [(0, 2, 48, false), (2, 1, 17, false)]);
     }
 }
 
@@ -82,7 +82,7 @@ fn a_message_longer_than_a_chunk_is_a_plan_of_its_own() {
 fn what_is_apart_at_either_end_shares_nothing_in_place() {
     let first = matched(5, 0, 8, Delivery::InPlace);
     let good = matched(6, 8, 8, Delivery::InPlaceBehind);
-    let count = |next: MatchedSend, limits| plans(&[first, next], &limits).len();
+    let count = |next: MatchedSend, tuning| plans(&[first, next], &tuning).len();
     assert_eq!(count(good, in_place()), 1);
     for (registration, address) in [(1, 9), (1, 0), (2, 8)] {
         let span = span(registration, address, MemoryType::Host);
@@ -90,14 +90,14 @@ fn what_is_apart_at_either_end_shares_nothing_in_place() {
         assert_eq!(count(apart, in_place()), 2);
         assert_eq!(count(apart, by_cpu()), 1, "its send may be copied");
     }
-    for limits in [in_place(), by_cpu(), by_gpu()] {
+    for tuning in [in_place(), by_cpu(), by_gpu()] {
         for next in [
             matched(7, 8, 8, Delivery::InPlaceBehind),
             matched(6, 8, 8, Delivery::InPlace),
             matched(6, 8, 8, Delivery::Unpacked),
             matched(6, 8, 0, Delivery::InPlaceBehind),
         ] {
-            assert_eq!(count(next, limits), 2, "{next:?}");
+            assert_eq!(count(next, tuning), 2, "{next:?}");
         }
     }
 }
@@ -119,26 +119,26 @@ fn scattered_sends_are_gathered_when_there_are_enough() {
 
 #[test]
 fn long_segments_are_sent_from_where_they_lie() {
-    let limits = by_cpu();
+    let tuning = by_cpu();
     // Too long by itself, as the first, as the next.
     for (sizes, expected) in [
         ([33, 4], [(0, 1, 33, false), (1, 1, 4, false)]),
         ([4, 33], [(0, 1, 4, false), (1, 1, 33, false)]),
     ] {
-        assert_eq!(plans(&scattered(&sizes), &limits), expected);
+        assert_eq!(plans(&scattered(&sizes), &tuning), expected);
     }
     // Two messages that are too long together, behind two others, which go without them.
     let mut sends = scattered(&[4, 5, 30]);
     sends.push(matched(3, 2030, 3, Delivery::Unpacked));
-    assert_eq!(plans(&sends, &limits), [(0, 2, 9, true), (2, 2, 33, false)]);
+    assert_eq!(plans(&sends, &tuning), [(0, 2, 9, true), (2, 2, 33, false)]);
     // Of one kind of memory alone, and of device memory only where that is copied quickly.
     let mut pair = scattered(&[4, 5]);
     pair[1].member.span.memory = MemoryType::Device;
-    assert_eq!(plans(&pair, &limits).len(), 2);
+    assert_eq!(plans(&pair, &tuning).len(), 2);
     pair[0].member.span.memory = MemoryType::Device;
     for (copier, count) in [(Some(Copier::Cpu), 1), (None, 2)] {
-        let limits = CoalescingLimits::gathering(CHUNK_BYTES, copier);
-        assert_eq!(plans(&pair, &limits).len(), count);
+        let tuning = Tuning::new(CHUNK_BYTES, 1).gathering(copier);
+        assert_eq!(plans(&pair, &tuning).len(), count);
     }
 }
 
@@ -146,9 +146,9 @@ fn long_segments_are_sent_from_where_they_lie() {
 fn a_full_chunk_of_scattered_sends_never_falls_apart() {
     for copier in [Copier::Cpu, Copier::Gpu] {
         for chunk_bytes in [4096, 5000, 1 << 19, 4 << 20] {
-            let limits = CoalescingLimits::gathering(chunk_bytes, Some(copier));
+            let tuning = Tuning::new(chunk_bytes, 1).gathering(Some(copier));
             for memory in [MemoryType::Host, MemoryType::Device] {
-                let limit = limits.of(memory).unwrap();
+                let limit = tuning.gathered(memory).unwrap();
                 let fewest = u64::from(chunk_bytes).div_ceil(limit.segment_bytes);
                 assert!(fewest >= limit.segments as u64, "{limit:?}");
             }
@@ -158,12 +158,12 @@ fn a_full_chunk_of_scattered_sends_never_falls_apart() {
 
 #[test]
 fn a_plan_fits_its_frame() {
-    for (distance, limits) in
-        [(1, CoalescingLimits::in_place(1 << 20)), (9, CoalescingLimits::gathering(1 << 20, None))]
+    for (distance, tuning) in
+        [(1, Tuning::new(1 << 20, 1)), (9, Tuning::new(1 << 20, 1).gathering(None))]
     {
         let byte = |at: u64| matched(at, at * distance, 1, Delivery::Unpacked);
         let sends: Vec<MatchedSend> = (0..5000).map(byte).collect();
-        let plans = plans(&sends, &limits);
+        let plans = plans(&sends, &tuning);
         assert_eq!((plans[0].1, plans.len()), (MAX_NAMES, 5000usize.div_ceil(MAX_NAMES)));
     }
 }
@@ -197,9 +197,9 @@ proptest! {
     /// chunk by every rule, and lie in one piece or are gathered from one kind of memory.
     #[test]
     fn plans_hold_every_message_once_and_keep_the_rules(sends in any_sends(), which in 0usize..3) {
-        let limits = [in_place(), by_cpu(), by_gpu()][which];
+        let tuning = [in_place(), by_cpu(), by_gpu()][which];
         let mut at = 0;
-        for (first, messages, bytes, is_gathered) in plans(&sends, &limits) {
+        for (first, messages, bytes, is_gathered) in plans(&sends, &tuning) {
             let plan = &sends[at..at + messages];
             prop_assert_eq!(plan[0].announced.recv, first);
             at += messages;

@@ -74,8 +74,8 @@ impl PeerProtocol {
         }
         let memory = listed.pieces.memory;
         let mut rules = CutRules {
-            section_bytes: self.dealing.section_bytes(),
-            gathering: self.limits.of(memory),
+            section_bytes: self.dealing.tuning.section_bytes,
+            gathering: self.dealing.tuning.gathered(memory),
             cut_pairs: listed.cuts_pairs,
         };
         let mut cut = listed.cursor.next_section(&listed.pieces, &rules)?;
@@ -99,12 +99,11 @@ impl PeerProtocol {
 
     fn send_section(&mut self, op: OpKey, turn: Turn, cut: CutSection) {
         let CutSection { bytes, .. } = cut;
-        let chunk_bytes = match turn {
-            Turn::Short | Turn::Medium => self.cutting.chunk_bytes(bytes),
-            Turn::Section => self.agreement.chunk_bytes,
-        };
+        let Some(listed) = self.one_sided.listed.get(op) else { return };
+        let (total, total_cost) = (listed.pieces.bytes, listed.pieces.cost(listed.pieces.bytes));
+        let chunk_bytes = self.dealing.tuning.chunk_bytes_of(total, total_cost);
         let first_channel = self.take_channels(bytes, chunk_bytes);
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let Some(listed) = self.one_sided.listed.get(op) else { return };
         let (recv, offset) = (listed.recv, listed.cursor.dealt);
         let cost = listed.pieces.cost(bytes);
         let is_last = offset + bytes == listed.pieces.bytes;

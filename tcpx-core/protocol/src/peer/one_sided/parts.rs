@@ -79,7 +79,7 @@ impl PeerProtocol {
         self.one_sided.is_turn_of_parts = false;
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let left = listed.pieces.bytes - listed.cursor.dealt;
-        let most = self.eager.terms.part_that_fits(self.one_sided.part_room);
+        let most = self.dealing.tuning.link_chunk(self.one_sided.part_room);
         let (stretch, pieces) =
             Stretch::take(&mut listed.cursor, &listed.pieces, most, PIECES_A_PART);
         let (kind, name) = match &listed.role {
@@ -199,8 +199,7 @@ impl PeerProtocol {
         let is_awaited =
             matches!(asking.step, Step::Moving | Step::Halting { is_stopped: false, .. });
         let is_read = asking.list.kind == OperationKind::Read;
-        let terms = &self.eager.terms;
-        let is_allowed = terms.allows_access(pieces.bytes) && terms.reaches(pieces.memory);
+        let is_allowed = self.eager.terms.takes_access(pieces.bytes, pieces.memory);
         let begins_so = *is_on_link || cursor.dealt == 0;
         let takes_parts = is_awaited && is_read && is_allowed && begins_so;
         if takes_parts { Whose::Of(op) } else { Whose::Nobodys }

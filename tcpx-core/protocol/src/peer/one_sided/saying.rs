@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::super::PeerProtocol;
 use super::super::action::Action;
-use super::super::eager_books::EagerBooks;
 use super::super::operation::OpState;
+use super::super::route::{Load, Message, Route, route};
 use super::super::stage::Stage;
-use super::telling::PreparedList;
 use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::plans::piece_cursor::Stretch;
-use crate::types::{MAX_EAGER_BYTES, MemoryType, OpKey};
+use crate::plans::pieces::Pieces;
+use crate::types::{MemoryType, OpKey};
 
 /// What a frame takes of the link beside what follows it, about.
 const FRAME_BYTES: usize = 32;
@@ -124,24 +124,27 @@ impl PeerProtocol {
         let Some(list) = self.one_sided.telling.number(key) else { return false };
         let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
         let note_bytes = note.as_ref().map(|note| note.len() as u32);
+        let message = access(&pieces, note_bytes);
         // Where many are under way the channels move more.
-        let on_link = self.one_sided.writes_on_link;
-        let way = way_of_write(&self.eager, &asking.list, note_bytes.unwrap_or_default(), on_link);
-        asking.step = match way {
-            Way::WithFrame => Step::Awaiting,
-            Way::Parts => Step::Moving,
-            Way::Channels => Step::Asked,
+        let load = Load { link_room: self.eager.link_room, on_link: self.one_sided.writes_on_link };
+        let peer_reaches = self.eager.terms.peer_reaches_memory(asking.list.remote_memory);
+        let numbers = (&self.dealing.tuning, &self.eager.terms);
+        let route = route(numbers, load, message, pieces.memory, peer_reaches);
+        let (step, on_link) = match route {
+            Route::Inline => (Step::Awaiting, pieces.bytes),
+            Route::Link => (Step::Moving, pieces.bytes),
+            Route::Channels { .. } => (Step::Asked, 0),
         };
-        let on_link = if way == Way::Channels { 0 } else { pieces.bytes };
+        asking.step = step;
         self.one_sided.unanswered.insert(name, Unanswered { list: key, on_link });
         self.one_sided.writes_on_link += on_link;
         let (op_bytes, mut sent) = (pieces.bytes as u32, None);
-        let frame = if way == Way::WithFrame {
+        let frame = if route == Route::Inline {
             self.one_sided.stats.link_bytes_sent += pieces.bytes;
             sent = Some((transfer, Stretch::whole(pieces)));
             OneSidedFrame::WriteNow { op: name, list, bytes: op_bytes, note: note_bytes }
         } else {
-            let on_link = way == Way::Parts;
+            let on_link = route == Route::Link;
             OneSidedFrame::Write { op: name, list, note: note_bytes, on_link }
         };
         self.one_sided.stats.notifications_sent += u64::from(note.is_some());
@@ -154,7 +157,7 @@ impl PeerProtocol {
             (None, None) => Action::Send(frame),
             _ => Action::SendListed { frame, bytes: sent, note },
         });
-        if way == Way::Parts {
+        if route == Route::Link {
             self.begin_parts(op);
         }
         true
@@ -165,7 +168,7 @@ impl PeerProtocol {
         let Some(listed) = self.one_sided.listed.get(op) else { return false };
         let memory = listed.pieces.memory;
         let (cut, bytes) = (cut(memory), listed.pieces.bytes);
-        let on_link = self.eager.terms.allows_access(bytes) && self.eager.terms.reaches(memory);
+        let on_link = self.eager.terms.takes_access(bytes, memory);
         let Some(asking) = self.asking(op) else { return false };
         asking.step = Step::Moving;
         let key = asking.list.key;
@@ -216,33 +219,12 @@ impl PeerProtocol {
     }
 }
 
-/// How the bytes of a write travel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Behind the frame that asks for it.
-    WithFrame,
-    /// On the link, in parts.
-    Parts,
-    Channels,
-}
-
-/// How the bytes of a write travel that has a note of so many, beside others of `on_link` bytes.
-fn way_of_write(eager: &EagerBooks, list: &PreparedList, note_bytes: u32, on_link: u64) -> Way {
-    let bytes = list.pieces.bytes;
-    let terms = &eager.terms;
-    let is_reached =
-        terms.reaches(list.pieces.memory) && terms.peer_reaches_memory(list.remote_memory);
-    let is_allowed = terms.allows(bytes) || terms.allows_access_beside(on_link, bytes);
-    let most_behind = u64::from(MAX_EAGER_BYTES).min(eager.link_room as u64);
-    let is_short = bytes <= terms.part_bytes && bytes + u64::from(note_bytes) <= most_behind;
-    if bytes == 0 {
-        // A note alone waits for no grant.
-        Way::WithFrame
-    } else if !(is_reached && is_allowed) {
-        Way::Channels
-    } else if is_short {
-        Way::WithFrame
-    } else {
-        Way::Parts
+/// A read or write of these pieces, as far as its route depends on it.
+pub(super) fn access(pieces: &Pieces, note_bytes: Option<u32>) -> Message {
+    Message::Access {
+        bytes: pieces.bytes,
+        pieces: pieces.count(),
+        cost: pieces.cost(pieces.bytes),
+        note_bytes: note_bytes.unwrap_or_default(),
     }
 }

@@ -3,8 +3,10 @@
 use super::super::PeerProtocol;
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation};
+use super::super::route::{Load, Route, route};
 use super::super::stage::Stage;
 use super::super::tag_queues::Place;
+use super::saying::access;
 use super::told::{Opened, Refused, ToldList};
 use super::{Listed, OneSided, Role, Serving};
 use crate::exports::refusal::Refusal;
@@ -16,9 +18,6 @@ use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::plans::piece_cursor::{PieceCursor, Stretch};
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
-
-/// Pieces of a read that is answered at once, at most: a request of it is a few bytes.
-const PIECES_AT_ONCE: usize = 1024;
 
 impl PeerProtocol {
     /// A note of so many bytes has come. Whether the peer may send it.
@@ -278,20 +277,16 @@ impl PeerProtocol {
                 return self.say_stopped_read(op, refused);
             }
         };
-        let bytes = opened.pieces.bytes;
-        let terms = &self.eager.terms;
-        let on_link = on_link
-            && terms.reaches(opened.pieces.memory)
-            && (terms.allows(bytes)
-                || terms.allows_access_beside(self.one_sided.reads_on_link, bytes));
-        let is_short = bytes <= terms.part_bytes.min(self.eager.link_room as u64)
-            && opened.pieces.count() <= PIECES_AT_ONCE;
-        if on_link && is_short {
+        let load = Load { link_room: self.eager.link_room, on_link: self.one_sided.reads_on_link };
+        let numbers = (&self.dealing.tuning, &self.eager.terms);
+        let message = access(&opened.pieces, None);
+        let route = route(numbers, load, message, opened.pieces.memory, on_link);
+        if route == Route::Inline {
             return self.serve_read_at_once(op, opened);
         }
         let key = self.serve((op, list), Direction::Send, opened, None);
         self.one_sided.undealt_reads += 1;
-        if on_link {
+        if route == Route::Link {
             return self.begin_parts(key);
         }
         if let Some(listed) = self.one_sided.listed.get_mut(key) {

@@ -9,8 +9,8 @@ use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::frames::link_frame::LinkFrame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending};
-use crate::peer::dealing::DealingLimits;
 use crate::peer::eager_books::LINK_BYTES;
+use crate::peer::tuning::Tuning;
 use crate::plans::piece_cursor::Stretch;
 use crate::plans::plan::{ChunkPlan, Member, Members};
 use crate::plans::stripe_queue::StripeQueue;
@@ -72,7 +72,7 @@ impl Driver {
 
     /// The kernel takes a part.
     fn tell_part_room(&mut self) {
-        let room = self.setting.eager.part_bytes;
+        let room = self.setting.tuning.link_chunk_bytes;
         self.protocol.iter_mut().for_each(|protocol| protocol.handle_part_room(room));
     }
 
@@ -265,7 +265,7 @@ impl Driver {
 
     /// No more of long messages is dealt than should be under way.
     fn check_dealing(&mut self, plan: &ChunkPlan) -> Check {
-        let DealingLimits { short_bytes, section_bytes, ahead_bytes, .. } = self.setting.dealing;
+        let Tuning { short_bytes, section_bytes, ahead_bytes, .. } = self.setting.tuning;
         let is_section = matches!(&plan.members, Members::One(one) if one.bytes > plan.bytes);
         let members = plan.members.as_slice().iter();
         let mut sizes = members.map(|member| self.operation_bytes(member.transfer, member.op));

@@ -13,8 +13,8 @@ use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Ending, Outcome, Violation};
-use crate::peer::dealing::DealingLimits;
 use crate::peer::stage::PeerStage;
+use crate::peer::tuning::Tuning;
 use crate::types::Direction::{Receive, Send};
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind::{Read, Write};
@@ -153,8 +153,8 @@ fn messages_of_a_tag_keep_their_order_while_channels_are_made() {
 
 #[test]
 fn small_messages_pass_those_that_wait_for_channels() {
-    let dealing = DealingLimits { short_bytes: LITTLE, ..one_sided::SETTING.dealing };
-    let mut pair = Pair::up([on_demand(Setting { dealing, ..crossings::SETTING }); 2]);
+    let tuning = Tuning { short_bytes: LITTLE, ..one_sided::SETTING.tuning };
+    let mut pair = Pair::up([on_demand(Setting { tuning, ..crossings::SETTING }); 2]);
     let receives = [MUCH, LITTLE].map(|bytes| post(&mut pair, 1, Receive, bytes as i64, bytes));
     pair.deliver_all().unwrap();
     let sends = [MUCH, LITTLE].map(|bytes| post(&mut pair, 0, Send, bytes as i64, bytes));

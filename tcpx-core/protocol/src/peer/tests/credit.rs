@@ -10,7 +10,7 @@ use tcpx_testkit::Random;
 use super::driver::{Check, ensure};
 use super::exporting::no_exports;
 use super::pair::Pair;
-use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::peer::SLICE;
@@ -23,8 +23,7 @@ const SETTING: Setting = Setting {
     staging: u16::MAX,
     staging_is_late: false,
     copier: None,
-    cutting: WHOLE,
-    dealing: DEAL_AT_ONCE,
+    tuning: DEAL_AT_ONCE,
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::driver::{End, Over, PEER_TIMEOUT};
 use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
-use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::peer::SLICE;
@@ -22,8 +22,7 @@ pub(super) const SETTING: Setting = Setting {
     staging: u16::MAX,
     staging_is_late: false,
     copier: None,
-    cutting: WHOLE,
-    dealing: DEAL_AT_ONCE,
+    tuning: DEAL_AT_ONCE,
     has_progress_thread: true,
     is_named: true,
     slice: SLICE,

@@ -19,7 +19,6 @@ use crate::frames::hello::Agreement;
 use crate::frames::link_frame::LinkFrame;
 use crate::peer::action::{Ending, Outcome};
 use crate::peer::arrivals::ArrivalSample;
-use crate::peer::coalescer::CoalescingLimits;
 use crate::peer::operation::{NewOperation, PostedOperation};
 use crate::peer::room::KeptTerms;
 use crate::peer::stage::{Leaving, PeerStage};
@@ -139,15 +138,9 @@ fn opening(setting: &Setting) -> Opening {
         authenticates: false,
         on_demand: setting.on_demand,
     };
-    let limits = match setting.copier {
-        None => CoalescingLimits::in_place(CHUNK_BYTES),
-        some => CoalescingLimits::gathering(CHUNK_BYTES, some),
-    };
     Opening {
         agreement,
-        limits,
-        cutting: setting.cutting,
-        dealing: setting.dealing,
+        tuning: setting.tuning(),
         one_sided: setting.one_sided,
         peer_timeout: Some(PEER_TIMEOUT),
         is_named: setting.is_named,
@@ -385,7 +378,7 @@ impl Driver {
 
     /// Whether the messages of a chunk are medium or long ones.
     fn is_long(&self, chunk: &Chunk) -> bool {
-        let short_bytes = self.setting.dealing.short_bytes;
+        let short_bytes = self.setting.tuning.short_bytes;
         chunk.iter().all(|piece| self.operation_bytes(piece.of, piece.op) > short_bytes)
     }
 

@@ -1,10 +1,10 @@
 //! Scattered small sends over channels of which some have no staging buffer.
 
 use super::pair::Pair;
-use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::peer::SLICE;
-use crate::peer::coalescer::Copier;
+use crate::peer::tuning::Copier;
 use crate::types::{Direction, MemoryType};
 
 const MESSAGE_BYTES: u64 = 8;
@@ -16,8 +16,7 @@ fn up(channels: u16, staging: u16) -> Pair {
         staging,
         staging_is_late: false,
         copier: Some(Copier::Cpu),
-        cutting: WHOLE,
-        dealing: DEAL_AT_ONCE,
+        tuning: DEAL_AT_ONCE,
         has_progress_thread: true,
         is_named: true,
         slice: SLICE,

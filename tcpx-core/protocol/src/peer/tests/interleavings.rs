@@ -11,15 +11,14 @@ use tcpx_testkit::Random;
 
 use super::driver::{CHUNK_BYTES, Check, Over, ensure};
 use super::pair::{ENDS, Pair};
-use super::setting::{KEEPS_ALL, Kept, Setting, WHOLE};
+use super::setting::{DEAL_AT_ONCE, KEEPS_ALL, Kept, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::peer::SLICE;
 use crate::peer::action::Ending;
-use crate::peer::coalescer::Copier;
-use crate::peer::dealing::{Cutting, DealingLimits};
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::one_sided::{MOST_PLANNED, OneSidedTerms};
+use crate::peer::tuning::{Copier, Tuning};
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in each run of the tests.
@@ -71,26 +70,29 @@ fn setting(
     agreed: OneSidedTerms,
     own: Kept,
 ) -> Setting {
+    let (shortest_chunk, longest_chunk) = random.pick(&[(CHUNK_BYTES, CHUNK_BYTES), (8, 30)]);
     let spare_pages = random.pick(&[None, Some(0), Some(1), Some(5)]);
     Setting {
         channels,
         staging: random.pick(&[0, 0b1, 0b10, 0b101, u16::MAX, u16::MAX]),
         staging_is_late: random.one_in(2),
         copier: random.pick(&[None, Some(Copier::Cpu), Some(Copier::Gpu)]),
-        cutting: random.pick(&[WHOLE, Cutting { shortest: 8, longest: 30, ..WHOLE }]),
-        dealing: DealingLimits {
+        tuning: Tuning {
+            shortest_chunk,
+            longest_chunk,
             short_bytes: random.pick(&[8, 64, u64::MAX]),
             section_bytes: u64::from(CHUNK_BYTES) * random.pick(&[1, 2, 3]),
             ahead_bytes: random.pick(&[1, 64, 200, 1000]),
             plan_bytes: random.pick(&[0, 20, 1000]),
+            link_chunk_bytes: random.pick(&[1, 8, 50, 1000]),
+            ..DEAL_AT_ONCE
         },
         has_progress_thread: random.one_in(2),
         is_named: !random.one_in(4),
         slice: random.pick(&[1, 2, 3, SLICE]),
         bounce_pages: spare_pages.map(|spare| spare + u64::from(channels)),
         is_crowded: random.one_in(2),
-        eager: EagerTerms::agree(offers[0], offers[1], CHUNK_BYTES)
-            .with_parts(random.pick(&[1, 8, 50, 1000])),
+        eager: EagerTerms::agree(offers[0], offers[1], CHUNK_BYTES),
         link_is_full: random.one_in(4),
         one_sided: OneSidedTerms {
             queued_note_bytes: random.pick(&[330, 1000, 100_000]),

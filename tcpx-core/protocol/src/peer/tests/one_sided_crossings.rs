@@ -6,17 +6,17 @@ use OperationKind::{Read, Write};
 use super::driver::{CHUNK_BYTES, End, Over};
 use super::pair::{ENDS, Pair};
 use super::requests::{Note, Request};
-use super::setting::{AMPLE, KEEPS_ALL, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::SLICE;
 use crate::peer::action::{Ending, Outcome};
-use crate::peer::dealing::DealingLimits;
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::operation::Withdrawal;
+use crate::peer::tuning::Tuning;
 use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, TransferKey, note_cost};
 
@@ -30,12 +30,12 @@ pub(super) const SETTING: Setting = Setting {
     staging: u16::MAX,
     staging_is_late: false,
     copier: None,
-    cutting: WHOLE,
-    dealing: DealingLimits {
+    tuning: Tuning {
         short_bytes: 0,
         section_bytes: SECTION,
         ahead_bytes: SECTION,
         plan_bytes: 0,
+        ..DEAL_AT_ONCE
     },
     has_progress_thread: true,
     is_named: true,

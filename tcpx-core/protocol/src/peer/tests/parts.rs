@@ -13,6 +13,7 @@ use crate::frames::fields::LinkPart;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
+use crate::peer::tuning::Tuning;
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};
@@ -28,7 +29,8 @@ pub(super) fn with_parts() -> Setting {
         reaches_device: true,
         access_bytes: LONGEST,
     };
-    Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES).with_parts(PART), ..SETTING }
+    let tuning = Tuning { link_chunk_bytes: PART, ..SETTING.tuning };
+    Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), tuning, ..SETTING }
 }
 
 /// The same where the kernel takes one part at a time.

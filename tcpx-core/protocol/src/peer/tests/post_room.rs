@@ -10,10 +10,9 @@ use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::frames::fields::{ChannelHandle, Delivery, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
-use crate::peer::coalescer::CoalescingLimits;
-use crate::peer::dealing::{Cutting, DealingLimits};
 use crate::peer::operation::NewOperation;
 use crate::peer::posting::PORTION;
+use crate::peer::tuning::Tuning;
 use crate::peer::{Opening, PeerProtocol, SLICE};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
@@ -33,9 +32,7 @@ fn up() -> PeerProtocol {
     let handles = vec![ChannelHandle([0; HANDLE_BYTES])];
     let opening = Opening {
         agreement,
-        limits: CoalescingLimits::in_place(agreement.chunk_bytes),
-        cutting: Cutting::whole(agreement.chunk_bytes),
-        dealing: DealingLimits::new(agreement.chunk_bytes, 1),
+        tuning: Tuning::new(agreement.chunk_bytes, 1),
         peer_timeout: None,
         is_named: true,
         connect_timeout: Duration::from_secs(30),

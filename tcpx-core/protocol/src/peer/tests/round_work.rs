@@ -47,7 +47,7 @@ impl Target {
         };
         let eager = EagerTerms::agree(offer, offer, 1 << 19);
         let mut pair =
-            Pair::up([Setting { eager, one_sided: AMPLE, dealing: DEAL_AT_ONCE, ..SETTING }; 2]);
+            Pair::up([Setting { eager, one_sided: AMPLE, tuning: DEAL_AT_ONCE, ..SETTING }; 2]);
         let protocol = pair.ends[0].take_protocol().expect("it is up");
         let bytes = keys as u64;
         let (exporting, left) = (Exporting::new(), HashMap::new());

@@ -3,13 +3,13 @@
 use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::Pair;
-use super::setting::{AMPLE, KEEPS_ALL, Setting, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::fields::Delivery;
 use crate::frames::frame::{Frame, Names};
 use crate::peer::SLICE;
 use crate::peer::action::{Action, Ending, Outcome, Violation};
-use crate::peer::dealing::DealingLimits;
+use crate::peer::tuning::Tuning;
 use crate::types::{Direction, MemoryType, TransferKey};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
@@ -21,12 +21,12 @@ const SETTING: Setting = Setting {
     staging: 0,
     staging_is_late: false,
     copier: None,
-    cutting: WHOLE,
-    dealing: DealingLimits {
+    tuning: Tuning {
         short_bytes: CHUNK,
         section_bytes: SECTION,
         ahead_bytes: SECTION,
         plan_bytes: 0,
+        ..DEAL_AT_ONCE
     },
     eager: EagerTerms::OFF,
     link_is_full: false,

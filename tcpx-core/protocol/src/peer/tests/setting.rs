@@ -2,19 +2,21 @@
 
 use super::driver::CHUNK_BYTES;
 use crate::frames::eager_terms::EagerTerms;
-use crate::peer::coalescer::Copier;
-use crate::peer::dealing::{Cutting, DealingLimits};
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 use crate::peer::room::KeptTerms;
+use crate::peer::tuning::{Copier, Tuning};
 use crate::types::kept_budget::KeptBudget;
 
-/// Chunks are as long as they may be.
-pub(super) const WHOLE: Cutting =
-    Cutting { chunk_bytes: CHUNK_BYTES, shortest: CHUNK_BYTES, longest: CHUNK_BYTES };
-
-/// Messages of any size are dealt at once.
-pub(super) const DEAL_AT_ONCE: DealingLimits = DealingLimits {
+/// Messages of any size are dealt at once, in chunks that are as long as they may be. A chunk on
+/// the link is longer than what any test moves there.
+pub(super) const DEAL_AT_ONCE: Tuning = Tuning {
+    chunk_bytes: CHUNK_BYTES,
+    shortest_chunk: CHUNK_BYTES,
+    longest_chunk: CHUNK_BYTES,
+    link_chunk_bytes: 60 << 10,
+    host: None,
+    device: None,
     short_bytes: u64::MAX,
     section_bytes: u64::MAX,
     ahead_bytes: u64::MAX,
@@ -66,9 +68,9 @@ pub(super) struct Setting {
     pub(super) staging: u16,
     /// Whether it answers only in a later round which they are.
     pub(super) staging_is_late: bool,
+    /// What gathers; `None`: nothing does.
     pub(super) copier: Option<Copier>,
-    pub(super) cutting: Cutting,
-    pub(super) dealing: DealingLimits,
+    pub(super) tuning: Tuning,
     pub(super) has_progress_thread: bool,
     pub(super) is_named: bool,
     /// Operations that are withdrawn in one go.
@@ -92,6 +94,14 @@ pub(super) struct Setting {
 }
 
 impl Setting {
+    /// The numbers by which it sends.
+    pub(super) fn tuning(&self) -> Tuning {
+        match self.copier {
+            None => self.tuning,
+            some => self.tuning.gathering(some),
+        }
+    }
+
     pub(super) fn has_staging(&self, channel: u16) -> bool {
         self.staging >> channel & 1 == 1
     }

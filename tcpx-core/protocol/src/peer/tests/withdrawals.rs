@@ -12,13 +12,12 @@ use tcpx_testkit::Random;
 use super::driver::CHUNK_BYTES;
 use super::exporting::no_exports;
 use super::revocations;
-use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, WHOLE};
+use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL};
 use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::frames::fields::{ChannelHandle, Delivery, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::peer::action::{Action, Outcome};
-use crate::peer::coalescer::CoalescingLimits;
 use crate::peer::leaving::Unmatched;
 use crate::peer::operation::{NewOperation, Withdrawal};
 use crate::peer::{Opening, PeerProtocol};
@@ -53,9 +52,7 @@ impl Lone {
         let handles = vec![ChannelHandle([0; HANDLE_BYTES])];
         let opening = Opening {
             agreement,
-            limits: CoalescingLimits::in_place(CHUNK_BYTES),
-            cutting: WHOLE,
-            dealing: DEAL_AT_ONCE,
+            tuning: DEAL_AT_ONCE,
             peer_timeout: None,
             is_named: true,
             connect_timeout: Duration::from_secs(30),

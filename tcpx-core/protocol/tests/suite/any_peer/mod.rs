@@ -17,12 +17,11 @@ use tcpx_protocol::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::action::{Action, Landing, NoteUse};
-use tcpx_protocol::peer::coalescer::{CoalescingLimits, Copier};
-use tcpx_protocol::peer::dealing::{Cutting, DealingLimits};
 use tcpx_protocol::peer::one_sided::telling::ListLimits;
 use tcpx_protocol::peer::one_sided::{NewRequest, OneSidedTerms};
 use tcpx_protocol::peer::room::KeptTerms;
 use tcpx_protocol::peer::stage::Leaving;
+use tcpx_protocol::peer::tuning::{Copier, Tuning};
 use tcpx_protocol::peer::{Opening, PeerProtocol};
 use tcpx_protocol::plans::piece_cursor::Stretch;
 use tcpx_protocol::plans::plan::ChunkPlan;
@@ -83,20 +82,22 @@ impl Prey {
             authenticates: false,
             on_demand: has(7),
         };
-        let limits = match has(2) {
-            false => CoalescingLimits::in_place(CHUNK_BYTES),
-            true => CoalescingLimits::gathering(CHUNK_BYTES, has(3).then_some(Copier::Gpu)),
+        let tuning = Tuning {
+            shortest_chunk: 8,
+            longest_chunk: 30,
+            short_bytes: 64,
+            section_bytes: 128,
+            ahead_bytes: 300,
+            plan_bytes: 20,
+            ..Tuning::new(CHUNK_BYTES, 1)
+        };
+        let tuning = match has(2) {
+            false => tuning,
+            true => tuning.gathering(has(3).then_some(Copier::Gpu)),
         };
         let opening = Opening {
             agreement,
-            limits,
-            cutting: Cutting { chunk_bytes: CHUNK_BYTES, shortest: 8, longest: 30 },
-            dealing: DealingLimits {
-                short_bytes: 64,
-                section_bytes: 128,
-                ahead_bytes: 300,
-                plan_bytes: 20,
-            },
+            tuning,
             one_sided: OneSidedTerms {
                 lists: LIMITS,
                 note_bytes: NOTE_BYTES,

@@ -1,0 +1,183 @@
+//! Route of a message: which way its bytes travel, and how long its chunks are. Pure.
+//!
+//! ```text
+//! Inline     behind the frame that offers the message, or that answers a request for it
+//! Link       on the control link, chunk by chunk, as the kernel takes them
+//! Channels   through the plugin: each chunk in place, or gathered where short pieces lie ahead
+//!            (plans::piece_cursor and coalescer cut, by the limits of Tuning)
+//! ```
+//!
+//! The CPU moves what travels on the link, so it has to reach the memory at both ends. What is
+//! longer than a few pages saves the wait for a grant there, and takes the room of others: so both
+//! ends [agree](EagerTerms) on how much may be there at once. Ends that have channels of hardware
+//! agree on little.
+
+use super::tuning::Tuning;
+use crate::frames::eager_terms::EagerTerms;
+use crate::types::{MAX_EAGER_BYTES, MemoryType};
+
+/// Most messages of a batch that travel inline. More of them share chunks, which costs less for
+/// each.
+pub(super) const FEW: usize = 8;
+/// Most pieces that are moved inline: a request for them is a few bytes.
+const INLINE_PIECES: usize = 1024;
+
+/// A message, as far as its route depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    /// A tagged one, and how many were posted or matched together with it.
+    Tagged { bytes: u64, together: usize },
+    /// A read or write, whose place at the peer is known: pieces at this end, what they
+    /// [cost](crate::plans::pieces::Pieces::cost), and bytes of the notification behind it.
+    Access { bytes: u64, pieces: usize, cost: u64, note_bytes: u32 },
+}
+
+/// What the link has room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Bytes that it may take now.
+    pub(super) link_room: usize,
+    /// Bytes of reads, or of writes, that travel there already.
+    pub(super) on_link: u64,
+}
+
+/// Which way the bytes of a message travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Behind its frame.
+    Inline,
+    /// On the link.
+    Link,
+    /// On the channels, in chunks of this many bytes but for the last.
+    Channels { chunk_bytes: u32 },
+}
+
+/// Chooses the route of a message that lies in memory of this kind at this end.
+/// `peer_reaches`: the peer's CPU reaches its memory.
+#[inline]
+pub(super) fn route(
+    (tuning, terms): (&Tuning, &EagerTerms),
+    load: Load,
+    message: Message,
+    here: MemoryType,
+    peer_reaches: bool,
+) -> Route {
+    let is_reached = terms.reaches(here) && peer_reaches;
+    let link_room = load.link_room as u64;
+    let (bytes, cost) = match message {
+        Message::Tagged { bytes, together } => {
+            if is_reached && terms.allows(bytes) && bytes <= link_room && together <= FEW {
+                return Route::Inline;
+            }
+            (bytes, bytes)
+        }
+        // A notification alone waits for no grant.
+        Message::Access { bytes: 0, .. } => return Route::Inline,
+        Message::Access { bytes, pieces, cost, note_bytes } => {
+            let together = load.on_link.saturating_add(bytes);
+            if is_reached && (terms.allows(bytes) || terms.allows_access(together)) {
+                let most = link_room.min(MAX_EAGER_BYTES.into());
+                let is_short = bytes <= tuning.link_chunk_bytes
+                    && bytes + u64::from(note_bytes) <= most
+                    && pieces <= INLINE_PIECES;
+                return if is_short { Route::Inline } else { Route::Link };
+            }
+            (bytes, cost)
+        }
+    };
+    Route::Channels { chunk_bytes: tuning.chunk_bytes_of(bytes, cost) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::eager_terms::EagerOffer;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    const CHUNK: u32 = 512 << 10;
+    const IDLE: Load = Load { link_room: 256 << 10, on_link: 0 };
+
+    /// Ends that take messages of 16 KiB inline, and accesses of this many bytes on the link.
+    fn terms(access_bytes: u64, reaches_device: bool) -> EagerTerms {
+        let offer =
+            EagerOffer { bytes: 16 << 10, buffer_bytes: 1 << 20, reaches_device, access_bytes };
+        EagerTerms::agree(offer, offer, CHUNK)
+    }
+
+    fn tagged(bytes: u64) -> Message {
+        Message::Tagged { bytes, together: 1 }
+    }
+
+    fn access(bytes: u64) -> Message {
+        Message::Access { bytes, pieces: 1, cost: bytes, note_bytes: 0 }
+    }
+
+    fn channels(chunk: u64) -> Route {
+        Route::Channels { chunk_bytes: chunk as u32 }
+    }
+
+    /// Every rule, a row each: terms, load, message, memory here, whether the peer's CPU reaches
+    /// its own, and the route over a plugin whose bytes processors move.
+    #[test]
+    fn a_message_travels_as_the_table_says() {
+        let (any, few, off) = (terms(u64::MAX, true), terms(64 * KIB, true), EagerTerms::OFF);
+        let of_gpus = terms(u64::MAX, false);
+        let many = Message::Tagged { bytes: 64, together: FEW + 1 };
+        let noted = Message::Access { bytes: 40 * KIB, pieces: 1, cost: 0, note_bytes: 32 << 10 };
+        let scattered = |pieces| Message::Access { bytes: 4096, pieces, cost: 0, note_bytes: 0 };
+        let costly = Message::Access { bytes: 4 * MIB, pieces: 9000, cost: 5 * MIB, note_bytes: 0 };
+        let room = |link_room| Load { link_room, ..IDLE };
+        let beside = |on_link| Load { on_link, ..IDLE };
+        let (host, device) = (MemoryType::Host, MemoryType::Device);
+        for (row, (terms, load, message, here, peer_reaches, expected)) in [
+            (any, IDLE, tagged(0), host, true, Route::Inline),
+            (any, IDLE, tagged(16 * KIB), host, true, Route::Inline),
+            (any, IDLE, tagged(16 * KIB + 1), host, true, channels(512 * KIB)),
+            (any, room(63), tagged(64), host, true, channels(512 * KIB)),
+            (any, IDLE, many, host, true, channels(512 * KIB)),
+            (any, IDLE, tagged(64), device, true, Route::Inline),
+            (any, IDLE, tagged(64), host, false, channels(512 * KIB)),
+            (of_gpus, IDLE, tagged(64), device, true, channels(512 * KIB)),
+            (off, IDLE, tagged(0), host, true, channels(512 * KIB)),
+            (off, IDLE, tagged(MIB), host, true, channels(256 * KIB)),
+            (off, IDLE, tagged(5 * MIB), host, true, channels(512 * KIB)),
+            (off, IDLE, access(0), device, false, Route::Inline),
+            (off, IDLE, access(1), host, true, channels(512 * KIB)),
+            (off, IDLE, costly, host, true, channels(512 * KIB)),
+            (any, IDLE, access(60 * KIB), host, true, Route::Inline),
+            (any, IDLE, access(60 * KIB + 1), host, true, Route::Link),
+            (any, room(63), access(64), host, true, Route::Link),
+            (any, IDLE, noted, host, true, Route::Link),
+            (any, IDLE, scattered(INLINE_PIECES), host, true, Route::Inline),
+            (any, IDLE, scattered(INLINE_PIECES + 1), host, true, Route::Link),
+            (any, beside(1 << 40), access(1 << 40), host, true, Route::Link),
+            (any, IDLE, access(64), host, false, channels(512 * KIB)),
+            (of_gpus, IDLE, access(64), device, true, channels(512 * KIB)),
+            (of_gpus, IDLE, access(MIB), host, true, Route::Link),
+            (few, IDLE, access(64 * KIB), host, true, Route::Link),
+            (few, IDLE, access(65 * KIB), host, true, channels(64 * KIB)),
+            (few, beside(5 * KIB), access(60 * KIB), host, true, channels(512 * KIB)),
+            (few, beside(64 * KIB), access(16 * KIB), host, true, Route::Inline),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let tuning = Tuning::new(CHUNK, 16).pipelined();
+            let chosen = route((&tuning, &terms), load, message, here, peer_reaches);
+            assert_eq!(chosen, expected, "row {row}: {message:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_of_hardware_stay_whole() {
+        let tuning = Tuning::new(CHUNK, 16);
+        for bytes in [1, 100 * KIB, MIB, 100 * MIB] {
+            for message in [tagged(bytes), access(bytes)] {
+                let chosen =
+                    route((&tuning, &EagerTerms::OFF), IDLE, message, MemoryType::Device, false);
+                assert_eq!(chosen, channels(CHUNK.into()), "{message:?}");
+            }
+        }
+    }
+}
