@@ -9,7 +9,7 @@
 //!   them.
 //! - `coalescer`: which small messages share a chunk.
 //! - `credit`: how many chunks may be sent, so that bounce buffers have room for them.
-//! - `dealing`: in which order messages are dealt, and how much of the long ones at once. `route`:
+//! - `schedule`: in which order messages are dealt, and how much of the long ones at once. `route`:
 //!   which way each travels, by the numbers of `tuning`.
 //! - `frames`: what each frame of the peer does.
 //! - `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`: how
@@ -31,7 +31,6 @@ pub mod arrivals;
 mod channels;
 pub mod coalescer;
 pub mod credit;
-pub mod dealing;
 mod eager_books;
 mod expecting;
 mod frames;
@@ -46,6 +45,7 @@ mod receives;
 pub mod room;
 mod round_work;
 mod route;
+mod schedule;
 mod setting_up;
 pub mod stage;
 mod tag_queues;
@@ -61,7 +61,6 @@ use slotmap::SlotMap;
 use self::action::{Action, Completion, Ending, Outcome, Violation};
 use self::arrivals::{ArrivalSample, Arrivals, Judgement};
 use self::channels::{Channels, Setup, StagingChannels};
-use self::dealing::Dealing;
 use self::eager_books::EagerBooks;
 use self::keepalive::{Due, Keepalive};
 use self::matcher::Matcher;
@@ -70,6 +69,7 @@ use self::operation::{Backlogs, NewOperation, OpList, OpState, PostedOperation, 
 use self::receives::{Deferral, MessageEnd};
 use self::room::{Announcing, KeptTerms};
 use self::round_work::RoundWork;
+use self::schedule::Schedule;
 use self::stage::{PeerStage, Stage};
 use self::tuning::Tuning;
 use crate::frames::frame::{ChunkCounts, Frame};
@@ -126,7 +126,7 @@ pub struct PeerProtocol {
     /// Receives of ours that have no counterpart yet.
     waiting_receives: usize,
     matcher: Matcher,
-    dealing: Dealing,
+    schedule: Schedule,
     deferral: Deferral,
     eager: EagerBooks,
     one_sided: OneSided,
@@ -200,7 +200,7 @@ impl PeerProtocol {
             slice,
             waiting_receives: 0,
             matcher: Matcher::default(),
-            dealing: Dealing::new(tuning),
+            schedule: Schedule::new(tuning),
             deferral: Deferral::default(),
             eager: EagerBooks::new(agreement.eager, &kept),
             one_sided: OneSided::new(one_sided, &kept),

@@ -182,14 +182,14 @@ impl PeerProtocol {
 
     /// Whether a send that is posted goes ahead.
     pub(super) fn goes_ahead(&self, posted: &NewOperation) -> bool {
-        let Self { eager, dealing, matcher, .. } = self;
+        let Self { eager, schedule, matcher, .. } = self;
         // What the peer takes bounds what is on the link of these.
         let load = Load { link_room: usize::MAX, on_link: 0 };
         let message = Message::Tagged { bytes: posted.bytes, together: eager.batch };
-        let numbers = (&dealing.tuning, &eager.terms);
+        let numbers = (&schedule.tuning, &eager.terms);
         route(numbers, load, message, posted.span.memory, true) == Route::Inline
             && eager.allowed.has(EagerTerms::cost(posted.bytes))
-            && !dealing.may_owe_match(posted.tag)
+            && !schedule.may_owe_match(posted.tag)
             && matcher.has_none(posted.tag)
     }
 

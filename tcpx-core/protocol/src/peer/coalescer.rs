@@ -23,10 +23,10 @@ use super::tuning::Tuning;
 use crate::frames::fields::Delivery;
 use crate::frames::frame::{MAX_NAMES, Names};
 use crate::plans::plan::{Member, Members};
-use crate::types::MemoryType;
+use crate::types::{MemoryType, OpKey};
 
 /// Room for so many messages is kept to be used again.
-const KEPT_MATCHED: usize = 4096;
+const KEPT_WAITING: usize = 4096;
 
 /// A send and the receive that it was matched with.
 #[derive(Clone, Copy, Debug)]
@@ -61,54 +61,89 @@ pub(super) struct Portion {
     pub(super) gathered: Option<MemoryType>,
 }
 
-/// Sends that were matched and wait to be cut into plans.
+/// A message that waits to be dealt.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Waiting {
+    /// A send. Neighbours may share a chunk.
+    Send(MatchedSend),
+    /// A read or write.
+    Listed(OpKey),
+}
+
+/// Messages of about the same size that wait to be cut into plans.
 #[derive(Debug, Default)]
 pub(super) struct Coalescer {
-    matched: VecDeque<MatchedSend>,
-    /// How many of them came since there was none.
+    waiting: VecDeque<Waiting>,
+    /// How many of them are sends.
+    sends: usize,
+    /// How many sends came since there was none.
     came: usize,
 }
 
 impl Coalescer {
-    pub(super) fn push(&mut self, matched: MatchedSend) {
-        self.came = if self.matched.is_empty() { 1 } else { self.came + 1 };
-        self.matched.push_back(matched);
+    pub(super) fn push(&mut self, waiting: Waiting) {
+        if let Waiting::Send(_) = waiting {
+            self.came = if self.sends == 0 { 1 } else { self.came + 1 };
+            self.sends += 1;
+        }
+        self.waiting.push_back(waiting);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.matched.is_empty()
+        self.waiting.is_empty()
     }
 
-    /// Whether a message of this tag waits, as far as a short look tells.
-    pub(super) fn may_have(&self, tag: i64) -> bool {
-        self.matched.len() > FEW || self.matched.iter().any(|it| it.member.tag == tag)
+    /// Whether a send of this tag waits, as far as a short look tells. `but_the_first`: it does not
+    /// count.
+    pub(super) fn may_have(&self, tag: i64, but_the_first: bool) -> bool {
+        let has_tag = |it: &Waiting| matches!(it, Waiting::Send(it) if it.member.tag == tag);
+        self.sends > 0
+            && (self.waiting.len() > FEW
+                || self.waiting.iter().skip(but_the_first.into()).any(has_tag))
     }
 
     /// The next message.
-    pub(super) fn front(&self) -> Option<&MatchedSend> {
-        self.matched.front()
+    #[inline]
+    pub(super) fn front(&self) -> Option<&Waiting> {
+        self.waiting.front()
     }
 
-    /// How many came since there was none.
+    /// The next message is dealt, or given up.
+    pub(super) fn pop(&mut self) {
+        if let Some(Waiting::Send(_)) = self.waiting.pop_front() {
+            self.sends -= 1;
+        }
+    }
+
+    /// The send at `index`, if one is there.
+    #[inline]
+    fn send(&self, index: usize) -> Option<&MatchedSend> {
+        match self.waiting.get(index)? {
+            Waiting::Send(matched) => Some(matched),
+            Waiting::Listed(_) => None,
+        }
+    }
+
+    /// How many sends came since there was none.
     pub(super) fn came(&self) -> usize {
         self.came
     }
 
     /// Makes room for so many more.
     pub(super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
-        self.matched.try_reserve(count)
+        self.waiting.try_reserve(count)
     }
 
     /// Gives back what nothing needs of that.
     pub(super) fn give_room_back(&mut self) {
-        self.matched.shrink_to(self.matched.len().max(KEPT_MATCHED));
+        self.waiting.shrink_to(self.waiting.len().max(KEPT_WAITING));
     }
 
     /// How much is the next plan. `None`: nothing waits.
     pub(super) fn next(&self, tuning: &Tuning) -> Option<Portion> {
         let chunk_bytes = u64::from(tuning.chunk_bytes);
         let head = self.next_in_place(tuning)?;
-        let memory = self.matched.front()?.member.span.memory;
+        let memory = self.send(0)?.member.span.memory;
         let Some(gathering) = tuning.gathered(memory).filter(|it| head.bytes <= it.segment_bytes)
         else {
             return Some(head);
@@ -138,17 +173,17 @@ impl Coalescer {
     /// and the kind of its memory tell.
     fn goes_on(&self, index: usize, memory: MemoryType) -> bool {
         index < MAX_NAMES
-            && self.matched.get(index).is_some_and(|next| {
-                next.member.span.memory == memory && self.matched[index - 1].may_share_with(next)
+            && self.send(index - 1).zip(self.send(index)).is_some_and(|(last, next)| {
+                next.member.span.memory == memory && last.may_share_with(next)
             })
     }
 
     /// The segment that begins at `index`: at least one message, and as many behind it as fit.
     fn segment(&self, index: usize, room: u64, most: usize) -> Option<Portion> {
-        let mut last = self.matched.get(index)?;
+        let mut last = self.send(index)?;
         let mut portion = Portion { messages: 1, bytes: last.member.bytes, gathered: None };
         while portion.messages < most
-            && let Some(next) = self.matched.get(index + portion.messages)
+            && let Some(next) = self.send(index + portion.messages)
             && last.member.is_followed_by(&next.member)
             && last.may_share_with(next)
             && portion.bytes.saturating_add(next.member.bytes) <= room
@@ -168,14 +203,18 @@ impl Coalescer {
         portion: Portion,
         spare: Vec<Member>,
     ) -> Option<(Members, Names)> {
+        self.sends -= portion.messages;
         if portion.messages == 1 {
-            let MatchedSend { member, announced } = self.matched.pop_front()?;
+            let Waiting::Send(MatchedSend { member, announced }) = self.waiting.pop_front()? else {
+                return None;
+            };
             return Some((Members::One(member), std::iter::once(announced.recv).collect()));
         }
         let mut members = spare;
         members.reserve(portion.messages);
         let mut names = Names::with_capacity(portion.messages);
-        for MatchedSend { member, announced } in self.matched.drain(..portion.messages) {
+        for waiting in self.waiting.drain(..portion.messages) {
+            let Waiting::Send(MatchedSend { member, announced }) = waiting else { continue };
             members.push(member);
             names.push(announced.recv);
         }

@@ -9,12 +9,12 @@ use std::collections::TryReserveError;
 
 use super::action::{Action, Outcome};
 use super::channels::ChannelStaging;
-use super::coalescer::MatchedSend;
-use super::dealing::{Section, Turn};
+use super::coalescer::{MatchedSend, Waiting};
 use super::matcher::{Announced, PostedSend};
 use super::operation::{Links, NewOperation, OpState, PostedOperation, link_behind};
 use super::room::MAX_ANNOUNCED;
 use super::route::{FEW, Load, Message, Route, route};
+use super::schedule::{Section, Turn};
 use super::stage::Stage;
 use super::tag_queues::Place;
 use super::{PeerProtocol, SPARE_MEMBERS};
@@ -120,7 +120,7 @@ impl PeerProtocol {
             return self.complete(send, Outcome::SizeMismatch { send_bytes, recv_bytes });
         }
         self.messages.sent += 1;
-        self.dealing.push(MatchedSend { member, announced });
+        self.schedule.push(MatchedSend { member, announced });
     }
 
     /// Chunks were sent, or received and unpacked.
@@ -149,14 +149,14 @@ impl PeerProtocol {
             match direction {
                 Direction::Send => {
                     let cost = |bytes| listed.pieces.cost(bytes);
-                    self.dealing.sent(cost(message_bytes), cost(bytes));
+                    self.schedule.sent(cost(message_bytes), cost(bytes));
                 }
                 Direction::Receive => self.list_arrived(op, bytes),
             }
             return self.listed_moved(op);
         }
         if direction == Direction::Send {
-            self.dealing.sent(message_bytes, bytes);
+            self.schedule.sent(message_bytes, bytes);
         }
         if is_over && let Some(operation) = self.operations.remove(op) {
             self.completed(&operation, Outcome::Done);
@@ -185,7 +185,7 @@ impl PeerProtocol {
             Direction::Send => {
                 let matched = self.matched_by(count);
                 self.matcher.make_room(count)?;
-                self.dealing.make_room(matched)?;
+                self.schedule.make_room(matched)?;
             }
             Direction::Receive => self.eager.make_room(count)?,
         }
@@ -199,7 +199,7 @@ impl PeerProtocol {
         self.matcher.give_room_back();
         self.eager.give_room_back();
         self.announcing.unannounced.give_room_back();
-        self.dealing.give_room_back();
+        self.schedule.give_room_back();
     }
 
     /// How many of so many sends may find a receive at once.
@@ -224,42 +224,42 @@ impl PeerProtocol {
     /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
     /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
-        let turn = loop {
-            let turn = self.dealing.turn()?;
-            if turn != Turn::Short && self.dealing.is_quiet() {
+        let (turn, first) = loop {
+            let turn = self.schedule.turn()?;
+            if turn != Turn::Short && self.schedule.is_quiet() {
                 // Sockets and threads that were used a moment ago are faster than those that rest.
                 self.next_channel = 0;
             }
-            match self.dealing.next_listed(turn) {
-                Some(op) if self.is_dealt(op) => {
+            let first = *self.schedule.queue(turn).front()?;
+            match first {
+                Waiting::Listed(op) if self.is_dealt(op) => {
                     return if self.has_channels() { self.deal_listed(op, turn) } else { None };
                 }
                 // It was given up.
-                Some(_) => self.dealing.pop_listed(turn),
-                None => break turn,
+                Waiting::Listed(_) => self.schedule.queue(turn).pop(),
+                Waiting::Send(matched) => break (turn, matched),
             }
         };
         match turn {
-            Turn::Section if !self.has_channels() => None,
-            Turn::Section => {
-                let section = self.dealing.take_section()?;
+            Turn::Long if !self.has_channels() => None,
+            Turn::Long => {
+                let section = self.schedule.take_section()?;
                 self.deal_section(section);
                 None
             }
-            turn @ (Turn::Short | Turn::Medium) => self.plan_messages(turn),
+            Turn::Short | Turn::Medium => self.plan_messages(turn, first),
         }
     }
 
-    /// Makes a plan of a message, or of several that share a chunk.
-    fn plan_messages(&mut self, turn: Turn) -> Option<Action> {
-        let tuning = self.dealing.tuning;
-        let messages = self.dealing.messages(turn)?;
+    /// Makes a plan of a message, or of several that share a chunk with it.
+    fn plan_messages(&mut self, turn: Turn, first: MatchedSend) -> Option<Action> {
+        let tuning = self.schedule.tuning;
+        let messages = self.schedule.queue(turn);
         let mut portion = messages.next(&tuning)?;
-        let matched = messages.front().copied()?;
         let load = Load { link_room: self.eager.link_room, on_link: 0 };
-        let message = Message::Tagged { bytes: matched.member.bytes, together: messages.came() };
-        let memory = matched.member.span.memory;
-        let peer_reaches = self.eager.terms.peer_reaches(matched.announced.delivery);
+        let message = Message::Tagged { bytes: first.member.bytes, together: messages.came() };
+        let memory = first.member.span.memory;
+        let peer_reaches = self.eager.terms.peer_reaches(first.announced.delivery);
         let chunk_bytes =
             match route((&tuning, &self.eager.terms), load, message, memory, peer_reaches) {
                 Route::Channels { chunk_bytes } => chunk_bytes,
@@ -268,16 +268,16 @@ impl PeerProtocol {
                 Route::Inline | Route::Link => {
                     let bytes = portion.bytes;
                     messages.take(portion, Vec::new());
-                    self.dealing.dealt(turn, bytes);
-                    self.dealing.sent(bytes, bytes);
-                    self.deliver(&matched.member, matched.announced.recv);
+                    self.schedule.dealt(turn, bytes);
+                    self.schedule.sent(bytes, bytes);
+                    self.deliver(&first.member, first.announced.recv);
                     return None;
                 }
             };
         if portion.bytes > 0 && !self.has_channels() {
             return None;
         }
-        let messages = self.dealing.messages(turn)?;
+        let messages = self.schedule.queue(turn);
         let channel = self.next_channel;
         if let Some(memory) = portion.gathered {
             match self.staging.of(channel, memory) {
@@ -291,9 +291,9 @@ impl PeerProtocol {
             }
         }
         let spare = if portion.messages == 1 { Vec::new() } else { self.take_spare() };
-        let (members, names) = self.dealing.messages(turn)?.take(portion, spare)?;
+        let (members, names) = self.schedule.queue(turn).take(portion, spare)?;
         let bytes = portion.bytes;
-        self.dealing.dealt(turn, bytes);
+        self.schedule.dealt(turn, bytes);
         let first_channel = self.take_channels(bytes, chunk_bytes);
         let frame = Frame::Match { first_channel, chunk_bytes, recvs: names };
         self.actions.push_back(Action::Send(frame));

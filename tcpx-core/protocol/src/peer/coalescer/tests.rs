@@ -40,7 +40,7 @@ type Plan = (u64, usize, u64, bool);
 
 fn plans(sends: &[MatchedSend], tuning: &Tuning) -> Vec<Plan> {
     let mut coalescer = Coalescer::default();
-    sends.iter().for_each(|send| coalescer.push(*send));
+    sends.iter().for_each(|send| coalescer.push(Waiting::Send(*send)));
     std::iter::from_fn(|| {
         let portion = coalescer.next(tuning)?;
         let (members, names) = coalescer.take(portion, Vec::new())?;

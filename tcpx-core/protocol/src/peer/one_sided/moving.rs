@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::super::PeerProtocol;
 use super::super::action::{Action, Outcome, Violation};
 use super::super::channels::ChannelStaging;
-use super::super::dealing::Turn;
 use super::super::operation::{OpState, Withdrawal};
+use super::super::schedule::Turn;
 use super::{Gaveup, Listed, ListedLeft, Role, Step};
 use crate::frames::frame::Frame;
 use crate::plans::piece_cursor::{CutRules, CutSection, ListedSection, PieceCursor};
@@ -48,7 +48,7 @@ impl PeerProtocol {
         let bytes = operation.posted.bytes;
         operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
         let Some(listed) = self.one_sided.listed.get(op) else { return };
-        self.dealing.push_listed(op, listed.pieces.cost(bytes));
+        self.schedule.push_listed(op, listed.pieces.cost(bytes));
     }
 
     /// Whether the bytes of an operation that waits to be dealt are still wanted.
@@ -74,8 +74,8 @@ impl PeerProtocol {
         }
         let memory = listed.pieces.memory;
         let mut rules = CutRules {
-            section_bytes: self.dealing.tuning.section_bytes,
-            gathering: self.dealing.tuning.gathered(memory),
+            section_bytes: self.schedule.tuning.section_bytes,
+            gathering: self.schedule.tuning.gathered(memory),
             cut_pairs: listed.cuts_pairs,
         };
         let mut cut = listed.cursor.next_section(&listed.pieces, &rules)?;
@@ -101,7 +101,7 @@ impl PeerProtocol {
         let CutSection { bytes, .. } = cut;
         let Some(listed) = self.one_sided.listed.get(op) else { return };
         let (total, total_cost) = (listed.pieces.bytes, listed.pieces.cost(listed.pieces.bytes));
-        let chunk_bytes = self.dealing.tuning.chunk_bytes_of(total, total_cost);
+        let chunk_bytes = self.schedule.tuning.chunk_bytes_of(total, total_cost);
         let first_channel = self.take_channels(bytes, chunk_bytes);
         let Some(listed) = self.one_sided.listed.get(op) else { return };
         let (recv, offset) = (listed.recv, listed.cursor.dealt);
@@ -110,7 +110,7 @@ impl PeerProtocol {
         let frame = Frame::Section { recv, first_channel, offset, bytes, chunk_bytes };
         self.actions.push_back(Action::Send(frame));
         self.plan_section(op, Direction::Send, bytes, chunk_bytes, first_channel);
-        self.dealing.dealt_listed(turn, cost, is_last);
+        self.schedule.dealt_listed(turn, cost, is_last);
         if is_last
             && let Some(Listed { role: Role::Serves(serving), .. }) = self.one_sided.listed.get(op)
         {

@@ -79,7 +79,7 @@ impl PeerProtocol {
         self.one_sided.is_turn_of_parts = false;
         let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
         let left = listed.pieces.bytes - listed.cursor.dealt;
-        let most = self.dealing.tuning.link_chunk(self.one_sided.part_room);
+        let most = self.schedule.tuning.link_chunk(self.one_sided.part_room);
         let (stretch, pieces) =
             Stretch::take(&mut listed.cursor, &listed.pieces, most, PIECES_A_PART);
         let (kind, name) = match &listed.role {

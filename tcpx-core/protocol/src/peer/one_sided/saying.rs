@@ -128,7 +128,7 @@ impl PeerProtocol {
         // Where many are under way the channels move more.
         let load = Load { link_room: self.eager.link_room, on_link: self.one_sided.writes_on_link };
         let peer_reaches = self.eager.terms.peer_reaches_memory(asking.list.remote_memory);
-        let numbers = (&self.dealing.tuning, &self.eager.terms);
+        let numbers = (&self.schedule.tuning, &self.eager.terms);
         let route = route(numbers, load, message, pieces.memory, peer_reaches);
         let (step, on_link) = match route {
             Route::Inline => (Step::Awaiting, pieces.bytes),

@@ -278,7 +278,7 @@ impl PeerProtocol {
             }
         };
         let load = Load { link_room: self.eager.link_room, on_link: self.one_sided.reads_on_link };
-        let numbers = (&self.dealing.tuning, &self.eager.terms);
+        let numbers = (&self.schedule.tuning, &self.eager.terms);
         let message = access(&opened.pieces, None);
         let route = route(numbers, load, message, opened.pieces.memory, on_link);
         if route == Route::Inline {

@@ -1,0 +1,256 @@
+//! Schedule of what is sent on the channels: in which order messages of all kinds are dealt, and
+//! how much of them is under way. Pure.
+//!
+//! What is dealt leaves its channel in that order. So a long message is dealt a *section* at a
+//! time, and what is matched meanwhile goes before its next section:
+//!
+//! ```text
+//! short messages   dealt first, but while others wait no more at once than costs what a section
+//!                  does
+//! medium ones      } by turns: a plan of those, a section of these; and only while less than
+//! long ones        } `ahead_bytes` of both are under way
+//! ```
+//!
+//! Each of the three is one queue, for sends, reads and writes alike, in the order in which they
+//! may move. Nothing starves: a short message waits for what is under way, which is bounded, and a
+//! section for a bounded number of short ones.
+
+use std::collections::TryReserveError;
+
+use super::coalescer::{Coalescer, MatchedSend, Waiting};
+use super::tuning::Tuning;
+use crate::types::OpKey;
+
+/// What is dealt next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Short,
+    Medium,
+    Long,
+}
+
+/// A part of a long message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Section {
+    pub(super) matched: MatchedSend,
+    /// Where it begins in the message.
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// Messages that wait to be dealt.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    pub(super) tuning: Tuning,
+    queues: [Coalescer; 3],
+    /// Bytes of the first long message that are dealt, if it is a send.
+    dealt_of_long: u64,
+    /// Bytes of medium and long messages that were dealt and are not sent.
+    under_way: u64,
+    is_turn_of_long: bool,
+    /// What may be spent on short messages before others have their turn.
+    short_left: u64,
+}
+
+impl Schedule {
+    pub(super) fn new(tuning: Tuning) -> Self {
+        Self {
+            tuning,
+            queues: <[Coalescer; 3]>::default(),
+            dealt_of_long: 0,
+            under_way: 0,
+            is_turn_of_long: false,
+            short_left: tuning.section_bytes,
+        }
+    }
+
+    /// A send was matched.
+    pub(super) fn push(&mut self, matched: MatchedSend) {
+        let turn = self.turn_of(matched.member.bytes);
+        self.queue(turn).push(Waiting::Send(matched));
+    }
+
+    /// The bytes of an operation with a list, which costs this much, may move.
+    pub(super) fn push_listed(&mut self, op: OpKey, cost: u64) {
+        let turn = self.turn_of(cost);
+        self.queue(turn).push(Waiting::Listed(op));
+    }
+
+    fn turn_of(&self, cost: u64) -> Turn {
+        match cost {
+            cost if cost <= self.tuning.short_bytes => Turn::Short,
+            cost if cost <= self.tuning.section_bytes => Turn::Medium,
+            _ => Turn::Long,
+        }
+    }
+
+    /// Whether the receiver may have to be told of a match of this tag.
+    pub(super) fn may_owe_match(&self, tag: i64) -> bool {
+        // The peer knows of the match of a message of which a section is dealt.
+        let is_told = self.dealt_of_long > 0;
+        let [short, medium, long] = &self.queues;
+        short.may_have(tag, false) || medium.may_have(tag, false) || long.may_have(tag, is_told)
+    }
+
+    /// Makes room for this many more messages of any size.
+    pub(super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
+        self.queues.iter_mut().try_for_each(|queue| queue.make_room(count))
+    }
+
+    /// Gives back what nothing needs of that.
+    pub(super) fn give_room_back(&mut self) {
+        self.queues.iter_mut().for_each(Coalescer::give_room_back);
+    }
+
+    /// What is dealt next. `None`: nothing waits, or enough is under way.
+    pub(super) fn turn(&self) -> Option<Turn> {
+        let [has_short, has_medium, has_long] =
+            self.queues.each_ref().map(|queue| !queue.is_empty());
+        let others_wait = has_medium || has_long;
+        if has_short && (self.short_left > 0 || !others_wait) {
+            return Some(Turn::Short);
+        }
+        if !others_wait || self.under_way >= self.tuning.ahead_bytes {
+            return None;
+        }
+        let is_long = !has_medium || (self.is_turn_of_long && has_long);
+        Some(if is_long { Turn::Long } else { Turn::Medium })
+    }
+
+    /// Whether nothing of medium and long messages is on its way.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.under_way == 0
+    }
+
+    /// The messages of this turn.
+    #[inline]
+    pub(super) fn queue(&mut self, turn: Turn) -> &mut Coalescer {
+        &mut self.queues[turn as usize]
+    }
+
+    /// A section that costs this much was taken of the operation with a list that comes first.
+    pub(super) fn dealt_listed(&mut self, turn: Turn, cost: u64, is_last: bool) {
+        if is_last {
+            self.queue(turn).pop();
+        }
+        self.dealt(turn, cost);
+    }
+
+    /// A plan that costs this much was taken of the messages of this turn.
+    pub(super) fn dealt(&mut self, turn: Turn, cost: u64) {
+        if turn == Turn::Short {
+            let cost = cost.saturating_add(self.tuning.plan_bytes);
+            self.short_left = self.short_left.saturating_sub(cost);
+            return;
+        }
+        self.under_way += cost;
+        self.is_turn_of_long = turn == Turn::Medium;
+        self.short_left = self.tuning.section_bytes;
+    }
+
+    /// Takes the next section of the long send that comes first.
+    pub(super) fn take_section(&mut self) -> Option<Section> {
+        let Waiting::Send(matched) = *self.queue(Turn::Long).front()? else { return None };
+        let offset = self.dealt_of_long;
+        let left = matched.member.bytes - offset;
+        let bytes = left.min(self.tuning.section_bytes);
+        if bytes == left {
+            self.queue(Turn::Long).pop();
+            self.dealt_of_long = 0;
+        } else {
+            self.dealt_of_long += bytes;
+        }
+        self.dealt(Turn::Long, bytes);
+        Some(Section { matched, offset, bytes })
+    }
+
+    /// This much of a message that costs `total` was sent.
+    pub(super) fn sent(&mut self, total: u64, cost: u64) {
+        if total > self.tuning.short_bytes {
+            self.under_way = self.under_way.saturating_sub(cost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slotmap::SlotMap;
+
+    use super::*;
+    use crate::frames::fields::Delivery;
+    use crate::peer::matcher::Announced;
+    use crate::plans::plan::Member;
+    use crate::types::{MemoryType, RegistrationKey, Span, TransferKey};
+
+    const MIB: u64 = 1 << 20;
+
+    fn send(op: OpKey, bytes: u64) -> MatchedSend {
+        let registration = RegistrationKey::default();
+        let span = Span { registration, address: 0, memory: MemoryType::Host };
+        let member = Member { op, transfer: TransferKey::default(), span, bytes, tag: 7 };
+        let delivery = Delivery::Unpacked;
+        MatchedSend { member, announced: Announced { recv: 0, bytes, delivery, number: 0 } }
+    }
+
+    /// Deals everything in the order of its turns. Returns the operation of each plan or section.
+    fn deal(schedule: &mut Schedule) -> Vec<OpKey> {
+        let mut dealt = Vec::new();
+        while let Some(turn) = schedule.turn() {
+            let front = *schedule.queue(turn).front().expect("it has its turn");
+            match front {
+                Waiting::Listed(op) => {
+                    schedule.dealt_listed(turn, MIB, true);
+                    dealt.push(op);
+                }
+                Waiting::Send(first) if turn == Turn::Long => {
+                    let section = schedule.take_section().expect("it waits");
+                    assert_eq!(section.matched.member.op, first.member.op);
+                    dealt.push(first.member.op);
+                }
+                Waiting::Send(first) => {
+                    schedule.queue(turn).pop();
+                    schedule.dealt(turn, first.member.bytes);
+                    dealt.push(first.member.op);
+                }
+            }
+        }
+        dealt
+    }
+
+    /// Sends, reads and writes of one size are dealt in the order in which they may move; long
+    /// ones a section at a time, to the end.
+    #[test]
+    fn messages_of_all_kinds_are_one_queue() {
+        let mut keys = SlotMap::<OpKey, ()>::with_key();
+        let [a, b, c] = [0; 3].map(|_| keys.insert(()));
+        for (bytes, first_takes) in [(64, 1), (MIB, 1), (9 * MIB, 3)] {
+            let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000));
+            schedule.push(send(a, bytes));
+            schedule.push_listed(b, bytes);
+            schedule.push(send(c, 64));
+            let sections = vec![a; first_takes];
+            let expected = match bytes {
+                64 => vec![a, b, c],
+                _ => [vec![c], sections, vec![b]].concat(),
+            };
+            assert_eq!(deal(&mut schedule), expected, "{bytes}");
+        }
+    }
+
+    /// The peer knows of the match of a long message as soon as a section of it is dealt.
+    #[test]
+    fn a_match_is_owed_until_something_of_it_is_dealt() {
+        let mut keys = SlotMap::<OpKey, ()>::with_key();
+        let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000));
+        assert!(!schedule.may_owe_match(7));
+        schedule.push_listed(keys.insert(()), 9 * MIB);
+        assert!(!schedule.may_owe_match(7), "reads and writes have no tag");
+        schedule.queue(Turn::Long).pop();
+        schedule.push(send(keys.insert(()), 9 * MIB));
+        assert!(schedule.may_owe_match(7) && !schedule.may_owe_match(8));
+        schedule.take_section().expect("it is long");
+        assert!(!schedule.may_owe_match(7));
+        schedule.push(send(keys.insert(()), 64));
+        assert!(schedule.may_owe_match(7));
+    }
+}
