@@ -1,28 +1,35 @@
 //! What two peers say to each other, from the moment when their control link has proven itself.
 //! Pure: no socket, no comm, no plugin, no clock.
 //!
+//! [`PeerProtocol`] routes: each input goes to the types that own what it is about.
+//!
+//! ```text
+//! PeerProtocol   peer, program, frames, planning, leaving, keeping
+//!   Tags         tags; posting, expecting, announcing, withdrawing
+//!   OneSided     one_sided: reads and writes of memory that one end exports, and notifications
+//!   Conversation what both share: conversation, deferral
+//!     Lifecycle  lifecycle: stage, channels, keepalive, arrivals, credit
+//!     Schedule   schedule: coalescer, tuning
+//! ```
+//!
 //! - `action`: what the protocol asks of its driver.
-//! - `announcing`: receives that are announced, and small messages on the control link. `room`: how
-//!   much of these each end may make the other keep. `eager_books`: what an end knows of them.
-//! - `arrivals`: chunks that the peer has sent and that do not arrive.
-//! - `channels`, `setting_up`: the channels to the peer, which may be made when something needs
-//!   them.
-//! - `coalescer`: which small messages share a chunk.
-//! - `credit`: how many chunks may be sent, so that bounce buffers have room for them.
-//! - `schedule`: in which order messages are dealt, and how much of the long ones at once. `route`:
-//!   which way each travels, by the numbers of `tuning`.
-//! - `frames`: what each frame of the peer does.
-//! - `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`: how
-//!   long a host has acknowledged nothing.
-//! - `leaving`: how both ends leave, and how operations end that find no counterpart. `stage`:
-//!   where in its life a peer is, and how far the goodbye of both ends is.
-//! - `matcher`: tags of sends here and of receives there. `tag_queues`: first-in-first-out queues
-//!   by tag.
-//! - `one_sided`: reads and writes of memory that one end exports, and notifications.
+//! - `program`: what a program posts. `frames`: what each frame of the peer does. `planning`: which
+//!   plan is made next, and what chunks come to that have moved. `leaving`: how both ends leave.
+//!   `keeping`: what an end makes the other one keep, and `room`: how much of it.
+//! - `lifecycle`: where in its life a conversation is. `stage`: the stages, and how far the goodbye
+//!   of both ends is. `channels`: the channels to the peer, which may be made when something needs
+//!   them. `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`:
+//!   how long a host has acknowledged nothing. `arrivals`: chunks that the peer has sent and that
+//!   do not arrive. `credit`: how many chunks may be sent, so that bounce buffers have room.
+//! - `schedule`: in which order messages are dealt. `coalescer`: which of them share a chunk.
+//!   `route`: which way each travels, by the numbers of `tuning`.
+//! - `tags`: what is known of tagged messages. `matcher`: tags of sends here and of receives there.
+//!   `tag_queues`: first-in-first-out queues by tag. `posting`: posts, and room for a batch of
+//!   them. `announcing`: receives that are announced, and small messages on the control link;
+//!   `eager_books`: what an end knows of them. `expecting`: plans, as the receiver is told of them.
+//!   `receives`: which receives may share a chunk. `withdrawing`: how operations end that find no
+//!   counterpart.
 //! - `operation`: one posted send or receive, and what of each transfer has not ended.
-//! - `posting`, `expecting`: posts, room for a batch of them, and plans, as the sender makes them
-//!   and as the receiver is told of them. `receives`: which receives may share a chunk, and what is
-//!   planned later.
 //! - `round_work`: how much of a round the peer may ask for.
 
 pub mod action;
@@ -30,60 +37,61 @@ mod announcing;
 pub mod arrivals;
 mod channels;
 pub mod coalescer;
+mod conversation;
 pub mod credit;
+mod deferral;
 mod eager_books;
 mod expecting;
 mod frames;
 mod host_silence;
 mod keepalive;
+mod keeping;
 pub mod leaving;
+mod lifecycle;
 mod matcher;
 pub mod one_sided;
 pub mod operation;
+mod planning;
 pub mod posting;
+mod program;
 mod receives;
 pub mod room;
 mod round_work;
 mod route;
 mod schedule;
-mod setting_up;
 pub mod stage;
 mod tag_queues;
+mod tags;
 #[cfg(test)]
 mod tests;
 pub mod tuning;
+pub mod withdrawing;
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
 
-use self::action::{Action, Completion, Ending, Outcome, Violation};
-use self::arrivals::{ArrivalSample, Arrivals, Judgement};
-use self::channels::{Channels, Setup, StagingChannels};
-use self::eager_books::EagerBooks;
-use self::keepalive::{Due, Keepalive};
-use self::matcher::Matcher;
+use self::action::{Action, Ending};
+use self::arrivals::{ArrivalSample, Judgement};
+use self::conversation::{Conversation, LinkRoom};
+use self::deferral::Deferral;
+use self::lifecycle::{Actions, Lifecycle};
 use self::one_sided::{Counts, OneSided, OneSidedTerms};
-use self::operation::{Backlogs, NewOperation, OpList, OpState, PostedOperation, Withdrawal};
-use self::receives::{Deferral, MessageEnd};
-use self::room::{Announcing, KeptTerms};
+use self::operation::{NewOperation, PostedOperation};
+use self::room::KeptTerms;
 use self::round_work::RoundWork;
 use self::schedule::Schedule;
 use self::stage::{PeerStage, Stage};
+use self::tags::Tags;
 use self::tuning::Tuning;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
-use crate::plans::plan::Member;
+use crate::plans::plan::SpareLists;
 use crate::stats::MessageStats;
-use crate::types::{MemoryType, OpKey, TransferKey};
+use crate::types::{MemoryType, OpKey};
 
 /// Operations that are withdrawn in one go: some hundred microseconds of work.
 pub const SLICE: usize = 4096;
-/// Room for so many members is kept to be used again: as much as a backlog of so many messages
-/// takes anyway.
-const SPARE_MEMBERS: usize = 1 << 15;
-
 /// One end of a conversation with a peer.
 ///
 /// It has four kinds of methods:
@@ -104,49 +112,11 @@ const SPARE_MEMBERS: usize = 1 << 15;
 /// hands out what has not ended.
 #[derive(Debug)]
 pub struct PeerProtocol {
-    agreement: Agreement,
-    /// Whether the program knows the peer: by connecting to it, or by an accept.
-    is_named: bool,
-    stage: Stage,
-    channels: Channels,
-    /// How long a set-up of channels may take that traffic has asked for.
-    connect_timeout: Duration,
-    operations: SlotMap<OpKey, PostedOperation>,
+    cx: Conversation,
+    tags: Tags,
+    one_sided: OneSided,
     /// Whether more posts of a batch come.
     is_batch_open: bool,
-    backlogs: Backlogs,
-    /// Transfers of which the program withdraws what waits, in the order of their turns.
-    cancelled: VecDeque<TransferKey>,
-    /// How everything that waits ends, once an end has left.
-    sweep: Option<Withdrawal>,
-    /// Receives whose withdrawal the peer was asked for.
-    cancelling: OpList,
-    /// Operations that are withdrawn in one go.
-    slice: usize,
-    /// Receives of ours that have no counterpart yet.
-    waiting_receives: usize,
-    matcher: Matcher,
-    schedule: Schedule,
-    deferral: Deferral,
-    eager: EagerBooks,
-    one_sided: OneSided,
-    work: RoundWork,
-    staging: StagingChannels,
-    /// The receive that was announced last.
-    last_announced: Option<MessageEnd>,
-    announcing: Announcing,
-    next_channel: u16,
-    /// Chunks that the peer has room for on each channel, counted from the first one; empty: any
-    /// number.
-    credit: ChunkCounts,
-    keepalive: Keepalive,
-    arrivals: Arrivals,
-    heard_at: Instant,
-    messages: MessageStats,
-    actions: VecDeque<Action>,
-    /// Empty lists, to be used again, and the room that they have together.
-    spare: Vec<Vec<Member>>,
-    spare_members: usize,
 }
 
 /// How one end begins.
@@ -175,270 +145,227 @@ pub struct Opening {
 impl PeerProtocol {
     /// Makes the protocol of a link that has just proven itself.
     pub fn new(opening: Opening, now: Instant) -> Self {
-        let Opening {
-            agreement,
-            tuning,
-            one_sided,
-            peer_timeout,
-            is_named,
-            connect_timeout,
-            kept,
-            slice,
-        } = opening;
-        let mut protocol = Self {
-            agreement,
-            is_named,
-            stage: Stage::Up { peer_left: false },
-            channels: Channels::None,
-            connect_timeout,
+        let Opening { agreement, tuning, one_sided, kept, .. } = opening;
+        let Opening { peer_timeout, is_named, connect_timeout, slice, .. } = opening;
+        let life = Lifecycle::new(agreement, peer_timeout, is_named, connect_timeout, now);
+        let cx = Conversation {
+            life,
             operations: SlotMap::with_key(),
-            is_batch_open: false,
-            backlogs: Backlogs::default(),
-            cancelled: VecDeque::new(),
-            sweep: None,
-            cancelling: OpList::default(),
-            slice,
-            waiting_receives: 0,
-            matcher: Matcher::default(),
-            schedule: Schedule::new(tuning),
-            deferral: Deferral::default(),
-            eager: EagerBooks::new(agreement.eager, &kept),
-            one_sided: OneSided::new(one_sided, &kept),
+            schedule: Schedule::new(tuning, agreement.channels),
+            link: LinkRoom::new(agreement.eager),
+            deferral: Deferral::new(one_sided.planned),
+            spare: SpareLists::default(),
             work: RoundWork::default(),
-            staging: StagingChannels::new(agreement.channels),
-            last_announced: None,
-            announcing: Announcing::new(&kept),
-            next_channel: 0,
-            credit: ChunkCounts::new(),
-            keepalive: Keepalive::new(peer_timeout, agreement.peer_progresses, now),
-            arrivals: Arrivals::new(peer_timeout, agreement.channels, now),
-            heard_at: now,
             messages: MessageStats::default(),
-            actions: VecDeque::new(),
-            spare: Vec::new(),
-            spare_members: 0,
+            actions: Actions::new(),
+        };
+        let mut protocol = Self {
+            cx,
+            tags: Tags::new(&agreement.eager, &kept, slice),
+            one_sided: OneSided::new(one_sided, &kept),
+            is_batch_open: false,
         };
         protocol.let_send_at_first();
         if !agreement.on_demand {
-            protocol.stage = Stage::Connecting { leaves: false };
-            let time = (!is_named).then_some(connect_timeout);
-            protocol.channels = Channels::Opening(Setup::new(now, time));
-            protocol.actions.push_back(Action::OpenChannels);
+            protocol.cx.life.connect(&mut protocol.cx.actions, now);
         }
         protocol
     }
 
     /// The last byte of the peer came at this time.
     pub fn handle_heard(&mut self, heard_at: Instant) {
-        self.heard_at = heard_at;
+        self.cx.life.heard_at = heard_at;
     }
 
     /// How long nothing was heard of the peer, without the time in which nothing was awaited of it.
     pub fn silence(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.heard_at).min(self.keepalive.silence(now))
+        self.cx.life.silence(now)
+    }
+
+    /// Whether it has ended.
+    fn is_over(&self) -> bool {
+        matches!(self.cx.life.stage, Stage::Over)
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if let Stage::Over = self.stage {
-            return;
-        }
-        if let Some(ending) = self.overdue_setup(now) {
-            return self.end(ending);
-        }
-        match self.keepalive.look(self.heard_at, self.is_awaiting(), now) {
-            Due::Nothing => {}
-            Due::HostLook => self.actions.push_back(Action::AskHost),
-            Due::Ping => {
-                self.actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
-            }
-            // Accepting may keep the peer's progress thread for long; whoever connects has a
-            // deadline of its own.
-            Due::Frozen(_) if self.is_setting_up() => {}
-            Due::Frozen(silence) => self.end(Ending::Silent(silence)),
+        if !self.is_over() {
+            let is_awaiting =
+                !self.cx.operations.is_empty() || !matches!(self.cx.life.stage, Stage::Up { .. });
+            self.cx.life.handle_timeout(is_awaiting, now, &mut self.cx.actions);
         }
     }
 
     /// The session of the peer begins this connection anew, so it has lost it, unless somebody else
     /// has taken its id. The peer is asked: where the connection is lost, that ends it.
     pub fn handle_doubt(&mut self, now: Instant) {
-        if !matches!(self.stage, Stage::Over) && self.keepalive.doubt(now) {
-            self.actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
+        if !self.is_over() {
+            self.cx.life.handle_doubt(now, &mut self.cx.actions);
         }
-    }
-
-    /// Whether anything is to come of the peer.
-    fn is_awaiting(&self) -> bool {
-        !self.operations.is_empty() || !matches!(self.stage, Stage::Up { .. })
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the peer is
     /// heard. `None`: when it is heard, or a program asks for something.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let look = self.keepalive.next_look(self.heard_at);
-        match &self.stage {
-            Stage::Over => None,
-            _ => look.into_iter().chain(self.setup_ends_at()).min(),
-        }
+        if self.is_over() { None } else { self.cx.life.next_timeout() }
     }
 
     /// How long the peer's host has acknowledged nothing, if something waits for it.
     pub fn handle_acknowledgement(&mut self, unacknowledged: Option<Duration>) {
-        if let Stage::Over = self.stage {
-            return;
-        }
-        if let Some(silence) = self.keepalive.host_answer(unacknowledged) {
-            self.end(Ending::HostGone(silence));
+        if !self.is_over() {
+            self.cx.life.handle_acknowledgement(unacknowledged, &mut self.cx.actions);
         }
     }
 
     /// What has arrived on each channel by now; to be told about once a second while the peer is
     /// up. `is_unpacking`: this end has chunks to unpack, and so perhaps no room for others.
     pub fn handle_arrivals(&mut self, samples: &[ArrivalSample], is_unpacking: bool, now: Instant) {
-        if !matches!(self.stage, Stage::Up { .. } | Stage::Closing(_)) {
+        if !matches!(self.cx.life.stage, Stage::Up { .. } | Stage::Closing(_)) {
             return;
         }
-        match self.arrivals.look(samples, is_unpacking, now) {
+        match self.cx.life.arrivals.look(samples, is_unpacking, now) {
             Judgement::Nothing => {}
-            Judgement::Ask => self.actions.push_back(Action::Send(Frame::AskSent)),
-            Judgement::Lost(loss) => self.end(Ending::ChunksLost(loss)),
+            Judgement::Ask => self.cx.send(Frame::AskSent),
+            Judgement::Lost(loss) => self.cx.end(Ending::ChunksLost(loss)),
         }
     }
 
     /// How many chunks this end has sent on each channel.
     pub fn handle_sent(&mut self, chunks: ChunkCounts) {
-        self.actions.push_back(Action::Send(Frame::Sent(chunks)));
+        self.cx.send(Frame::Sent(chunks));
+    }
+
+    /// This end has room for this many chunks on each channel.
+    pub fn handle_credit(&mut self, chunks: ChunkCounts) {
+        self.cx.life.handle_credit(chunks, &mut self.cx.actions);
+    }
+
+    /// This many bytes wait on the link for the kernel.
+    #[inline]
+    pub fn handle_unsent(&mut self, bytes: usize) {
+        self.cx.link.handle_unsent(bytes);
+    }
+
+    /// The kernel takes about this many bytes of chunks on the link now. 0: none are to be sent for
+    /// now.
+    pub fn handle_part_room(&mut self, bytes: u64) {
+        self.cx.link.chunk_bytes = bytes;
     }
 
     /// Whether the channel has a staging buffer now. Without one nothing is gathered on it, as long
     /// as it is open; others go on.
     pub fn handle_staging(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
-        self.staging.note(channel, memory, is_there);
+        self.cx.schedule.staging.note(channel, memory, is_there);
     }
 
     /// What is to be done next. `None`: nothing until the next input.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
         loop {
-            if let Some(action) = self.actions.pop_front() {
+            if let Some(action) = self.cx.actions.pop_front() {
                 return Some(action);
             }
             if self.is_batch_open {
                 return None;
             }
-            if self.announce_next() || self.say_next() || self.let_send() {
+            if self.tags.announce_next(&mut self.cx)
+                || self.one_sided.say_next(&mut self.cx)
+                || self.let_send()
+            {
                 continue;
             }
             if let Some(staging) = self.plan_next() {
                 return Some(staging);
             }
-            if self.actions.is_empty() && !self.close_next() {
+            if self.cx.actions.is_empty() && !self.close_next() {
                 return None;
             }
         }
     }
 
+    /// Whether there is something to say, as soon as the link has room.
+    pub fn has_more_to_say(&self) -> bool {
+        self.one_sided.has_more_to_say(&self.cx) || self.tags.announces_more(&self.cx)
+    }
+
     /// Hands out the actions that nobody has polled, for a driver that ends it.
     pub fn take_actions(&mut self) -> impl Iterator<Item = Action> + use<> {
-        std::mem::take(&mut self.actions).into_iter()
-    }
-
-    fn broken(&mut self, violation: Violation) {
-        self.end(Ending::Broken(violation));
-    }
-
-    fn end(&mut self, ending: Ending) {
-        let during = std::mem::replace(&mut self.stage, Stage::Over).seen();
-        self.actions.push_back(Action::End { ending, during });
+        std::mem::take(&mut self.cx.actions).into_iter()
     }
 
     /// Hands out what has not ended, for a driver that ends it.
     pub fn take_operations(&mut self) -> SlotMap<OpKey, PostedOperation> {
-        std::mem::take(&mut self.operations)
+        std::mem::take(&mut self.cx.operations)
     }
 
     /// What both ends use.
     pub fn agreement(&self) -> Agreement {
-        self.agreement
+        self.cx.life.agreement
     }
 
     /// Where in its life the peer is.
     pub fn stage(&self) -> PeerStage {
-        self.stage.seen()
+        self.cx.life.stage.seen()
     }
 
     /// The same in words, for reports and errors.
     pub fn state(&self) -> &'static str {
-        match self.stage {
+        match self.cx.life.stage {
             Stage::Closing(_) if self.is_awaiting_receives() => {
                 "closing; it has not received all that was sent"
             }
-            Stage::Connecting { .. } => self.setup_words().unwrap_or(self.stage.words()),
-            _ => self.stage.words(),
+            _ => self.cx.life.words(),
         }
     }
 
     /// Whether it is over, or one of the ends has said goodbye or is about to.
     pub fn is_leaving(&self) -> bool {
-        self.stage.is_leaving()
+        self.cx.life.stage.is_leaving()
     }
 
     /// Messages so far.
     pub fn messages(&self) -> MessageStats {
-        MessageStats { one_sided: self.one_sided.stats, ..self.messages }
+        MessageStats { one_sided: self.one_sided.stats, ..self.cx.messages }
     }
 
     /// Sends of ours that no receive was announced for.
     pub fn waiting_sends(&self) -> usize {
-        self.matcher.waiting_sends()
+        self.tags.matcher.waiting_sends()
     }
 
     /// The one of them that has waited longest.
     pub fn oldest_send(&self) -> Option<&NewOperation> {
-        let oldest = self.operations.get(self.matcher.oldest_send()?)?;
+        let oldest = self.cx.operations.get(self.tags.matcher.oldest_send()?)?;
         Some(&oldest.posted)
     }
 
     /// Receives that the peer has announced and no send of ours matches.
     pub fn announced(&self) -> usize {
-        self.matcher.announced()
+        self.tags.matcher.announced()
+    }
+
+    /// Receives of ours that the peer takes no announcement of for now.
+    pub fn unannounced(&self) -> usize {
+        self.tags.announcing.unannounced.len()
+    }
+
+    /// Messages of this end that went ahead and have no receive, as far as it knows.
+    pub fn unreceived(&self) -> usize {
+        self.tags.eager.unreceived()
+    }
+
+    /// Messages of the peer that wait here for their receives.
+    pub fn kept(&self) -> usize {
+        self.tags.eager.kept.len()
     }
 
     /// How many posted operations have not ended.
     pub fn operation_count(&self) -> usize {
-        self.operations.len()
+        self.cx.operations.len()
     }
 
     /// Returns how much is kept for requests and lists of both ends.
     pub fn one_sided_counts(&self) -> Counts {
         self.one_sided.counts()
-    }
-
-    /// An operation has ended.
-    fn complete(&mut self, op: OpKey, outcome: Outcome) {
-        let Some(operation) = self.operations.remove(op) else { return };
-        self.leave_list(op, operation.posted.transfer, operation.state, operation.links);
-        match operation.state {
-            OpState::SendWaits => self.matcher.withdraw_send(operation.place),
-            OpState::Announced | OpState::Cancelling(_) => {
-                self.eager.waits_no_more(operation.place);
-                self.waiting_receives -= 1;
-            }
-            OpState::Unannounced => {
-                self.announcing.unannounced.remove(operation.place);
-                self.waiting_receives -= 1;
-            }
-            OpState::Asked | OpState::Matched { .. } => {}
-        }
-        self.completed(&operation, outcome);
-    }
-
-    /// An operation, which is in no list any more, has ended.
-    #[inline]
-    fn completed(&mut self, operation: &PostedOperation, outcome: Outcome) {
-        let NewOperation { transfer, direction, tag, span, .. } = operation.posted;
-        let registration = span.registration;
-        let completion = Completion { transfer, registration, direction, tag, outcome };
-        self.actions.push_back(Action::Complete(completion));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tcpx_protocol::peer::leaving::Unmatched;
+use tcpx_protocol::peer::withdrawing::Unmatched;
 use tcpx_protocol::types::TransferKey;
 
 use super::Engine;

@@ -2,14 +2,10 @@
 
 use std::collections::TryReserveError;
 
-use super::operation::NewOperation;
 use super::room::{Allowed, Given, KeptTerms};
 use super::tag_queues::{Place, TagQueues};
 use crate::frames::eager_terms::EagerTerms;
 use crate::types::OpKey;
-
-/// With so many bytes unsent on the link, messages go the other way.
-pub(super) const LINK_BYTES: usize = 256 << 10;
 
 /// A message of the peer that waits for its receive.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +17,8 @@ pub(super) struct Kept {
 /// The books of one end.
 #[derive(Debug)]
 pub(super) struct EagerBooks {
-    pub(super) terms: EagerTerms,
+    /// Whether messages may go ahead to this end.
+    takes_ahead: bool,
     /// Messages of ours that went ahead and have no receive, as far as we know.
     pub(super) ahead: TagQueues<()>,
     /// What the peer takes, and what went there.
@@ -35,34 +32,23 @@ pub(super) struct EagerBooks {
     /// What the peer may send ahead.
     pub(super) given: Given,
     pub(super) numbers_used: u64,
-    /// Bytes of messages that the link may take now.
-    pub(super) link_room: usize,
-    /// Nothing waits there for the kernel.
-    pub(super) is_link_clear: bool,
     /// Operations of the batch that is being posted.
     pub(super) batch: usize,
 }
 
 impl EagerBooks {
-    pub(super) fn new(terms: EagerTerms, kept: &KeptTerms) -> Self {
+    pub(super) fn new(terms: &EagerTerms, kept: &KeptTerms) -> Self {
         Self {
-            terms,
+            takes_ahead: terms.buffer > 0,
             ahead: TagQueues::default(),
-            allowed: Allowed::new(kept.own_ahead(&terms)),
+            allowed: Allowed::new(kept.own_ahead(terms)),
             receives: TagQueues::default(),
             kept: TagQueues::default(),
             buffer_used: 0,
-            given: kept.ahead(&terms),
+            given: kept.ahead(terms),
             numbers_used: 0,
-            link_room: LINK_BYTES,
-            is_link_clear: true,
             batch: 0,
         }
-    }
-
-    /// Most bytes of a message on the link.
-    pub(super) fn most_bytes(&self) -> usize {
-        self.terms.longest() as usize
     }
 
     /// Messages of ours that went ahead and have no receive, as far as we know.
@@ -74,13 +60,13 @@ impl EagerBooks {
     /// null place if none can.
     #[inline]
     pub(super) fn await_message(&mut self, tag: i64, recv: OpKey) -> Place {
-        if self.terms.buffer == 0 { Place::default() } else { self.receives.push(tag, recv) }
+        if self.takes_ahead { self.receives.push(tag, recv) } else { Place::default() }
     }
 
     /// A receive at this place waits no more.
     #[inline]
     pub(super) fn waits_no_more(&mut self, place: Place) {
-        if self.terms.buffer > 0 {
+        if self.takes_ahead {
             self.receives.remove(place);
         }
     }
@@ -94,16 +80,11 @@ impl EagerBooks {
 
     /// Makes room for so many receives that wait.
     pub(super) fn make_room(&mut self, receives: usize) -> Result<(), TryReserveError> {
-        if self.terms.buffer == 0 { Ok(()) } else { self.receives.make_room(receives) }
+        if self.takes_ahead { self.receives.make_room(receives) } else { Ok(()) }
     }
 
     /// Gives back what nothing needs of that.
     pub(super) fn give_room_back(&mut self) {
         self.receives.give_room_back();
-    }
-
-    /// Whether a message is small enough to travel on the link, from where it is.
-    pub(super) fn allows(&self, member: &NewOperation) -> bool {
-        self.terms.allows(member.bytes) && self.terms.reaches(member.span.memory)
     }
 }

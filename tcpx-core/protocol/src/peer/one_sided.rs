@@ -13,9 +13,14 @@
 //! - `asking`: the initiator's requests. `saying`: what is said next of them.
 //! - `hearing`: who a frame is for, and what ends when exports are taken back. `serving`: what the
 //!   target does about requests.
-//! - `moving`: their bytes on the channels, and `parts` on the link, at both ends.
+//! - `moving`: their bytes on the channels, and `parts` on the link, at both ends. `ending`: how
+//!   they end, and what becomes free then; all others call it, and it calls none of them.
+//!
+//! [`OneSided`] owns what is known of them; its methods take the
+//! [conversation](super::conversation) that they share with tagged messages.
 
 mod asking;
+mod ending;
 mod hearing;
 mod moving;
 pub mod notes;
@@ -204,8 +209,6 @@ pub(super) struct OneSided {
     pub(super) reads_on_link: u64,
     /// Operations of which this end deals parts, in the order of their turns.
     pub(super) parts: VecDeque<OpKey>,
-    /// Bytes of parts that the kernel takes now, about.
-    pub(super) part_room: u64,
     /// Something else was said since the last part.
     pub(super) is_turn_of_parts: bool,
     /// Writes of the peer that travel on the link and were refused, by the initiator's names: how
@@ -241,7 +244,6 @@ impl OneSided {
             writes_on_link: 0,
             reads_on_link: 0,
             parts: VecDeque::new(),
-            part_room: 0,
             is_turn_of_parts: false,
             unwanted: HashMap::default(),
             undealt: HashMap::default(),

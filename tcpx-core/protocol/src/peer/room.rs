@@ -126,6 +126,12 @@ impl Given {
         Some(self.given)
     }
 
+    /// The peer sends more than it may.
+    #[cold]
+    pub(super) fn refused(&self, what: Keeping) -> Violation {
+        Violation::NoRoom { what, limit: self.given }
+    }
+
     /// Nothing is kept here any more.
     pub(super) fn let_go(&mut self) {
         self.share.hold(0);

@@ -17,8 +17,10 @@
 
 use std::collections::TryReserveError;
 
+use super::channels::StagingChannels;
 use super::coalescer::{Coalescer, MatchedSend, Waiting};
 use super::tuning::Tuning;
+use crate::plans::plan::chunk_count;
 use crate::types::OpKey;
 
 /// What is dealt next.
@@ -42,6 +44,10 @@ pub(super) struct Section {
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) tuning: Tuning,
+    /// Which channels have a staging buffer.
+    pub(super) staging: StagingChannels,
+    channels: u16,
+    pub(super) next_channel: u16,
     queues: [Coalescer; 3],
     /// Bytes of the first long message that are dealt, if it is a send.
     dealt_of_long: u64,
@@ -53,9 +59,12 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(tuning: Tuning) -> Self {
+    pub(super) fn new(tuning: Tuning, channels: u16) -> Self {
         Self {
             tuning,
+            staging: StagingChannels::new(channels),
+            channels,
+            next_channel: 0,
             queues: <[Coalescer; 3]>::default(),
             dealt_of_long: 0,
             under_way: 0,
@@ -148,6 +157,14 @@ impl Schedule {
         self.short_left = self.tuning.section_bytes;
     }
 
+    /// The channel of the first of this many bytes; what is dealt next begins behind their last.
+    pub(super) fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
+        let channel = self.next_channel;
+        let behind = u64::from(channel) + chunk_count(bytes, chunk_bytes);
+        self.next_channel = (behind % u64::from(self.channels)) as u16;
+        channel
+    }
+
     /// Takes the next section of the long send that comes first.
     pub(super) fn take_section(&mut self) -> Option<Section> {
         let Waiting::Send(matched) = *self.queue(Turn::Long).front()? else { return None };
@@ -224,7 +241,7 @@ mod tests {
         let mut keys = SlotMap::<OpKey, ()>::with_key();
         let [a, b, c] = [0; 3].map(|_| keys.insert(()));
         for (bytes, first_takes) in [(64, 1), (MIB, 1), (9 * MIB, 3)] {
-            let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000));
+            let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000), 2);
             schedule.push(send(a, bytes));
             schedule.push_listed(b, bytes);
             schedule.push(send(c, 64));
@@ -241,7 +258,7 @@ mod tests {
     #[test]
     fn a_match_is_owed_until_something_of_it_is_dealt() {
         let mut keys = SlotMap::<OpKey, ()>::with_key();
-        let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000));
+        let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000), 2);
         assert!(!schedule.may_owe_match(7));
         schedule.push_listed(keys.insert(()), 9 * MIB);
         assert!(!schedule.may_owe_match(7), "reads and writes have no tag");

@@ -171,6 +171,36 @@ impl ChunkPlan {
     }
 }
 
+/// Room for this many members is kept to be used again: as much as a backlog of as many messages
+/// takes anyway.
+const SPARE_MEMBERS: usize = 1 << 15;
+
+/// Empty lists of members, to be used again.
+#[derive(Debug, Default)]
+pub struct SpareLists {
+    lists: Vec<Vec<Member>>,
+    /// The room that they have together.
+    members: usize,
+}
+
+impl SpareLists {
+    /// An empty list, with room if some is left.
+    pub fn take(&mut self) -> Vec<Member> {
+        let spare = self.lists.pop().unwrap_or_default();
+        self.members -= spare.capacity();
+        spare
+    }
+
+    /// Keeps a list that is used no more, unless there is room enough.
+    pub fn give_back(&mut self, mut list: Vec<Member>) {
+        list.clear();
+        if self.members + list.capacity() <= SPARE_MEMBERS {
+            self.members += list.capacity();
+            self.lists.push(list);
+        }
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;

@@ -2,9 +2,10 @@
 //!
 //! Exports that are taken back while requests of the peer use them.
 
-use super::super::PeerProtocol;
 use super::super::action::{Landing, NoteUse, Violation};
+use super::super::conversation::Conversation;
 use super::super::stage::Stage;
+use super::OneSided;
 use super::told::Refused;
 use super::{Role, Serving};
 use crate::exports::exported_range::ExportKey;
@@ -14,18 +15,19 @@ use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, OpKey};
 
-impl PeerProtocol {
+impl OneSided {
     /// What the peer says of exported memory, here or there. Returns what becomes of the bytes that
     /// follow.
     pub(in super::super) fn handle_one_sided(
         &mut self,
+        cx: &mut Conversation,
         frame: OneSidedFrame,
         exports: &mut Exports,
     ) -> Landing {
-        match &self.stage {
+        match &cx.life.stage {
             Stage::Connecting { .. } => {
-                let (frame, state) = (format!("{frame:?}"), self.state());
-                self.broken(Violation::Unexpected { frame, state });
+                let (frame, state) = (format!("{frame:?}"), cx.life.words());
+                cx.broken(Violation::Unexpected { frame, state });
                 return Landing::Nowhere;
             }
             Stage::Over => return Landing::Nowhere,
@@ -33,57 +35,62 @@ impl PeerProtocol {
         }
         match frame {
             OneSidedFrame::Write { op, list, note, on_link } => {
-                self.handle_write((op, list), note, on_link, exports)
+                self.handle_write(cx, (op, list), note, on_link, exports)
             }
-            OneSidedFrame::Part(part) => self.handle_part(part),
+            OneSidedFrame::Part(part) => self.handle_part(cx, part),
             OneSidedFrame::WriteNow { op, list, bytes, note } => {
-                self.handle_write_now(op, list, bytes, note, exports)
+                self.handle_write_now(cx, op, list, bytes, note, exports)
             }
-            OneSidedFrame::Notify { bytes } => match self.comes(bytes) {
+            OneSidedFrame::Notify { bytes } => match self.comes(cx, bytes) {
                 true => {
-                    self.one_sided.stats.notifications_received += 1;
+                    self.stats.notifications_received += 1;
                     Landing::Note(NoteUse::Publish(bytes))
                 }
                 false => Landing::Nowhere,
             },
             frame => {
-                self.handle_one_sided_words(frame, exports);
+                self.handle_one_sided_words(cx, frame, exports);
                 Landing::Nowhere
             }
         }
     }
 
     /// A frame came that nothing follows.
-    fn handle_one_sided_words(&mut self, frame: OneSidedFrame, exports: &mut Exports) {
-        let told = &mut self.one_sided.told;
+    fn handle_one_sided_words(
+        &mut self,
+        cx: &mut Conversation,
+        frame: OneSidedFrame,
+        exports: &mut Exports,
+    ) {
+        let told = &mut self.told;
         let (list, outcome) = match frame {
             OneSidedFrame::List { list, kind, keys, ranges, bytes } => {
                 (list, told.handle_list(list, kind, (keys, ranges), bytes))
             }
             OneSidedFrame::ListKeys { list, keys } => {
-                self.work.spend(keys.len() as u64);
+                cx.work.spend(keys.len() as u64);
                 (list, told.handle_keys(list, &keys, exports))
             }
             OneSidedFrame::ListRanges { list, ranges } => {
-                self.work.spend(ranges.len() as u64);
+                cx.work.spend(ranges.len() as u64);
                 (list, told.handle_ranges(list, &ranges, exports))
             }
             OneSidedFrame::Forget { list } => (list, told.handle_forget(list, exports)),
             OneSidedFrame::Read { op, list, cut, on_link } => {
-                return self.handle_read(op, list, cut, on_link, exports);
+                return self.handle_read(cx, op, list, cut, on_link, exports);
             }
-            OneSidedFrame::Grant { op, recv, cut } => return self.handle_grant(op, recv, cut),
+            OneSidedFrame::Grant { op, recv, cut } => return self.handle_grant(cx, op, recv, cut),
             OneSidedFrame::Halt { kind: OperationKind::Write, op, why } => {
-                return self.handle_write_halted(op, why);
+                return self.handle_write_halted(cx, op, why);
             }
             OneSidedFrame::Halt { kind: OperationKind::Read, op, why } => {
-                return self.handle_read_halted(op, why);
+                return self.handle_read_halted(cx, op, why);
             }
             OneSidedFrame::Stopped { kind, op, why, range } => {
-                return self.handle_stopped(kind, op, Refused { why, range });
+                return self.handle_stopped(cx, kind, op, Refused { why, range });
             }
             OneSidedFrame::Answer { op, why, range } => {
-                return self.handle_answer(op, why.map(|why| Refused { why, range }));
+                return self.handle_answer(cx, op, why.map(|why| Refused { why, range }));
             }
             OneSidedFrame::Write { .. }
             | OneSidedFrame::WriteNow { .. }
@@ -91,53 +98,61 @@ impl PeerProtocol {
             | OneSidedFrame::Notify { .. } => return,
         };
         if let Err(fault) = outcome {
-            self.broken(Violation::List { list, fault });
+            cx.broken(Violation::List { list, fault });
         }
     }
 
     /// Whoever sends the bytes of an operation sends no more of them.
-    fn handle_stopped(&mut self, kind: OperationKind, name: u64, refused: Refused) {
+    fn handle_stopped(
+        &mut self,
+        cx: &mut Conversation,
+        kind: OperationKind,
+        name: u64,
+        refused: Refused,
+    ) {
         let broken = Violation::UnknownRequest { op: name };
         let op = match kind {
             OperationKind::Read => Some(OpKey::from_wire(name)),
-            OperationKind::Write if self.one_sided.unwanted.remove(&name).is_some() => return,
+            OperationKind::Write if self.unwanted.remove(&name).is_some() => return,
             // It was passed over, as all requests are after this end's goodbye.
-            OperationKind::Write if self.is_leaving_target().is_none() => return,
-            OperationKind::Write => self.one_sided.served.get(&name).copied(),
+            OperationKind::Write if cx.life.is_leaving_target().is_none() => return,
+            OperationKind::Write => self.served.get(&name).copied(),
         };
-        let Some(op) = op else { return self.broken(broken) };
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return self.broken(broken) };
+        let Some(op) = op else { return cx.broken(broken) };
+        let Some(listed) = self.listed.get_mut(op) else { return cx.broken(broken) };
         let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let is_received = self.operations[op].posted.direction == Direction::Receive;
+        let is_received = cx.operations[op].posted.direction == Direction::Receive;
         match (&mut listed.role, kind) {
-            _ if !is_received || is_dealt => self.broken(broken),
-            (Role::Asks(_), OperationKind::Read) => self.handle_read_stopped(op, refused),
+            _ if !is_received || is_dealt => cx.broken(broken),
+            (Role::Asks(_), OperationKind::Read) => self.handle_read_stopped(cx, op, refused),
             (Role::Serves(serving), OperationKind::Write) => {
                 if serving.stopped.replace(refused).is_some() {
-                    return self.broken(broken);
+                    return cx.broken(broken);
                 }
-                self.listed_moved(op);
+                self.listed_moved(cx, op);
             }
-            _ => self.broken(broken),
+            _ => cx.broken(broken),
         }
     }
-}
 
-impl PeerProtocol {
     /// Whether a request of the peer uses any of these exports.
-    pub fn serves(&self, exports: &[ExportKey]) -> bool {
-        self.one_sided.listed.values().any(|listed| match &listed.role {
+    pub(in super::super) fn serves(&self, exports: &[ExportKey]) -> bool {
+        self.listed.values().any(|listed| match &listed.role {
             Role::Serves(serving) => serving.uses.iter().any(|key| exports.contains(key)),
             Role::Asks(_) => false,
         })
     }
 
     /// Exports are taken back: what uses them is to end. Returns whether anything does.
-    pub fn handle_revoked(&mut self, exports: &[ExportKey]) -> bool {
+    pub(in super::super) fn handle_revoked(
+        &mut self,
+        cx: &mut Conversation,
+        exports: &[ExportKey],
+    ) -> bool {
         let uses = |serving: &Serving| serving.uses.iter().any(|key| exports.contains(key));
         let mut using = Vec::new();
-        for op in self.one_sided.served.values().copied() {
-            let Some(listed) = self.one_sided.listed.get(op) else { continue };
+        for op in self.served.values().copied() {
+            let Some(listed) = self.listed.get(op) else { continue };
             if let Role::Serves(serving) = &listed.role
                 && uses(serving)
             {
@@ -145,17 +160,17 @@ impl PeerProtocol {
             }
         }
         for op in using.iter().copied() {
-            self.revoke_served(op);
+            self.revoke_served(cx, op);
         }
         !using.is_empty()
     }
 
-    fn revoke_served(&mut self, op: OpKey) {
+    fn revoke_served(&mut self, cx: &mut Conversation, op: OpKey) {
         let refused = Refused { why: Refusal::Revoked, range: 0 };
-        if self.operations[op].posted.direction == Direction::Send {
-            return self.stop_serving_read(op, refused);
+        if cx.operations[op].posted.direction == Direction::Send {
+            return self.stop_serving_read(cx, op, refused);
         }
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let Some(listed) = self.listed.get_mut(op) else { return };
         let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
         let Role::Serves(serving) = &mut listed.role else { return };
         if is_dealt || serving.stopped.is_some() || serving.is_halting {
@@ -166,11 +181,11 @@ impl PeerProtocol {
             // All that has come is in place.
             serving.stopped = Some(refused);
             let left = listed.pieces.bytes - listed.cursor.dealt;
-            self.one_sided.unwanted.insert(serving.op, left);
-            return self.listed_moved(op);
+            self.unwanted.insert(serving.op, left);
+            return self.listed_moved(cx, op);
         }
         serving.is_halting = true;
         let (kind, op) = (OperationKind::Write, serving.op);
-        self.say(OneSidedFrame::Halt { kind, op, why: Refusal::Revoked });
+        cx.say(OneSidedFrame::Halt { kind, op, why: Refusal::Revoked });
     }
 }

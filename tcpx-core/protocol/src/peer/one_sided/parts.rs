@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
-use super::super::PeerProtocol;
 use super::super::action::{Action, Landing, NoteUse, Violation};
+use super::super::conversation::Conversation;
 use super::super::operation::OpState;
 use super::super::stage::Stage;
+use super::OneSided;
 use super::{Listed, Role, Step};
 use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
@@ -23,69 +24,54 @@ use crate::types::{Direction, OpKey, TransferKey};
 /// Pieces that a part is of, at most: it may be of a list of pieces of one byte.
 pub(crate) const PIECES_A_PART: usize = 4096;
 
-impl PeerProtocol {
+impl OneSided {
     /// This end sends the bytes of an operation on the link from now on.
-    pub(super) fn begin_parts(&mut self, op: OpKey) {
-        let Some(operation) = self.operations.get_mut(op) else { return };
+    pub(super) fn begin_parts(&mut self, cx: &mut Conversation, op: OpKey) {
+        let Some(operation) = cx.operations.get_mut(op) else { return };
         let bytes = operation.posted.bytes;
         operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+        let Some(listed) = self.listed.get_mut(op) else { return };
         listed.is_on_link = true;
         if let Role::Serves(_) = listed.role {
-            self.one_sided.reads_on_link += bytes;
+            self.reads_on_link += bytes;
         }
-        self.one_sided.parts.push_back(op);
-    }
-
-    /// The kernel takes about so many bytes of parts now. 0: none are to be sent for now.
-    pub fn handle_part_room(&mut self, bytes: u64) {
-        self.one_sided.part_room = bytes;
+        self.parts.push_back(op);
     }
 
     /// Whether any operation sends its bytes in parts.
-    pub fn sends_parts(&self) -> bool {
-        !self.one_sided.parts.is_empty()
+    pub(in super::super) fn sends_parts(&self) -> bool {
+        !self.parts.is_empty()
     }
 
     /// Sends the next part of the operation that has its turn, if the kernel takes it at once:
     /// otherwise it would be copied to wait.
-    pub(super) fn part_next(&mut self) -> bool {
-        while let Some(op) = self.one_sided.parts.front().copied() {
+    pub(super) fn part_next(&mut self, cx: &mut Conversation) -> bool {
+        while let Some(op) = self.parts.front().copied() {
             if !self.is_dealt(op) {
-                self.one_sided.parts.pop_front();
+                self.parts.pop_front();
                 continue;
             }
-            if !self.eager.is_link_clear
-                || self.one_sided.part_room == 0
-                || self.is_round_spent_on(op)
-            {
+            if !cx.link.is_clear || cx.link.chunk_bytes == 0 || self.is_round_spent_on(cx, op) {
                 return false;
             }
-            self.deal_part(op);
+            self.deal_part(cx, op);
             return true;
         }
         false
     }
 
-    /// Whether an operation is a request of the peer, which has had its share of this round.
-    pub(super) fn is_round_spent_on(&self, op: OpKey) -> bool {
-        let listed = self.one_sided.listed.get(op);
-        let is_served = listed.is_some_and(|listed| matches!(listed.role, Role::Serves(_)));
-        is_served && self.work.is_spent()
-    }
-
-    fn deal_part(&mut self, op: OpKey) {
-        self.one_sided.parts.pop_front();
-        self.one_sided.is_turn_of_parts = false;
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+    fn deal_part(&mut self, cx: &mut Conversation, op: OpKey) {
+        self.parts.pop_front();
+        self.is_turn_of_parts = false;
+        let Some(listed) = self.listed.get_mut(op) else { return };
         let left = listed.pieces.bytes - listed.cursor.dealt;
-        let most = self.schedule.tuning.link_chunk(self.one_sided.part_room);
+        let most = cx.schedule.tuning.link_chunk(cx.link.chunk_bytes);
         let (stretch, pieces) =
             Stretch::take(&mut listed.cursor, &listed.pieces, most, PIECES_A_PART);
         let (kind, name) = match &listed.role {
             Role::Asks(_) => (OperationKind::Write, op.to_wire()),
             Role::Serves(serving) => {
-                self.work.spend(pieces as u64);
+                cx.work.spend(pieces as u64);
                 (OperationKind::Read, serving.op)
             }
         };
@@ -93,113 +79,112 @@ impl PeerProtocol {
         // No part has more bytes than follow a frame.
         let part = LinkPart { kind, op: name, bytes: stretch.bytes() as u32 };
         let frame = Frame::OneSided(OneSidedFrame::Part(part));
-        self.one_sided.part_room = self.one_sided.part_room.saturating_sub(stretch.bytes());
-        self.one_sided.stats.link_bytes_sent += stretch.bytes();
-        let transfer = self.part_moved(op, stretch.bytes());
+        cx.link.chunk_bytes = cx.link.chunk_bytes.saturating_sub(stretch.bytes());
+        self.stats.link_bytes_sent += stretch.bytes();
+        let transfer = self.part_moved(cx, op, stretch.bytes());
         let bytes = Some((transfer, stretch));
-        self.actions.push_back(Action::SendListed { frame, bytes, note: None });
+        cx.actions.push_back(Action::SendListed { frame, bytes, note: None });
         if !is_last {
-            return self.one_sided.parts.push_back(op);
+            return self.parts.push_back(op);
         }
-        if let Some(Listed { role: Role::Serves(serving), .. }) = self.one_sided.listed.get(op) {
+        if let Some(Listed { role: Role::Serves(serving), .. }) = self.listed.get(op) {
             let list = serving.list;
             self.read_is_dealt(list);
         }
-        self.listed_moved(op);
+        self.listed_moved(cx, op);
     }
 
     /// So many bytes of an operation are dealt, and moved by that. Returns whose they are.
-    fn part_moved(&mut self, op: OpKey, bytes: u64) -> TransferKey {
-        let Some(operation) = self.operations.get_mut(op) else { return TransferKey::default() };
+    fn part_moved(&mut self, cx: &mut Conversation, op: OpKey, bytes: u64) -> TransferKey {
+        let Some(operation) = cx.operations.get_mut(op) else { return TransferKey::default() };
         if let OpState::Matched { bytes_left, bytes_dealt } = &mut operation.state {
             *bytes_left -= bytes;
             *bytes_dealt += bytes;
         }
         if operation.posted.direction == Direction::Send
-            && let Some(Listed { role: Role::Serves(_), .. }) = self.one_sided.listed.get(op)
+            && let Some(Listed { role: Role::Serves(_), .. }) = self.listed.get(op)
         {
-            self.one_sided.reads_on_link -= bytes;
+            self.reads_on_link -= bytes;
         }
         operation.posted.transfer
     }
 
     /// A part of an operation has come.
-    pub(super) fn handle_part(&mut self, part: LinkPart) -> Landing {
+    pub(super) fn handle_part(&mut self, cx: &mut Conversation, part: LinkPart) -> Landing {
         let LinkPart { kind, op: name, bytes } = part;
-        let op = match self.whose(part) {
+        let op = match self.whose(cx, part) {
             Whose::Of(op) => op,
             Whose::Unwanted => {
                 self.pass_over(part);
                 return Landing::Nowhere;
             }
             Whose::Nobodys => {
-                self.broken(Violation::Part { op: name, bytes });
+                cx.broken(Violation::Part { op: name, bytes });
                 return Landing::Nowhere;
             }
         };
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return Landing::Nowhere };
+        let Some(listed) = self.listed.get_mut(op) else { return Landing::Nowhere };
         let left = listed.pieces.bytes - listed.cursor.dealt;
         listed.is_on_link = true;
         let pieces = Arc::clone(&listed.pieces);
         let (stretch, count) = Stretch::take(&mut listed.cursor, &pieces, bytes.into(), usize::MAX);
-        self.work.spend(count as u64);
-        self.one_sided.stats.link_bytes_received += stretch.bytes();
-        let transfer = self.part_moved(op, bytes.into());
+        cx.work.spend(count as u64);
+        self.stats.link_bytes_received += stretch.bytes();
+        let transfer = self.part_moved(cx, op, bytes.into());
         if kind == OperationKind::Read && u64::from(bytes) == left {
             self.all_dealt(op);
         }
-        self.listed_moved(op);
+        self.listed_moved(cx, op);
         Landing::Pieces { transfer, stretch, note: NoteUse::None }
     }
 
     /// Where the bytes of a part belong that is on its way, as things stand now. `None`: nowhere.
-    pub fn place_of(&self, part: LinkPart) -> Option<Stretch> {
-        if let Stage::Over = self.stage {
+    pub(in super::super) fn place_of(&self, cx: &Conversation, part: LinkPart) -> Option<Stretch> {
+        if let Stage::Over = cx.life.stage {
             return None;
         }
-        let Whose::Of(op) = self.whose(part) else { return None };
-        let listed = self.one_sided.listed.get(op)?;
+        let Whose::Of(op) = self.whose(cx, part) else { return None };
+        let listed = self.listed.get(op)?;
         Some(Stretch::ahead(listed.cursor, &listed.pieces, part.bytes.into()))
     }
 
     /// Which operation a part is of.
-    fn whose(&self, part: LinkPart) -> Whose {
+    fn whose(&self, cx: &Conversation, part: LinkPart) -> Whose {
         let op = match part.kind {
-            OperationKind::Write => self.whose_write(part),
-            OperationKind::Read => self.whose_read(OpKey::from_wire(part.op)),
+            OperationKind::Write => self.whose_write(cx, part),
+            OperationKind::Read => self.whose_read(cx, OpKey::from_wire(part.op)),
         };
         let Whose::Of(op) = op else { return op };
         let left = |listed: &Listed| listed.pieces.bytes - listed.cursor.dealt;
-        let is_fit =
-            self.one_sided.listed.get(op).is_some_and(|it| u64::from(part.bytes) <= left(it));
+        let is_fit = self.listed.get(op).is_some_and(|it| u64::from(part.bytes) <= left(it));
         if is_fit { Whose::Of(op) } else { Whose::Nobodys }
     }
 
     /// Which write of the peer.
-    fn whose_write(&self, part: LinkPart) -> Whose {
-        if let Some(left) = self.one_sided.unwanted.get(&part.op) {
+    fn whose_write(&self, cx: &Conversation, part: LinkPart) -> Whose {
+        if let Some(left) = self.unwanted.get(&part.op) {
             return if u64::from(part.bytes) <= *left { Whose::Unwanted } else { Whose::Nobodys };
         }
-        if self.is_leaving_target().is_none() {
+        if cx.life.is_leaving_target().is_none() {
             return Whose::Unwanted;
         }
-        let Some(op) = self.one_sided.served.get(&part.op).copied() else { return Whose::Nobodys };
-        let takes_parts = self.one_sided.listed.get(op).is_some_and(|listed| listed.is_on_link);
-        let is_write = self.operations[op].posted.direction == Direction::Receive;
+        let Some(op) = self.served.get(&part.op).copied() else { return Whose::Nobodys };
+        let takes_parts = self.listed.get(op).is_some_and(|listed| listed.is_on_link);
+        let is_write = cx.operations[op].posted.direction == Direction::Receive;
         if is_write && takes_parts { Whose::Of(op) } else { Whose::Nobodys }
     }
 
     /// Which read of ours.
-    fn whose_read(&self, op: OpKey) -> Whose {
+    fn whose_read(&self, cx: &Conversation, op: OpKey) -> Whose {
         let Some(Listed { pieces, cursor, is_on_link, role: Role::Asks(asking), .. }) =
-            self.one_sided.listed.get(op)
+            self.listed.get(op)
         else {
             return Whose::Nobodys;
         };
         let is_awaited =
             matches!(asking.step, Step::Moving | Step::Halting { is_stopped: false, .. });
         let is_read = asking.list.kind == OperationKind::Read;
-        let is_allowed = self.eager.terms.takes_access(pieces.bytes, pieces.memory);
+        let is_allowed = cx.link.terms.takes_access(pieces.bytes, pieces.memory);
         let begins_so = *is_on_link || cursor.dealt == 0;
         let takes_parts = is_awaited && is_read && is_allowed && begins_so;
         if takes_parts { Whose::Of(op) } else { Whose::Nobodys }
@@ -207,10 +192,10 @@ impl PeerProtocol {
 
     /// A part of a write has come that was refused.
     fn pass_over(&mut self, part: LinkPart) {
-        let Some(left) = self.one_sided.unwanted.get_mut(&part.op) else { return };
+        let Some(left) = self.unwanted.get_mut(&part.op) else { return };
         *left = left.saturating_sub(part.bytes.into());
         if *left == 0 {
-            self.one_sided.unwanted.remove(&part.op);
+            self.unwanted.remove(&part.op);
         }
     }
 }

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::super::PeerProtocol;
 use super::super::action::Action;
+use super::super::conversation::Conversation;
 use super::super::operation::OpState;
 use super::super::route::{Load, Message, Route, route};
-use super::super::stage::Stage;
 use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
@@ -15,89 +14,73 @@ use crate::plans::piece_cursor::Stretch;
 use crate::plans::pieces::Pieces;
 use crate::types::{MemoryType, OpKey};
 
-/// What a frame takes of the link beside what follows it, about.
-const FRAME_BYTES: usize = 32;
-
-impl PeerProtocol {
+impl OneSided {
     /// Says the next thing that is due about lists, requests and notifications, and sends a part
     /// in between. False when there is nothing, or the link has no room.
-    pub(in super::super) fn say_next(&mut self) -> bool {
-        if self.eager.link_room == 0 || !self.may_say() {
+    pub(in super::super) fn say_next(&mut self, cx: &mut Conversation) -> bool {
+        if cx.link.bytes == 0 || !cx.life.may_say() {
             return false;
         }
-        if self.one_sided.is_turn_of_parts && self.part_next() {
+        if self.is_turn_of_parts && self.part_next(cx) {
             return true;
         }
-        if self.ask_next() || self.tell_next() || self.note_next() {
-            self.one_sided.is_turn_of_parts = true;
+        if self.ask_next(cx) || self.tell_next(cx) || self.note_next(cx) {
+            self.is_turn_of_parts = true;
             return true;
         }
-        self.part_next()
+        self.part_next(cx)
     }
 
     /// Whether there is something to say, as soon as the link has room.
-    pub fn has_more_to_say(&self) -> bool {
-        let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = &self.one_sided;
-        let asked = self.one_sided.terms.asked;
-        let has_more = !self.one_sided.parts.is_empty()
+    pub(in super::super) fn has_more_to_say(&self, cx: &Conversation) -> bool {
+        let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = self;
+        let asked = self.terms.asked;
+        let has_more = !self.parts.is_empty()
             || telling.has_more()
             || notes.has_next()
             || (!reads.is_empty() && undealt.len() < asked)
             || (!writes.is_empty() && unanswered.len() < asked)
             || (unanswered.len() < asked
                 && self.next_noted_write().is_some_and(|bytes| notes.may_send_with_write(bytes)));
-        (has_more && self.may_say()) || self.announces_more()
-    }
-
-    /// Whether the peer listens to lists, requests and notifications.
-    fn may_say(&self) -> bool {
-        match &self.stage {
-            Stage::Up { .. } => true,
-            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
-            Stage::Connecting { .. } | Stage::Over => false,
-        }
+        has_more && cx.life.may_say()
     }
 
     /// Bytes of the note of the next write that has one.
     fn next_noted_write(&self) -> Option<usize> {
-        let note_bytes = |op: &OpKey| match &self.one_sided.listed.get(*op)?.role {
+        let note_bytes = |op: &OpKey| match &self.listed.get(*op)?.role {
             Role::Asks(Asking { step: Step::Waiting, note, .. }) => Some(note.as_ref()?.len()),
             _ => None,
         };
-        self.one_sided.noted_writes.iter().find_map(note_bytes)
-    }
-
-    fn take_link_room(&mut self, payload: usize) {
-        self.eager.link_room = self.eager.link_room.saturating_sub(FRAME_BYTES + payload);
+        self.noted_writes.iter().find_map(note_bytes)
     }
 
     /// Asks for the next write or read whose list the peer knows.
-    fn ask_next(&mut self) -> bool {
-        let asked = self.one_sided.terms.asked;
-        if self.one_sided.undealt.len() < asked
-            && let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.reads)
+    fn ask_next(&mut self, cx: &mut Conversation) -> bool {
+        let asked = self.terms.asked;
+        if self.undealt.len() < asked
+            && let Some(op) = self.next_of(|it| &mut it.reads)
         {
-            self.one_sided.reads.pop_front();
-            return self.ask_read(op);
+            self.reads.pop_front();
+            return self.ask_read(cx, op);
         }
-        if self.one_sided.unanswered.len() >= asked {
+        if self.unanswered.len() >= asked {
             return false;
         }
-        if let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.writes) {
-            self.one_sided.writes.pop_front();
-            return self.ask_write(op);
+        if let Some(op) = self.next_of(|it| &mut it.writes) {
+            self.writes.pop_front();
+            return self.ask_write(cx, op);
         }
-        let Some(op) = self.next_of(|protocol| &mut protocol.one_sided.noted_writes) else {
+        let Some(op) = self.next_of(|it| &mut it.noted_writes) else {
             return false;
         };
         let bytes = self.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
         let bytes = bytes.unwrap_or_default();
-        if !self.one_sided.notes.may_send_with_write(bytes) {
+        if !self.notes.may_send_with_write(bytes) {
             return false;
         }
-        self.one_sided.notes.send_with_write(bytes);
-        self.one_sided.noted_writes.pop_front();
-        self.ask_write(op)
+        self.notes.send_with_write(bytes);
+        self.noted_writes.pop_front();
+        self.ask_write(cx, op)
     }
 
     /// The first request of a queue that still waits; those before it are taken out.
@@ -111,24 +94,22 @@ impl PeerProtocol {
         None
     }
 
-    fn ask_write(&mut self, op: OpKey) -> bool {
-        let Some(transfer) = self.operations.get(op).map(|it| it.posted.transfer) else {
+    fn ask_write(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
+        let Some(transfer) = cx.operations.get(op).map(|it| it.posted.transfer) else {
             return false;
         };
-        let Some(Listed { pieces, role: Role::Asks(asking), .. }) =
-            self.one_sided.listed.get_mut(op)
-        else {
+        let Some(Listed { pieces, role: Role::Asks(asking), .. }) = self.listed.get_mut(op) else {
             return false;
         };
         let key = asking.list.key;
-        let Some(list) = self.one_sided.telling.number(key) else { return false };
+        let Some(list) = self.telling.number(key) else { return false };
         let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
         let note_bytes = note.as_ref().map(|note| note.len() as u32);
         let message = access(&pieces, note_bytes);
         // Where many are under way the channels move more.
-        let load = Load { link_room: self.eager.link_room, on_link: self.one_sided.writes_on_link };
-        let peer_reaches = self.eager.terms.peer_reaches_memory(asking.list.remote_memory);
-        let numbers = (&self.schedule.tuning, &self.eager.terms);
+        let load = Load { link_room: cx.link.bytes, on_link: self.writes_on_link };
+        let peer_reaches = cx.link.terms.peer_reaches_memory(asking.list.remote_memory);
+        let numbers = (&cx.schedule.tuning, &cx.link.terms);
         let route = route(numbers, load, message, pieces.memory, peer_reaches);
         let (step, on_link) = match route {
             Route::Inline => (Step::Awaiting, pieces.bytes),
@@ -136,67 +117,67 @@ impl PeerProtocol {
             Route::Channels { .. } => (Step::Asked, 0),
         };
         asking.step = step;
-        self.one_sided.unanswered.insert(name, Unanswered { list: key, on_link });
-        self.one_sided.writes_on_link += on_link;
+        self.unanswered.insert(name, Unanswered { list: key, on_link });
+        self.writes_on_link += on_link;
         let (op_bytes, mut sent) = (pieces.bytes as u32, None);
         let frame = if route == Route::Inline {
-            self.one_sided.stats.link_bytes_sent += pieces.bytes;
+            self.stats.link_bytes_sent += pieces.bytes;
             sent = Some((transfer, Stretch::whole(pieces)));
             OneSidedFrame::WriteNow { op: name, list, bytes: op_bytes, note: note_bytes }
         } else {
             let on_link = route == Route::Link;
             OneSidedFrame::Write { op: name, list, note: note_bytes, on_link }
         };
-        self.one_sided.stats.notifications_sent += u64::from(note.is_some());
+        self.stats.notifications_sent += u64::from(note.is_some());
         let payload = note_bytes.unwrap_or_default() as usize
             + sent.as_ref().map_or(0, |(_, stretch)| stretch.bytes() as usize);
-        self.take_link_room(payload);
+        cx.link.take(payload);
         let frame = Frame::OneSided(frame);
         // What nothing follows leaves together with the next bytes.
-        self.actions.push_back(match (&sent, &note) {
+        cx.actions.push_back(match (&sent, &note) {
             (None, None) => Action::Send(frame),
             _ => Action::SendListed { frame, bytes: sent, note },
         });
         if route == Route::Link {
-            self.begin_parts(op);
+            self.begin_parts(cx, op);
         }
         true
     }
 
-    fn ask_read(&mut self, op: OpKey) -> bool {
-        let cut = |memory| memory == MemoryType::Host && !self.one_sided.terms.scatters_host;
-        let Some(listed) = self.one_sided.listed.get(op) else { return false };
+    fn ask_read(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
+        let cut = |memory| memory == MemoryType::Host && !self.terms.scatters_host;
+        let Some(listed) = self.listed.get(op) else { return false };
         let memory = listed.pieces.memory;
         let (cut, bytes) = (cut(memory), listed.pieces.bytes);
-        let on_link = self.eager.terms.takes_access(bytes, memory);
+        let on_link = cx.link.terms.takes_access(bytes, memory);
         let Some(asking) = self.asking(op) else { return false };
         asking.step = Step::Moving;
         let key = asking.list.key;
-        let Some(list) = self.one_sided.telling.number(key) else { return false };
-        if let Some(listed) = self.one_sided.listed.get_mut(op) {
+        let Some(list) = self.telling.number(key) else { return false };
+        if let Some(listed) = self.listed.get_mut(op) {
             listed.cuts_pairs = cut;
         }
-        if let Some(operation) = self.operations.get_mut(op) {
+        if let Some(operation) = cx.operations.get_mut(op) {
             operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
         }
-        self.one_sided.undealt.insert(op.to_wire(), key);
-        self.take_link_room(0);
-        self.say(OneSidedFrame::Read { op: op.to_wire(), list, cut, on_link });
+        self.undealt.insert(op.to_wire(), key);
+        cx.link.take(0);
+        cx.say(OneSidedFrame::Read { op: op.to_wire(), list, cut, on_link });
         true
     }
 
-    fn tell_next(&mut self) -> bool {
-        let Some(said) = self.one_sided.telling.next() else { return false };
+    fn tell_next(&mut self, cx: &mut Conversation) -> bool {
+        let Some(said) = self.telling.next() else { return false };
         let bytes = match &said.frame {
             OneSidedFrame::ListKeys { keys, .. } => 24 * keys.len(),
             OneSidedFrame::ListRanges { ranges, .. } => {
-                self.one_sided.stats.ranges_told += ranges.len() as u64;
+                self.stats.ranges_told += ranges.len() as u64;
                 20 * ranges.len()
             }
             _ => 0,
         };
-        self.take_link_room(bytes);
-        self.say(said.frame);
+        cx.link.take(bytes);
+        cx.say(said.frame);
         for op in said.ready {
             self.ready(op);
         }
@@ -205,17 +186,13 @@ impl PeerProtocol {
         true
     }
 
-    fn note_next(&mut self) -> bool {
-        let Some(note) = self.one_sided.notes.next() else { return false };
-        self.one_sided.stats.notifications_sent += 1;
-        self.take_link_room(note.len());
+    fn note_next(&mut self, cx: &mut Conversation) -> bool {
+        let Some(note) = self.notes.next() else { return false };
+        self.stats.notifications_sent += 1;
+        cx.link.take(note.len());
         let frame = Frame::OneSided(OneSidedFrame::Notify { bytes: note.len() as u32 });
-        self.actions.push_back(Action::SendListed { frame, bytes: None, note: Some(note) });
+        cx.actions.push_back(Action::SendListed { frame, bytes: None, note: Some(note) });
         true
-    }
-
-    pub(super) fn say(&mut self, frame: OneSidedFrame) {
-        self.actions.push_back(Action::Send(Frame::OneSided(frame)));
     }
 }
 

@@ -1,10 +1,9 @@
 //! The target: what it does about requests of the peer. Its program does not know of them.
 
-use super::super::PeerProtocol;
 use super::super::action::{Action, Landing, NoteUse, Violation};
+use super::super::conversation::Conversation;
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::super::route::{Load, Route, route};
-use super::super::stage::Stage;
 use super::super::tag_queues::Place;
 use super::saying::access;
 use super::told::{Opened, Refused, ToldList};
@@ -19,61 +18,52 @@ use crate::plans::piece_cursor::{PieceCursor, Stretch};
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
-impl PeerProtocol {
+impl OneSided {
     /// A note of so many bytes has come. Whether the peer may send it.
-    pub(super) fn comes(&mut self, bytes: u32) -> bool {
-        let is_allowed = self.one_sided.notes.handle_note(bytes as usize);
+    pub(super) fn comes(&mut self, cx: &mut Conversation, bytes: u32) -> bool {
+        let is_allowed = self.notes.handle_note(bytes as usize);
         if !is_allowed {
-            self.no_room(Keeping::Notes);
+            cx.broken(self.notes.given.refused(Keeping::Notes));
         }
         is_allowed
     }
 
-    /// The program has taken notifications of this peer that cost so much so far.
-    pub fn handle_notes_taken(&mut self, cost: u64) {
-        self.one_sided.notes.take(cost);
-    }
-
-    /// The peer ends: what is left of its notifications is kept by others.
-    pub fn let_go_of_notes(&mut self) {
-        self.one_sided.notes.given.let_go();
-    }
-
-    /// Whether requests are passed over: after this end's goodbye nothing is served, and the
-    /// goodbye is the answer. `Some(true)`: they are answered with a refusal.
-    pub(super) fn is_leaving_target(&self) -> Option<bool> {
-        match &self.stage {
-            Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
-            Stage::Closing(_) => Some(true),
-            _ => Some(false),
-        }
-    }
-
     /// What a request of the peer names, if it may ask for it now; `None`: the peer breaks the
     /// protocol.
-    fn requested(&mut self, op: u64, list: u32, kind: OperationKind) -> Option<ToldList> {
-        let OneSided { served, unwanted, .. } = &self.one_sided;
+    fn requested(
+        &mut self,
+        cx: &mut Conversation,
+        op: u64,
+        list: u32,
+        kind: OperationKind,
+    ) -> Option<ToldList> {
+        let OneSided { served, unwanted, .. } = self;
         let is_taken = served.contains_key(&op) || unwanted.contains_key(&op);
-        let most = self.one_sided.terms.asked;
+        let most = self.terms.asked;
         let under_way = match kind {
-            OperationKind::Write => self.one_sided.served_writes + unwanted.len(),
-            OperationKind::Read => self.one_sided.undealt_reads,
+            OperationKind::Write => self.served_writes + unwanted.len(),
+            OperationKind::Read => self.undealt_reads,
         };
-        let told = self.one_sided.told.get(list).filter(|told| told.kind == kind);
+        let told = self.told.get(list).filter(|told| told.kind == kind);
         match told {
             Some(told) if !is_taken && under_way < most => Some(told.clone()),
             _ => {
-                self.broken(Violation::Request { op, list });
+                cx.broken(Violation::Request { op, list });
                 None
             }
         }
     }
 
     /// What the list of a request opens, from now on in use.
-    fn begin(&self, told: &ToldList, exports: &mut Exports) -> Result<Opened, Refused> {
+    fn begin(
+        &self,
+        cx: &Conversation,
+        told: &ToldList,
+        exports: &mut Exports,
+    ) -> Result<Opened, Refused> {
         let opened = told.opened.clone()?;
         let refuse = |why| Refused { why, range: 0 };
-        if self.is_leaving_target() != Some(false) {
+        if cx.life.is_leaving_target() != Some(false) {
             return Err(refuse(Refusal::Leaves));
         }
         exports.begin_all(&opened.uses).map_err(refuse)?;
@@ -81,66 +71,72 @@ impl PeerProtocol {
     }
 
     /// The same, for what is to be received by the plugin.
-    fn begin_to_receive(&self, told: &ToldList, exports: &mut Exports) -> Result<Opened, Refused> {
+    fn begin_to_receive(
+        &self,
+        cx: &Conversation,
+        told: &ToldList,
+        exports: &mut Exports,
+    ) -> Result<Opened, Refused> {
         let is_host = |opened: &Opened| opened.pieces.memory == MemoryType::Host;
-        if !self.one_sided.terms.receives_host && told.opened.as_ref().is_ok_and(is_host) {
+        if !self.terms.receives_host && told.opened.as_ref().is_ok_and(is_host) {
             return Err(Refused { why: Refusal::ReceiveIntoHostMemory, range: 0 });
         }
-        self.begin(told, exports)
+        self.begin(cx, told, exports)
     }
 
     /// The peer wants to write.
     pub(super) fn handle_write(
         &mut self,
+        cx: &mut Conversation,
         (op, list): (u64, u32),
         note: Option<u32>,
         on_link: bool,
         exports: &mut Exports,
     ) -> Landing {
-        if self.is_leaving_target().is_none() {
+        if cx.life.is_leaving_target().is_none() {
             return Landing::Nowhere;
         }
-        let Some(told) = self.requested(op, list, OperationKind::Write) else {
+        let Some(told) = self.requested(cx, op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
         // One of nothing needs no grant, and no parts.
-        let is_allowed = !on_link || self.eager.terms.allows_access(told.bytes);
+        let is_allowed = !on_link || cx.link.terms.allows_access(told.bytes);
         if told.bytes == 0 || !is_allowed {
-            self.broken(Violation::Request { op, list });
+            cx.broken(Violation::Request { op, list });
             return Landing::Nowhere;
         }
-        if note.is_some_and(|bytes| !self.comes(bytes)) {
+        if note.is_some_and(|bytes| !self.comes(cx, bytes)) {
             return Landing::Nowhere;
         }
         let begun = match on_link {
-            true => self.begin(&told, exports),
-            false => self.begin_to_receive(&told, exports),
+            true => self.begin(cx, &told, exports),
+            false => self.begin_to_receive(cx, &told, exports),
         };
         let opened = match begun {
-            Ok(opened) if on_link && !self.eager.terms.reaches(opened.pieces.memory) => {
+            Ok(opened) if on_link && !cx.link.terms.reaches(opened.pieces.memory) => {
                 exports.end_all(&opened.uses);
-                self.broken(Violation::Request { op, list });
+                cx.broken(Violation::Request { op, list });
                 return Landing::Nowhere;
             }
             Ok(opened) => opened,
             Err(refused) => {
                 if on_link {
-                    self.one_sided.unwanted.insert(op, told.bytes);
+                    self.unwanted.insert(op, told.bytes);
                 }
-                self.count_refusal(refused);
-                self.answer(op, Some(refused));
+                self.count_refusal(cx, refused);
+                self.answer(cx, op, Some(refused));
                 self.drop_note(note);
                 return Landing::Nowhere;
             }
         };
         let cut = self.cuts(opened.pieces.memory);
         let number = note.map(|bytes| (self.next_note(), bytes));
-        let recv = self.serve((op, list), Direction::Receive, opened, number);
-        if let Some(listed) = self.one_sided.listed.get_mut(recv) {
+        let recv = self.serve(cx, (op, list), Direction::Receive, opened, number);
+        if let Some(listed) = self.listed.get_mut(recv) {
             (listed.cuts_pairs, listed.is_on_link) = (cut, on_link);
         }
         if !on_link {
-            self.begin_to_serve(recv);
+            self.begin_to_serve(cx, recv);
         }
         number.map_or(Landing::Nowhere, |(number, bytes)| {
             Landing::Note(NoteUse::Keep { number, bytes })
@@ -150,49 +146,50 @@ impl PeerProtocol {
     /// The peer writes what follows.
     pub(super) fn handle_write_now(
         &mut self,
+        cx: &mut Conversation,
         op: u64,
         list: u32,
         bytes: u32,
         note: Option<u32>,
         exports: &mut Exports,
     ) -> Landing {
-        if self.is_leaving_target().is_none() {
+        if cx.life.is_leaving_target().is_none() {
             return Landing::Nowhere;
         }
-        let Some(told) = self.requested(op, list, OperationKind::Write) else {
+        let Some(told) = self.requested(cx, op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
-        let is_allowed = bytes == 0 || self.eager.terms.allows_access(bytes.into());
+        let is_allowed = bytes == 0 || cx.link.terms.allows_access(bytes.into());
         if told.bytes != u64::from(bytes) || !is_allowed {
-            self.broken(Violation::Request { op, list });
+            cx.broken(Violation::Request { op, list });
             return Landing::Nowhere;
         }
-        if note.is_some_and(|bytes| !self.comes(bytes)) {
+        if note.is_some_and(|bytes| !self.comes(cx, bytes)) {
             return Landing::Nowhere;
         }
-        let reaches = |opened: &Opened| self.eager.terms.reaches(opened.pieces.memory);
-        match self.begin(&told, exports) {
+        let reaches = |opened: &Opened| cx.link.terms.reaches(opened.pieces.memory);
+        match self.begin(cx, &told, exports) {
             Ok(opened) if reaches(&opened) => {
-                self.actions.push_back(Action::Served(opened.uses));
-                self.one_sided.stats.link_bytes_received += u64::from(bytes);
+                cx.actions.push_back(Action::Served(opened.uses));
+                self.stats.link_bytes_received += u64::from(bytes);
                 if bytes > 0 {
-                    self.one_sided.stats.served(OperationKind::Write, bytes.into(), None);
+                    self.stats.served(OperationKind::Write, bytes.into(), None);
                 }
-                self.one_sided.stats.notifications_received += u64::from(note.is_some());
-                self.answer(op, None);
+                self.stats.notifications_received += u64::from(note.is_some());
+                self.answer(cx, op, None);
                 let note = note.map_or(NoteUse::None, NoteUse::Publish);
-                self.work.spend(opened.pieces.count() as u64);
+                cx.work.spend(opened.pieces.count() as u64);
                 let (transfer, stretch) = (TransferKey::default(), Stretch::whole(opened.pieces));
                 Landing::Pieces { transfer, stretch, note }
             }
             Ok(opened) => {
                 exports.end_all(&opened.uses);
-                self.broken(Violation::Request { op, list });
+                cx.broken(Violation::Request { op, list });
                 Landing::Nowhere
             }
             Err(refused) => {
-                self.count_refusal(refused);
-                self.answer(op, Some(refused));
+                self.count_refusal(cx, refused);
+                self.answer(cx, op, Some(refused));
                 self.drop_note(note);
                 Landing::Nowhere
             }
@@ -200,40 +197,29 @@ impl PeerProtocol {
     }
 
     /// A request of the peer is refused.
-    fn count_refusal(&mut self, refused: Refused) {
+    fn count_refusal(&mut self, cx: &mut Conversation, refused: Refused) {
         let Refused { why, .. } = refused;
-        self.one_sided.stats.refused(why);
-        if why.is_mistake() && !std::mem::replace(&mut self.one_sided.has_warned, true) {
-            self.actions.push_back(Action::Refused(why));
-        }
-    }
-
-    /// The note of a write that is refused is nobody's: its room is free again.
-    fn drop_note(&mut self, note: Option<u32>) {
-        if let Some(bytes) = note {
-            self.one_sided.notes.drop_note(bytes as usize);
+        self.stats.refused(why);
+        if why.is_mistake() && !std::mem::replace(&mut self.has_warned, true) {
+            cx.actions.push_back(Action::Refused(why));
         }
     }
 
     /// Each range travels by itself into this memory.
     fn cuts(&self, memory: MemoryType) -> bool {
-        memory == MemoryType::Host && !self.one_sided.terms.scatters_host
+        memory == MemoryType::Host && !self.terms.scatters_host
     }
 
     fn next_note(&mut self) -> u64 {
-        let number = self.one_sided.notes.numbers_used;
-        self.one_sided.notes.numbers_used += 1;
+        let number = self.notes.numbers_used;
+        self.notes.numbers_used += 1;
         number
-    }
-
-    fn answer(&mut self, op: u64, refused: Option<Refused>) {
-        let (why, range) = refused.map_or((None, 0), |it| (Some(it.why), it.range));
-        self.say(OneSidedFrame::Answer { op, why, range });
     }
 
     /// A request of the peer begins. Returns the name of its operation here.
     fn serve(
         &mut self,
+        cx: &mut Conversation,
         (op, list): (u64, u32),
         direction: Direction,
         opened: Opened,
@@ -245,98 +231,109 @@ impl PeerProtocol {
         let posted = NewOperation { transfer, direction, tag: 0, span: pieces.start(), bytes };
         let state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
         let (links, place) = (Links::default(), Place::default());
-        let key = self.operations.insert(PostedOperation { posted, state, links, place });
-        self.one_sided.told.begin_use(list);
+        let key = cx.operations.insert(PostedOperation { posted, state, links, place });
+        self.told.begin_use(list);
         let serving = Serving { op, list, uses, note, stopped: None, is_halting: false };
         let (role, cursor) = (Role::Serves(serving), PieceCursor::default());
         let listed =
             Listed { pieces, cursor, cuts_pairs: false, is_on_link: false, recv: op, role };
-        self.one_sided.listed.insert(key, listed);
-        self.one_sided.served.insert(op, key);
-        self.one_sided.served_writes += usize::from(direction == Direction::Receive);
+        self.listed.insert(key, listed);
+        self.served.insert(op, key);
+        self.served_writes += usize::from(direction == Direction::Receive);
         key
     }
 
     /// The peer wants to read.
     pub(super) fn handle_read(
         &mut self,
+        cx: &mut Conversation,
         op: u64,
         list: u32,
         cut: bool,
         on_link: bool,
         exports: &mut Exports,
     ) {
-        if self.is_leaving_target().is_none() {
+        if cx.life.is_leaving_target().is_none() {
             return;
         }
-        let Some(told) = self.requested(op, list, OperationKind::Read) else { return };
-        let opened = match self.begin(&told, exports) {
+        let Some(told) = self.requested(cx, op, list, OperationKind::Read) else { return };
+        let opened = match self.begin(cx, &told, exports) {
             Ok(opened) => opened,
             Err(refused) => {
-                self.count_refusal(refused);
-                return self.say_stopped_read(op, refused);
+                self.count_refusal(cx, refused);
+                return self.say_stopped_read(cx, op, refused);
             }
         };
-        let load = Load { link_room: self.eager.link_room, on_link: self.one_sided.reads_on_link };
-        let numbers = (&self.schedule.tuning, &self.eager.terms);
+        let load = Load { link_room: cx.link.bytes, on_link: self.reads_on_link };
+        let numbers = (&cx.schedule.tuning, &cx.link.terms);
         let message = access(&opened.pieces, None);
         let route = route(numbers, load, message, opened.pieces.memory, on_link);
         if route == Route::Inline {
-            return self.serve_read_at_once(op, opened);
+            return self.serve_read_at_once(cx, op, opened);
         }
-        let key = self.serve((op, list), Direction::Send, opened, None);
-        self.one_sided.undealt_reads += 1;
+        let key = self.serve(cx, (op, list), Direction::Send, opened, None);
+        self.undealt_reads += 1;
         if route == Route::Link {
-            return self.begin_parts(key);
+            return self.begin_parts(cx, key);
         }
-        if let Some(listed) = self.one_sided.listed.get_mut(key) {
+        if let Some(listed) = self.listed.get_mut(key) {
             listed.cuts_pairs = cut;
         }
-        self.begin_to_serve(key);
+        self.begin_to_serve(cx, key);
     }
 
     /// A short read is answered with all of its bytes.
-    fn serve_read_at_once(&mut self, op: u64, Opened { pieces, uses }: Opened) {
+    fn serve_read_at_once(
+        &mut self,
+        cx: &mut Conversation,
+        op: u64,
+        Opened { pieces, uses }: Opened,
+    ) {
         let (kind, total) = (OperationKind::Read, pieces.bytes);
-        self.eager.link_room -= total as usize;
-        self.work.spend(pieces.count() as u64);
+        cx.link.bytes -= total as usize;
+        cx.work.spend(pieces.count() as u64);
         let frame =
             Frame::OneSided(OneSidedFrame::Part(LinkPart { kind, op, bytes: total as u32 }));
         let bytes = Some((TransferKey::default(), Stretch::whole(pieces)));
-        self.actions.push_back(Action::SendListed { frame, bytes, note: None });
-        self.one_sided.stats.served(kind, total, None);
-        self.one_sided.stats.link_bytes_sent += total;
-        self.actions.push_back(Action::Served(uses));
+        cx.actions.push_back(Action::SendListed { frame, bytes, note: None });
+        self.stats.served(kind, total, None);
+        self.stats.link_bytes_sent += total;
+        cx.actions.push_back(Action::Served(uses));
     }
 
-    fn say_stopped_read(&mut self, op: u64, Refused { why, range }: Refused) {
-        self.say(OneSidedFrame::Stopped { kind: OperationKind::Read, op, why, range });
+    fn say_stopped_read(
+        &mut self,
+        cx: &mut Conversation,
+        op: u64,
+        Refused { why, range }: Refused,
+    ) {
+        cx.say(OneSidedFrame::Stopped { kind: OperationKind::Read, op, why, range });
     }
 
     /// The bytes of a request may move.
-    fn begin_to_serve(&mut self, op: OpKey) {
-        let Some(Listed { recv, cuts_pairs, .. }) = self.one_sided.listed.get(op) else { return };
-        match self.operations[op].posted.direction {
-            Direction::Send => self.begin_to_deal(op),
+    fn begin_to_serve(&mut self, cx: &mut Conversation, op: OpKey) {
+        let Some(Listed { recv, cuts_pairs, .. }) = self.listed.get(op) else { return };
+        match cx.operations[op].posted.direction {
+            Direction::Send => self.begin_to_deal(cx, op),
             Direction::Receive => {
                 let (name, cut) = (*recv, *cuts_pairs);
-                self.say(OneSidedFrame::Grant { op: name, recv: op.to_wire(), cut });
+                cx.say(OneSidedFrame::Grant { op: name, recv: op.to_wire(), cut });
             }
         }
     }
 
     /// Whoever reads wants no more.
-    pub(super) fn handle_read_halted(&mut self, name: u64, why: Refusal) {
-        let Some(op) = self.one_sided.served.get(&name).copied() else { return };
-        if self.operations[op].posted.direction != Direction::Send {
-            return self.broken(Violation::UnknownRequest { op: name });
+    pub(super) fn handle_read_halted(&mut self, cx: &mut Conversation, name: u64, why: Refusal) {
+        let Some(op) = self.served.get(&name).copied() else { return };
+        if cx.operations[op].posted.direction != Direction::Send {
+            return cx.broken(Violation::UnknownRequest { op: name });
         }
-        self.stop_serving_read(op, Refused { why, range: 0 });
+        self.stop_serving_read(cx, op, Refused { why, range: 0 });
     }
 
     /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
-    pub(super) fn stop_serving_read(&mut self, op: OpKey, refused: Refused) {
-        let Some(listed) = self.one_sided.listed.get_mut(op) else { return };
+    pub(super) fn stop_serving_read(&mut self, cx: &mut Conversation, op: OpKey, refused: Refused) {
+        let Some(listed) = self.listed.get_mut(op) else { return };
         let left = listed.pieces.bytes - listed.cursor.dealt;
         let is_on_link = listed.is_on_link;
         let Role::Serves(serving) = &mut listed.role else { return };
@@ -346,48 +343,10 @@ impl PeerProtocol {
         serving.stopped = Some(refused);
         let (name, list) = (serving.op, serving.list);
         if is_on_link {
-            self.one_sided.reads_on_link -= left;
+            self.reads_on_link -= left;
         }
         self.read_is_dealt(list);
-        self.say_stopped_read(name, refused);
-        self.listed_moved(op);
-    }
-
-    /// No more is dealt of a read, and nothing of its list is needed.
-    pub(super) fn read_is_dealt(&mut self, list: u32) {
-        self.one_sided.undealt_reads -= 1;
-        self.one_sided.told.end_use(list);
-    }
-
-    /// A request of the peer is over.
-    pub(super) fn finish_serving(&mut self, op: OpKey) {
-        let Some(Listed { pieces, cursor, role: Role::Serves(serving), .. }) =
-            self.one_sided.listed.remove(op)
-        else {
-            return;
-        };
-        let Some(operation) = self.operations.remove(op) else { return };
-        let Serving { op: name, list, uses, note, stopped, .. } = serving;
-        self.one_sided.served.remove(&name);
-        let is_write = operation.posted.direction == Direction::Receive;
-        let is_whole = cursor.dealt == pieces.bytes;
-        let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
-        if is_write {
-            self.one_sided.served_writes -= 1;
-            self.one_sided.told.end_use(list);
-        }
-        let why = stopped.filter(|_| !is_whole).map(|refused| refused.why);
-        self.one_sided.stats.served(kind, cursor.dealt, why);
-        self.actions.push_back(Action::Served(uses));
-        if let Some((number, bytes)) = note {
-            self.actions.push_back(Action::Note { number, is_published: is_whole });
-            match is_whole {
-                true => self.one_sided.stats.notifications_received += 1,
-                false => self.drop_note(Some(bytes)),
-            }
-        }
-        if is_write {
-            self.answer(name, stopped.filter(|_| !is_whole));
-        }
+        self.say_stopped_read(cx, name, refused);
+        self.listed_moved(cx, op);
     }
 }

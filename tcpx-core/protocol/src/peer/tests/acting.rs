@@ -9,7 +9,7 @@ use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::frames::link_frame::LinkFrame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending};
-use crate::peer::eager_books::LINK_BYTES;
+use crate::peer::conversation::LINK_BYTES;
 use crate::peer::tuning::Tuning;
 use crate::plans::piece_cursor::Stretch;
 use crate::plans::plan::{ChunkPlan, Member, Members};

@@ -255,7 +255,7 @@ fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
     let mut pair = Pair::new([SETTING; 2]);
     pair.ends[0].keep(KeptTerms::new(budget), pair.now);
     pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
-    let said = pair.ends[1].protocol().expect("it is up").announcing.allowed.allowed;
+    let said = pair.ends[1].protocol().expect("it is up").tags.announcing.allowed.allowed;
     (pair.ends[0].take_protocol().expect("it is up"), said)
 }
 

@@ -370,7 +370,7 @@ impl Driver {
 
     /// Bytes of the operation that some of its bytes belong to.
     pub(super) fn operation_bytes(&self, of: TransferKey, op: OpKey) -> u64 {
-        let operations = self.protocol.as_ref().map(|protocol| &protocol.operations);
+        let operations = self.protocol.as_ref().map(|protocol| &protocol.cx.operations);
         let listed = || operations?.get(op).map(|operation| operation.posted.bytes);
         let posted = self.posted.get(of).map(|posted| posted.bytes);
         posted.or_else(listed).unwrap_or(u64::MAX)

@@ -164,7 +164,8 @@ fn a_read_gets_what_it_has_asked_for() {
     assert_eq!(prey.read(section(recv, 0, 100)), unknown, "it is a write");
     let mut prey = Prey::with_lists();
     prey.hear(read(OP, 1));
-    let served = prey.protocol.operations.keys().next().map(OpKey::to_wire).expect("it is served");
+    let served =
+        prey.protocol.cx.operations.keys().next().map(OpKey::to_wire).expect("it is served");
     let unknown = Some(Violation::UnknownReceive { recv: served });
     assert_eq!(prey.read(section(served, 0, 100)), unknown, "it is sent");
 }

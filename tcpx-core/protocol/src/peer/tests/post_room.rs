@@ -65,7 +65,7 @@ fn operation(direction: Direction, number: usize) -> NewOperation {
 
 /// Room of the lists that posts grow.
 fn room(protocol: &PeerProtocol) -> [usize; 2] {
-    [protocol.operations.capacity(), protocol.actions.capacity()]
+    [protocol.cx.operations.capacity(), protocol.cx.actions.capacity()]
 }
 
 fn post(protocol: &mut PeerProtocol, direction: Direction) {

@@ -118,7 +118,7 @@ struct Found {
 pub(super) fn check(protocol: &PeerProtocol) -> Check {
     let mut found: BTreeMap<TransferKey, Found> = BTreeMap::new();
     let mut cancelling = BTreeSet::new();
-    for (op, operation) in &protocol.operations {
+    for (op, operation) in &protocol.cx.operations {
         let of_transfer = found.entry(operation.posted.transfer).or_default();
         match operation.state {
             OpState::SendWaits | OpState::Unannounced | OpState::Announced => {
@@ -131,9 +131,9 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
         }
         of_transfer.unmatched += 1;
     }
-    ensure!(walk(protocol, protocol.cancelling)? == cancelling, "the withdrawn ones differ");
+    ensure!(walk(protocol, protocol.tags.cancelling)? == cancelling, "the withdrawn ones differ");
     for (transfer, found) in &found {
-        let backlog = protocol.backlogs.get(*transfer).copied().unwrap_or_default();
+        let backlog = protocol.tags.backlogs.get(*transfer).copied().unwrap_or_default();
         let waiting = walk(protocol, backlog.waiting)?;
         ensure!(waiting == found.waiting, "{waiting:?} wait, not {:?}", found.waiting);
         let told = protocol.unmatched(*transfer);
@@ -141,7 +141,7 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
         ensure!(told.oldest.is_some() != waiting.is_empty(), "{told:?}");
     }
     let any_waits = found.values().any(|found| !found.waiting.is_empty());
-    let any_listed = protocol.backlogs.any_waiting();
+    let any_listed = protocol.tags.backlogs.any_waiting();
     ensure!(any_listed.is_some() == any_waits, "the list of transfers that wait is wrong");
     ensure!(any_listed.is_none_or(|backlog| !backlog.waiting.is_empty()), "nothing waits there");
     Ok(())
@@ -153,10 +153,10 @@ fn walk(protocol: &PeerProtocol, list: OpList) -> Result<BTreeSet<OpKey>, String
     let (mut next, mut before) = (list.first(), None);
     while let Some(op) = next {
         ensure!(seen.insert(op), "{op:?} stands in a ring");
-        let Some(operation) = protocol.operations.get(op) else {
+        let Some(operation) = protocol.cx.operations.get(op) else {
             return Err(format!("{op:?} is listed and gone"));
         };
-        let known = |op: &OpKey| protocol.operations.contains_key(*op);
+        let known = |op: &OpKey| protocol.cx.operations.contains_key(*op);
         let links = operation.links;
         ensure!(Some(links.before).filter(known) == before, "{op:?} has another before it");
         before = Some(op);

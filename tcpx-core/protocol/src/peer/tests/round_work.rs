@@ -133,13 +133,13 @@ impl Target {
     /// done for it.
     fn turn(&mut self, most: u64, on_link: bool) -> u64 {
         self.protocol.handle_round();
-        let before = self.protocol.work.spent;
+        let before = self.protocol.cx.work.spent;
         self.pieces = 0;
         while !self.protocol.is_round_spent() && self.left.len() < 900 && self.reads < most {
             self.read(on_link);
         }
         self.act();
-        let spent = self.protocol.work.spent - before;
+        let spent = self.protocol.cx.work.spent - before;
         assert!(self.pieces <= spent, "{} pieces count {spent}", self.pieces);
         spent
     }

@@ -18,8 +18,8 @@ use crate::frames::fields::{ChannelHandle, Delivery, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::peer::action::{Action, Outcome};
-use crate::peer::leaving::Unmatched;
 use crate::peer::operation::{NewOperation, Withdrawal};
+use crate::peer::withdrawing::Unmatched;
 use crate::peer::{Opening, PeerProtocol};
 use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
 

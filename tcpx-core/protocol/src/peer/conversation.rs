@@ -1,0 +1,118 @@
+//! Conversation with a peer, as far as all kinds of messages share it: where it is in its life,
+//! what is posted and not over, what is dealt next, what the link takes, and what is to be done.
+//! Pure.
+//!
+//! [`Tags`](super::tags::Tags) and [`OneSided`](super::one_sided::OneSided) own what concerns
+//! tagged messages, and reads, writes and notifications; their methods take a conversation.
+
+use slotmap::SlotMap;
+
+use super::action::{Action, Ending, Violation};
+use super::deferral::Deferral;
+use super::lifecycle::{Actions, Lifecycle};
+use super::operation::PostedOperation;
+use super::round_work::RoundWork;
+use super::schedule::Schedule;
+use crate::frames::eager_terms::EagerTerms;
+use crate::frames::frame::Frame;
+use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::plans::plan::SpareLists;
+use crate::stats::MessageStats;
+use crate::types::OpKey;
+
+/// With this many bytes unsent on the link, messages go the other way.
+pub(super) const LINK_BYTES: usize = 256 << 10;
+/// What a frame takes of the link beside what follows it, about.
+const FRAME_BYTES: usize = 32;
+
+/// What the control link takes.
+#[derive(Debug)]
+pub(super) struct LinkRoom {
+    pub(super) terms: EagerTerms,
+    /// Bytes of messages that it may take now.
+    pub(super) bytes: usize,
+    /// Nothing waits there for the kernel.
+    pub(super) is_clear: bool,
+    /// Bytes of chunks that the kernel takes now, about.
+    pub(super) chunk_bytes: u64,
+}
+
+impl LinkRoom {
+    pub(super) fn new(terms: EagerTerms) -> Self {
+        Self { terms, bytes: LINK_BYTES, is_clear: true, chunk_bytes: 0 }
+    }
+
+    /// This many bytes wait on the link for the kernel.
+    #[inline]
+    pub(super) fn handle_unsent(&mut self, bytes: usize) {
+        self.bytes = LINK_BYTES.saturating_sub(bytes);
+        self.is_clear = bytes == 0;
+    }
+
+    /// A frame goes there, with this payload.
+    pub(super) fn take(&mut self, payload: usize) {
+        self.take_bytes(FRAME_BYTES + payload);
+    }
+
+    /// Something of this many bytes goes there.
+    #[inline]
+    pub(super) fn take_bytes(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// What all kinds of messages share.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    pub(super) life: Lifecycle,
+    pub(super) operations: SlotMap<OpKey, PostedOperation>,
+    pub(super) schedule: Schedule,
+    pub(super) link: LinkRoom,
+    pub(super) deferral: Deferral,
+    pub(super) spare: SpareLists,
+    pub(super) work: RoundWork,
+    pub(super) messages: MessageStats,
+    pub(super) actions: Actions,
+}
+
+impl Conversation {
+    /// The peer breaks the protocol.
+    #[cold]
+    pub(super) fn broken(&mut self, violation: Violation) {
+        self.end(Ending::Broken(violation));
+    }
+
+    /// It is over.
+    pub(super) fn end(&mut self, ending: Ending) {
+        self.life.end(ending, &mut self.actions);
+    }
+
+    /// It is over if the peer has broken the protocol.
+    #[inline]
+    pub(super) fn check<T>(&mut self, outcome: Result<T, Violation>) -> Option<T> {
+        match outcome {
+            Ok(value) => Some(value),
+            Err(violation) => {
+                self.broken(violation);
+                None
+            }
+        }
+    }
+
+    /// Queues a frame.
+    #[inline]
+    pub(super) fn send(&mut self, frame: Frame) {
+        self.actions.push_back(Action::Send(frame));
+    }
+
+    /// Queues a frame about exported memory.
+    pub(super) fn say(&mut self, frame: OneSidedFrame) {
+        self.send(Frame::OneSided(frame));
+    }
+
+    /// Whether chunks may be dealt now. If there are no channels, they are asked for.
+    #[inline]
+    pub(super) fn has_channels(&mut self) -> bool {
+        self.life.has_channels(&mut self.actions)
+    }
+}

@@ -1,0 +1,129 @@
+//! Deferral of what the peer has dealt and this end has not planned yet. Pure.
+//!
+//! A section of a list of short pieces is one frame, and a plan of it names every piece. So a peer
+//! that says sections and does not send their chunks could have this end make any amount of plans.
+//! While much is under way, what the peer deals waits here as it was said, in order: plans are made
+//! as chunks arrive.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::action::{Action, Violation};
+use super::lifecycle::Actions;
+use crate::plans::piece_cursor::{ListedSection, PieceCursor};
+use crate::plans::pieces::Pieces;
+use crate::plans::plan::{ChunkPlan, SpareLists};
+
+/// Most receives that wait. At worst a correct peer deals each pair of a list by itself; it has few
+/// pairs of short lists, [`MAX_ASKED`](super::one_sided::MAX_ASKED) of which are under way, and
+/// deals no more of long ones than it may have under way.
+const MOST_WAITING: usize = 1 << 21;
+
+/// Something that the peer has dealt.
+#[derive(Debug)]
+enum Dealt {
+    Plan(ChunkPlan),
+    /// A section of a list, which begins at the cursor.
+    Section {
+        pieces: Arc<Pieces>,
+        cursor: PieceCursor,
+        section: ListedSection,
+    },
+}
+
+/// What the peer has dealt, as far as it is not planned.
+#[derive(Debug)]
+pub(super) struct Deferral {
+    /// In the order in which it was dealt.
+    waiting: VecDeque<Dealt>,
+    /// What [it takes](Pieces::cost) to have under way what is planned of lists and has not
+    /// arrived.
+    planned: u64,
+    /// Most of that.
+    most_planned: u64,
+}
+
+impl Deferral {
+    pub(super) fn new(most_planned: u64) -> Self {
+        Self { waiting: VecDeque::new(), planned: 0, most_planned }
+    }
+
+    fn plans_more(&self) -> bool {
+        self.planned < self.most_planned
+    }
+
+    fn defer(&mut self, dealt: Dealt) -> Result<(), Violation> {
+        if self.waiting.len() >= MOST_WAITING {
+            return Err(Violation::TooManyDealt { limit: MOST_WAITING });
+        }
+        self.waiting.push_back(dealt);
+        Ok(())
+    }
+
+    /// The peer has dealt this.
+    #[inline]
+    pub(super) fn receive_chunks(
+        &mut self,
+        plan: ChunkPlan,
+        actions: &mut Actions,
+    ) -> Result<(), Violation> {
+        if !self.waiting.is_empty() {
+            return self.defer(Dealt::Plan(plan));
+        }
+        actions.push_back(Action::ReceiveChunks(plan));
+        Ok(())
+    }
+
+    /// The peer has dealt a section of a list, which begins at the cursor. That steps over it.
+    pub(super) fn receive_section(
+        &mut self,
+        pieces: Arc<Pieces>,
+        cursor: &mut PieceCursor,
+        section: ListedSection,
+        (spare, actions): (&mut SpareLists, &mut Actions),
+    ) -> Result<(), Violation> {
+        if self.waiting.is_empty() && self.plans_more() {
+            self.plan_section(&pieces, cursor, section, spare, actions);
+            return Ok(());
+        }
+        let from = *cursor;
+        cursor.skip(&pieces, section.bytes, usize::MAX);
+        self.defer(Dealt::Section { pieces, cursor: from, section })
+    }
+
+    fn plan_section(
+        &mut self,
+        pieces: &Pieces,
+        cursor: &mut PieceCursor,
+        section: ListedSection,
+        spare: &mut SpareLists,
+        actions: &mut Actions,
+    ) {
+        let planned = self.planned.saturating_add(pieces.cost(section.bytes));
+        self.planned = planned;
+        let mut plans = cursor.deal(pieces, section);
+        while let Some(plan) = plans.next_plan(|| spare.take()) {
+            actions.push_back(Action::ReceiveChunks(plan));
+        }
+    }
+
+    /// What costs this much of a list has arrived.
+    pub(super) fn list_arrived(&mut self, cost: u64) {
+        self.planned = self.planned.saturating_sub(cost);
+    }
+
+    /// Plans what waits, as far as there is room.
+    #[inline]
+    pub(super) fn plan_waiting(&mut self, spare: &mut SpareLists, actions: &mut Actions) {
+        while self.plans_more()
+            && let Some(dealt) = self.waiting.pop_front()
+        {
+            match dealt {
+                Dealt::Plan(plan) => actions.push_back(Action::ReceiveChunks(plan)),
+                Dealt::Section { pieces, mut cursor, section } => {
+                    self.plan_section(&pieces, &mut cursor, section, spare, actions);
+                }
+            }
+        }
+    }
+}

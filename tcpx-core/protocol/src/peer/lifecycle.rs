@@ -1,0 +1,398 @@
+//! Life of a conversation: where it is between the link that has proven itself and the end, how
+//! both ends make the channels between them, and signs of life. Pure.
+//!
+//! Where messages may travel on the control link, a peer is up without channels. The first end that
+//! has something to deal to them begins a set-up, and its handles tell the other end, which begins
+//! its own. Both may begin at once: each end sends handles once and hears the other's. Elsewhere
+//! both begin with the link, and are up when the channels are open.
+//!
+//! *Ready* says that every comm of an end is there. So whatever an end says after it has opened its
+//! channels reaches an end whose channels are open. After either goodbye nothing is dealt any more:
+//! a set-up that is under way is then forgotten, and what comes of it is no fault.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::action::{Action, Ending, Violation};
+use super::arrivals::Arrivals;
+use super::channels::{Channels, Setup};
+use super::keepalive::{Due, Keepalive};
+use super::stage::Stage;
+use super::tuning::shortest_chunk;
+use crate::frames::fields::ChannelHandle;
+use crate::frames::frame::{ChunkCounts, Frame};
+use crate::frames::hello::Agreement;
+
+/// What is to be done, in order.
+pub(super) type Actions = VecDeque<Action>;
+
+/// Where in its life a conversation is.
+#[derive(Debug)]
+pub(super) struct Lifecycle {
+    pub(super) agreement: Agreement,
+    pub(super) stage: Stage,
+    /// Whether the program knows the peer: by connecting to it, or by an accept.
+    pub(super) is_named: bool,
+    channels: Channels,
+    /// How long a set-up of channels may take that traffic has asked for.
+    connect_timeout: Duration,
+    /// Chunks that the peer has room for on each channel, counted from the first one; empty: any
+    /// number.
+    credit: ChunkCounts,
+    keepalive: Keepalive,
+    pub(super) arrivals: Arrivals,
+    pub(super) heard_at: Instant,
+}
+
+/// What has come of an input to a set-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Opened {
+    /// Nothing else is due.
+    No,
+    /// The peer is up, and this end leaves.
+    Leaves,
+}
+
+impl Lifecycle {
+    /// The life of a link that has just proven itself.
+    pub(super) fn new(
+        agreement: Agreement,
+        peer_timeout: Option<Duration>,
+        is_named: bool,
+        connect_timeout: Duration,
+        now: Instant,
+    ) -> Self {
+        Self {
+            agreement,
+            stage: Stage::Up { peer_left: false },
+            is_named,
+            channels: Channels::None,
+            connect_timeout,
+            credit: ChunkCounts::new(),
+            keepalive: Keepalive::new(peer_timeout, agreement.peer_progresses, now),
+            arrivals: Arrivals::new(peer_timeout, agreement.channels, now),
+            heard_at: now,
+        }
+    }
+
+    /// The channels are made before the peer is up.
+    pub(super) fn connect(&mut self, actions: &mut Actions, now: Instant) {
+        self.stage = Stage::Connecting { leaves: false };
+        let time = (!self.is_named).then_some(self.connect_timeout);
+        self.channels = Channels::Opening(Setup::new(now, time));
+        actions.push_back(Action::OpenChannels);
+    }
+
+    /// It is over.
+    pub(super) fn end(&mut self, ending: Ending, actions: &mut Actions) {
+        let during = std::mem::replace(&mut self.stage, Stage::Over).seen();
+        actions.push_back(Action::End { ending, during });
+    }
+
+    /// In words, for reports and errors.
+    pub(super) fn words(&self) -> &'static str {
+        let setup = match &self.stage {
+            Stage::Connecting { .. } => self.setup().map(Setup::words),
+            _ => None,
+        };
+        setup.unwrap_or(self.stage.words())
+    }
+
+    /// Whether this end serves requests of the peer: after its goodbye it serves none, and the
+    /// goodbye is the answer. `Some(true)`: it leaves, and answers them with a refusal.
+    pub(super) fn is_leaving_target(&self) -> Option<bool> {
+        match &self.stage {
+            Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
+            Stage::Closing(_) => Some(true),
+            _ => Some(false),
+        }
+    }
+
+    /// Whether the peer listens to what is said of messages.
+    pub(super) fn may_say(&self) -> bool {
+        match &self.stage {
+            Stage::Up { .. } => true,
+            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
+            Stage::Connecting { .. } | Stage::Over => false,
+        }
+    }
+
+    /// Whether the peer has said goodbye: it has answered every cancel that it saw before, and what
+    /// has no counterpart will never have one.
+    pub(super) fn peer_posts_nothing(&self) -> bool {
+        matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_heard_goodbye())
+    }
+
+    /// How long nothing was heard of the peer, without the time in which nothing was awaited of it.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.heard_at).min(self.keepalive.silence(now))
+    }
+
+    /// Time has passed. `is_awaiting`: something is to come of the peer.
+    pub(super) fn handle_timeout(
+        &mut self,
+        is_awaiting: bool,
+        now: Instant,
+        actions: &mut Actions,
+    ) {
+        if let Some(ending) = self.overdue_setup(now) {
+            return self.end(ending, actions);
+        }
+        match self.keepalive.look(self.heard_at, is_awaiting, now) {
+            Due::Nothing => {}
+            Due::HostLook => actions.push_back(Action::AskHost),
+            Due::Ping => actions.extend([Action::AskHost, Action::Send(Frame::Ping)]),
+            // Accepting may keep the peer's progress thread for long; whoever connects has a
+            // deadline of its own.
+            Due::Frozen(_) if self.is_setting_up() => {}
+            Due::Frozen(silence) => self.end(Ending::Silent(silence), actions),
+        }
+    }
+
+    /// The peer is asked for a sign of life, unless that was done a moment ago.
+    pub(super) fn handle_doubt(&mut self, now: Instant, actions: &mut Actions) {
+        if self.keepalive.doubt(now) {
+            actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
+        }
+    }
+
+    /// When time next matters, unless the peer is heard.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let look = self.keepalive.next_look(self.heard_at);
+        let setup_ends_at = self.setup().and_then(|setup| setup.give_up_at);
+        look.into_iter().chain(setup_ends_at).min()
+    }
+
+    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    pub(super) fn handle_acknowledgement(
+        &mut self,
+        unacknowledged: Option<Duration>,
+        actions: &mut Actions,
+    ) {
+        if let Some(silence) = self.keepalive.host_answer(unacknowledged) {
+            self.end(Ending::HostGone(silence), actions);
+        }
+    }
+
+    /// Whether chunks may be dealt now. If there are no channels, they are asked for.
+    pub(super) fn has_channels(&mut self, actions: &mut Actions) -> bool {
+        if let Channels::None = self.channels {
+            self.begin_channels(actions);
+        }
+        self.are_channels_open()
+    }
+
+    pub(super) fn are_channels_open(&self) -> bool {
+        matches!(self.channels, Channels::Open)
+    }
+
+    fn begin_channels(&mut self, actions: &mut Actions) {
+        self.channels = Channels::Opening(Setup::default());
+        actions.push_back(Action::OpenChannels);
+    }
+
+    /// The set-up that is under way, and wanted.
+    fn setup(&self) -> Option<&Setup> {
+        let has_left = match &self.stage {
+            Stage::Connecting { .. } => false,
+            Stage::Up { peer_left } => *peer_left,
+            Stage::Closing(shutdown) => shutdown.has_said_goodbye() || shutdown.has_heard_goodbye(),
+            Stage::Over => true,
+        };
+        match &self.channels {
+            Channels::Opening(setup) if !has_left => Some(setup),
+            _ => None,
+        }
+    }
+
+    fn setup_mut(&mut self) -> Option<&mut Setup> {
+        self.setup()?;
+        match &mut self.channels {
+            Channels::Opening(setup) => Some(setup),
+            Channels::None | Channels::Open => None,
+        }
+    }
+
+    /// Whether channels are being made, and wanted.
+    pub(super) fn is_setting_up(&self) -> bool {
+        self.setup().is_some()
+    }
+
+    /// Whether the peer was told that every comm here is there.
+    pub(super) fn has_said_ready(&self) -> bool {
+        self.setup().is_some_and(|setup| setup.said_ready)
+    }
+
+    /// The set-up that traffic has asked for begins now.
+    pub(super) fn handle_channels_begun(&mut self, now: Instant) {
+        let give_up_at = now.checked_add(self.connect_timeout);
+        if let Some(setup) = self.setup_mut().filter(|setup| setup.began_at.is_none()) {
+            (setup.began_at, setup.give_up_at) = (Some(now), give_up_at);
+        }
+    }
+
+    /// Whoever waits for the peer from now on has a deadline of its own.
+    pub(super) fn setup_is_awaited(&mut self) {
+        if let Some(setup) = self.setup_mut() {
+            setup.give_up_at = None;
+        }
+    }
+
+    /// How the set-up that is under way ends, if it has taken too long.
+    fn overdue_setup(&self, now: Instant) -> Option<Ending> {
+        let setup = self.setup().filter(|setup| setup.give_up_at.is_some_and(|end| now >= end))?;
+        let waited = now.saturating_duration_since(setup.began_at?);
+        Some(Ending::NeverUp { waited, state: setup.words() })
+    }
+
+    /// Every channel of this end listens. `handles` are the connect handles of the listen comms,
+    /// one for each channel.
+    pub(super) fn handle_listening(&mut self, handles: Vec<ChannelHandle>, actions: &mut Actions) {
+        if self.is_setting_up() {
+            actions.push_back(Action::Send(Frame::Handles(handles)));
+        }
+    }
+
+    /// The peer listens on every channel.
+    #[cold]
+    pub(super) fn peer_listens(
+        &mut self,
+        handles: Vec<ChannelHandle>,
+        actions: &mut Actions,
+    ) -> Result<(), Violation> {
+        // It began before it heard this end's goodbye.
+        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_said_goodbye()) {
+            return Ok(());
+        }
+        if let Channels::None = self.channels
+            && handles.len() == usize::from(self.agreement.channels)
+        {
+            self.begin_channels(actions);
+        }
+        let channels = usize::from(self.agreement.channels);
+        match self.setup_mut() {
+            Some(setup) if !setup.has_handles && handles.len() == channels => {
+                setup.has_handles = true;
+                actions.push_back(Action::Connect(handles));
+                Ok(())
+            }
+            _ => Err(Violation::Handles(handles.len())),
+        }
+    }
+
+    /// Every receive comm of this end is accepted, and there is room for so many chunks on each;
+    /// empty: for any number.
+    pub(super) fn handle_comms_accepted(
+        &mut self,
+        credit: ChunkCounts,
+        actions: &mut Actions,
+    ) -> Opened {
+        if let Some(setup) = self.setup_mut() {
+            setup.accepted = Some(credit);
+            return self.say_ready(actions);
+        }
+        Opened::No
+    }
+
+    /// Every send comm of this end is connected.
+    pub(super) fn handle_comms_connected(&mut self, actions: &mut Actions) -> Opened {
+        if let Some(setup) = self.setup_mut() {
+            setup.is_connected = true;
+            return self.say_ready(actions);
+        }
+        Opened::No
+    }
+
+    fn say_ready(&mut self, actions: &mut Actions) -> Opened {
+        let Some(setup) = self.setup_mut() else { return Opened::No };
+        if setup.said_ready || !setup.is_connected {
+            return Opened::No;
+        }
+        let Some(credit) = setup.accepted.clone() else { return Opened::No };
+        setup.said_ready = true;
+        actions.push_back(Action::Send(Frame::Ready { credit }));
+        self.open_when_ready(actions)
+    }
+
+    /// Every comm of the peer is there, and there is room for so many chunks on each; empty: for
+    /// any number.
+    #[cold]
+    pub(super) fn peer_ready(
+        &mut self,
+        credit: ChunkCounts,
+        actions: &mut Actions,
+    ) -> Result<Opened, Violation> {
+        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_said_goodbye()) {
+            return Ok(Opened::No);
+        }
+        if !credit.is_empty() && credit.len() != usize::from(self.agreement.channels) {
+            return Err(Violation::CreditChannels(credit.len()));
+        }
+        match self.setup_mut() {
+            Some(setup) if !setup.peer_ready => setup.peer_ready = true,
+            _ => {
+                let frame = format!("{:?}", Frame::Ready { credit });
+                return Err(Violation::Unexpected { frame, state: self.words() });
+            }
+        }
+        self.credit = credit;
+        Ok(self.open_when_ready(actions))
+    }
+
+    fn open_when_ready(&mut self, actions: &mut Actions) -> Opened {
+        if !self.setup().is_some_and(|setup| setup.said_ready && setup.peer_ready) {
+            return Opened::No;
+        }
+        self.channels = Channels::Open;
+        actions.push_back(Action::Open);
+        self.use_credit(actions);
+        let Stage::Connecting { leaves } = self.stage else { return Opened::No };
+        self.stage = Stage::Up { peer_left: false };
+        if leaves { Opened::Leaves } else { Opened::No }
+    }
+
+    /// Whether chunks may have this many bytes.
+    pub(super) fn check_cut(&self, chunk_bytes: u32) -> Result<(), Violation> {
+        let most = self.agreement.chunk_bytes;
+        let may_have = (shortest_chunk(most)..=most).contains(&chunk_bytes);
+        may_have.then_some(()).ok_or(Violation::ChunkBytes { chunk_bytes, most })
+    }
+
+    /// Whether this many bytes may come, from this channel on. What has no bytes needs no channel.
+    pub(super) fn check_channel(&self, channel: u16, bytes: u64) -> Result<(), Violation> {
+        let is_open = bytes == 0 || self.are_channels_open();
+        let may_come = channel < self.agreement.channels && is_open;
+        may_come.then_some(()).ok_or(Violation::MatchChannel(channel))
+    }
+
+    /// This end has room for so many chunks on each channel.
+    pub(super) fn handle_credit(&self, chunks: ChunkCounts, actions: &mut Actions) {
+        actions.extend(self.may_say().then_some(Action::Send(Frame::Credit(chunks))));
+    }
+
+    /// The peer has room for so many chunks.
+    #[inline(never)]
+    pub(super) fn peer_credits(
+        &mut self,
+        chunks: ChunkCounts,
+        actions: &mut Actions,
+    ) -> Result<(), Violation> {
+        if chunks.is_empty() || chunks.len() != self.credit.len() {
+            return Err(Violation::CreditChannels(chunks.len()));
+        }
+        let mut channels = (0..).zip(self.credit.iter().zip(&chunks));
+        if let Some((channel, (before, now))) = channels.find(|(_, (before, now))| now < before) {
+            let (before, now) = (*before, *now);
+            return Err(Violation::CreditTakenBack { channel, before, now });
+        }
+        self.credit = chunks;
+        self.use_credit(actions);
+        Ok(())
+    }
+
+    /// Has the send lanes know what the peer has room for, if it counts.
+    fn use_credit(&self, actions: &mut Actions) {
+        actions.extend((!self.credit.is_empty()).then(|| Action::Credit(self.credit.clone())));
+    }
+}

@@ -1,0 +1,102 @@
+//! Inputs of the program: what it posts, lends and takes back. Pure.
+
+use std::collections::TryReserveError;
+use std::sync::Arc;
+
+use super::PeerProtocol;
+use super::one_sided::{ListedLeft, NewRequest};
+use super::operation::NewOperation;
+use super::posting::PostError;
+use crate::exports::exported_range::ExportKey;
+use crate::frames::fields::LinkPart;
+use crate::plans::piece_cursor::Stretch;
+use crate::types::{Direction, OpKey, PreparedKey};
+
+impl PeerProtocol {
+    /// Whether this many operations may be posted now.
+    pub fn check_posts(&self, direction: Direction, count: usize) -> Result<(), PostError> {
+        self.tags.check_posts(&self.cx, direction, count)
+    }
+
+    /// This many operations are posted next, as one batch.
+    pub fn handle_batch_of(&mut self, count: usize) {
+        self.tags.eager.batch = count;
+    }
+
+    /// Whether the posts that come next are some of a batch: nothing is planned until it is whole.
+    pub fn handle_batch(&mut self, is_open: bool) {
+        self.is_batch_open = is_open;
+    }
+
+    /// Makes room for operations that are posted next, `PORTION` at a time.
+    /// Posting them allocates nothing then, until what was matched is planned.
+    pub fn make_room(&mut self, direction: Direction, count: usize) -> Result<(), TryReserveError> {
+        self.tags.make_room(&mut self.cx, direction, count)
+    }
+
+    /// Gives room back that nothing needs.
+    pub fn give_room_back(&mut self) {
+        self.tags.give_room_back(&mut self.cx);
+    }
+
+    /// How many of this many sends may find a receive at once.
+    pub fn matched_by(&self, count: usize) -> usize {
+        self.tags.matched_by(count)
+    }
+
+    /// Most bytes of the frames that this many posts queue, those of the plans included.
+    pub fn frame_bytes(&self, direction: Direction, count: usize) -> usize {
+        self.tags.frame_bytes(&self.cx, direction, count)
+    }
+
+    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends
+    /// with exactly one `Action::Complete`, or is handed out by
+    /// [`take_operations`](Self::take_operations).
+    #[inline]
+    pub fn handle_post(&mut self, posted: NewOperation) -> OpKey {
+        self.tags.handle_post(&mut self.cx, posted)
+    }
+
+    /// The program posts a read or write, which [`check_posts`](Self::check_posts) allows; its
+    /// transfer has no other under way. It ends with exactly one `Action::CompleteListed`, or is
+    /// handed out by [`take_listed`](Self::take_listed).
+    pub fn handle_request(&mut self, request: NewRequest) -> OpKey {
+        self.one_sided.handle_request(&mut self.cx, request)
+    }
+
+    /// An operation's program has let go of it for good: the peer may forget its list.
+    pub fn handle_unprepared(&mut self, list: PreparedKey) {
+        self.one_sided.telling.drop_list(list);
+    }
+
+    /// The program sends a notification by itself. Returns whether there is room for it.
+    pub fn handle_note(&mut self, note: Arc<[u8]>) -> bool {
+        self.one_sided.handle_note(note)
+    }
+
+    /// Whether any operation sends its bytes in chunks on the link.
+    pub fn sends_parts(&self) -> bool {
+        self.one_sided.sends_parts()
+    }
+
+    /// Where the bytes of a chunk belong that is on its way on the link, as things stand now.
+    /// `None`: nowhere.
+    pub fn place_of(&self, part: LinkPart) -> Option<Stretch> {
+        self.one_sided.place_of(&self.cx, part)
+    }
+
+    /// Whether a request of the peer uses any of these exports.
+    pub fn serves(&self, exports: &[ExportKey]) -> bool {
+        self.one_sided.serves(exports)
+    }
+
+    /// Exports are taken back: what uses them is to end. Returns whether anything does.
+    pub fn handle_revoked(&mut self, exports: &[ExportKey]) -> bool {
+        self.one_sided.handle_revoked(&mut self.cx, exports)
+    }
+
+    /// Hands out what each operation with a list is about, for a driver that ends it.
+    pub fn take_listed(&mut self) -> Vec<ListedLeft> {
+        self.one_sided.take_listed()
+    }
+}
