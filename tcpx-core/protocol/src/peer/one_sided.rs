@@ -16,8 +16,8 @@
 //! - `moving`: their bytes on the channels, and `parts` on the link, at both ends. `ending`: how
 //!   they end, and what becomes free then; all others call it, and it calls none of them.
 //!
-//! [`OneSided`] owns what is known of them; its methods take the
-//! [conversation](super::conversation) that they share with tagged messages.
+//! `OneSided` owns what is known of them; its methods take the conversation that they share with
+//! tagged messages.
 
 mod asking;
 mod ending;
