@@ -297,29 +297,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets how the peers are reached that have this name: in a session of a group all devices
-    /// of another. Peers that are over are forgotten, too.
-    pub(crate) fn forget_conn_info(&mut self, name: &str) -> Result<()> {
-        self.check_open()?;
-        let is_group = self.membership.is_some();
-        let is_it = |other: &str| name == if is_group { Device::group_name(other) } else { other };
-        let before = self.infos.len();
-        self.infos.retain(|other, _| !is_it(other));
-        if self.infos.len() == before {
-            return Err(unknown(name, self.infos.keys()));
-        }
-        self.attempts.forget_failures(is_it);
-        let named = self.names.iter().filter(|(other, _)| is_it(other)).map(|(_, key)| *key);
-        for key in named.collect::<Vec<_>>() {
-            if self.peers.get(key).is_none_or(Peer::is_gone) {
-                self.forget(key);
-            } else if self.commons.session.options.accept_all {
-                self.accept_queue.note_forgotten(key);
-            }
-        }
-        Ok(())
-    }
-
     /// Connection info that may be loaded under this name.
     pub(crate) fn check_conn_info(&self, name: &str, bytes: &[u8]) -> Result<ConnInfo> {
         self.check_open()?;
@@ -354,6 +331,15 @@ impl Engine {
     pub(crate) fn peer(&self, name: &str) -> Result<(PeerKey, &Peer)> {
         let found = self.names.get(name).and_then(|key| Some((*key, self.peers.get(*key)?)));
         found.ok_or_else(|| unknown(name, self.names.keys()))
+    }
+
+    /// The device whose session this is.
+    pub(super) fn device(&self) -> Device {
+        self.membership.as_ref().map_or(Device::Host, |group| group.device)
+    }
+
+    pub(crate) fn name_of(&self, key: PeerKey) -> Option<String> {
+        self.peers.get(key).map(|peer| peer.name().to_string())
     }
 
     /// What a peer is up to; `None`: it is forgotten.

@@ -2,10 +2,10 @@
 //!
 //! What two peers say to each other is the protocol's (`tcpx_protocol::peer`), which does nothing.
 //!
-//! - `connection`: drives a proven link, its comms and its lanes. `actions`: what it does when the
-//!   protocol says so.
-//! - `attending`: what wakes a connection, when it wants to be driven, and whether its data path
-//!   lives.
+//! - `connection`: a proven link, its comms and its lanes. `posting`: what a program does with it.
+//!   `driving`: a step of it. Both call `actions`, which does what the protocol says, and
+//!   `messages`, which moves the bytes on the link.
+//! - `attending`: what wakes a connection, and when it wants to be driven; it in numbers.
 //! - `commons`: what every peer of a session reads and writes, and whether operations may be
 //!   posted, for those who have no engine.
 //! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker, with
@@ -15,8 +15,7 @@
 //! - `dial_places`: where a peer's channels may be dialled, and when this end says that it could
 //!   not. Pure.
 //! - `ending`: how a peer ends, and what cannot be freed yet then.
-//! - `messages`: what travels on the control link: small messages, operations on memory of either
-//!   end, and notifications. `kept_messages`: what is there before it is wanted.
+//! - `kept_messages`: small messages and notifications that are there before they are wanted.
 //! - `session_context`: settings, plugin and identity of the session.
 //! - `waiting`: operations and notifications that wait for its link, and which connection with
 //!   which session it is.
@@ -30,9 +29,11 @@ pub(crate) mod commons;
 pub(crate) mod connection;
 mod deferred_failure;
 mod dial_places;
+mod driving;
 pub(crate) mod ending;
 mod kept_messages;
 mod messages;
+mod posting;
 pub(crate) mod session_context;
 mod waiting;
 pub(crate) mod watch;

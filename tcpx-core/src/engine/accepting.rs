@@ -161,26 +161,6 @@ impl Engine {
         self.tell_up(key);
     }
 
-    /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
-    /// connected whether or not their accept has been called.
-    pub(super) fn accept_links(&mut self, now: Instant) -> bool {
-        let is_due = std::mem::take(&mut self.is_listener_due);
-        let Some(listener) = &mut self.listener else { return false };
-        let wants = listener.attention();
-        if !is_due && !wants.polls && wants.timeout.is_none_or(|timeout| now < timeout) {
-            return false;
-        }
-        let mut moved = listener.progress(now, &self.commons.session.identity);
-        self.forget_gone_unclaimed();
-        if let Some(listener) = &self.listener
-            && listener.has_proven()
-        {
-            moved |= self.meet(now);
-        }
-        self.is_listener_due |= moved;
-        moved
-    }
-
     /// Welcomes a peer that no connect of this session waits for.
     pub(super) fn welcome(&mut self, handshake: InboundHandshake, now: Instant) {
         let address = handshake.address();
@@ -247,11 +227,6 @@ impl Engine {
 pub(crate) const MOST_HANDED_OVER: usize = 64;
 
 impl Engine {
-    /// The device whose session this is.
-    pub(super) fn device(&self) -> Device {
-        self.membership.as_ref().map_or(Device::Host, |group| group.device)
-    }
-
     /// Somebody wants the session of another device. A worker brings it there, and makes that
     /// session if nobody has needed it before.
     pub(super) fn hand_over(&mut self, device: Device, handshake: InboundHandshake) {

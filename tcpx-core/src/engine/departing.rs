@@ -8,8 +8,8 @@ use tcpx_diagnosis::table::limits;
 use tcpx_protocol::peer::stage::Leaving;
 use tcpx_protocol::types::memory::Device;
 
-use super::Engine;
 use super::parked::Parked;
+use super::{Engine, unknown};
 use crate::completions::PeerState;
 use crate::completions::peer_queue::{DeviceAndName, PeerQueue};
 use crate::error::{Departure, Error, Phase, Result};
@@ -24,6 +24,29 @@ impl Engine {
     pub(crate) fn forget(&mut self, key: PeerKey) {
         self.names.retain(|_, named| *named != key);
         self.take_out(key);
+    }
+
+    /// Forgets how the peers are reached that have this name: in a session of a group all devices
+    /// of another. Peers that are over are forgotten, too.
+    pub(crate) fn forget_conn_info(&mut self, name: &str) -> Result<()> {
+        self.check_open()?;
+        let is_group = self.membership.is_some();
+        let is_it = |other: &str| name == if is_group { Device::group_name(other) } else { other };
+        let before = self.infos.len();
+        self.infos.retain(|other, _| !is_it(other));
+        if self.infos.len() == before {
+            return Err(unknown(name, self.infos.keys()));
+        }
+        self.attempts.forget_failures(is_it);
+        let named = self.names.iter().filter(|(other, _)| is_it(other)).map(|(_, key)| *key);
+        for key in named.collect::<Vec<_>>() {
+            if self.peers.get(key).is_none_or(Peer::is_gone) {
+                self.forget(key);
+            } else if self.commons.session.options.accept_all {
+                self.accept_queue.note_forgotten(key);
+            }
+        }
+        Ok(())
     }
 
     /// Drops the peer that has this name, which is over.

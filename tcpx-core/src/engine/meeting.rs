@@ -97,6 +97,26 @@ impl Engine {
         gap.map_or(taken.len() as u16, |(number, _)| number)
     }
 
+    /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
+    /// connected whether or not their accept has been called.
+    pub(super) fn accept_links(&mut self, now: Instant) -> bool {
+        let is_due = std::mem::take(&mut self.is_listener_due);
+        let Some(listener) = &mut self.listener else { return false };
+        let wants = listener.attention();
+        if !is_due && !wants.polls && wants.timeout.is_none_or(|timeout| now < timeout) {
+            return false;
+        }
+        let mut moved = listener.progress(now, &self.commons.session.identity);
+        self.forget_gone_unclaimed();
+        if let Some(listener) = &self.listener
+            && listener.has_proven()
+        {
+            moved |= self.meet(now);
+        }
+        self.is_listener_due |= moved;
+        moved
+    }
+
     /// Decides on every peer that has proven itself.
     pub(super) fn meet(&mut self, now: Instant) -> bool {
         let mut moved = false;

@@ -8,6 +8,7 @@ use tcpx_protocol::exports::remote_key::RemoteRange;
 use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::peer::one_sided::NewRequest;
 use tcpx_protocol::peer::one_sided::telling::PreparedList;
+use tcpx_protocol::peer::operation::NewOperation;
 use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_protocol::types::{MAX_NOTIFICATION_BYTES, MemoryType, PreparedKey, TransferKey};
 
@@ -163,22 +164,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells peers of what the program has taken of their notifications.
-    pub(super) fn tell_taken(&mut self) {
-        if !self.commons.ledger.notifications.owes() {
-            return;
-        }
-        let mut told = Vec::new();
-        self.commons.ledger.notifications.take_owed(&mut told);
-        for (key, cost) in told {
-            let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
-            if let Some(connection) = connection {
-                connection.notes_taken(cost);
-                self.agenda.mark(key);
-            }
-        }
-    }
-
     /// What peers do with exports that were taken back is to end.
     pub(crate) fn stop_serving_revoked(&mut self) {
         let revoked = self.commons.ledger.exports.take_revoked();
@@ -207,6 +192,23 @@ impl Engine {
     /// Where others ask for something.
     pub(crate) fn errands(&self) -> &Arc<Errands> {
         &self.errands
+    }
+
+    /// Posts what was handed in, and does what it was asked to. Whoever has the engine does this
+    /// first.
+    pub(crate) fn post_handed_in(&mut self) {
+        let mut handed_in = std::mem::take(&mut self.handed_in);
+        if self.inbox.take(&mut handed_in) {
+            let together = |a: &NewOperation, b: &NewOperation| {
+                (a.transfer, a.direction) == (b.transfer, b.direction)
+            };
+            for operations in handed_in.chunk_by(together) {
+                self.post_counted(operations);
+            }
+            handed_in.clear();
+        }
+        self.handed_in = handed_in;
+        self.run_errands();
     }
 
     /// Does what it was asked to.

@@ -81,26 +81,9 @@ impl Engine {
         &self.inbox
     }
 
-    /// Posts what was handed in, and does what it was asked to. Whoever has the engine does this
-    /// first.
-    pub(crate) fn post_handed_in(&mut self) {
-        let mut handed_in = std::mem::take(&mut self.handed_in);
-        if self.inbox.take(&mut handed_in) {
-            let together = |a: &NewOperation, b: &NewOperation| {
-                (a.transfer, a.direction) == (b.transfer, b.direction)
-            };
-            for operations in handed_in.chunk_by(together) {
-                self.post_counted(operations);
-            }
-            handed_in.clear();
-        }
-        self.handed_in = handed_in;
-        self.run_errands();
-    }
-
     /// Posts operations of one kind and transfer, which has counted them. They are on their way
     /// with the next round. Where the peer has ended meanwhile, they end as all that was posted.
-    fn post_counted(&mut self, operations: &[NewOperation]) {
+    pub(super) fn post_counted(&mut self, operations: &[NewOperation]) {
         let Some(&NewOperation { transfer, direction, .. }) = operations.first() else { return };
         let Err(error) = self.try_post_counted(transfer, direction, operations) else { return };
         for _ in operations {

@@ -1,17 +1,21 @@
-//! What the engine says of itself: its numbers, and what a wait that ended was waiting for.
+//! What the engine says of itself: its numbers, what a wait that ended was waiting for, and calls
+//! of the plugin that take long.
 
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
 use tcpx_protocol::peer::withdrawing::Unmatched;
 use tcpx_protocol::types::TransferKey;
 
 use super::Engine;
+use super::parked::UNPACK_TIMEOUT;
 use crate::control::connector::Connector;
 use crate::error::awaited::{AwaitedPeer, AwaitedTransfer};
-use crate::error::{Awaited, Error, Phase};
+use crate::error::{Awaited, Error, Phase, PluginHang};
 use crate::peer::Peer;
 use crate::peer::connection::Connection;
 use crate::plugin::Plugin;
+use crate::plugin::calls::{CALL_TIMEOUT, LongCall};
 use crate::stats::report::{PeerReport, SessionReport, StagingTimes};
 use crate::types::PeerKey;
 
@@ -69,10 +73,6 @@ impl Engine {
         let peer = self.peers.get(key);
         let state = peer.map_or("gone", Peer::state);
         AwaitedPeer { state, silence: peer.and_then(|peer| peer.silence(now)) }
-    }
-
-    pub(crate) fn name_of(&self, key: PeerKey) -> Option<String> {
-        self.peers.get(key).map(|peer| peer.name().to_string())
     }
 
     /// Closing took too long: who did not answer.
@@ -149,4 +149,42 @@ fn staging(plugin: &Plugin) -> Option<StagingTimes> {
 #[cfg(not(feature = "soft"))]
 fn staging(_: &Plugin) -> Option<StagingTimes> {
     None
+}
+
+/// After this time a call is worth a word where its peer's deadline passes, and a question to the
+/// daemon that the hardware plugin asks.
+pub(super) const LONG: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// Calls that hang.
+    pub(super) fn hung_calls(&self, now: Instant) -> SmallVec<[LongCall; 1]> {
+        self.calls_longer_than(CALL_TIMEOUT, now)
+    }
+
+    /// A call for this peer that takes long, or that is not ready for a reason that was found.
+    pub(super) fn long_call_of(&self, key: PeerKey, now: Instant) -> Option<PluginHang> {
+        let pending = self.peers.get(key).and_then(|peer| peer.pending_accept(LONG, now));
+        let mut long = self.calls_longer_than(LONG, now).into_iter().chain(pending);
+        let of_peer = long.find(|call| call.peer == key && self.hung_calls.is_cause(call))?;
+        Some(self.hung_calls.explain(of_peer))
+    }
+
+    /// How long to wait for the workers at the end: not at all, if one of them hangs.
+    pub(crate) fn patience_with_workers(&self) -> Duration {
+        if self.has_long_calls() { Duration::ZERO } else { UNPACK_TIMEOUT }
+    }
+
+    /// Whether a call takes so long that what it may use had better stay.
+    pub(super) fn has_long_calls(&self) -> bool {
+        !self.calls_longer_than(LONG, Instant::now()).is_empty()
+    }
+
+    pub(super) fn calls_longer_than(
+        &self,
+        time: Duration,
+        now: Instant,
+    ) -> SmallVec<[LongCall; 1]> {
+        let session = &self.commons.session;
+        session.plugin.calls_longer_than(time, session.number, now)
+    }
 }

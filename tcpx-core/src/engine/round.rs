@@ -70,6 +70,22 @@ impl Engine {
         moved | settled
     }
 
+    /// Tells peers of what the program has taken of their notifications.
+    fn tell_taken(&mut self) {
+        if !self.commons.ledger.notifications.owes() {
+            return;
+        }
+        let mut told = Vec::new();
+        self.commons.ledger.notifications.take_owed(&mut told);
+        for (key, cost) in told {
+            let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
+            if let Some(connection) = connection {
+                connection.notes_taken(cost);
+                self.agenda.mark(key);
+            }
+        }
+    }
+
     /// The same, of a thread that does not lead. Whoever leads rests as before, and is woken when
     /// something has become due sooner.
     pub(crate) fn progress_beside(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {

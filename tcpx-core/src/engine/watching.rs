@@ -10,11 +10,10 @@ use super::super::stats::watch::SessionWatch;
 use super::Engine;
 use super::deadlines::Overdue;
 use super::hung_calls::HungCalls;
-use super::parked::UNPACK_TIMEOUT;
-use crate::error::{Error, PluginHang, Result};
+use super::report::LONG;
+use crate::error::{Error, Result};
 use crate::peer::Peer;
 use crate::peer::watch::WatchInput;
-use crate::plugin::calls::{CALL_TIMEOUT, LongCall};
 use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarm;
 use crate::stats::watch::Round;
@@ -121,10 +120,6 @@ impl Engine {
     }
 }
 
-/// After this time a call is worth a word where its peer's deadline passes, and a question to the
-/// daemon that the hardware plugin asks.
-const LONG: Duration = Duration::from_secs(2);
-
 impl Engine {
     /// Ends the peers of calls that hang, if there are such.
     pub(super) fn check_calls(&mut self, now: Instant) {
@@ -148,33 +143,5 @@ impl Engine {
                 self.fail_peer(peer, error);
             }
         }
-    }
-
-    /// Calls that hang.
-    pub(super) fn hung_calls(&self, now: Instant) -> SmallVec<[LongCall; 1]> {
-        self.calls_longer_than(CALL_TIMEOUT, now)
-    }
-
-    /// A call for this peer that takes long, or that is not ready for a reason that was found.
-    pub(super) fn long_call_of(&self, key: PeerKey, now: Instant) -> Option<PluginHang> {
-        let pending = self.peers.get(key).and_then(|peer| peer.pending_accept(LONG, now));
-        let mut long = self.calls_longer_than(LONG, now).into_iter().chain(pending);
-        let of_peer = long.find(|call| call.peer == key && self.hung_calls.is_cause(call))?;
-        Some(self.hung_calls.explain(of_peer))
-    }
-
-    /// How long to wait for the workers at the end: not at all, if one of them hangs.
-    pub(crate) fn patience_with_workers(&self) -> Duration {
-        if self.has_long_calls() { Duration::ZERO } else { UNPACK_TIMEOUT }
-    }
-
-    /// Whether a call takes so long that what it may use had better stay.
-    pub(super) fn has_long_calls(&self) -> bool {
-        !self.calls_longer_than(LONG, Instant::now()).is_empty()
-    }
-
-    fn calls_longer_than(&self, time: Duration, now: Instant) -> SmallVec<[LongCall; 1]> {
-        let session = &self.commons.session;
-        session.plugin.calls_longer_than(time, session.number, now)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tcpx_protocol::exports::refusal::Refusal;
-use tcpx_protocol::frames::frame::Frame;
+use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome};
 use tcpx_protocol::peer::arrivals::Loss;
@@ -232,18 +232,18 @@ impl Connection {
         lane.prepare_staging(request, staging, registrations)
     }
 
-    /// Tells the protocol of staging buffers that it has asked for. Returns whether there is word
-    /// of one.
-    pub(super) fn settle_staging(&mut self, cx: &mut Commons) -> Result<bool> {
-        let Ledger { staging, registrations, .. } = &mut cx.ledger;
-        let mut moved = false;
-        for (channel, lane) in (0..).zip(&mut self.send_lanes) {
-            while let Some((memory, is_there)) = lane.known_staging(staging, registrations) {
-                self.protocol.handle_staging(channel, memory, is_there);
-                moved = true;
-            }
+    /// The peer has room for so many chunks.
+    #[inline(never)]
+    fn use_credit(&mut self, chunks: &[u64]) {
+        for (lane, chunks) in self.send_lanes.iter_mut().zip(chunks) {
+            lane.set_credit(*chunks);
         }
-        if moved { self.act(cx).map(|()| true) } else { Ok(false) }
+    }
+
+    /// Chunks sent on each channel so far.
+    fn sent_chunks(&self) -> ChunkCounts {
+        let closed = self.record.sends.iter().map(|stats| stats.chunks);
+        self.send_lanes.iter().map(|lane| lane.stats.chunks).chain(closed).collect()
     }
 
     fn send_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
@@ -262,24 +262,6 @@ impl Connection {
                 lane.push(stripe);
             }
         }
-    }
-
-    /// Tells the protocol when comms that it wants closed are. Returns whether they are.
-    pub(super) fn settle_closing(&mut self, cx: &mut Commons) -> Result<bool> {
-        let Some(closed) = self.closing.take_if(|closing| closing.ticket.is_done()) else {
-            return Ok(false);
-        };
-        for staging in closed.stagings {
-            cx.ledger.staging.give_back(staging);
-        }
-        match closed.direction {
-            Direction::Send => self.protocol.handle_sends_closed(),
-            Direction::Receive => {
-                tracing::info!(peer = %self.name, "peer is closed");
-                self.protocol.handle_receives_closed();
-            }
-        }
-        self.act(cx).map(|()| true)
     }
 
     /// Ends every send lane. Returns the comms, to be closed, and their staging buffers.

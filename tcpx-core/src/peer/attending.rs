@@ -1,29 +1,21 @@
 //! What wakes a connection, and when it wants to be driven; whether its data path lives; what it
 //! has room for; and it in numbers.
 
-use std::ops::BitOr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use smallvec::SmallVec;
 use tcpx_diagnosis::pci::nic_down;
-use tcpx_protocol::frames::frame::ChunkCounts;
-use tcpx_protocol::peer::arrivals::ArrivalSample;
 use tcpx_protocol::peer::stage::PeerStage;
 
-use super::commons::Commons;
 use super::connection::Connection;
 use super::{Peer, State};
-use crate::error::Result;
 use crate::error::awaited::DownNic;
 use crate::plugin::comm::NextCall;
 use crate::reactor::Attention;
 use crate::reactor::poller::{IoEvent, Poller, Target};
 use crate::stats::ChannelStats;
 use crate::stats::report::{ChannelReport, PeerReport};
-use crate::transfer::recv_lane::RecvLane;
-use crate::transfer::send_lane::SendLane;
 
 impl Connection {
     /// Has the system say when something happens on the link.
@@ -118,55 +110,6 @@ impl Connection {
 }
 
 impl Connection {
-    /// The peer has room for so many chunks.
-    #[inline(never)]
-    pub(super) fn use_credit(&mut self, chunks: &[u64]) {
-        for (lane, chunks) in self.send_lanes.iter_mut().zip(chunks) {
-            lane.set_credit(*chunks);
-        }
-    }
-
-    /// Gives back the room of what was consumed in this round, takes new room, and tells the peer.
-    /// Returns whether the peer may send more.
-    pub(super) fn renew_credit(&mut self, cx: &mut Commons) -> Result<bool> {
-        let renewed = self.recv_lanes.iter_mut().map_while(RecvLane::renew_credit);
-        if !renewed.fold(false, BitOr::bitor) {
-            return Ok(false);
-        }
-        let limits: ChunkCounts =
-            self.recv_lanes.iter_mut().filter_map(RecvLane::credit_limit).collect();
-        self.protocol.handle_credit(limits);
-        self.act(cx).map(|()| true)
-    }
-}
-
-impl Connection {
-    /// Looks at the comms of lanes, as far as the plugin can tell, and tells the protocol what
-    /// has arrived: a peer is over whose comms are dead, or whose chunks are lost.
-    pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
-        if self.deferred.is_some() {
-            return Ok(());
-        }
-        // While both ends leave, comms may close.
-        if self.protocol.stage() == PeerStage::Up
-            && let Err(error) = self.look_at_lanes()
-        {
-            return self.defer(error, now, cx).map(drop);
-        }
-        let sample = |lane: &RecvLane| ArrivalSample {
-            arrived: lane.chunks_arrived(),
-            is_waiting: lane.awaits_bytes(),
-        };
-        let samples: SmallVec<[_; 8]> = self.recv_lanes.iter().map(sample).collect();
-        self.protocol.handle_arrivals(&samples, cx.batch.is_unpacking(), now);
-        self.act(cx)
-    }
-
-    fn look_at_lanes(&mut self) -> Result<()> {
-        self.send_lanes.iter_mut().try_for_each(SendLane::look_if_unknown)?;
-        self.recv_lanes.iter_mut().try_for_each(RecvLane::look_if_unknown)
-    }
-
     /// The first channel whose NIC is down at this host. Reads a file for each NIC.
     pub(crate) fn down_nic(&self) -> Option<DownNic> {
         let mut seen = SmallVec::<[&str; 8]>::new();
@@ -177,12 +120,6 @@ impl Connection {
             is_new && nic_down(Path::new("/"), nic).is_some()
         })?;
         Some(DownNic { channel, nic: Arc::clone(nic) })
-    }
-
-    /// Chunks sent on each channel so far.
-    pub(super) fn sent_chunks(&self) -> ChunkCounts {
-        let closed = self.record.sends.iter().map(|stats| stats.chunks);
-        self.send_lanes.iter().map(|lane| lane.stats.chunks).chain(closed).collect()
     }
 }
 

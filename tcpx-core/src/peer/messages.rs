@@ -281,28 +281,9 @@ impl Peer {
 }
 
 impl Connection {
-    /// Posts an operation whose registrations are in use for it.
-    fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
-        self.protocol.handle_request(request);
-        // A post does not take as long as its bytes: its parts are left to the next round.
-        self.act_with(0, cx)
-    }
-
     /// An operation's program has let go of it.
     pub(crate) fn unprepare(&mut self, prepared: PreparedKey) {
         self.protocol.handle_unprepared(prepared);
-    }
-
-    /// Sends a notification, behind those that wait.
-    ///
-    /// # Errors
-    /// [`Error::NotificationsFull`]: too many wait.
-    fn notify(&mut self, note: Arc<[u8]>, cx: &mut Commons) -> Result<()> {
-        if !self.protocol.handle_note(note) {
-            let queued_bytes = self.protocol.queued_notes();
-            return Err(Error::NotificationsFull { peer: self.name.to_string(), queued_bytes });
-        }
-        self.act(cx)
     }
 
     /// The program has taken notifications of this peer that cost so much, all in all. What is said

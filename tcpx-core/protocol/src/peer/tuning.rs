@@ -2,7 +2,7 @@
 //! under way, how long chunks are, and what is copied together. Pure.
 //!
 //! Every number by which a message's way is chosen is here, or was agreed on with the peer
-//! ([`EagerTerms`](crate::frames::eager_terms::EagerTerms)). [`route`](super::route) chooses.
+//! ([`EagerTerms`](crate::frames::eager_terms::EagerTerms)). `route` chooses.
 //!
 //! Where processors move the bytes, one of them sends, and another receives and unpacks. They work
 //! at the same time only on different chunks, so a message of middling size is cut into several,

@@ -2,8 +2,7 @@
 //! the same type, and that file calls back, if by way of others. No path says so, and `circles`
 //! sees nothing.
 //!
-//! `cargo test -p tcpx-tests --test suite layering::methods -- --nocapture` prints them, and the
-//! rows of the table that they make.
+//! There is none: who adds one is shown its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,82 +12,25 @@ use super::resolve::{Edges, definition};
 use super::syntax::Method;
 use super::tree::Tree;
 
-/// A crate, a type of it, and how many files are in each of its circles, the largest first. Numbers
-/// only fall: a circle that has become smaller takes its number down, and the last one its row.
-type Row<'a> = (&'a str, &'a str, &'a [usize]);
-
-const KNOWN: &[Row<'_>] = &[("tcpx-core", "Connection", &[4]), ("tcpx-core", "Engine", &[6, 3])];
-
 #[test]
-fn files_of_a_type_call_each_other_in_known_circles_only() {
-    let mut found = BTreeMap::<(&str, String), Vec<usize>>::new();
+fn files_of_a_type_call_each_other_in_no_circle() {
+    let mut found = String::new();
     for (name, package) in super::workspace() {
         for circle in super::trees(package).iter().flat_map(circles) {
-            println!("{name}: {}", circle.text);
-            found.entry((name, circle.of)).or_default().push(circle.files);
+            found += &format!("\n{name}: {circle}");
         }
     }
-    for sizes in found.values_mut() {
-        sizes.sort_unstable_by(|one, other| other.cmp(one));
-    }
-    let found: Vec<Row<'_>> =
-        found.iter().map(|((name, of), sizes)| (*name, of.as_str(), sizes.as_slice())).collect();
-    println!("The table that they make:");
-    for (name, of, sizes) in &found {
-        println!("    ({name:?}, {of:?}, &{sizes:?}),");
-    }
-    let wrong = differences(KNOWN, &found);
-    assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(found.is_empty(), "{found}");
 }
 
-/// What is not as the table says, a line for each type.
-fn differences(known: &[Row<'_>], found: &[Row<'_>]) -> String {
-    let types: BTreeSet<(&str, &str)> =
-        known.iter().chain(found).map(|(name, of, _)| (*name, *of)).collect();
-    let sizes = |rows: &[Row<'_>], (name, of)| {
-        let row = rows.iter().find(|row| (row.0, row.1) == (name, of));
-        row.map(|row| row.2.to_vec()).unwrap_or_default()
-    };
-    let mut text = String::new();
-    for (name, of) in types {
-        let (known, found) = (sizes(known, (name, of)), sizes(found, (name, of)));
-        if known == found {
-            continue;
-        }
-        text += &format!("{name}: circles of {found:?} files of {of}, {known:?} in the table: ");
-        text += match (fit(&found, &known), found.is_empty()) {
-            (false, _) => "one is new or has grown, take its call out\n",
-            (true, true) => "take the row out\n",
-            (true, false) => "lower the numbers\n",
-        };
-    }
-    text
-}
-
-/// Whether these circles can be what is left of the known ones. A circle may fall into several.
-fn fit(found: &[usize], known: &[usize]) -> bool {
-    let mut room = known.to_vec();
-    found.iter().all(|size| {
-        let large_enough = room.iter_mut().find(|room| **room >= *size);
-        large_enough.map(|room| *room -= size).is_some()
-    })
-}
-
-/// Files of one type that all call each other.
-struct Circle {
-    of: String,
-    files: usize,
-    /// The files, with one call for each that another calls.
-    text: String,
-}
-
-fn circles(tree: &Tree) -> Vec<Circle> {
+/// Files of one type that all call each other: which they are, with one call for each that another
+/// calls.
+fn circles(tree: &Tree) -> Vec<String> {
     let mut circles = Vec::new();
     for ((_, of), calls) in calls(tree) {
         let lines = calls.iter().map(|(files, call)| (*files, call.line)).collect();
         for knot in knots(&Edges { lines, ..Edges::default() }) {
-            let text = describe(tree, &of, &knot, &calls);
-            circles.push(Circle { of: of.clone(), files: knot.files.len(), text });
+            circles.push(describe(tree, &of, &knot, &calls));
         }
     }
     circles
@@ -154,7 +96,7 @@ fn circles_of(one: &str, other: &str) -> Vec<String> {
         };
         Some(text.to_owned())
     };
-    circles(&Tree::read(Path::new("lib.rs"), &read)).into_iter().map(|it| it.text).collect()
+    circles(&Tree::read(Path::new("lib.rs"), &read))
 }
 
 const BACK: &str = "use super::Thing;\nimpl Thing { fn back(&self) { self.go() } }";
@@ -239,31 +181,5 @@ fn blocks_for_tests_are_no_part_of_a_circle() {
         "impl Thing { fn go(&self) {} } #[cfg(test)] mod tests { fn f() { Thing::back() } }",
     ] {
         assert!(circles_of(&format!("use super::Thing; {go}"), BACK).is_empty(), "{go}");
-    }
-}
-
-#[test]
-fn circles_only_shrink() {
-    let say = |known: &'static [usize], found: &'static [usize]| {
-        let row = |sizes: &'static [usize]| (!sizes.is_empty()).then_some(("a", "A", sizes));
-        let rows = |sizes| row(sizes).into_iter().collect::<Vec<Row<'_>>>();
-        differences(&rows(known), &rows(found))
-    };
-    assert_eq!(say(&[], &[]), "");
-    assert_eq!(say(&[6, 2], &[6, 2]), "");
-    assert_eq!(
-        say(&[6, 2], &[5, 2]),
-        "a: circles of [5, 2] files of A, [6, 2] in the table: lower the numbers\n"
-    );
-    for (known, found, end) in [
-        (&[6, 2][..], &[6][..], "lower the numbers\n"),
-        (&[6, 2], &[3, 3], "lower the numbers\n"),
-        (&[2], &[], "take the row out\n"),
-        (&[], &[2], "one is new or has grown, take its call out\n"),
-        (&[6, 2], &[6, 3], "one is new or has grown, take its call out\n"),
-        (&[6, 2], &[8], "one is new or has grown, take its call out\n"),
-        (&[6, 2], &[6, 2, 2], "one is new or has grown, take its call out\n"),
-    ] {
-        assert!(say(known, found).ends_with(end), "{known:?} {found:?}");
     }
 }

@@ -1,0 +1,269 @@
+//! A step of a connection: what its link has brought, what its comms have done, and what the
+//! protocol says then.
+
+use std::ops::BitOr;
+use std::time::Instant;
+
+use smallvec::SmallVec;
+use tcpx_protocol::frames::fields::ChannelHandle;
+use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
+use tcpx_protocol::peer::arrivals::ArrivalSample;
+use tcpx_protocol::peer::stage::PeerStage;
+use tcpx_protocol::plans::stripe_queue::Finished;
+use tcpx_protocol::types::Direction;
+
+use super::comm_setup::CommSetup;
+use super::commons::{Commons, Ledger};
+use super::connection::Connection;
+use super::deferred_failure::DeferredFailure;
+use crate::error::{Error, Result};
+use crate::transfer::batch::BatchNumber;
+use crate::transfer::recv_lane::RecvLane;
+use crate::transfer::send_lane::SendLane;
+
+/// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
+const READS_A_ROUND: usize = 4;
+
+impl Connection {
+    /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether
+    /// anything moved.
+    pub(super) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        let mut moved = self.settle_closing(cx)?;
+        if self.protocol.is_parted() {
+            // The peer may be through, and its link with it.
+            return Ok(moved);
+        }
+        moved |= self.flush()?;
+        moved |= self.protocol.handle_round();
+        moved |= self.read_link(now, cx)?;
+        if let Some(failure) = &self.deferred {
+            failure.check(now)?;
+            return Ok(moved);
+        }
+        // What the peer has to know of chunks goes before them: sending them takes a while.
+        moved |= self.flush()?;
+        match self.drive_comms(cx) {
+            Ok(comms_moved) => moved |= comms_moved,
+            Err(error) => return self.defer(error, now, cx),
+        }
+        // Without a time, whatever brings it here may end its rest.
+        if self.timeout.is_none_or(|timeout| now >= timeout) {
+            self.protocol.handle_timeout(now);
+            // What is asked for now decides when to look again.
+            self.act(cx)?;
+            self.timeout = self.protocol.next_timeout();
+        }
+        self.act(cx)?;
+        moved |= self.flush()?;
+        Ok(moved)
+    }
+
+    fn read_link(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        if cx.ledger.exports.is_any_copied() {
+            return Ok(false);
+        }
+        self.link.begin_round();
+        let mut moved = false;
+        for _ in 0..READS_A_ROUND {
+            if self.protocol.is_round_spent() || !self.read_once(now, cx)? {
+                break;
+            }
+            moved = true;
+            self.protocol.handle_heard(self.link.heard_at);
+            while let Some(frame) = self.next_frame()? {
+                self.handle_frame(frame, cx)?;
+                if self.protocol.is_round_spent() {
+                    self.link.end_round();
+                }
+            }
+            if self.link.part_to_read().is_none() {
+                break;
+            }
+        }
+        if moved {
+            // It need not be asked for a sign of life for a while.
+            self.timeout = self.timeout.and_then(|_| self.protocol.next_timeout());
+            self.act(cx)?;
+        }
+        Ok(moved)
+    }
+
+    /// Reads what has arrived, and bytes of a part to where they belong.
+    fn read_once(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        if let Some(part) = self.link.part_to_read()
+            && let Some(place) = self.protocol.place_of(part)
+        {
+            return self.read_part(part, &place, now, cx);
+        }
+        self.link.read(now).map_err(|error| self.link_error(error))
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Frame>> {
+        self.link.next_of_round().map_err(|error| self.link_error(error))
+    }
+
+    /// Everything that calls the plugin.
+    fn drive_comms(&mut self, cx: &mut Commons) -> Result<bool> {
+        let mut moved = false;
+        // After a goodbye its end is no fault.
+        let setup = self.setup.as_ref().filter(|_| self.protocol.is_setting_up());
+        if let Some(news) = setup.map_or(Ok(None), CommSetup::poll)? {
+            if let Some(handles) = news.listening {
+                let handles = handles.into_iter().map(|handle| ChannelHandle(handle.0));
+                self.protocol.handle_listening(handles.collect());
+            }
+            if let Some(credit) = news.accepted {
+                self.protocol.handle_comms_accepted(credit);
+            }
+            if news.is_connected {
+                self.protocol.handle_comms_connected();
+            }
+            self.act(cx)?;
+            moved = true;
+        }
+        moved |= self.settle_staging(cx)?;
+        let Commons { session, ledger, batch, .. } = cx;
+        let registrations = &mut ledger.registrations;
+        for lane in &mut self.send_lanes {
+            moved |= lane.progress(registrations, batch, &mut self.finished)?.moved;
+        }
+        for lane in &mut self.recv_lanes {
+            moved |= lane.progress(registrations, batch, &session.memory)?.moved;
+        }
+        self.tell_finished(cx)?;
+        Ok(moved)
+    }
+
+    /// Gives slots back whose unpack has finished, and posts what was gathered.
+    pub(super) fn consume(
+        &mut self,
+        now: Instant,
+        finished: BatchNumber,
+        cx: &mut Commons,
+    ) -> Result<bool> {
+        if self.deferred.is_some() {
+            return Ok(false);
+        }
+        match self.use_finished(finished, cx) {
+            Ok(moved) => {
+                self.tell_finished(cx)?;
+                let moved = moved | self.renew_credit(cx)?;
+                // Whoever has waited for this may be the last to make a round for a while.
+                Ok(moved | self.flush()?)
+            }
+            Err(error) => self.defer(error, now, cx),
+        }
+    }
+
+    fn use_finished(&mut self, finished: BatchNumber, cx: &mut Commons) -> Result<bool> {
+        let mut moved = false;
+        for lane in &mut self.send_lanes {
+            moved |= lane.post_gathered(&mut cx.ledger.registrations, finished)?;
+        }
+        for lane in &mut self.recv_lanes {
+            moved |= lane.consume(finished, &mut self.finished)?;
+        }
+        Ok(moved)
+    }
+
+    /// The plugin has failed: no more calls of it for this peer, and its end unless the link may
+    /// know more. What was done before counts.
+    pub(super) fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
+        self.tell_finished(cx)?;
+        self.deferred = Some(DeferredFailure::new(error, now)?);
+        Ok(true)
+    }
+
+    /// Tells the protocol of chunks that are done.
+    fn tell_finished(&mut self, cx: &mut Commons) -> Result<()> {
+        if self.finished.is_empty() {
+            return Ok(());
+        }
+        let transfers = &mut cx.ledger.transfers;
+        for finished in self.finished.drain(..) {
+            match &finished {
+                Finished::Parts { transfer, chunks, bytes, .. } => {
+                    transfers.chunks_done(*transfer, *chunks, *bytes);
+                }
+                Finished::Together(members) => {
+                    for member in members {
+                        transfers.chunks_done(member.transfer, 1, member.bytes);
+                    }
+                }
+            }
+            self.protocol.handle_finished(finished);
+        }
+        self.act(cx)
+    }
+
+    /// Gives back the room of what was consumed in this round, takes new room, and tells the peer.
+    /// Returns whether the peer may send more.
+    pub(super) fn renew_credit(&mut self, cx: &mut Commons) -> Result<bool> {
+        let renewed = self.recv_lanes.iter_mut().map_while(RecvLane::renew_credit);
+        if !renewed.fold(false, BitOr::bitor) {
+            return Ok(false);
+        }
+        let limits: ChunkCounts =
+            self.recv_lanes.iter_mut().filter_map(RecvLane::credit_limit).collect();
+        self.protocol.handle_credit(limits);
+        self.act(cx).map(|()| true)
+    }
+
+    /// Looks at the comms of lanes, as far as the plugin can tell, and tells the protocol what
+    /// has arrived: a peer is over whose comms are dead, or whose chunks are lost.
+    pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
+        if self.deferred.is_some() {
+            return Ok(());
+        }
+        // While both ends leave, comms may close.
+        if self.protocol.stage() == PeerStage::Up
+            && let Err(error) = self.look_at_lanes()
+        {
+            return self.defer(error, now, cx).map(drop);
+        }
+        let sample = |lane: &RecvLane| ArrivalSample {
+            arrived: lane.chunks_arrived(),
+            is_waiting: lane.awaits_bytes(),
+        };
+        let samples: SmallVec<[_; 8]> = self.recv_lanes.iter().map(sample).collect();
+        self.protocol.handle_arrivals(&samples, cx.batch.is_unpacking(), now);
+        self.act(cx)
+    }
+
+    fn look_at_lanes(&mut self) -> Result<()> {
+        self.send_lanes.iter_mut().try_for_each(SendLane::look_if_unknown)?;
+        self.recv_lanes.iter_mut().try_for_each(RecvLane::look_if_unknown)
+    }
+
+    /// Tells the protocol of staging buffers that it has asked for. Returns whether there is word
+    /// of one.
+    pub(super) fn settle_staging(&mut self, cx: &mut Commons) -> Result<bool> {
+        let Ledger { staging, registrations, .. } = &mut cx.ledger;
+        let mut moved = false;
+        for (channel, lane) in (0..).zip(&mut self.send_lanes) {
+            while let Some((memory, is_there)) = lane.known_staging(staging, registrations) {
+                self.protocol.handle_staging(channel, memory, is_there);
+                moved = true;
+            }
+        }
+        if moved { self.act(cx).map(|()| true) } else { Ok(false) }
+    }
+
+    /// Tells the protocol when comms that it wants closed are. Returns whether they are.
+    pub(super) fn settle_closing(&mut self, cx: &mut Commons) -> Result<bool> {
+        let Some(closed) = self.closing.take_if(|closing| closing.ticket.is_done()) else {
+            return Ok(false);
+        };
+        for staging in closed.stagings {
+            cx.ledger.staging.give_back(staging);
+        }
+        match closed.direction {
+            Direction::Send => self.protocol.handle_sends_closed(),
+            Direction::Receive => {
+                tracing::info!(peer = %self.name, "peer is closed");
+                self.protocol.handle_receives_closed();
+            }
+        }
+        self.act(cx).map(|()| true)
+    }
+}

@@ -1,0 +1,134 @@
+//! What a program does with a connection: it posts, withdraws, notifies and leaves.
+
+use std::collections::TryReserveError;
+use std::sync::Arc;
+
+use tcpx_protocol::peer::PeerProtocol;
+use tcpx_protocol::peer::one_sided::NewRequest;
+use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::peer::posting::{PORTION, PostError};
+use tcpx_protocol::peer::stage::Leaving;
+use tcpx_protocol::plans::plan::{Member, Stripe};
+use tcpx_protocol::types::{Direction, TransferKey};
+
+use super::commons::Commons;
+use super::connection::Connection;
+use crate::error::{Error, MemoryUnavailable, Result};
+
+impl Connection {
+    /// Whether so many operations may be posted now.
+    ///
+    /// # Errors
+    /// [`Error::PeerState`], [`Error::PeerGone`].
+    pub(crate) fn check_posts(&self, direction: Direction, count: usize) -> Result<()> {
+        self.protocol.check_posts(direction, count).map_err(|error| match error {
+            PostError::NotUp => self.not_up(),
+            PostError::TooManyReceives => Error::PeerState {
+                peer: self.name.to_string(),
+                state: "behind with its sends",
+                cure: "wait for some of the 4,194,304 receives that it has not matched",
+            },
+        })
+    }
+
+    /// Makes room for so many operations, which are posted next.
+    ///
+    /// # Errors
+    /// [`MemoryUnavailable::Operations`]. Nothing has changed then.
+    pub(crate) fn make_room(&mut self, direction: Direction, count: usize) -> Result<()> {
+        let (link, protocol) = (&mut self.link, &mut self.protocol);
+        let made = link
+            .reserve(protocol.frame_bytes(direction, count))
+            .and_then(|()| room_for_plans(protocol, direction, count))
+            .and_then(|for_plans| protocol.make_room(direction, count).map(|()| drop(for_plans)));
+        made.map_err(|_| {
+            link.give_room_back();
+            protocol.give_room_back();
+            Error::MemoryUnavailable(MemoryUnavailable::Operations { count })
+        })
+    }
+
+    /// Posts operations, which [`check_posts`](Self::check_posts) allows and
+    /// [`make_room`](Self::make_room) has made room for. All are posted also where it fails: they
+    /// end with the peer.
+    pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
+        let (mut rest, mut outcome) = (operations, Ok(()));
+        self.protocol.handle_batch_of(operations.len());
+        while !rest.is_empty() {
+            let portion = rest.split_off(..rest.len().min(PORTION)).unwrap_or_default();
+            for operation in portion {
+                cx.ledger.registrations.begin(operation.span.registration);
+                self.protocol.handle_post(*operation);
+            }
+            // Messages of all portions may share chunks.
+            self.protocol.handle_batch(!rest.is_empty());
+            if outcome.is_ok() {
+                outcome = self.act(cx);
+            }
+        }
+        outcome
+    }
+
+    /// Withdraws operations of a transfer that have no counterpart.
+    pub(super) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_cancel(transfer);
+        self.act(cx)
+    }
+
+    /// A transfer has taken too long: gives up what can be given up.
+    pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_overdue(transfer);
+        self.act(cx)
+    }
+
+    /// An accept has asked for the peer.
+    pub(super) fn named(&mut self, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_named();
+        self.act(cx)
+    }
+
+    /// The program leaves.
+    pub(super) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
+        let leaving = self.protocol.handle_disconnect();
+        self.act(cx)?;
+        Ok(leaving)
+    }
+
+    /// Posts an operation whose registrations are in use for it.
+    pub(super) fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
+        self.protocol.handle_request(request);
+        // A post does not take as long as its bytes: its parts are left to the next round.
+        self.act_with(0, cx)
+    }
+
+    /// Sends a notification, behind those that wait.
+    ///
+    /// # Errors
+    /// [`Error::NotificationsFull`]: too many wait.
+    pub(super) fn notify(&mut self, note: Arc<[u8]>, cx: &mut Commons) -> Result<()> {
+        if !self.protocol.handle_note(note) {
+            let queued_bytes = self.protocol.queued_notes();
+            return Err(Error::NotificationsFull { peer: self.name.to_string(), queued_bytes });
+        }
+        self.act(cx)
+    }
+}
+
+/// As much memory as the plans of a large batch of sends take, where receives for it are announced:
+/// they wait on the lanes, in lists that grow plan by plan. It is let go before they are made.
+fn room_for_plans(
+    protocol: &PeerProtocol,
+    direction: Direction,
+    count: usize,
+) -> std::result::Result<Vec<u8>, TryReserveError> {
+    let mut room = Vec::new();
+    let matched = if direction == Direction::Send { protocol.matched_by(count) } else { 0 };
+    // Of a long batch few may be matched, and what it needs beside leaves nothing for these.
+    if matched > 0 && count > PORTION {
+        // A list that grows may have room for as many again.
+        let each = 2 * (size_of::<Stripe>() + size_of::<Member>());
+        room.try_reserve_exact(matched.max(PORTION).saturating_mul(each))?;
+    }
+    // What nobody uses need not be allocated, as the compiler sees it.
+    Ok(std::hint::black_box(room))
+}
