@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
 use tcpx_protocol::frames::handshake_frame::Introduction;
 use tcpx_protocol::frames::hello::{Agreement, Nonce};
-use tcpx_protocol::peer::stage::{Leaving, PeerStage};
+use tcpx_protocol::peer::stage::PeerStage;
 use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::Direction;
 
@@ -54,18 +54,16 @@ use self::connection::{ChannelRecord, Connection};
 use self::dial_places::DialPlaces;
 use self::waiting::{Origin, Waiting};
 use self::watch::{PeerWatch, WatchInput};
-use crate::control::connector::{Connector, Reached};
+use crate::control::connector::Connector;
 use crate::control::identity::ChannelClaim;
 use crate::control::socket::LinkSocket;
 use crate::error::{Departure, Error, Result};
 use crate::plugin::calls::LongCall;
 use crate::plugin::nics;
 use crate::reactor::Attention;
-use crate::reactor::poller::Target;
 use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarms;
 use crate::stats::stages::Activity;
-use crate::transfer::batch::BatchNumber;
 use crate::types::{PeerKey, PeerName};
 
 /// Where in its life a peer is.
@@ -322,48 +320,6 @@ impl Peer {
         agreement.map_or(0, |agreement| agreement.chunk_bytes)
     }
 
-    /// An accept has asked for it, and names it.
-    pub(crate) fn claim(&mut self, name: &str, cx: &mut Commons) -> Result<()> {
-        self.name.bind(name);
-        self.connection_mut().map_or(Ok(()), |connection| connection.named(cx))
-    }
-
-    /// One step. Arrived chunks go into the batch. Returns whether anything moved.
-    pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        if let State::Dialling(connector) = &mut self.state {
-            let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
-            let loaded = connector.info().ips();
-            let Some(Reached { link, agreement, given_up, channels }) = reached else {
-                connector.watch(&cx.session.poller, Target::Link(self.key));
-                return Ok(false);
-            };
-            self.origin.given_up = given_up;
-            self.link_up(link, (agreement, channels), loaded, now, cx);
-        }
-        self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
-    }
-
-    /// Gives slots back whose unpack has finished, and posts what was gathered.
-    pub(crate) fn consume(
-        &mut self,
-        now: Instant,
-        finished: BatchNumber,
-        cx: &mut Commons,
-    ) -> Result<bool> {
-        let connection = self.connection_mut();
-        connection.map_or(Ok(false), |connection| connection.consume(now, finished, cx))
-    }
-
-    /// The program leaves it.
-    pub(crate) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
-        self.is_left = true;
-        match &mut self.state {
-            State::Dialling(_) | State::Welcomed => Ok(Leaving::NobodyThere),
-            State::Linked(connection) => connection.disconnect(cx),
-            State::Gone(_) => Ok(Leaving::Begun),
-        }
-    }
-
     /// Looks at the counters of its connection.
     pub(crate) fn watch(&mut self, look: &WatchInput<'_>, alarms: &mut Alarms) {
         if let State::Linked(connection) = &mut self.state {
@@ -379,12 +335,6 @@ impl Peer {
     /// The accept of its comms that has not been ready for at least this time.
     pub(crate) fn pending_accept(&self, time: Duration, now: Instant) -> Option<LongCall> {
         self.connection()?.setup.as_ref()?.pending_accept(time, now)
-    }
-
-    /// Looks whether its data path lives.
-    pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
-        let connection = self.connection_mut();
-        connection.map_or(Ok(()), |connection| connection.check_data_path(now, cx))
     }
 
     /// Adds what was received on its open channels.

@@ -6,6 +6,7 @@
 //! - [`calls`]: which calls that may block are under way.
 //! - `carrier`: what carries payload.
 //! - [`chunk_size`]: how large a chunk may be.
+//! - `environment`: what the environment of the process says to a plugin.
 //! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
 //! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
 //! - [`handle_table`]: the plugin's handles, by comm and segment, and the segments that the plugin
@@ -20,6 +21,7 @@ mod carrier;
 pub(crate) mod chunk_size;
 pub(crate) mod comm;
 pub(crate) mod comm_label;
+mod environment;
 pub(crate) mod handle_table;
 mod nic;
 pub(crate) mod nics;
@@ -35,23 +37,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
+use tcpx_diagnosis::Finding;
 #[cfg(feature = "soft")]
 use tcpx_diagnosis::table::plugin::OTHER_TRANSPORT;
-use tcpx_diagnosis::variables::{Env, lint, process_env, value};
-use tcpx_diagnosis::{Finding, Host};
+use tcpx_diagnosis::variables::process_env;
 use tcpx_sys::{Entries, HealthEntries, NcclResult, ReadinessEntries};
 
 use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
 #[cfg(feature = "soft")]
 use self::carrier::Fit;
-use self::comm_label::BlockingCall;
-use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
-
-use self::comm_label::CommLabel;
+use self::comm_label::{BlockingCall, CommLabel};
+use self::environment::{
+    CHUNK_VARIABLE, check_host, check_inline_threshold, chunk_from_env, exports_itself,
+    largest_chunk,
+};
 use self::nic::{NicError, read_nic};
-use crate::error::{Error, Phase, PluginChunkProblem, PluginFailure, Result, SettingProblem};
+use crate::error::{Error, Phase, PluginFailure, Result, SettingProblem};
 use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 use crate::types::SessionNumber;
@@ -62,10 +64,6 @@ pub use self::nic::Nic;
 pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
 /// Name member of the software plugin.
 pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
-const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
-const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
-/// Set to 1, the hardware plugin asks `/proc/driver/nvp2p_dma_buf` instead of the CUDA driver.
-const OWN_EXPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
 
 /// An opened and initialised plugin.
 #[derive(Debug)]
@@ -351,6 +349,13 @@ impl Plugin {
     }
 }
 
+/// The hardware plugin writes to connections that may be gone; see [`sigpipe`].
+fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
+    if plugin == HARDWARE_NAME && !options.keep_sigpipe {
+        process::ignore_if_default();
+    }
+}
+
 /// Whether NICs reach the memory of this GPU, as the built-in plugin has found.
 fn reaches(gpu: u32) -> bool {
     #[cfg(feature = "soft")]
@@ -360,53 +365,6 @@ fn reaches(gpu: u32) -> bool {
         let _ = gpu;
         false
     }
-}
-
-/// The hardware plugin writes to connections that may be gone; see [`sigpipe`].
-fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
-    if plugin == HARDWARE_NAME && !options.keep_sigpipe {
-        process::ignore_if_default();
-    }
-}
-
-/// Looks for what would make the hardware plugin end this process, in the environment that it will
-/// see.
-fn check_host(path: &Path) -> Result<()> {
-    let env = as_the_plugin_sees(process_env());
-    tcpx_diagnosis::preflight(path, None, &Host::this(&env))
-        .map_err(|report| Error::Preflight(Arc::new(report)))
-}
-
-/// The environment with what is set before a plugin is loaded.
-fn as_the_plugin_sees(mut env: Env) -> Env {
-    if value(&env, CHUNK_VARIABLE).is_none() {
-        env.insert(CHUNK_VARIABLE.to_owned(), DEFAULT_CHUNK_BYTES.to_string());
-    }
-    env
-}
-
-/// The hardware plugin of a peer would write small messages to GPU memory with the CPU. Refused
-/// here too because nobody may have asked for the checks, and because it is the peer that dies.
-fn check_inline_threshold(env: &Env) -> Result<()> {
-    let is_set = |finding: &Finding| finding.id == INLINE_WITH_CUDA.code;
-    if !lint(env, &[], 0).iter().any(is_set) {
-        return Ok(());
-    }
-    let text = value(env, INLINE_VARIABLE).unwrap_or_default();
-    Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
-}
-
-/// The largest chunk of a plugin for which the environment names none: what the session that opens
-/// it asks for, and no less than the usual.
-fn largest_chunk(options: &SessionOptions) -> u32 {
-    options.chunk_bytes.unwrap_or_default().clamp(DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES)
-}
-
-/// Whether the hardware plugin exports device memory by means of its own, as it saw it in `init`.
-/// What those refuse is not known.
-fn exports_itself() -> bool {
-    let value = std::env::var(OWN_EXPORT_VARIABLE).unwrap_or_default();
-    value.trim().parse::<i64>().is_ok_and(|value| value != 0)
 }
 
 /// `cause`: what explains a failure, if anything.
@@ -425,49 +383,4 @@ fn check(
 fn failed(call: &'static str, code: NcclResult, phase: Phase, cause: Option<Finding>) -> Error {
     let (peer, channel, nic, cause) = (None, None, None, cause.map(Box::new));
     Error::Plugin(PluginFailure { call, code, phase, peer, channel, nic, cause })
-}
-
-/// The variable as a number of bytes. The plugin would read "512K" as 512, and take another default
-/// for a number that is out of range.
-fn chunk_from_env() -> Result<Option<u32>> {
-    let Some(value) = std::env::var_os(CHUNK_VARIABLE).filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    let text = value.to_string_lossy();
-    match PluginChunkProblem::check(&text) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(problem) => {
-            Err(Error::setting(CHUNK_VARIABLE, text, SettingProblem::PluginChunk(problem)))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn env(name: &str, value: &str) -> Env {
-        Env::from([(name.to_owned(), value.to_owned())])
-    }
-
-    #[test]
-    fn a_chunk_size_that_is_unset_or_empty_is_set_before_the_checks() {
-        for (before, after) in [
-            (Env::new(), "524288"),
-            (env(CHUNK_VARIABLE, ""), "524288"),
-            (env(CHUNK_VARIABLE, "8K"), "8K"),
-        ] {
-            assert_eq!(as_the_plugin_sees(before)[CHUNK_VARIABLE], after);
-        }
-    }
-
-    #[test]
-    fn inline_messages_are_refused_where_the_plugin_would_send_them() {
-        for harmless in [Env::new(), env(INLINE_VARIABLE, "0"), env(INLINE_VARIABLE, "")] {
-            check_inline_threshold(&harmless).unwrap();
-        }
-        let error = check_inline_threshold(&env(INLINE_VARIABLE, "1024")).unwrap_err().to_string();
-        assert!(error.starts_with("NCCL_INLINE_THRESHOLD = 1024: must be 0"), "{error}");
-        assert!(error.ends_with("[TCPX-115]"), "{error}");
-    }
 }

@@ -11,6 +11,7 @@ mod shared;
 mod tests;
 pub(crate) mod transfer;
 mod wait;
+mod waiting;
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,23 +1,25 @@
-//! The bytes of a control link: a non-blocking TCP connection with a buffer each way.
+//! The bytes of a control link: a non-blocking TCP connection with a buffer each way. What is sent
+//! is here, what is read in `reading`.
+
+mod reading;
 
 use std::collections::TryReserveError;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use smallvec::SmallVec;
 use socket2::{SockRef, TcpKeepalive};
 use tcpx_protocol::frames::fields::LinkPart;
 use tcpx_protocol::frames::hello::Role;
-use tcpx_protocol::frames::inbound::{Inbound, take_frame};
+use tcpx_protocol::frames::inbound::Inbound;
 use tcpx_protocol::frames::link_frame::{FrameError, LinkFrame};
 use tcpx_protocol::frames::outbound::Outbound;
 use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordKeys, with_records};
 use tcpx_protocol::types::MAX_EAGER_BYTES;
 
-use super::shared_bytes::{self, Place, Source};
+use super::shared_bytes::{self, Source};
 use super::tcp_info;
 use crate::error::Departure;
 use crate::reactor::poller::{Poller, Target};
@@ -25,13 +27,6 @@ use crate::reactor::watch::{Events, Watched};
 
 /// Unsent bytes above which the peer is taken to have stopped reading.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
-/// Frames of one peer that are handled in one round, so that no peer keeps the others waiting.
-const FRAMES_A_ROUND: usize = 2048;
-/// Bytes that are read behind a part which is read to its place: the next frame, and little of what
-/// follows it, so that most of that is read to its place too.
-const BEHIND_PART: usize = 4096;
-/// Most places that bytes are read to at once, and one for what comes behind them.
-const MAX_PLACES: usize = 64;
 /// Probes of an idle connection before its host counts as gone.
 const KEEPALIVE_PROBES: u32 = 5;
 
@@ -322,176 +317,11 @@ impl LinkSocket {
         }
         Ok(moved)
     }
-
-    /// Begins a round, in which it hands out only so many frames.
-    pub(crate) fn begin_round(&mut self) {
-        self.round_left = FRAMES_A_ROUND;
-    }
-
-    /// Hands out no more frames in this round.
-    pub(crate) fn end_round(&mut self) {
-        self.round_left = 0;
-    }
-
-    /// Reads what has arrived, unless an earlier round has left frames. Returns whether any byte
-    /// came, or frames were left: then [`next_of_round`](Self::next_of_round) hands frames out. The
-    /// end of the link is told when no whole frame is left.
-    pub(crate) fn read(&mut self, now: Instant) -> Result<bool, LinkError> {
-        if self.has_backlog {
-            return Ok(true);
-        }
-        if self.may_read() { self.fill(now) } else { Ok(false) }
-    }
-
-    fn may_read(&self) -> bool {
-        self.is_readable || self.must_be_polled()
-    }
-
-    /// The part of which bytes may be read next, behind nothing else. Never where they come in
-    /// records, of which nothing may go to its place before its MAC was right.
-    pub(crate) fn part_to_read(&self) -> Option<LinkPart> {
-        self.part.filter(|_| !self.has_backlog && self.may_read() && !self.is_authenticated())
-    }
-
-    /// Reads bytes of the [part](Self::part_to_read) to where they belong. `places` has room for
-    /// them, or for the first of them; not all of many are used. What comes behind the part is read
-    /// too. Returns how many bytes of it came; they count as taken.
-    pub(crate) fn read_part<'a>(
-        &mut self,
-        places: impl Iterator<Item = Place<'a>>,
-        now: Instant,
-    ) -> Result<u32, LinkError> {
-        let Some(part) = self.part else { return Ok(0) };
-        let mut places: SmallVec<[Place<'_>; MAX_PLACES]> =
-            places.take(MAX_PLACES - 1).map(Place::for_a_while).collect();
-        if part.after(room_of(&places)).is_none() {
-            let behind = self.inbound.room();
-            let most = behind.len().min(BEHIND_PART);
-            places.push(Place::of(&mut behind[..most]));
-        }
-        let room = room_of(&places);
-        let outcome = shared_bytes::receive(&self.stream, &mut places);
-        drop(places);
-        let bytes = self.note_read(outcome, room, now)?;
-        let came = part.first(bytes).bytes;
-        self.part = part.after(bytes);
-        self.inbound.fill(bytes - came as usize);
-        Ok(came)
-    }
-
-    /// The next whole frame that has arrived, until the round has handed out as many as it may.
-    #[inline]
-    pub(crate) fn next_of_round<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
-        if self.round_left == 0 {
-            self.has_backlog = self.has_undecoded();
-            return Ok(None);
-        }
-        self.round_left -= 1;
-        let frame = self.next_frame()?;
-        self.has_backlog &= frame.is_some();
-        Ok(frame)
-    }
-
-    /// Reads what has arrived, without waiting. Returns whether any byte came.
-    pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
-        let room = self.inbound.room();
-        let room_bytes = room.len();
-        let outcome = (&*self.stream).read(room);
-        let bytes = self.note_read(outcome, room_bytes, now)?;
-        self.inbound.fill(bytes);
-        Ok(bytes > 0)
-    }
-
-    /// What a read of up to so many bytes has come to. Returns how many came.
-    fn note_read(
-        &mut self,
-        outcome: io::Result<usize>,
-        room: usize,
-        now: Instant,
-    ) -> Result<usize, LinkError> {
-        match outcome {
-            Ok(0) => Err(LinkError::Gone(Departure::LinkClosed)),
-            Ok(bytes) => {
-                // What comes from now on is told, but the end may have been told already.
-                self.is_readable = bytes == room || self.is_hung_up;
-                self.heard_at = now;
-                self.has_heard = true;
-                Ok(bytes)
-            }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                self.is_readable = error.kind() == ErrorKind::Interrupted;
-                Ok(0)
-            }
-            Err(error) => Err(LinkError::Gone(departure(&error))),
-        }
-    }
-
-    /// Reads, and takes the next whole frame. What came before the end of the link is taken first.
-    pub(crate) fn receive<F: LinkFrame>(&mut self, now: Instant) -> Result<Option<F>, LinkError> {
-        let outcome = self.fill(now);
-        // A handshake is read until nothing is left, its end included.
-        self.is_readable |= outcome == Ok(true);
-        let frame = self.next_frame()?;
-        self.has_backlog = frame.is_some() && self.has_undecoded();
-        if frame.is_some() {
-            return Ok(frame);
-        }
-        outcome.map(|_| None)
-    }
-
-    /// The next whole frame that has arrived, with the bytes of a message that follow it. A part
-    /// comes in as many frames as it takes to arrive.
-    #[inline]
-    pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
-        match &mut self.records {
-            None => take_frame(&mut self.inbound, &mut self.part).map_err(LinkError::Frame),
-            Some(records) => opened_frame(&mut records.1, &mut self.inbound, &mut self.part),
-        }
-    }
-
-    /// The bytes that followed the frame that was taken last, until more is read.
-    pub(crate) fn payload(&self, bytes: usize) -> &[u8] {
-        let decoded = self.records.as_ref().map_or(&self.inbound, |records| records.1.opened());
-        decoded.just_taken(bytes)
-    }
-
-    /// Whether bytes wait that were not decoded.
-    fn has_undecoded(&self) -> bool {
-        let opened = self.records.as_ref().map(|records| records.1.opened());
-        !self.inbound.waiting().is_empty() || opened.is_some_and(|it| !it.waiting().is_empty())
-    }
 }
 
 impl AsFd for LinkSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
-    }
-}
-
-fn room_of(places: &[Place<'_>]) -> usize {
-    places.iter().map(Place::len).sum()
-}
-
-/// Takes the next frame out of records, and opens no more of them than it takes.
-fn opened_frame<F: LinkFrame>(
-    records: &mut Incoming,
-    arrived: &mut Inbound,
-    part: &mut Option<LinkPart>,
-) -> Result<Option<F>, LinkError> {
-    loop {
-        if let Some(frame) = take_frame(records.opened_mut(), part).map_err(LinkError::Frame)? {
-            return Ok(Some(frame));
-        }
-        match records.open_next(arrived) {
-            Ok(true) => {}
-            Ok(false) => return Ok(None),
-            Err(error) => {
-                let (record, problem) = (records.count(), error.to_string());
-                return Err(LinkError::Gone(Departure::LinkTampered { record, problem }));
-            }
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tcpx_protocol::frames::fields::ChannelHandle;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::peer::arrivals::ArrivalSample;
-use tcpx_protocol::peer::stage::PeerStage;
+use tcpx_protocol::peer::stage::{Leaving, PeerStage};
 use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::Direction;
 
@@ -16,7 +16,10 @@ use super::comm_setup::CommSetup;
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::deferred_failure::DeferredFailure;
+use super::{Peer, State};
+use crate::control::connector::Reached;
 use crate::error::{Error, Result};
+use crate::reactor::poller::Target;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
@@ -265,5 +268,55 @@ impl Connection {
             }
         }
         self.act(cx).map(|()| true)
+    }
+}
+
+impl Peer {
+    /// An accept has asked for it, and names it.
+    pub(crate) fn claim(&mut self, name: &str, cx: &mut Commons) -> Result<()> {
+        self.name.bind(name);
+        self.connection_mut().map_or(Ok(()), |connection| connection.named(cx))
+    }
+
+    /// One step. Arrived chunks go into the batch. Returns whether anything moved.
+    pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        if let State::Dialling(connector) = &mut self.state {
+            let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
+            let loaded = connector.info().ips();
+            let Some(Reached { link, agreement, given_up, channels }) = reached else {
+                connector.watch(&cx.session.poller, Target::Link(self.key));
+                return Ok(false);
+            };
+            self.origin.given_up = given_up;
+            self.link_up(link, (agreement, channels), loaded, now, cx);
+        }
+        self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
+    }
+
+    /// Gives slots back whose unpack has finished, and posts what was gathered.
+    pub(crate) fn consume(
+        &mut self,
+        now: Instant,
+        finished: BatchNumber,
+        cx: &mut Commons,
+    ) -> Result<bool> {
+        let connection = self.connection_mut();
+        connection.map_or(Ok(false), |connection| connection.consume(now, finished, cx))
+    }
+
+    /// The program leaves it.
+    pub(crate) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
+        self.is_left = true;
+        match &mut self.state {
+            State::Dialling(_) | State::Welcomed => Ok(Leaving::NobodyThere),
+            State::Linked(connection) => connection.disconnect(cx),
+            State::Gone(_) => Ok(Leaving::Begun),
+        }
+    }
+
+    /// Looks whether its data path lives.
+    pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
+        let connection = self.connection_mut();
+        connection.map_or(Ok(()), |connection| connection.check_data_path(now, cx))
     }
 }

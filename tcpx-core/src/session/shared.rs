@@ -24,18 +24,17 @@
 //! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of
 //!   the engine compares what is due with when the leader wakes up by itself.
 
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::types::Direction;
 use tcpx_sys::is_forked;
 
 use super::lead::Lead;
-use super::wait::{Askers, LONGEST_STAND_BACK, MANY, STAND_BACK, WaitLimit};
-use crate::completions::news::{LONGEST_WAIT, News};
+use super::wait::{Askers, MANY};
+use crate::completions::news::News;
 use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};
 use crate::error::{Error, Result};
@@ -53,33 +52,33 @@ pub(crate) struct Shared {
     engine: parking_lot::Mutex<Engine>,
     /// Posts of those who did not wait for the engine.
     inbox: Arc<Inbox>,
-    poller: Arc<Poller>,
+    pub(super) poller: Arc<Poller>,
     /// Held by the thread that leads.
     lead: Mutex<Lead>,
-    askers: Askers,
+    pub(super) askers: Askers,
     /// The progress thread leads.
-    is_served: AtomicBool,
+    pub(super) is_served: AtomicBool,
     /// How long the progress thread stands back, where a test says so.
     #[cfg(test)]
     pub(super) stand_back: std::sync::OnceLock<Duration>,
     /// For those who wait for a transfer: one has become complete.
-    completed: News,
+    pub(super) completed: News,
     /// For those who wait for anything else: something about peers has changed.
-    changed: News,
+    pub(super) changed: News,
 }
 
 /// The engine, locked. When it is let go, whoever waits hears of what was done.
 #[derive(Debug)]
 pub(crate) struct EngineGuard<'a> {
-    shared: &'a Shared,
-    engine: parking_lot::MutexGuard<'a, Engine>,
+    pub(super) shared: &'a Shared,
+    pub(super) engine: parking_lot::MutexGuard<'a, Engine>,
 }
 
 /// The right to lead. When it is let go, another thread may.
 #[derive(Debug)]
-struct LeadGuard<'a> {
+pub(super) struct LeadGuard<'a> {
     shared: &'a Shared,
-    lead: Option<MutexGuard<'a, Lead>>,
+    pub(super) lead: Option<MutexGuard<'a, Lead>>,
 }
 
 impl Shared {
@@ -115,7 +114,7 @@ impl Shared {
     }
 
     /// The engine, with what was handed in posted.
-    fn lock(&self) -> Result<parking_lot::MutexGuard<'_, Engine>> {
+    pub(super) fn lock(&self) -> Result<parking_lot::MutexGuard<'_, Engine>> {
         if is_forked() {
             return Err(Error::Forked);
         }
@@ -187,7 +186,7 @@ impl Shared {
         self.try_lead().is_none()
     }
 
-    fn try_lead(&self) -> Option<LeadGuard<'_>> {
+    pub(super) fn try_lead(&self) -> Option<LeadGuard<'_>> {
         let lead = match self.lead.try_lock() {
             Ok(lead) => lead,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -207,42 +206,6 @@ impl Shared {
             self.poller.wake();
         }
         has_moved
-    }
-
-    /// Makes the rounds, but while the program does, until it is stopped: for the progress thread,
-    /// which is unparked then.
-    pub(super) fn serve(&self, stopped: &AtomicBool) -> Result<()> {
-        while !stopped.load(Ordering::SeqCst) {
-            let mut since = Instant::now();
-            let check = |_: &mut Engine| {
-                let asked_often = self.askers.have_asked_often(&mut since, Instant::now());
-                let is_over = asked_often || stopped.load(Ordering::SeqCst);
-                Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
-            };
-            self.is_served.store(true, Ordering::Relaxed);
-            let served = self.wait(WaitLimit::endless(), check, |_, _, _| Error::Closed);
-            self.is_served.store(false, Ordering::Relaxed);
-            served?;
-            let Range { start: mut stand_back, end: longest } = self.stand_back();
-            while !stopped.load(Ordering::SeqCst) {
-                let mut since = Instant::now();
-                std::thread::park_timeout(stand_back);
-                if !self.askers.have_asked_often(&mut since, Instant::now()) {
-                    break;
-                }
-                stand_back = (2 * stand_back).min(longest);
-            }
-        }
-        Ok(())
-    }
-
-    /// For how long the progress thread stands back, at first and at most.
-    fn stand_back(&self) -> Range<Duration> {
-        #[cfg(test)]
-        if let Some(time) = self.stand_back.get() {
-            return *time..*time;
-        }
-        STAND_BACK..LONGEST_STAND_BACK
     }
 
     /// One round of progress at this time.
@@ -299,100 +262,6 @@ impl Shared {
         drop(engine);
         if is_due && self.try_lead().is_some() {
             self.progress();
-        }
-    }
-
-    /// Makes progress, or waits for others to, until `check` has an answer. `on_deadline` says what
-    /// was missing.
-    pub(crate) fn wait<T>(
-        &self,
-        limit: WaitLimit,
-        check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
-        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
-    ) -> Result<T> {
-        self.wait_for(&self.changed, limit, check, on_deadline)
-    }
-
-    /// The same, for an answer that changes when a transfer becomes complete, and not before.
-    pub(super) fn wait_for_transfer<T>(
-        &self,
-        limit: WaitLimit,
-        check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
-        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
-    ) -> Result<T> {
-        self.wait_for(&self.completed, limit, check, on_deadline)
-    }
-
-    fn wait_for<T>(
-        &self,
-        news: &News,
-        limit: WaitLimit,
-        mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
-        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
-    ) -> Result<T> {
-        loop {
-            let listening = news.listen();
-            if is_forked() {
-                return Err(Error::Forked);
-            }
-            if let Some(lead) = self.try_lead() {
-                drop(listening);
-                let outcome = self.lead(lead, limit, check, on_deadline);
-                if self.poller.is_exported() {
-                    // The program waits for the next round by itself.
-                    self.poller.wake();
-                }
-                return outcome;
-            }
-            let mut engine = self.lock()?;
-            let now = Instant::now();
-            let seen = check(&mut engine);
-            if matches!(seen, Ok(Poll::Pending)) && !limit.is_over(now) {
-                // It has only looked. To tell of that would end its own wait.
-                drop(engine);
-                listening.wait(limit.cut(LONGEST_WAIT, now));
-                continue;
-            }
-            let mut engine = EngineGuard { shared: self, engine };
-            return match seen? {
-                Poll::Ready(value) => Ok(value),
-                Poll::Pending => Err(on_deadline(&mut engine, limit.waited(now), now)),
-            };
-        }
-    }
-
-    /// Leads until `check` has an answer.
-    fn lead<T>(
-        &self,
-        mut guard: LeadGuard<'_>,
-        limit: WaitLimit,
-        mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
-        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
-    ) -> Result<T> {
-        let Some(lead) = guard.lead.as_deref_mut() else { return Err(Error::Closed) };
-        lead.is_awake();
-        loop {
-            self.poller.take_work();
-            let mut engine = self.lock()?;
-            let now = Instant::now();
-            let moved = engine.progress(now, &mut lead.events);
-            if let Poll::Ready(value) = check(&mut engine)? {
-                return Ok(value);
-            }
-            if limit.is_over(now) {
-                return Err(on_deadline(&mut engine, limit.waited(now), now));
-            }
-            let rest = engine.rest(now);
-            let (has_completed, has_news) = (engine.take_completed(), engine.take_news());
-            // Whoever waits for the lock is next.
-            parking_lot::MutexGuard::unlock_fair(engine);
-            if has_completed {
-                self.completed.tell();
-            }
-            if has_news {
-                self.changed.tell();
-            }
-            lead.pause(&self.poller, rest, moved, limit);
         }
     }
 }

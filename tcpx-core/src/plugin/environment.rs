@@ -1,0 +1,103 @@
+//! What the environment of a process says to a plugin, and what this library says there before one
+//! is loaded.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tcpx_diagnosis::table::environment::INLINE_WITH_CUDA;
+use tcpx_diagnosis::variables::{Env, lint, process_env, value};
+use tcpx_diagnosis::{Finding, Host};
+use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
+
+use crate::error::{Error, PluginChunkProblem, Result, SettingProblem};
+use crate::settings::SessionOptions;
+
+pub(super) const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
+const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
+/// Set to 1, the hardware plugin asks `/proc/driver/nvp2p_dma_buf` instead of the CUDA driver.
+const OWN_EXPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
+
+/// Looks for what would make the hardware plugin end this process, in the environment that it will
+/// see.
+pub(super) fn check_host(path: &Path) -> Result<()> {
+    let env = as_the_plugin_sees(process_env());
+    tcpx_diagnosis::preflight(path, None, &Host::this(&env))
+        .map_err(|report| Error::Preflight(Arc::new(report)))
+}
+
+/// The environment with what is set before a plugin is loaded.
+fn as_the_plugin_sees(mut env: Env) -> Env {
+    if value(&env, CHUNK_VARIABLE).is_none() {
+        env.insert(CHUNK_VARIABLE.to_owned(), DEFAULT_CHUNK_BYTES.to_string());
+    }
+    env
+}
+
+/// The hardware plugin of a peer would write small messages to GPU memory with the CPU. Refused
+/// here too because nobody may have asked for the checks, and because it is the peer that dies.
+pub(super) fn check_inline_threshold(env: &Env) -> Result<()> {
+    let is_set = |finding: &Finding| finding.id == INLINE_WITH_CUDA.code;
+    if !lint(env, &[], 0).iter().any(is_set) {
+        return Ok(());
+    }
+    let text = value(env, INLINE_VARIABLE).unwrap_or_default();
+    Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
+}
+
+/// The largest chunk of a plugin for which the environment names none: what the session that opens
+/// it asks for, and no less than the usual.
+pub(super) fn largest_chunk(options: &SessionOptions) -> u32 {
+    options.chunk_bytes.unwrap_or_default().clamp(DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES)
+}
+
+/// Whether the hardware plugin exports device memory by means of its own, as it saw it in `init`.
+/// What those refuse is not known.
+pub(super) fn exports_itself() -> bool {
+    let value = std::env::var(OWN_EXPORT_VARIABLE).unwrap_or_default();
+    value.trim().parse::<i64>().is_ok_and(|value| value != 0)
+}
+
+/// The variable as a number of bytes. The plugin would read "512K" as 512, and take another default
+/// for a number that is out of range.
+pub(super) fn chunk_from_env() -> Result<Option<u32>> {
+    let Some(value) = std::env::var_os(CHUNK_VARIABLE).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let text = value.to_string_lossy();
+    match PluginChunkProblem::check(&text) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(problem) => {
+            Err(Error::setting(CHUNK_VARIABLE, text, SettingProblem::PluginChunk(problem)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(name: &str, value: &str) -> Env {
+        Env::from([(name.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_chunk_size_that_is_unset_or_empty_is_set_before_the_checks() {
+        for (before, after) in [
+            (Env::new(), "524288"),
+            (env(CHUNK_VARIABLE, ""), "524288"),
+            (env(CHUNK_VARIABLE, "8K"), "8K"),
+        ] {
+            assert_eq!(as_the_plugin_sees(before)[CHUNK_VARIABLE], after);
+        }
+    }
+
+    #[test]
+    fn inline_messages_are_refused_where_the_plugin_would_send_them() {
+        for harmless in [Env::new(), env(INLINE_VARIABLE, "0"), env(INLINE_VARIABLE, "")] {
+            check_inline_threshold(&harmless).unwrap();
+        }
+        let error = check_inline_threshold(&env(INLINE_VARIABLE, "1024")).unwrap_err().to_string();
+        assert!(error.starts_with("NCCL_INLINE_THRESHOLD = 1024: must be 0"), "{error}");
+        assert!(error.ends_with("[TCPX-115]"), "{error}");
+    }
+}
