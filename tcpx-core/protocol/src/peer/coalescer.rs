@@ -144,24 +144,19 @@ impl Coalescer {
         let chunk_bytes = u64::from(tuning.chunk_bytes);
         let head = self.next_in_place(tuning)?;
         let memory = self.send(0)?.member.span.memory;
-        let Some(gathering) = tuning.gathered(memory).filter(|it| head.bytes <= it.segment_bytes)
-        else {
-            return Some(head);
-        };
-        let (mut whole, mut segments) = (head, 1);
-        while self.goes_on(whole.messages, memory)
-            && let Some(segment) =
-                self.segment(whole.messages, chunk_bytes - whole.bytes, MAX_NAMES - whole.messages)
-            && segment.bytes <= gathering.segment_bytes.min(chunk_bytes - whole.bytes)
-        {
-            whole.messages += segment.messages;
-            whole.bytes += segment.bytes;
-            segments += 1;
-        }
-        if segments == 1 || segments < gathering.segments {
-            return Some(head);
-        }
-        Some(Portion { gathered: Some(memory), ..whole })
+        let together = tuning.gathered(memory).and_then(|gathering| {
+            gathering.together((head.bytes, head.messages), chunk_bytes, |(bytes, messages)| {
+                if !self.goes_on(messages, memory) {
+                    return None;
+                }
+                let next = self.segment(messages, chunk_bytes - bytes, MAX_NAMES - messages)?;
+                Some((next.bytes, next.messages))
+            })
+        });
+        Some(match together {
+            Some((bytes, messages)) => Portion { messages, bytes, gathered: Some(memory) },
+            None => head,
+        })
     }
 
     /// How much is the next plan when nothing can be gathered: what lies one behind the other.

@@ -112,25 +112,18 @@ impl PieceCursor {
     pub fn next_section(mut self, pieces: &Pieces, rules: &CutRules) -> Option<CutSection> {
         let most_pairs = if rules.cut_pairs { 1 } else { MAX_SECTION_PAIRS };
         let first = self.take(pieces, rules.section_bytes, most_pairs)?;
-        let in_place = CutSection { bytes: first.bytes, is_gathered: false };
-        let is_short = |gathering: &Gathering| first.bytes <= gathering.segment_bytes;
-        let Some(Gathering { segment_bytes, segments }) = rules.gathering.filter(is_short) else {
-            return Some(in_place);
-        };
-        let (mut bytes, mut pairs, mut count) = (first.bytes, first.pairs, 1);
-        // One byte more shows that a segment is too long.
-        while let Some(next) =
-            self.take(pieces, segment_bytes.saturating_add(1), most_pairs - pairs)
-            && next.bytes <= segment_bytes.min(rules.section_bytes - bytes)
-        {
-            bytes += next.bytes;
-            pairs += next.pairs;
-            count += 1;
-        }
-        if count == 1 || count < segments {
-            return Some(in_place);
-        }
-        Some(CutSection { bytes, is_gathered: true })
+        let together = rules.gathering.and_then(|gathering| {
+            // One byte more shows that a segment is too long.
+            let most_bytes = gathering.segment_bytes.saturating_add(1);
+            gathering.together((first.bytes, first.pairs), rules.section_bytes, |(_, pairs)| {
+                let next = self.take(pieces, most_bytes, most_pairs - pairs)?;
+                Some((next.bytes, next.pairs))
+            })
+        });
+        Some(match together {
+            Some((bytes, _)) => CutSection { bytes, is_gathered: true },
+            None => CutSection { bytes: first.bytes, is_gathered: false },
+        })
     }
 
     /// Whether a peer may deal a section of so many bytes next.
@@ -243,6 +236,31 @@ pub struct Gathering {
     pub segment_bytes: u64,
     /// Fewest segments that are worth it.
     pub segments: usize,
+}
+
+impl Gathering {
+    /// Returns the bytes of the segments that are copied together, and of how many messages or
+    /// pieces they are: from the first one on, as long as each is short and all of them fit into
+    /// `room` bytes. `next` is told what they have come to, and says the same of the segment behind
+    /// them. `None`: it is not worth it.
+    #[inline]
+    pub(crate) fn together(
+        &self,
+        first: (u64, usize),
+        room: u64,
+        mut next: impl FnMut((u64, usize)) -> Option<(u64, usize)>,
+    ) -> Option<(u64, usize)> {
+        let (mut bytes, mut of, mut segments) = (first.0, first.1, 1);
+        if bytes > self.segment_bytes {
+            return None;
+        }
+        while let Some((more, of_more)) = next((bytes, of))
+            && more <= self.segment_bytes.min(room - bytes)
+        {
+            (bytes, of, segments) = (bytes + more, of + of_more, segments + 1);
+        }
+        (segments > 1 && segments >= self.segments).then_some((bytes, of))
+    }
 }
 
 /// So many bytes of a list, from a place in it on.
