@@ -6,6 +6,7 @@ use super::super::action::{Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;
 use super::super::stage::Stage;
 use super::OneSided;
+use super::serving::WriteWay;
 use super::told::Refused;
 use super::{Role, Serving};
 use crate::exports::exported_range::ExportKey;
@@ -35,11 +36,12 @@ impl OneSided {
         }
         match frame {
             OneSidedFrame::Write { op, list, note, on_link } => {
-                self.handle_write(cx, (op, list), note, on_link, exports)
+                let way = if on_link { WriteWay::Link } else { WriteWay::Channels };
+                self.handle_write(cx, (op, list), note, way, exports)
             }
             OneSidedFrame::Part(part) => self.handle_part(cx, part),
             OneSidedFrame::WriteNow { op, list, bytes, note } => {
-                self.handle_write_now(cx, op, list, bytes, note, exports)
+                self.handle_write(cx, (op, list), note, WriteWay::Inline(bytes), exports)
             }
             OneSidedFrame::Notify { bytes } => match self.comes(cx, bytes) {
                 true => {

@@ -18,6 +18,17 @@ use crate::plans::piece_cursor::{PieceCursor, Stretch};
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
+/// Which way the bytes of a write come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteWay {
+    /// This many follow its frame.
+    Inline(u32),
+    /// On the link, in chunks.
+    Link,
+    /// On the channels, once they are granted.
+    Channels,
+}
+
 impl OneSided {
     /// A note of so many bytes has come. Whether the peer may send it.
     pub(super) fn comes(&mut self, cx: &mut Conversation, bytes: u32) -> bool {
@@ -84,13 +95,13 @@ impl OneSided {
         self.begin(cx, told, exports)
     }
 
-    /// The peer wants to write.
+    /// The peer writes, or wants to.
     pub(super) fn handle_write(
         &mut self,
         cx: &mut Conversation,
         (op, list): (u64, u32),
         note: Option<u32>,
-        on_link: bool,
+        way: WriteWay,
         exports: &mut Exports,
     ) -> Landing {
         if cx.life.is_leaving_target().is_none() {
@@ -99,43 +110,66 @@ impl OneSided {
         let Some(told) = self.requested(cx, op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
-        // One of nothing needs no grant, and no parts.
-        let is_allowed = !on_link || cx.link.terms.allows_access(told.bytes);
-        if told.bytes == 0 || !is_allowed {
+        // One of nothing needs no grant, and no chunks.
+        let is_allowed = match way {
+            WriteWay::Inline(0) => told.bytes == 0,
+            WriteWay::Inline(bytes) => {
+                told.bytes == u64::from(bytes) && cx.link.terms.allows_access(told.bytes)
+            }
+            WriteWay::Link => told.bytes > 0 && cx.link.terms.allows_access(told.bytes),
+            WriteWay::Channels => told.bytes > 0,
+        };
+        if !is_allowed {
             cx.broken(Violation::Request { op, list });
             return Landing::Nowhere;
         }
         if note.is_some_and(|bytes| !self.comes(cx, bytes)) {
             return Landing::Nowhere;
         }
-        let begun = match on_link {
-            true => self.begin(cx, &told, exports),
-            false => self.begin_to_receive(cx, &told, exports),
+        let begun = match way {
+            WriteWay::Inline(_) | WriteWay::Link => self.begin(cx, &told, exports),
+            WriteWay::Channels => self.begin_to_receive(cx, &told, exports),
         };
-        let opened = match begun {
-            Ok(opened) if on_link && !cx.link.terms.reaches(opened.pieces.memory) => {
-                exports.end_all(&opened.uses);
-                cx.broken(Violation::Request { op, list });
-                return Landing::Nowhere;
-            }
-            Ok(opened) => opened,
+        match begun {
+            Ok(opened) => self.serve_write(cx, (op, list), note, way, opened, exports),
             Err(refused) => {
-                if on_link {
+                if way == WriteWay::Link {
                     self.unwanted.insert(op, told.bytes);
                 }
                 self.count_refusal(cx, refused);
                 self.answer(cx, op, Some(refused));
                 self.drop_note(note);
-                return Landing::Nowhere;
+                Landing::Nowhere
             }
-        };
-        let cut = self.cuts(opened.pieces.memory);
+        }
+    }
+
+    /// A write of the peer begins, and is over if its bytes are here.
+    fn serve_write(
+        &mut self,
+        cx: &mut Conversation,
+        (op, list): (u64, u32),
+        note: Option<u32>,
+        way: WriteWay,
+        opened: Opened,
+        exports: &mut Exports,
+    ) -> Landing {
+        let memory = opened.pieces.memory;
+        if way != WriteWay::Channels && !cx.link.terms.reaches(memory) {
+            exports.end_all(&opened.uses);
+            cx.broken(Violation::Request { op, list });
+            return Landing::Nowhere;
+        }
+        if let WriteWay::Inline(bytes) = way {
+            return self.land_write(cx, op, bytes, note, opened);
+        }
         let number = note.map(|bytes| (self.next_note(), bytes));
         let recv = self.serve(cx, (op, list), Direction::Receive, opened, number);
+        let (cuts_pairs, is_on_link) = (self.cuts(memory), way == WriteWay::Link);
         if let Some(listed) = self.listed.get_mut(recv) {
-            (listed.cuts_pairs, listed.is_on_link) = (cut, on_link);
+            (listed.cuts_pairs, listed.is_on_link) = (cuts_pairs, is_on_link);
         }
-        if !on_link {
+        if !is_on_link {
             self.begin_to_serve(cx, recv);
         }
         number.map_or(Landing::Nowhere, |(number, bytes)| {
@@ -143,57 +177,26 @@ impl OneSided {
         })
     }
 
-    /// The peer writes what follows.
-    pub(super) fn handle_write_now(
+    /// The bytes of a write are behind its frame: it is over when they are in place.
+    fn land_write(
         &mut self,
         cx: &mut Conversation,
         op: u64,
-        list: u32,
         bytes: u32,
         note: Option<u32>,
-        exports: &mut Exports,
+        Opened { pieces, uses }: Opened,
     ) -> Landing {
-        if cx.life.is_leaving_target().is_none() {
-            return Landing::Nowhere;
+        cx.actions.push_back(Action::Served(uses));
+        self.stats.link_bytes_received += u64::from(bytes);
+        if bytes > 0 {
+            self.stats.served(OperationKind::Write, bytes.into(), None);
         }
-        let Some(told) = self.requested(cx, op, list, OperationKind::Write) else {
-            return Landing::Nowhere;
-        };
-        let is_allowed = bytes == 0 || cx.link.terms.allows_access(bytes.into());
-        if told.bytes != u64::from(bytes) || !is_allowed {
-            cx.broken(Violation::Request { op, list });
-            return Landing::Nowhere;
-        }
-        if note.is_some_and(|bytes| !self.comes(cx, bytes)) {
-            return Landing::Nowhere;
-        }
-        let reaches = |opened: &Opened| cx.link.terms.reaches(opened.pieces.memory);
-        match self.begin(cx, &told, exports) {
-            Ok(opened) if reaches(&opened) => {
-                cx.actions.push_back(Action::Served(opened.uses));
-                self.stats.link_bytes_received += u64::from(bytes);
-                if bytes > 0 {
-                    self.stats.served(OperationKind::Write, bytes.into(), None);
-                }
-                self.stats.notifications_received += u64::from(note.is_some());
-                self.answer(cx, op, None);
-                let note = note.map_or(NoteUse::None, NoteUse::Publish);
-                cx.work.spend(opened.pieces.count() as u64);
-                let (transfer, stretch) = (TransferKey::default(), Stretch::whole(opened.pieces));
-                Landing::Pieces { transfer, stretch, note }
-            }
-            Ok(opened) => {
-                exports.end_all(&opened.uses);
-                cx.broken(Violation::Request { op, list });
-                Landing::Nowhere
-            }
-            Err(refused) => {
-                self.count_refusal(cx, refused);
-                self.answer(cx, op, Some(refused));
-                self.drop_note(note);
-                Landing::Nowhere
-            }
-        }
+        self.stats.notifications_received += u64::from(note.is_some());
+        self.answer(cx, op, None);
+        let note = note.map_or(NoteUse::None, NoteUse::Publish);
+        cx.work.spend(pieces.count() as u64);
+        let (transfer, stretch) = (TransferKey::default(), Stretch::whole(pieces));
+        Landing::Pieces { transfer, stretch, note }
     }
 
     /// A request of the peer is refused.
