@@ -24,6 +24,7 @@ mod post_room;
 mod requests;
 mod revocations;
 mod round_work;
+mod same_tag;
 mod sections;
 mod setting;
 mod withdrawals;
