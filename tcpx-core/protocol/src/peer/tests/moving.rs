@@ -98,15 +98,18 @@ impl Pair {
                     ensure!(is_next, "another note was to come first");
                     continue;
                 }
-                let mut posts =
-                    sender.requests.all.values_mut().filter_map(|request| request.post.as_mut());
-                let is_its = |other: &&mut super::requests::PostedRequest| {
-                    other.note.as_ref().is_some_and(|its| std::sync::Arc::ptr_eq(its, &note))
+                let is_its = |post: &super::requests::PostedRequest| {
+                    post.note.as_ref().is_some_and(|its| std::sync::Arc::ptr_eq(its, &note))
                 };
-                let Some(post) = posts.find(is_its) else {
+                let mut posts = (sender.requests.all.values_mut())
+                    .filter_map(|it| it.post.as_mut().map(|post| (it.list.pieces.bytes, post)));
+                let Some((bytes, post)) = posts.find(|(_, post)| is_its(post)) else {
                     return Err("a note comes of no write that is under way".into());
                 };
                 ensure!(!post.is_note_there, "a note comes twice");
+                // What was given up and has ended is not looked at any more.
+                let is_whole = || post.in_place.values().sum::<u64>() == bytes;
+                ensure!(post.end.is_some() || is_whole(), "a note comes before its bytes");
                 post.is_note_there = true;
             }
             for transfer in std::mem::take(&mut self.ends[end].requests.ended) {
