@@ -24,6 +24,7 @@ mod payload;
 mod post_room;
 mod requests;
 mod revocations;
+mod revoked_by_way;
 mod round_work;
 mod same_tag;
 mod sections;
