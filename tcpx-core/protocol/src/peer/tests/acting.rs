@@ -165,6 +165,7 @@ impl Driver {
             }
         }
         self.check_silence()?;
+        self.seen.look(self.protocol.as_ref());
         self.messages.none_follows();
         let is_kept = self.messages.thrown_away.is_empty();
         ensure!(is_kept || self.is_leaving, "messages are thrown away by an end that stays");

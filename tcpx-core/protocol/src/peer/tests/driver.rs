@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::credit::Bounce;
 use super::exporting::{Exporting, Notes};
+use super::interleavings::tally::Seen;
 use super::payload::{Came, Chunk, Landed, Messages, Payload, Piece, check_place, take_chunk};
 use super::requests::Requests;
 use super::revocations;
@@ -125,6 +126,7 @@ pub(super) struct Driver {
     pub(super) is_leaving: bool,
     /// Nothing waits on the link for the kernel.
     pub(super) is_link_clear: bool,
+    pub(super) seen: Seen,
 }
 
 /// How an end begins.
@@ -189,6 +191,7 @@ impl Driver {
             said_goodbye: false,
             is_leaving: false,
             is_link_clear: true,
+            seen: Seen::default(),
         }
     }
 
@@ -455,6 +458,7 @@ impl Driver {
     }
 
     pub(super) fn note_end(&mut self, transfer: TransferKey, end: End) -> Check {
+        self.seen.ends(transfer, end);
         let posted = &mut self.posted[transfer];
         ensure!(posted.end.is_none(), "{posted:?} ends a second time, with {end:?}");
         posted.end = Some(end);

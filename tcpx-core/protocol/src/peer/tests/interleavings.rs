@@ -2,6 +2,7 @@
 //! no frame of a correct end is ever an error to the other, and both ends agree on what was moved.
 
 mod requesting;
+pub(super) mod tally;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::credit::Bounce;
 use super::driver::{Check, Driver, End, Over, Posted, ensure};
+use super::interleavings::tally;
 use super::moving::Moved;
 use super::payload::{Came, Chunk, Payload, Piece, is_followed};
 use super::setting::Setting;
@@ -92,6 +93,7 @@ impl Pair {
             return Ok(true);
         }
         let now = self.now;
+        tally::frame_comes(self.ends[end].stage(), &frame);
         self.ends[end].input(|protocol| protocol.handle_heard(now))?;
         if let Some(landed) = self.ends[end].read(frame, came)? {
             self.place_landed(1 - end, &landed)?;

@@ -221,6 +221,7 @@ impl Driver {
 
     /// The protocol says that an operation has ended.
     pub(super) fn request_ended(&mut self, transfer: TransferKey, end: End) -> Check {
+        self.seen.ends(transfer, end);
         let Some(request) = self.requests.all.get_mut(&transfer) else {
             return Err("nobody has posted what ends".into());
         };

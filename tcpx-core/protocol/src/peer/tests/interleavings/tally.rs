@@ -1,0 +1,215 @@
+//! Count of what has occurred in conversations: which kinds of frames came to an end in which stage
+//! of its life, and from which state an operation came to which end. What can occur must, so that
+//! the conversations go on testing it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::{FEW, many, tell};
+use crate::frames::frame::Frame;
+use crate::frames::link_frame::LinkFrame;
+use crate::peer::PeerProtocol;
+use crate::peer::action::Outcome;
+use crate::peer::operation::{OpState, PostedOperation, Withdrawal};
+use crate::peer::stage::PeerStage;
+use crate::peer::tests::driver::End;
+use crate::types::TransferKey;
+
+/// How often each pair has occurred.
+type Pairs = BTreeMap<(String, String), u64>;
+
+/// What has occurred in the conversations of a thread that counts.
+#[derive(Debug, Default)]
+struct Tally {
+    frames: Pairs,
+    ends: Pairs,
+}
+
+thread_local! {
+    static TALLY: RefCell<Option<Tally>> = const { RefCell::new(None) };
+}
+
+/// The states of an end's operations when it last had nothing more to do.
+#[derive(Debug, Default)]
+pub(in crate::peer::tests) struct Seen(BTreeMap<TransferKey, &'static str>);
+
+fn is_counting() -> bool {
+    TALLY.with_borrow(Option::is_some)
+}
+
+fn count(pairs: impl FnOnce(&mut Tally) -> &mut Pairs, first: &str, second: &str) {
+    TALLY.with_borrow_mut(|tally| {
+        if let Some(tally) = tally {
+            *pairs(tally).entry((first.into(), second.into())).or_default() += 1;
+        }
+    });
+}
+
+/// A frame comes to an end.
+pub(in crate::peer::tests) fn frame_comes(stage: PeerStage, frame: &Frame) {
+    if is_counting() {
+        count(|tally| &mut tally.frames, stage_name(stage), &format!("{:?}", frame.kind()));
+    }
+}
+
+impl Seen {
+    /// An end has nothing more to do.
+    pub(in crate::peer::tests) fn look(&mut self, protocol: Option<&PeerProtocol>) {
+        if !is_counting() {
+            return;
+        }
+        let operations = protocol.iter().flat_map(|protocol| protocol.operations.values());
+        self.0.clear();
+        self.0.extend(operations.map(|it| (it.posted.transfer, state_name(it))));
+    }
+
+    /// An operation comes to its end.
+    pub(in crate::peer::tests) fn ends(&self, transfer: TransferKey, end: End) {
+        if is_counting() {
+            let state = self.0.get(&transfer).copied().unwrap_or("New");
+            count(|tally| &mut tally.ends, state, end_name(end));
+        }
+    }
+}
+
+fn stage_name(stage: PeerStage) -> &'static str {
+    match stage {
+        PeerStage::Connecting => "Connecting",
+        PeerStage::Up => "Up",
+        PeerStage::Closing { peer_left: false } => "Leaving",
+        PeerStage::Closing { peer_left: true } => "Parting",
+        PeerStage::Over => "Over",
+    }
+}
+
+fn state_name(operation: &PostedOperation) -> &'static str {
+    match operation.state {
+        OpState::SendWaits => "SendWaits",
+        OpState::Unannounced => "Unannounced",
+        OpState::Announced => "Announced",
+        OpState::Asked => "Asked",
+        OpState::Cancelling(_) => "Cancelling",
+        OpState::Matched { .. } => "Matched",
+    }
+}
+
+fn end_name(end: End) -> &'static str {
+    match end {
+        End::Completed(Outcome::Done) => "Done",
+        End::Completed(Outcome::SizeMismatch { .. }) => "SizeMismatch",
+        End::Completed(Outcome::Refused { .. }) => "Refused",
+        End::Completed(Outcome::Withdrawn(Withdrawal::Cancelled)) => "Cancelled",
+        End::Completed(Outcome::Withdrawn(Withdrawal::Left)) => "Left",
+        End::Completed(Outcome::Withdrawn(Withdrawal::PeerLeft)) => "PeerLeft",
+        End::WithThePeer => "WithThePeer",
+    }
+}
+
+const STAGES: [&str; 4] = ["Connecting", "Up", "Leaving", "Parting"];
+
+/// All kinds of frames but those of a handshake, by their names.
+#[rustfmt::skip]
+const FRAMES: [&str; 33] = [
+    "Handles", "Ready", "Announce", "Match", "Mismatch", "Cancel", "Cancelled", "Ping", "Pong",
+    "Goodbye", "Closed", "Abort", "AskSent", "Sent", "Credit", "Section", "Deliver", "Ahead",
+    "Taken", "List", "ListKeys", "ListRanges", "Forget", "Write", "WriteNow", "Read", "Grant",
+    "Halt", "Stopped", "Answer", "Notify", "Part", "MaySend",
+];
+
+const STATES: [&str; 7] =
+    ["New", "SendWaits", "Unannounced", "Announced", "Asked", "Cancelling", "Matched"];
+
+const ENDS: [&str; 7] =
+    ["Done", "SizeMismatch", "Refused", "Cancelled", "Left", "PeerLeft", "WithThePeer"];
+
+/// Some pairs, and why they are.
+type Known = (&'static [&'static str], &'static [&'static str], &'static str);
+
+/// Pairs that cannot occur.
+#[rustfmt::skip]
+const NEVER: [Known; 8] = [
+    (&["Connecting"], &[
+        "Announce", "Match", "Mismatch", "Cancel", "Cancelled", "Goodbye", "Closed", "AskSent",
+        "Sent", "Credit", "Section", "Deliver", "Ahead", "Taken", "List", "ListKeys", "ListRanges",
+        "Forget", "Write", "WriteNow", "Read", "Grant", "Halt", "Stopped", "Answer", "Notify",
+        "Part",
+    ], "its peer says that when it is up: after both have said that they are ready"),
+    (&["Up", "Leaving"], &["Closed"], "a peer closes its sends when both have said goodbye"),
+    (&["Parting"], &[
+        "Handles", "Ready", "Announce", "Match", "Mismatch", "Cancel", "Cancelled", "Goodbye",
+        "Credit", "Section", "Deliver", "Ahead", "Taken", "List", "ListKeys", "ListRanges",
+        "Forget", "Write", "WriteNow", "Read", "Grant", "Halt", "Answer", "Notify", "Part",
+        "MaySend",
+    ], "its peer has said goodbye, and begins and finishes nothing after that"),
+    (&["New", "SendWaits", "Unannounced", "Announced", "Cancelling"], &["Refused"],
+        "only a read or write is refused, by the peer's word"),
+    (&["Asked", "Matched"], &["SizeMismatch"], "sizes are compared when a send meets its receive"),
+    (&["New"], &["Cancelled", "Left", "PeerLeft", "WithThePeer"],
+        "what ends in the call that posts it meets what was there before"),
+    (&["Cancelling"], &["PeerLeft"], "it was given up before"),
+    (&["Matched"], &["Left"], "what has its counterpart is finished before the goodbye"),
+];
+
+/// Pairs that occur in few conversations, so that only many must have them.
+const RARE: [Known; 5] = [
+    (&["Leaving"], &["Abort"], "a comm fails beside a goodbye"),
+    (&["Leaving", "Parting"], &["Ping", "Pong"], "time passes while they say goodbye"),
+    (&["Parting"], &["Stopped"], "what stops a read crosses the goodbye of who has asked for it"),
+    (&["Announced"], &["Cancelled"], "a withdrawal is asked for and answered between two looks"),
+    (&["Cancelling"], &["WithThePeer"], "the link is cut before the answer"),
+];
+
+/// Pairs that may occur, and for which there are tests of their own instead.
+const ELSEWHERE: [Known; 2] = [
+    (&["Up", "Leaving", "Parting"], &["AskSent", "Sent"], "chunks are late: see `crossings`"),
+    (&["Parting"], &["Abort"], "what fails so late is of no operation"),
+];
+
+fn is_among(known: &[Known], first: &str, second: &str) -> bool {
+    known.iter().any(|(firsts, seconds, _)| firsts.contains(&first) && seconds.contains(&second))
+}
+
+/// What is wrong with the pairs that have occurred in so many conversations.
+fn faults(pairs: &Pairs, firsts: &[&str], seconds: &[&str], are_many: bool) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (first, second) in pairs.keys() {
+        let is_known = firsts.contains(&&**first) && seconds.contains(&&**second);
+        if !is_known || is_among(&NEVER, first, second) {
+            faults.push(format!("{first} × {second} occurs"));
+        }
+    }
+    for first in firsts {
+        for second in seconds {
+            let is_excused = is_among(&NEVER, first, second)
+                || is_among(&ELSEWHERE, first, second)
+                || !are_many && is_among(&RARE, first, second);
+            if !is_excused && !pairs.contains_key(&((*first).into(), (*second).into())) {
+                faults.push(format!("{first} × {second} never occurs"));
+            }
+        }
+    }
+    faults
+}
+
+fn tell_and_count(conversations: u64, are_many: bool) {
+    TALLY.set(Some(Tally::default()));
+    for seed in 0..conversations {
+        // Another test says what is wrong with one that ends badly.
+        let _ = tell(seed);
+    }
+    let Tally { frames, ends } = TALLY.take().expect("it was set");
+    let mut faults = faults(&frames, &STAGES, &FRAMES, are_many);
+    faults.extend(self::faults(&ends, &STATES, &ENDS, are_many));
+    assert!(faults.is_empty(), "{}\n{frames:?}\n{ends:?}", faults.join("\n"));
+}
+
+#[test]
+fn every_frame_comes_in_every_stage_and_every_state_has_every_end_that_it_can() {
+    tell_and_count(FEW, false);
+}
+
+#[test]
+#[ignore = "deep: 40,000 conversations"]
+fn rare_frames_and_ends_come_in_many_conversations() {
+    tell_and_count(many(), true);
+}
