@@ -11,6 +11,7 @@ mod exporting;
 mod filling;
 mod gathering;
 mod interleavings;
+mod least_room;
 mod moving;
 mod notes_after_bytes;
 mod one_sided_breaches;

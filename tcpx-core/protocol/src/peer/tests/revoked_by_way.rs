@@ -73,7 +73,7 @@ fn taken_after(steps: usize, way: Way, kind: OperationKind, taken: Taken) -> (Ou
     let again = outcome(&pair, transfer);
     assert!(matches!(again, Outcome::Refused { why: Refusal::Revoked | Refusal::UnknownKey, .. }));
     assert_eq!(bytes_moved(&pair, transfer), 0);
-    (0..2).for_each(|_| export(&mut pair));
+    (0..2).for_each(|_| export(&mut pair, 1));
     let next = post(&mut pair, kind, way, [2, 3]);
     settle(&mut pair);
     assert_eq!(outcome(&pair, next), Outcome::Done);

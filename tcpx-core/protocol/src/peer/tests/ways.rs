@@ -77,25 +77,36 @@ fn on_all_channels(setting: Setting) -> Setting {
 /// Two ends that are up, and the areas.
 pub(super) fn up(setting: Setting) -> Pair {
     let mut pair = Pair::up([setting; 2]);
-    (0..2).for_each(|_| export(&mut pair));
+    (0..2).for_each(|_| export(&mut pair, 1));
     pair
 }
 
-/// End 1 exports one more area.
-pub(super) fn export(pair: &mut Pair) {
-    pair.ends[1].exporting.export(AREA_BYTES, MemoryType::Device, RemoteAccess::ReadWrite);
+/// An end exports one more area.
+pub(super) fn export(pair: &mut Pair, end: usize) {
+    pair.ends[end].exporting.export(AREA_BYTES, MemoryType::Device, RemoteAccess::ReadWrite);
 }
 
-/// Prepares an operation with pieces of these lengths, of which the first half lies in the one area
-/// and the rest in the other one.
+/// Prepares an operation of end 0 with pieces of these lengths, of which the first half lies in the
+/// one area and the rest in the other one.
 pub(super) fn prepare(
     pair: &mut Pair,
     kind: OperationKind,
     lengths: &[u64],
     areas: [usize; 2],
 ) -> TransferKey {
-    let known = areas.map(|number| pair.ends[1].exporting.areas[number]);
-    let requests = &mut pair.ends[0].requests;
+    prepare_at(pair, 0, kind, lengths, areas)
+}
+
+/// The same of any end.
+pub(super) fn prepare_at(
+    pair: &mut Pair,
+    end: usize,
+    kind: OperationKind,
+    lengths: &[u64],
+    areas: [usize; 2],
+) -> TransferKey {
+    let known = areas.map(|number| pair.ends[1 - end].exporting.areas[number]);
+    let requests = &mut pair.ends[end].requests;
     let base = FIRST + APART * requests.all.len() as u64;
     let (mut at, mut pieces, mut ranges, mut pairs) = (0, Vec::new(), Vec::new(), Vec::new());
     for (index, bytes) in lengths.iter().copied().enumerate() {
