@@ -3,6 +3,7 @@
 mod abandoned;
 mod acting;
 mod announcing;
+mod beside_bulk;
 mod channels;
 mod credit;
 mod crossings;
