@@ -49,6 +49,7 @@ mod peers;
 mod peers_to_run;
 mod registrations;
 mod runs;
+mod same_tag;
 mod scripted_faults;
 mod silence;
 mod soak;
