@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! A link with a round trip, made of two TUN devices: what is sent into one comes out of the other
-//! a while later. The kernel's own (`netem`) is not on every machine.
+//! A link with a round trip, and perhaps a rate, made of two TUN devices: what is sent into one
+//! comes out of the other a while later. The kernel's own (`netem`) is not on every machine.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -19,6 +19,26 @@ const IFREQ_BYTES: usize = 40;
 const NAME_BYTES: usize = 16;
 /// Longest packet.
 const MTU: usize = 1 << 16;
+/// What a link with a rate keeps of packets that wait: of more, the newest are lost, as in any
+/// router.
+const QUEUE_BYTES: u64 = 64 << 10;
+
+/// How long packets are under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// What each takes, however long it is.
+    pub(crate) delay: Duration,
+    /// How fast they follow each other; `None`: at once.
+    pub(crate) bytes_per_second: Option<u64>,
+}
+
+impl Manner {
+    /// What so many bytes take beside the delay.
+    fn time_of(self, bytes: u64) -> Duration {
+        let rate = self.bytes_per_second.unwrap_or(u64::MAX);
+        Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate)
+    }
+}
 
 /// Makes a TUN device on the host that this thread is on.
 ///
@@ -40,20 +60,20 @@ pub(crate) fn open_end(interface: &str) -> Result<File, String> {
     Ok(end)
 }
 
-/// Joins two ends: what comes out of one goes into the other after this time. The threads that pass
+/// Joins two ends: what comes out of one goes into the other in this manner. The threads that pass
 /// it on end when the devices go, which go with their hosts.
 ///
 /// # Errors
 /// What the system said.
-pub(crate) fn join([left, right]: [File; 2], delay: Duration) -> Result<(), String> {
+pub(crate) fn join([left, right]: [File; 2], manner: Manner) -> Result<(), String> {
     let again = |end: &File| end.try_clone().map_err(|error| error.to_string());
     let (left_too, right_too) = (again(&left)?, again(&right)?);
-    pass_on(left, right_too, delay);
-    pass_on(right, left_too, delay);
+    pass_on(left, right_too, manner);
+    pass_on(right, left_too, manner);
     Ok(())
 }
 
-fn pass_on(mut from: File, mut to: File, delay: Duration) {
+fn pass_on(mut from: File, mut to: File, manner: Manner) {
     let (queue, queued) = channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
         for (due, packet) in queued {
@@ -64,9 +84,16 @@ fn pass_on(mut from: File, mut to: File, delay: Duration) {
     });
     thread::spawn(move || {
         let mut packet = vec![0; MTU];
+        // When all that waits has left.
+        let mut idle_at = Instant::now();
         // A device that is not up yet has nothing to read, which is no error of its end.
         while let Ok(bytes @ 1..) = from.read(&mut packet) {
-            if queue.send((Instant::now() + delay, packet[..bytes].to_vec())).is_err() {
+            let now = Instant::now();
+            if idle_at.saturating_duration_since(now) > manner.time_of(QUEUE_BYTES) {
+                continue;
+            }
+            idle_at = idle_at.max(now) + manner.time_of(bytes as u64);
+            if queue.send((idle_at + manner.delay, packet[..bytes].to_vec())).is_err() {
                 return;
             }
         }

@@ -9,7 +9,7 @@ use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tcpx_testkit::skip;
 
-use crate::late_link;
+use crate::late_link::{self, Manner};
 use crate::pair::Side;
 
 /// What becomes of a packet.
@@ -65,6 +65,20 @@ impl Network {
     /// When there are none although TCPX_TEST_REQUIRE names `netns`.
     #[must_use]
     pub fn afar_or_skip(round_trip: Duration) -> Option<Self> {
+        Self::joined_or_skip(Manner { delay: round_trip / 2, bytes_per_second: None })
+    }
+
+    /// The same where no more than so many bytes pass in a second, each way.
+    ///
+    /// # Panics
+    /// As [`afar_or_skip`](Self::afar_or_skip).
+    #[must_use]
+    pub fn slow_or_skip(round_trip: Duration, bytes_per_second: u64) -> Option<Self> {
+        let bytes_per_second = Some(bytes_per_second);
+        Self::joined_or_skip(Manner { delay: round_trip / 2, bytes_per_second })
+    }
+
+    fn joined_or_skip(manner: Manner) -> Option<Self> {
         let lay = || {
             let network = Self::without_link()?;
             let ends = [(network.left(), 'l'), (network.right(), 'r')].map(|(host, side)| {
@@ -72,7 +86,7 @@ impl Network {
                 in_host(host, move || late_link::open_end(&interface))
             });
             let [left, right] = ends;
-            late_link::join([left?, right?], round_trip / 2)?;
+            late_link::join([left?, right?], manner)?;
             network.address_ends()?;
             Ok(network)
         };

@@ -6,6 +6,7 @@ mod allocations;
 mod answered_notifications;
 mod as_the_original;
 mod authenticated_link;
+mod beside_bulk;
 mod bounce_credit;
 mod closing;
 mod control_link;
