@@ -35,6 +35,7 @@ mod many_peers;
 mod metrics_page;
 mod mutual_connect;
 mod namespaces;
+mod notified_bytes;
 mod one_sided;
 mod one_sided_faults;
 mod one_sided_hostile;
