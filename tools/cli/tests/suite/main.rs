@@ -1,6 +1,7 @@
 //! Tests of the built command, and of the tables that it shares with others.
 
 mod bad_input;
+mod broken_path;
 mod conformance;
 mod deadlines;
 mod device_memory;
