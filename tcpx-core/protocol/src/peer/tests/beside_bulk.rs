@@ -15,6 +15,7 @@ use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
+use crate::peer::tuning::Tuning;
 use crate::types::memory::OperationKind::{self, Read, Write};
 use crate::types::memory::RemoteAccess;
 use crate::types::{Direction, MemoryType, TransferKey};
@@ -38,7 +39,8 @@ fn setting() -> Setting {
     Setting {
         channels: CHANNELS,
         bounce_pages: Some(CHANNELS.into()),
-        eager: EagerTerms::agree(offer, offer, CHUNK_BYTES).with_parts(PART),
+        eager: EagerTerms::agree(offer, offer, CHUNK_BYTES),
+        tuning: Tuning { link_chunk_bytes: PART, ..SETTING.tuning },
         link_is_full: true,
         ..SETTING
     }

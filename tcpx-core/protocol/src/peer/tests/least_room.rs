@@ -11,9 +11,9 @@ use super::setting::{AMPLE, Kept, Setting};
 use super::ways::{export, prepare_at};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
-use crate::peer::coalescer::Copier;
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::telling::ListLimits;
+use crate::peer::tuning::{Copier, Tuning};
 use crate::types::memory::OperationKind::{Read, Write};
 use crate::types::{Direction, MemoryType, TransferKey, note_cost};
 
@@ -38,7 +38,8 @@ fn least(messages_ahead: u64) -> Setting {
     Setting {
         channels: CHANNELS,
         bounce_pages: Some(CHANNELS.into()),
-        eager: EagerTerms::agree(offer, offer, CHUNK_BYTES).with_parts(50),
+        eager: EagerTerms::agree(offer, offer, CHUNK_BYTES),
+        tuning: Tuning { link_chunk_bytes: 50, ..SETTING.tuning },
         kept: Kept { bytes: 0, least: 1, usual: 1, least_ahead: room },
         one_sided: OneSidedTerms {
             lists: ListLimits { lists: 1, ranges: 2 },

@@ -10,6 +10,7 @@ use super::setting::Setting;
 use super::ways::{Lane, Way, prepare, step, step_but, up};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
+use crate::peer::tuning::Tuning;
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind::Write;
 
@@ -130,9 +131,11 @@ fn a_note_comes_after_every_chunk_that_is_gathered() {
 fn a_note_waits_for_its_own_bytes_beside_others_of_every_way() {
     // What travels in parts has no more bytes than the one that does.
     let offer = EagerOffer { access_bytes: 210, bytes: LITTLE as u32, ..REACHES };
-    let eager = EagerTerms::agree(offer, offer, CHUNK_BYTES).with_parts(50);
+    let eager = EagerTerms::agree(offer, offer, CHUNK_BYTES);
     for link_is_full in [false, true] {
-        let setting = Setting { eager, link_is_full, ..Way::Gathered.setting() };
+        let gathered = Way::Gathered.setting();
+        let tuning = Tuning { link_chunk_bytes: 50, ..gathered.tuning };
+        let setting = Setting { eager, link_is_full, tuning, ..gathered };
         delayed_in_turn(setting, &Way::ALL, |_| true);
     }
 }

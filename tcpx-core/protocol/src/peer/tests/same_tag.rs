@@ -9,8 +9,7 @@ use super::pair::{ENDS, Pair};
 use super::setting::{KEEPS_ALL, Kept, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
-use crate::peer::coalescer::Copier;
-use crate::peer::dealing::DealingLimits;
+use crate::peer::tuning::{Copier, Tuning};
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in each run of the tests, for each kind of terms.
@@ -52,11 +51,12 @@ fn setting(random: &mut Random, eager: Eager, channels: u16, on_demand: bool) ->
         staging: random.pick(&[0, 0b1, u16::MAX]),
         staging_is_late: random.one_in(2),
         copier: random.pick(&[None, Some(Copier::Cpu)]),
-        dealing: DealingLimits {
+        tuning: Tuning {
             short_bytes: u64::from(CHUNK_BYTES),
             section_bytes: u64::from(CHUNK_BYTES) * 2,
             ahead_bytes: random.pick(&[1, 200]),
             plan_bytes: random.pick(&[0, 1000]),
+            ..SETTING.tuning
         },
         bounce_pages: random.pick(&[None, Some(u64::from(channels))]),
         eager: eager.terms(),

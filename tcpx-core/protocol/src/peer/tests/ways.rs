@@ -12,9 +12,8 @@ use super::setting::Setting;
 use crate::exports::capability::ListedRange;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::peer::coalescer::Copier;
-use crate::peer::dealing::DealingLimits;
 use crate::peer::one_sided::telling::PreparedList;
+use crate::peer::tuning::{Copier, Tuning};
 use crate::plans::pieces::{Piece, Pieces};
 use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, RegistrationKey, TransferKey};
@@ -70,8 +69,8 @@ impl Way {
 /// The same with several channels, and sections that have a chunk for each.
 fn on_all_channels(setting: Setting) -> Setting {
     let section_bytes = u64::from(CHUNK_BYTES) * (1 + u64::from(CHANNELS));
-    let dealing = DealingLimits { section_bytes, ahead_bytes: section_bytes, ..setting.dealing };
-    Setting { channels: CHANNELS, dealing, ..setting }
+    let tuning = Tuning { section_bytes, ahead_bytes: section_bytes, ..setting.tuning };
+    Setting { channels: CHANNELS, tuning, ..setting }
 }
 
 /// Two ends that are up, and the areas.

@@ -58,7 +58,7 @@ impl Seen {
         if !is_counting() {
             return;
         }
-        let operations = protocol.iter().flat_map(|protocol| protocol.operations.values());
+        let operations = protocol.iter().flat_map(|protocol| protocol.cx.operations.values());
         self.0.clear();
         self.0.extend(operations.map(|it| (it.posted.transfer, state_name(it))));
     }
