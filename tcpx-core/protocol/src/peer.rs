@@ -60,6 +60,7 @@ mod round_work;
 mod route;
 mod schedule;
 pub mod stage;
+mod staging;
 mod tag_queues;
 mod tags;
 #[cfg(test)]

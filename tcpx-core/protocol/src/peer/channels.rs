@@ -1,10 +1,8 @@
-//! How far the channels to the peer are: none, on their way, or open; and which of them have a
-//! staging buffer, by kind of memory. Pure.
+//! How far the channels to the peer are: none, on their way, or open. Pure.
 
 use std::time::{Duration, Instant};
 
 use crate::frames::frame::ChunkCounts;
-use crate::types::MemoryType;
 
 #[derive(Debug)]
 pub(super) enum Channels {
@@ -47,65 +45,6 @@ impl Setup {
             (true, None, _) => "connecting comms; not all of its connections have come in",
             (true, Some(_), false) => "connecting comms; ours are not all connected",
             (true, Some(_), true) => "connecting comms; it has not said that all of its are there",
-        }
-    }
-}
-
-/// What is known of a channel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum ChannelStaging {
-    /// The driver was not asked yet.
-    #[default]
-    Unasked,
-    /// The driver was asked, and has not answered: nothing is planned meanwhile, since chunks are
-    /// dealt in the order of their matches.
-    Asked,
-    /// It has a buffer, for as long as it is open.
-    There,
-    /// It gets none.
-    Refused,
-}
-
-/// The answers of the driver so far.
-#[derive(Debug)]
-pub(super) struct StagingChannels {
-    host: Box<[ChannelStaging]>,
-    device: Box<[ChannelStaging]>,
-}
-
-impl StagingChannels {
-    pub(super) fn new(channels: u16) -> Self {
-        let unasked = || vec![ChannelStaging::Unasked; channels.into()].into_boxed_slice();
-        Self { host: unasked(), device: unasked() }
-    }
-
-    /// What is known of a channel. One that is not there gets nothing.
-    pub(super) fn of(&self, channel: u16, memory: MemoryType) -> ChannelStaging {
-        let channels = match memory {
-            MemoryType::Host => &self.host,
-            MemoryType::Device => &self.device,
-        };
-        channels.get(usize::from(channel)).copied().unwrap_or(ChannelStaging::Refused)
-    }
-
-    /// The driver is asked.
-    pub(super) fn ask(&mut self, channel: u16, memory: MemoryType) {
-        self.set(channel, memory, ChannelStaging::Asked);
-    }
-
-    /// The driver has answered.
-    pub(super) fn note(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
-        let answer = if is_there { ChannelStaging::There } else { ChannelStaging::Refused };
-        self.set(channel, memory, answer);
-    }
-
-    fn set(&mut self, channel: u16, memory: MemoryType, known: ChannelStaging) {
-        let channels = match memory {
-            MemoryType::Host => &mut self.host,
-            MemoryType::Device => &mut self.device,
-        };
-        if let Some(staging) = channels.get_mut(usize::from(channel)) {
-            *staging = known;
         }
     }
 }

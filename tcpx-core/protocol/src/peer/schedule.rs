@@ -17,8 +17,8 @@
 
 use std::collections::TryReserveError;
 
-use super::channels::StagingChannels;
 use super::coalescer::{Coalescer, MatchedSend, Waiting};
+use super::staging::StagingChannels;
 use super::tuning::Tuning;
 use crate::plans::plan::chunk_count;
 use crate::types::OpKey;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::super::action::{Action, Violation};
-use super::super::channels::{ChannelStaging, StagingChannels};
 use super::super::conversation::Conversation;
 use super::super::operation::OpState;
 use super::super::schedule::Turn;
+use super::super::staging::{ChannelStaging, StagingChannels};
 use super::OneSided;
 use super::{Listed, ListedLeft, Role, Step};
 use crate::frames::frame::Frame;
