@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
 use tcpx_protocol::frames::handshake_frame::Introduction;
 use tcpx_protocol::frames::hello::{Agreement, Nonce};
-use tcpx_protocol::peer::stage::PeerStage;
+use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::Direction;
 

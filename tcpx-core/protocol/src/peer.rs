@@ -4,87 +4,72 @@
 //! [`PeerProtocol`] routes: each input goes to the types that own what it is about.
 //!
 //! ```text
-//! PeerProtocol   peer, program, frames, planning, leaving, keeping
-//!   Tags         tags; posting, expecting, announcing, withdrawing
-//!   OneSided     one_sided: reads and writes of memory that one end exports, and notifications
-//!   Conversation what both share: conversation, deferral
-//!     Lifecycle  lifecycle: stage, channels, keepalive, arrivals, credit
-//!     Schedule   schedule: coalescer, tuning
+//! PeerProtocol     program, frames, planning, leaving, keeping
+//!   Tags           tags: sends and receives that find each other by their tags
+//!   OneSided       one_sided: reads and writes of memory that one end exports, and notifications
+//!   Conversation   conversation: what both share
+//!     Lifecycle    lifecycle: stage, channels, signs of life
+//!     Schedule     schedule: which message is dealt next, and which way it takes
 //! ```
+//!
+//! A folder is a room: what its type owns, nothing outside changes.
 //!
 //! - `action`: what the protocol asks of its driver.
 //! - `program`: what a program posts. `frames`: what each frame of the peer does. `planning`: which
 //!   plan is made next, and what chunks come to that have moved. `leaving`: how both ends leave.
 //!   `keeping`: what an end makes the other one keep, and `room`: how much of it.
-//! - `lifecycle`: where in its life a conversation is. `stage`: the stages, and how far the goodbye
-//!   of both ends is. `channels`: the channels to the peer, which may be made when something needs
-//!   them. `keepalive`: when to ask for a sign of life, and when a peer is frozen. `host_silence`:
-//!   how long a host has acknowledged nothing. `arrivals`: chunks that the peer has sent and that
-//!   do not arrive. `credit`: how many chunks may be sent, so that bounce buffers have room.
-//! - `schedule`: in which order messages are dealt. `coalescer`: which of them share a chunk.
-//!   `route`: which way each travels, by the numbers of `tuning`.
-//! - `tags`: what is known of tagged messages. `matcher`: tags of sends here and of receives there.
-//!   `tag_queues`: first-in-first-out queues by tag. `posting`: posts, and room for a batch of
-//!   them. `announcing`: receives that are announced, and small messages on the control link;
-//!   `eager_books`: what an end knows of them. `expecting`: plans, as the receiver is told of them.
-//!   `receives`: which receives may share a chunk. `withdrawing`: how operations end that find no
-//!   counterpart.
+//! - `lifecycle`: `stage`: the stages, and how far the goodbye of both ends is. `channels`: the
+//!   channels to the peer, which may be made when something needs them. `keepalive`: when to ask
+//!   for a sign of life, and when a peer is frozen. `host_silence`: how long a host has
+//!   acknowledged nothing. `arrivals`: chunks that the peer has sent and that do not arrive.
+//! - `schedule`: `coalescer`: which messages share a chunk. `route`: which way each travels, by the
+//!   numbers of `tuning`. `staging`: which channels have a buffer to gather in.
+//! - `tags`: `posting`: posts, and room for a batch of them. `matcher`: tags of sends here and of
+//!   receives there. `tag_queues`: first-in-first-out queues by tag. `announcing`: receives that
+//!   are announced, and small messages on the control link; `eager_books`: what an end knows of
+//!   them. `expecting`: plans, as the receiver is told of them. `receives`: which receives may
+//!   share a chunk. `withdrawing`: how operations end that find no counterpart.
 //! - `operation`: one posted send or receive, and what of each transfer has not ended.
-//! - `round_work`: how much of a round the peer may ask for.
+//! - `credit`: how many chunks may be sent, so that bounce buffers have room. `deferral`: what the
+//!   peer has dealt and this end has not planned. `round_work`: how much of a round the peer may
+//!   ask for.
 
 pub mod action;
-mod announcing;
-pub mod arrivals;
-mod channels;
-pub mod coalescer;
 mod conversation;
 pub mod credit;
 mod deferral;
-mod eager_books;
-mod expecting;
 mod frames;
-mod host_silence;
-mod keepalive;
 mod keeping;
-pub mod leaving;
-mod lifecycle;
-mod matcher;
+mod leaving;
+pub mod lifecycle;
 pub mod one_sided;
 pub mod operation;
 mod planning;
-pub mod posting;
 mod program;
-mod receives;
 pub mod room;
 mod round_work;
-mod route;
-mod schedule;
-pub mod stage;
-mod staging;
-mod tag_queues;
-mod tags;
+pub mod schedule;
+pub mod tags;
 #[cfg(test)]
 mod tests;
-pub mod tuning;
-pub mod withdrawing;
 
 use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
 
 use self::action::{Action, Ending};
-use self::arrivals::{ArrivalSample, Judgement};
 use self::conversation::{Conversation, LinkRoom};
 use self::deferral::Deferral;
+use self::lifecycle::arrivals::{ArrivalSample, Judgement};
+use self::lifecycle::stage::{PeerStage, Stage};
 use self::lifecycle::{Actions, Lifecycle};
 use self::one_sided::{Counts, OneSided, OneSidedTerms};
 use self::operation::{NewOperation, PostedOperation};
 use self::room::KeptTerms;
 use self::round_work::RoundWork;
 use self::schedule::Schedule;
-use self::stage::{PeerStage, Stage};
+use self::schedule::tuning::Tuning;
 use self::tags::Tags;
-use self::tuning::Tuning;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::plans::plan::SpareLists;
@@ -326,38 +311,38 @@ impl PeerProtocol {
 
     /// Messages so far.
     pub fn messages(&self) -> MessageStats {
-        MessageStats { one_sided: self.one_sided.stats, ..self.cx.messages }
+        MessageStats { one_sided: self.one_sided.stats(), ..self.cx.messages }
     }
 
     /// Sends of ours that no receive was announced for.
     pub fn waiting_sends(&self) -> usize {
-        self.tags.matcher.waiting_sends()
+        self.tags.waiting_sends()
     }
 
     /// The one of them that has waited longest.
     pub fn oldest_send(&self) -> Option<&NewOperation> {
-        let oldest = self.cx.operations.get(self.tags.matcher.oldest_send()?)?;
+        let oldest = self.cx.operations.get(self.tags.oldest_send()?)?;
         Some(&oldest.posted)
     }
 
     /// Receives that the peer has announced and no send of ours matches.
     pub fn announced(&self) -> usize {
-        self.tags.matcher.announced()
+        self.tags.announced()
     }
 
     /// Receives of ours that the peer takes no announcement of for now.
     pub fn unannounced(&self) -> usize {
-        self.tags.announcing.unannounced.len()
+        self.tags.unannounced()
     }
 
     /// Messages of this end that went ahead and have no receive, as far as it knows.
     pub fn unreceived(&self) -> usize {
-        self.tags.eager.unreceived()
+        self.tags.unreceived()
     }
 
     /// Messages of the peer that wait here for their receives.
     pub fn kept(&self) -> usize {
-        self.tags.eager.kept.len()
+        self.tags.kept()
     }
 
     /// How many posted operations have not ended.

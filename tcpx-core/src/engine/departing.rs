@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tcpx_diagnosis::table::limits;
-use tcpx_protocol::peer::stage::Leaving;
+use tcpx_protocol::peer::lifecycle::stage::Leaving;
 use tcpx_protocol::types::memory::Device;
 
 use super::parked::Parked;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tcpx_protocol::peer::withdrawing::Unmatched;
+use tcpx_protocol::peer::tags::withdrawing::Unmatched;
 use tcpx_protocol::types::TransferKey;
 
 use super::Engine;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tcpx_diagnosis::pci::nic_down;
-use tcpx_protocol::peer::stage::PeerStage;
+use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 
 use super::connection::Connection;
 use super::{Peer, State};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tcpx_protocol::frames::hello::Agreement;
+use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::peer::room::KeptTerms;
-use tcpx_protocol::peer::stage::PeerStage;
-use tcpx_protocol::peer::withdrawing::Unmatched;
+use tcpx_protocol::peer::tags::withdrawing::Unmatched;
 use tcpx_protocol::peer::{Opening, PeerProtocol, SLICE};
 use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};

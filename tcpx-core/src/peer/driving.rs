@@ -7,8 +7,8 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use tcpx_protocol::frames::fields::ChannelHandle;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
-use tcpx_protocol::peer::arrivals::ArrivalSample;
-use tcpx_protocol::peer::stage::{Leaving, PeerStage};
+use tcpx_protocol::peer::lifecycle::arrivals::ArrivalSample;
+use tcpx_protocol::peer::lifecycle::stage::{Leaving, PeerStage};
 use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::Direction;
 

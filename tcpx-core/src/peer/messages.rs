@@ -12,9 +12,9 @@ use tcpx_protocol::frames::frame::one_sided::OneSidedFrame;
 use tcpx_protocol::frames::link_frame::LinkFrame;
 use tcpx_protocol::peer::action::{Landing, NoteUse};
 use tcpx_protocol::peer::one_sided::NewRequest;
-use tcpx_protocol::plans::piece_cursor::Stretch;
 use tcpx_protocol::plans::pieces::Piece;
 use tcpx_protocol::plans::plan::{Member, chunk_count};
+use tcpx_protocol::plans::stretch::Stretch;
 use tcpx_protocol::types::{PreparedKey, RegistrationKey, TransferKey};
 
 use super::commons::{Commons, Ledger};

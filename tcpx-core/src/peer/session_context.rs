@@ -6,7 +6,7 @@ use tcpx_diagnosis::pci::PciPath;
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::one_sided::telling::ListLimits;
 use tcpx_protocol::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
-use tcpx_protocol::peer::tuning::{Copier, Tuning};
+use tcpx_protocol::peer::schedule::tuning::{Copier, Tuning};
 use tcpx_protocol::types::MemoryType;
 use tcpx_protocol::types::kept_budget::KeptBudget;
 use tcpx_sys::UNPACK_PAGE_BYTES;

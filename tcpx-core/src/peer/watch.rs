@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tcpx_protocol::peer::stage::PeerStage;
+use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 
 use super::connection::Connection;
 use crate::stats::alarm::{Alarm, Alarms, Troubles};

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::arrivals::Loss;
+use super::lifecycle::arrivals::Loss;
+use super::lifecycle::stage::PeerStage;
 use super::one_sided::telling::PreparedList;
 use super::one_sided::told::ListFault;
 use super::operation::Withdrawal;
-use super::stage::PeerStage;
 use crate::exports::exported_range::ExportKey;
 use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::Keeping;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
-use crate::plans::piece_cursor::Stretch;
 use crate::plans::plan::{ChunkPlan, Member};
+use crate::plans::stretch::Stretch;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// One thing to do, in the order in which they come.

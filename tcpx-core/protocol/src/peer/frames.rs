@@ -2,10 +2,8 @@
 
 use super::PeerProtocol;
 use super::action::{Action, Ending, Landing, Outcome, Violation};
-use super::matcher::Announced;
-use super::stage::Stage;
+use super::lifecycle::stage::Stage;
 use crate::exports::table::Exports;
-use crate::frames::eager_terms::Keeping;
 use crate::frames::frame::Frame;
 use crate::types::OpKey;
 
@@ -37,18 +35,10 @@ impl PeerProtocol {
     fn handle_words(&mut self, frame: Frame) -> Result<(), Violation> {
         let Self { cx, tags, .. } = self;
         match frame {
-            Frame::Taken { tag } if !tags.eager.strike_out(tag) => {
-                return Err(Violation::NothingAhead { tag });
-            }
-            Frame::Taken { .. } => {}
+            Frame::Taken { tag } => tags.handle_taken(tag)?,
             Frame::MaySend { what, count } => self.peer_takes(what, count)?,
             Frame::Announce { recv, tag, bytes, delivery } => {
-                let given = &mut tags.announcing.given;
-                let number = given.came;
-                if !given.comes(1) {
-                    return Err(given.refused(Keeping::Receives));
-                }
-                tags.handle_announce(cx, tag, Announced { recv, bytes, delivery, number })?;
+                tags.handle_announce(cx, tag, (recv, bytes, delivery))?;
             }
             Frame::Match { first_channel, chunk_bytes, recvs } => {
                 tags.handle_match(cx, first_channel, chunk_bytes, &recvs)?;
@@ -64,7 +54,7 @@ impl PeerProtocol {
             Frame::Cancel { recv } => {
                 // Matched meanwhile? Then the match is on its way and wins. After this end's
                 // goodbye nothing is matched any more, and the goodbye is the answer.
-                if cx.life.is_leaving_target().is_some() && tags.matcher.withdraw_receive(recv) {
+                if cx.life.is_leaving_target().is_some() && tags.withdraw_receive(recv) {
                     cx.send(Frame::Cancelled { recv });
                 }
             }

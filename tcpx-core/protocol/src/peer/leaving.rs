@@ -7,10 +7,10 @@ use slotmap::Key;
 
 use super::PeerProtocol;
 use super::action::{Action, Ending};
-use super::lifecycle::Opened;
+use super::lifecycle::channels::Opened;
+use super::lifecycle::stage::{Leaving, Shutdown, Stage, Step};
 use super::operation::Withdrawal;
-use super::stage::{Leaving, Shutdown, Stage, Step};
-use super::withdrawing::Unmatched;
+use super::tags::withdrawing::Unmatched;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::types::{OpKey, RegistrationKey, TransferKey};
@@ -125,13 +125,13 @@ impl PeerProtocol {
     /// Whether messages that went ahead wait for their receives. A peer that leaves, too, throws
     /// them away and says so, by its goodbye at the latest.
     pub(super) fn is_awaiting_receives(&self) -> bool {
-        self.tags.eager.unreceived() > 0
+        self.tags.unreceived() > 0
             && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
     }
 
     /// Whether notifications wait for room at a peer that does not leave.
     fn has_notes_to_send(&self) -> bool {
-        self.one_sided.notes.queued() > 0
+        self.one_sided.queued_notes() > 0
             && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
     }
 
@@ -206,10 +206,8 @@ impl PeerProtocol {
     }
 
     fn is_on(&self, op: OpKey, registration: RegistrationKey) -> bool {
-        match self.one_sided.listed.get(op) {
-            Some(listed) => listed.pieces.owners().contains(&registration),
-            None => self.cx.operations[op].posted.span.registration == registration,
-        }
+        let is_on_span = || self.cx.operations[op].posted.span.registration == registration;
+        self.one_sided.is_on(op, registration).unwrap_or_else(is_on_span)
     }
 
     /// Whether the peer has asked for as much as is done for it in a round.

@@ -10,15 +10,21 @@
 //! channels reaches an end whose channels are open. After either goodbye nothing is dealt any more:
 //! a set-up that is under way is then forgotten, and what comes of it is no fault.
 
+pub mod arrivals;
+pub(super) mod channels;
+pub(super) mod host_silence;
+pub(super) mod keepalive;
+pub mod stage;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use self::arrivals::Arrivals;
+use self::channels::{Channels, Opened, Setup};
+use self::keepalive::{Due, Keepalive};
+use self::stage::Stage;
 use super::action::{Action, Ending, Violation};
-use super::arrivals::Arrivals;
-use super::channels::{Channels, Setup};
-use super::keepalive::{Due, Keepalive};
-use super::stage::Stage;
-use super::tuning::shortest_chunk;
+use super::schedule::tuning::shortest_chunk;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
@@ -42,16 +48,6 @@ pub(super) struct Lifecycle {
     keepalive: Keepalive,
     pub(super) arrivals: Arrivals,
     pub(super) heard_at: Instant,
-}
-
-/// What has come of an input to a set-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Opened {
-    /// Nothing else is due.
-    No,
-    /// The peer is up, and this end leaves.
-    Leaves,
 }
 
 impl Lifecycle {

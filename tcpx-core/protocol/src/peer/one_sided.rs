@@ -39,13 +39,15 @@ use slotmap::SecondaryMap;
 use self::notes::Notes;
 use self::telling::{ListLimits, PreparedList, Telling};
 use self::told::{Refused, ToldLists};
+use super::action::Violation;
 use super::room::KeptTerms;
 use crate::exports::exported_range::ExportKey;
+use crate::frames::eager_terms::Keeping;
 use crate::plans::piece_cursor::PieceCursor;
 use crate::plans::pieces::Pieces;
 use crate::stats::OneSidedStats;
 use crate::types::kept_budget::Share;
-use crate::types::{OpKey, PreparedKey, TransferKey};
+use crate::types::{OpKey, PreparedKey, RegistrationKey, TransferKey};
 
 /// Most writes that a peer asks for and has no answer to, and most reads of which something is not
 /// dealt.
@@ -188,41 +190,41 @@ pub struct ListedLeft {
 /// The books of one end.
 #[derive(Debug)]
 pub(super) struct OneSided {
-    pub(super) terms: OneSidedTerms,
-    pub(super) listed: SecondaryMap<OpKey, Listed>,
+    terms: OneSidedTerms,
+    listed: SecondaryMap<OpKey, Listed>,
     /// The operation of each transfer that has one.
-    pub(super) of_transfer: HashMap<TransferKey, OpKey>,
-    pub(super) telling: Telling,
-    pub(super) told: ToldLists,
-    pub(super) notes: Notes,
+    of_transfer: HashMap<TransferKey, OpKey>,
+    telling: Telling,
+    told: ToldLists,
+    notes: Notes,
     /// Requests without a list that the peer knows or is told, oldest first.
-    pub(super) unlisted: VecDeque<OpKey>,
+    unlisted: VecDeque<OpKey>,
     /// Requests whose list the peer knows: writes and reads.
-    pub(super) writes: VecDeque<OpKey>,
-    pub(super) noted_writes: VecDeque<OpKey>,
-    pub(super) reads: VecDeque<OpKey>,
+    writes: VecDeque<OpKey>,
+    noted_writes: VecDeque<OpKey>,
+    reads: VecDeque<OpKey>,
     /// Writes that have no answer, by their names.
-    pub(super) unanswered: HashMap<u64, Unanswered>,
+    unanswered: HashMap<u64, Unanswered>,
     /// Bytes of those among them that travel on the link.
-    pub(super) writes_on_link: u64,
+    writes_on_link: u64,
     /// Bytes of reads of the peer that travel there and are not dealt.
-    pub(super) reads_on_link: u64,
+    reads_on_link: u64,
     /// Operations of which this end deals parts, in the order of their turns.
-    pub(super) parts: VecDeque<OpKey>,
+    parts: VecDeque<OpKey>,
     /// Something else was said since the last part.
-    pub(super) is_turn_of_parts: bool,
+    is_turn_of_parts: bool,
     /// Writes of the peer that travel on the link and were refused, by the initiator's names: how
     /// many bytes are to come, which nobody wants.
-    pub(super) unwanted: HashMap<u64, u64>,
+    unwanted: HashMap<u64, u64>,
     /// Reads of which not all is dealt, likewise.
-    pub(super) undealt: HashMap<u64, PreparedKey>,
+    undealt: HashMap<u64, PreparedKey>,
     /// Requests of the peer that are served, by the initiator's names.
-    pub(super) served: HashMap<u64, OpKey>,
+    served: HashMap<u64, OpKey>,
     /// Writes among them.
-    pub(super) served_writes: usize,
+    served_writes: usize,
     /// Reads among them of which not all is dealt.
-    pub(super) undealt_reads: usize,
-    pub(super) stats: OneSidedStats,
+    undealt_reads: usize,
+    stats: OneSidedStats,
     /// The driver knows that the peer was refused something.
     has_warned: bool,
 }
@@ -260,6 +262,58 @@ impl OneSided {
         self.served.len() - self.served_writes - self.undealt_reads
     }
 
+    /// What was counted so far.
+    pub(super) fn stats(&self) -> OneSidedStats {
+        self.stats
+    }
+
+    /// Whether an operation with a list uses a registration at this end; `None`: it has none.
+    pub(super) fn is_on(&self, op: OpKey, registration: RegistrationKey) -> Option<bool> {
+        Some(self.listed.get(op)?.pieces.owners().contains(&registration))
+    }
+
+    /// Notifications of the program that the peer has no room for.
+    pub(super) fn unsent_notes(&self) -> usize {
+        self.notes.waiting()
+    }
+
+    /// What notifications cost that wait to be sent.
+    pub(super) fn queued_notes(&self) -> u64 {
+        self.notes.queued()
+    }
+
+    /// The program has taken notifications of this peer that cost so much so far.
+    pub(super) fn notes_taken(&mut self, cost: u64) {
+        self.notes.take(cost);
+    }
+
+    /// The peer ends: what is left of its notifications is kept by others.
+    pub(super) fn let_go_of_notes(&mut self) {
+        self.notes.given.let_go();
+    }
+
+    /// The peer takes notifications that cost so much, from the first one on.
+    pub(super) fn peer_takes(&mut self, cost: u64) -> Result<(), Violation> {
+        self.notes.allowed.hear(Keeping::Notes, cost)
+    }
+
+    /// What notifications of the peer may cost at first, if that is more than what is its own.
+    pub(super) fn first_room(&mut self) -> Option<(Keeping, u64)> {
+        self.notes.given.first().map(|count| (Keeping::Notes, count))
+    }
+
+    /// Whether it may be time to give the peer more room for notifications.
+    #[inline]
+    pub(super) fn look_at_room(&mut self) -> bool {
+        self.notes.look()
+    }
+
+    /// Gives it, if it may be time. Returns what they may cost from now on.
+    pub(super) fn give_room(&mut self, is_due: bool) -> Option<(Keeping, u64)> {
+        let count = is_due.then(|| self.notes.given.give()).flatten()?;
+        Some((Keeping::Notes, count))
+    }
+
     /// Returns how much there is of everything.
     pub(super) fn counts(&self) -> Counts {
         let served = [self.served.len(), self.served_writes, self.undealt_reads];
@@ -287,4 +341,17 @@ pub struct Counts {
     pub lists_told: (usize, usize),
     /// Lists of the peer's, and their ranges.
     pub lists_known: (usize, usize),
+}
+
+#[cfg(test)]
+impl OneSided {
+    /// What notifications may cost that the peer takes, from the first one on.
+    pub(super) fn allowed(&self) -> u64 {
+        self.notes.allowed.allowed
+    }
+
+    /// Operations that are under way.
+    pub(super) fn listed(&self) -> &SecondaryMap<OpKey, Listed> {
+        &self.listed
+    }
 }

@@ -9,7 +9,7 @@
 
 use slotmap::{Key, SecondaryMap, SlotMap};
 
-use super::tag_queues::Place;
+use super::tags::tag_queues::Place;
 use crate::plans::plan::Member;
 use crate::types::{Direction, OpKey, Span, TransferKey};
 

@@ -3,10 +3,10 @@
 
 use super::PeerProtocol;
 use super::action::Action;
-use super::coalescer::{MatchedSend, Waiting};
-use super::route::{Load, Message, Route, route};
+use super::schedule::coalescer::{MatchedSend, Waiting};
+use super::schedule::route::{Load, Message, Route, route};
+use super::schedule::staging::ChannelStaging;
 use super::schedule::{Section, Turn};
-use super::staging::ChannelStaging;
 use crate::frames::frame::Frame;
 use crate::plans::plan::{ChunkPlan, Members};
 use crate::plans::stripe_queue::Finished;

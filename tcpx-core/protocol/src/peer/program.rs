@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::PeerProtocol;
 use super::one_sided::{ListedLeft, NewRequest};
 use super::operation::NewOperation;
-use super::posting::PostError;
+use super::tags::posting::PostError;
 use crate::exports::exported_range::ExportKey;
 use crate::frames::fields::LinkPart;
-use crate::plans::piece_cursor::Stretch;
+use crate::plans::stretch::Stretch;
 use crate::types::{Direction, OpKey, PreparedKey};
 
 impl PeerProtocol {
@@ -20,7 +20,7 @@ impl PeerProtocol {
 
     /// This many operations are posted next, as one batch.
     pub fn handle_batch_of(&mut self, count: usize) {
-        self.tags.eager.batch = count;
+        self.tags.begin_batch(count);
     }
 
     /// Whether the posts that come next are some of a batch: nothing is planned until it is whole.
@@ -66,7 +66,7 @@ impl PeerProtocol {
 
     /// An operation's program has let go of it for good: the peer may forget its list.
     pub fn handle_unprepared(&mut self, list: PreparedKey) {
-        self.one_sided.telling.drop_list(list);
+        self.one_sided.drop_list(list);
     }
 
     /// The program sends a notification by itself. Returns whether there is room for it.

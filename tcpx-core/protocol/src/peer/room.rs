@@ -11,7 +11,7 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 
 use super::action::Violation;
-use super::tag_queues::TagQueues;
+use super::tags::tag_queues::TagQueues;
 use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::types::kept_budget::{KeptBudget, Share};
 use crate::types::{MAX_NOTIFICATION_BYTES, OpKey, TELL_AFTER, note_cost};

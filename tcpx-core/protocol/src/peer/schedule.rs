@@ -15,11 +15,16 @@
 //! may move. Nothing starves: a short message waits for what is under way, which is bounded, and a
 //! section for a bounded number of short ones.
 
+pub(super) mod coalescer;
+pub(super) mod route;
+pub(super) mod staging;
+pub mod tuning;
+
 use std::collections::TryReserveError;
 
-use super::coalescer::{Coalescer, MatchedSend, Waiting};
-use super::staging::StagingChannels;
-use super::tuning::Tuning;
+use self::coalescer::{Coalescer, MatchedSend, Waiting};
+use self::staging::StagingChannels;
+use self::tuning::Tuning;
 use crate::plans::plan::chunk_count;
 use crate::types::OpKey;
 
@@ -195,7 +200,7 @@ mod tests {
 
     use super::*;
     use crate::frames::fields::Delivery;
-    use crate::peer::matcher::Announced;
+    use crate::peer::tags::matcher::Announced;
     use crate::plans::plan::Member;
     use crate::types::{MemoryType, RegistrationKey, Span, TransferKey};
 

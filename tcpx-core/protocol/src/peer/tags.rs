@@ -1,44 +1,53 @@
 //! Tagged messages of one end: sends and receives that find each other by their tags, what is
 //! announced of them, and what goes ahead. Pure.
 //!
-//! [`Tags`] owns what is known of those that have no counterpart. How they are posted, matched,
+//! `Tags` owns what is known of those that have no counterpart. How they are posted, matched,
 //! sent ahead and withdrawn is in files of their own, which call down to this one.
+
+pub(super) mod announcing;
+pub(super) mod eager_books;
+pub(super) mod expecting;
+pub(super) mod matcher;
+pub mod posting;
+pub(super) mod receives;
+pub(super) mod tag_queues;
+pub mod withdrawing;
 
 use std::collections::VecDeque;
 
-use super::action::{Action, Completion, Outcome};
+use self::eager_books::EagerBooks;
+use self::matcher::Matcher;
+use self::receives::MessageEnd;
+use self::tag_queues::Place;
+use super::action::{Action, Completion, Outcome, Violation};
 use super::conversation::Conversation;
-use super::eager_books::EagerBooks;
-use super::matcher::Matcher;
 use super::operation::{
     Backlogs, Links, NewOperation, OpList, OpState, PostedOperation, Withdrawal,
 };
-use super::receives::MessageEnd;
 use super::room::{Announcing, KeptTerms};
-use super::tag_queues::Place;
-use crate::frames::eager_terms::EagerTerms;
+use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::plans::plan::{ChunkPlan, Member, Members};
 use crate::types::{Direction, OpKey, TransferKey};
 
 /// What one end knows of tagged messages.
 #[derive(Debug)]
 pub(super) struct Tags {
-    pub(super) backlogs: Backlogs,
+    backlogs: Backlogs,
     /// Transfers of which the program withdraws what waits, in the order of their turns.
-    pub(super) cancelled: VecDeque<TransferKey>,
+    cancelled: VecDeque<TransferKey>,
     /// How everything that waits ends, once an end has left.
-    pub(super) sweep: Option<Withdrawal>,
+    sweep: Option<Withdrawal>,
     /// Receives whose withdrawal the peer was asked for.
-    pub(super) cancelling: OpList,
+    cancelling: OpList,
     /// Operations that are withdrawn in one go.
-    pub(super) slice: usize,
+    slice: usize,
     /// Receives of ours that have no counterpart yet.
-    pub(super) waiting_receives: usize,
-    pub(super) matcher: Matcher,
-    pub(super) eager: EagerBooks,
+    waiting_receives: usize,
+    matcher: Matcher,
+    eager: EagerBooks,
     /// The receive that was announced last.
-    pub(super) last_announced: Option<MessageEnd>,
-    pub(super) announcing: Announcing,
+    last_announced: Option<MessageEnd>,
+    announcing: Announcing,
 }
 
 impl Tags {
@@ -55,6 +64,70 @@ impl Tags {
             last_announced: None,
             announcing: Announcing::new(kept),
         }
+    }
+
+    /// Sends of ours that no receive was announced for.
+    pub(super) fn waiting_sends(&self) -> usize {
+        self.matcher.waiting_sends()
+    }
+
+    /// The one of them that has waited longest.
+    pub(super) fn oldest_send(&self) -> Option<OpKey> {
+        self.matcher.oldest_send()
+    }
+
+    /// Receives that the peer has announced and no send of ours matches.
+    pub(super) fn announced(&self) -> usize {
+        self.matcher.announced()
+    }
+
+    /// Receives of ours that the peer takes no announcement of for now.
+    pub(super) fn unannounced(&self) -> usize {
+        self.announcing.unannounced.len()
+    }
+
+    /// Messages of this end that went ahead and have no receive, as far as it knows.
+    pub(super) fn unreceived(&self) -> usize {
+        self.eager.unreceived()
+    }
+
+    /// Messages of the peer that wait here for their receives.
+    pub(super) fn kept(&self) -> usize {
+        self.eager.kept.len()
+    }
+
+    /// This many operations are posted next, as one batch.
+    pub(super) fn begin_batch(&mut self, count: usize) {
+        self.eager.batch = count;
+    }
+
+    /// The peer takes so many announced receives, or bytes ahead of them, from the first one on.
+    pub(super) fn peer_takes(&mut self, what: Keeping, count: u64) -> Result<(), Violation> {
+        match what {
+            Keeping::Ahead => self.eager.allowed.hear(what, count),
+            _ => self.announcing.allowed.hear(what, count),
+        }
+    }
+
+    /// What the peer may send at first, if that is more than what is its own.
+    pub(super) fn first_room(&mut self) -> [Option<(Keeping, u64)>; 2] {
+        let receives = self.announcing.given.first().map(|count| (Keeping::Receives, count));
+        [receives, self.eager.given.first().map(|count| (Keeping::Ahead, count))]
+    }
+
+    /// Whether it may be time to give the peer more room, for announced receives and for messages
+    /// ahead of them.
+    #[inline]
+    pub(super) fn look_at_room(&mut self) -> [bool; 2] {
+        let receives = self.announcing.given.look(self.matcher.announced() as u64);
+        [receives, self.eager.given.look(self.eager.buffer_used)]
+    }
+
+    /// Gives what it may be time for. Returns what the peer may send from now on.
+    pub(super) fn give_room(&mut self, is_due: [bool; 2]) -> [Option<(Keeping, u64)>; 2] {
+        let receives = is_due[0].then(|| self.announcing.given.give()).flatten();
+        let ahead = is_due[1].then(|| self.eager.given.give()).flatten();
+        [receives.map(|it| (Keeping::Receives, it)), ahead.map(|it| (Keeping::Ahead, it))]
     }
 
     /// An operation that needs not wait for its counterpart.
@@ -174,5 +247,18 @@ impl Tags {
         if is_over && let Some(operation) = cx.operations.remove(op) {
             self.completed(cx, &operation, Outcome::Done);
         }
+    }
+}
+
+#[cfg(test)]
+impl Tags {
+    /// Announced receives and bytes ahead of them that the peer takes, from the first one on.
+    pub(super) fn allowed(&self) -> [u64; 2] {
+        [self.announcing.allowed.allowed, self.eager.allowed.allowed]
+    }
+
+    /// What of each transfer has not ended, and receives that are being withdrawn.
+    pub(super) fn backlogs(&self) -> (&Backlogs, OpList) {
+        (&self.backlogs, self.cancelling)
     }
 }

@@ -5,6 +5,7 @@ mod acting;
 mod announcing;
 mod beside_bulk;
 mod channels;
+mod chunks;
 mod credit;
 mod crossings;
 mod driver;

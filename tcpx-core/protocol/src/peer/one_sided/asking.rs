@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::action::{Outcome, Violation};
 use super::super::conversation::Conversation;
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation, Withdrawal};
-use super::super::tag_queues::Place;
+use super::super::tags::tag_queues::Place;
 use super::OneSided;
 use super::told::Refused;
 use super::{Asking, Gaveup, Listed, NewRequest, Role, Step, Unanswered};
@@ -13,7 +13,7 @@ use crate::exports::refusal::Refusal;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::plans::piece_cursor::PieceCursor;
 use crate::types::memory::OperationKind;
-use crate::types::{OpKey, TransferKey};
+use crate::types::{OpKey, PreparedKey, TransferKey};
 
 impl OneSided {
     /// The program posts an operation, which [`check_posts`](Self::check_posts) allows; its
@@ -44,6 +44,11 @@ impl OneSided {
         self.unlisted.push_back(op);
         self.list_waiting();
         op
+    }
+
+    /// An operation's program has let go of it for good: the peer may forget its list.
+    pub(in super::super) fn drop_list(&mut self, list: PreparedKey) {
+        self.telling.drop_list(list);
     }
 
     /// The program sends a notification by itself. Returns whether there is room for it.

@@ -4,7 +4,7 @@
 
 use super::super::action::{Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;
-use super::super::stage::Stage;
+use super::super::lifecycle::stage::Stage;
 use super::OneSided;
 use super::serving::WriteWay;
 use super::told::Refused;

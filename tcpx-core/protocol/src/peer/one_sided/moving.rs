@@ -7,7 +7,7 @@ use super::super::action::{Action, Violation};
 use super::super::conversation::Conversation;
 use super::super::operation::OpState;
 use super::super::schedule::Turn;
-use super::super::staging::{ChannelStaging, StagingChannels};
+use super::super::schedule::staging::{ChannelStaging, StagingChannels};
 use super::OneSided;
 use super::{Listed, ListedLeft, Role, Step};
 use crate::frames::frame::Frame;

@@ -75,12 +75,12 @@ impl Notes {
     }
 
     /// What those cost that wait.
-    pub(in super::super) fn queued(&self) -> u64 {
+    pub(super) fn queued(&self) -> u64 {
         self.queued
     }
 
     /// How many wait.
-    pub(in super::super) fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
@@ -107,7 +107,7 @@ impl Notes {
     }
 
     /// The program has taken so much, all in all.
-    pub(in super::super) fn take(&mut self, taken: u64) {
+    pub(super) fn take(&mut self, taken: u64) {
         self.taken = taken;
     }
 

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;
+use super::super::lifecycle::stage::Stage;
 use super::super::operation::OpState;
-use super::super::stage::Stage;
 use super::OneSided;
 use super::{Listed, Role, Step};
 use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::plans::piece_cursor::Stretch;
+use crate::plans::stretch::Stretch;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, OpKey, TransferKey};
 

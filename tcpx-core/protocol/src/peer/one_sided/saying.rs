@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::super::action::Action;
 use super::super::conversation::Conversation;
 use super::super::operation::OpState;
-use super::super::route::{Load, Message, Route, route};
+use super::super::schedule::route::{Load, Message, Route, route};
 use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::plans::piece_cursor::Stretch;
 use crate::plans::pieces::Pieces;
+use crate::plans::stretch::Stretch;
 use crate::types::{MemoryType, OpKey};
 
 impl OneSided {

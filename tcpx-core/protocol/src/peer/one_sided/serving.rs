@@ -3,8 +3,8 @@
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation};
-use super::super::route::{Load, Route, route};
-use super::super::tag_queues::Place;
+use super::super::schedule::route::{Load, Route, route};
+use super::super::tags::tag_queues::Place;
 use super::saying::access;
 use super::told::{Opened, Refused, ToldList};
 use super::{Listed, OneSided, Role, Serving};
@@ -14,7 +14,8 @@ use crate::frames::eager_terms::Keeping;
 use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
-use crate::plans::piece_cursor::{PieceCursor, Stretch};
+use crate::plans::piece_cursor::PieceCursor;
+use crate::plans::stretch::Stretch;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 

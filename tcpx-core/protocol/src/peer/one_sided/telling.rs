@@ -185,7 +185,7 @@ impl Telling {
 
     /// The operation of a list is gone, or the list is to be told again: the peer may forget it
     /// when nothing waits for it.
-    pub(in super::super) fn drop_list(&mut self, key: PreparedKey) {
+    pub(super) fn drop_list(&mut self, key: PreparedKey) {
         let Some(known) = self.known.get_mut(&key) else { return };
         known.is_dropped = true;
         if known.active == 0 && matches!(known.progress, Progress::Known) {

@@ -10,9 +10,9 @@ use crate::frames::link_frame::LinkFrame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending};
 use crate::peer::conversation::LINK_BYTES;
-use crate::peer::tuning::Tuning;
-use crate::plans::piece_cursor::Stretch;
+use crate::peer::schedule::tuning::Tuning;
 use crate::plans::plan::{ChunkPlan, Member, Members};
+use crate::plans::stretch::Stretch;
 use crate::plans::stripe_queue::StripeQueue;
 use crate::types::{Direction, MemoryType, TransferKey};
 
@@ -88,11 +88,11 @@ impl Driver {
 
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self) -> Check {
-        let parts = self.protocol.as_ref().map_or(0, |protocol| protocol.one_sided.parts.len());
+        let has_parts = self.protocol.as_ref().is_some_and(PeerProtocol::sends_parts);
         let unsent = match (self.setting.link_is_full, self.outbox.is_empty()) {
             (false, _) => 0,
             // Sooner or later nothing waits.
-            (true, true) if parts > 0 => 0,
+            (true, true) if has_parts => 0,
             (true, true) => LINK_BYTES - LITTLE_ROOM,
             (true, false) => usize::MAX,
         };

@@ -15,12 +15,12 @@ use crate::frames::fields::Delivery;
 use crate::frames::frame::Frame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending, Landing, NoteUse, Outcome, Violation};
-use crate::peer::eager_books::Kept;
-use crate::peer::matcher::Announced;
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::operation::{NewOperation, Withdrawal};
 use crate::peer::room::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
-use crate::peer::tag_queues::{Place, TagQueues};
+use crate::peer::tags::eager_books::Kept;
+use crate::peer::tags::matcher::Announced;
+use crate::peer::tags::tag_queues::{Place, TagQueues};
 use crate::types::kept_budget::KeptBudget;
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey, note_cost};
 
@@ -255,7 +255,7 @@ fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
     let mut pair = Pair::new([SETTING; 2]);
     pair.ends[0].keep(KeptTerms::new(budget), pair.now);
     pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
-    let said = pair.ends[1].protocol().expect("it is up").tags.announcing.allowed.allowed;
+    let said = pair.ends[1].protocol().expect("it is up").tags.allowed()[0];
     (pair.ends[0].take_protocol().expect("it is up"), said)
 }
 

@@ -15,7 +15,7 @@ use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
-use crate::peer::tuning::Tuning;
+use crate::peer::schedule::tuning::Tuning;
 use crate::types::memory::OperationKind::{self, Read, Write};
 use crate::types::memory::RemoteAccess;
 use crate::types::{Direction, MemoryType, TransferKey};

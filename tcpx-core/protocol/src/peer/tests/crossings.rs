@@ -12,9 +12,9 @@ use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::peer::SLICE;
 use crate::peer::action::{Action, Ending, Outcome, Violation};
+use crate::peer::lifecycle::stage::PeerStage;
 use crate::peer::operation::Withdrawal;
-use crate::peer::posting::PostError;
-use crate::peer::stage::PeerStage;
+use crate::peer::tags::posting::PostError;
 use crate::types::{Direction, MemoryType, TransferKey};
 
 pub(super) const SETTING: Setting = Setting {

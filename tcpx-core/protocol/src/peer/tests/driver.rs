@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::credit::Bounce;
 use super::exporting::{Exporting, Notes};
 use super::interleavings::tally::Seen;
-use super::payload::{Came, Chunk, Landed, Messages, Payload, Piece, check_place, take_chunk};
+use super::payload::{Came, Chunk, Landed, Messages, Payload, check_place};
 use super::requests::Requests;
 use super::revocations;
 use super::setting::Setting;
@@ -19,13 +19,13 @@ use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::frames::link_frame::LinkFrame;
 use crate::peer::action::{Ending, Outcome};
-use crate::peer::arrivals::ArrivalSample;
+use crate::peer::lifecycle::arrivals::ArrivalSample;
+use crate::peer::lifecycle::stage::{Leaving, PeerStage};
 use crate::peer::operation::{NewOperation, PostedOperation};
 use crate::peer::room::KeptTerms;
-use crate::peer::stage::{Leaving, PeerStage};
 use crate::peer::{Opening, PeerProtocol};
 use crate::plans::stripe_queue::{Finished, StripeQueue};
-use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
+use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
 pub(super) const CHUNK_BYTES: u32 = 64;
 pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -97,18 +97,18 @@ pub(super) struct Driver {
     /// Chunks that were sent, by channel, and have not arrived.
     pub(super) sent: Vec<VecDeque<Chunk>>,
     /// Bytes of chunks that were sent while the end does not know of it, by channel.
-    unfinished: Vec<VecDeque<(u32, bool)>>,
+    pub(super) unfinished: Vec<VecDeque<(u32, bool)>>,
     /// How many were sent so far, by channel.
     pub(super) sent_counts: ChunkCounts,
     /// Chunks that are expected, by channel.
     pub(super) receiving: Vec<StripeQueue>,
     /// Chunks that have arrived and are not consumed, by channel.
-    arrived: Vec<VecDeque<Chunk>>,
+    pub(super) arrived: Vec<VecDeque<Chunk>>,
     pub(super) bounce: Option<Bounce>,
     /// How many the other end has room for, by channel; `None`: any number.
     pub(super) credit: Option<ChunkCounts>,
     /// How many have arrived so far, by channel.
-    arrived_counts: Vec<u64>,
+    pub(super) arrived_counts: Vec<u64>,
     /// Every message that was ever posted in this conversation; each has a transfer of its own.
     pub(super) posted: SlotMap<TransferKey, Posted>,
     next_address: BTreeMap<bool, u64>,
@@ -337,85 +337,6 @@ impl Driver {
         }
     }
 
-    /// The oldest chunk of a channel is sent. False when there is none, or no room for it.
-    pub(super) fn send_chunk(&mut self, channel: usize) -> Result<bool, String> {
-        let sent = self.sent_counts[channel];
-        if self.credit.as_ref().is_some_and(|credit| sent >= credit[channel]) {
-            return Ok(false);
-        }
-        let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
-        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
-        // Once the link is over nobody knows the operations, and nothing is dealt any more.
-        let is_long = self.protocol.is_some() && self.is_long(&chunk);
-        self.check_chunk_touches(&chunk)?;
-        self.sent[channel].push_back(chunk);
-        self.sent_counts[channel] += 1;
-        self.unfinished[channel].push_back((bytes as u32, is_long));
-        if !self.setting.sends_end_late {
-            self.end_send(channel)?;
-        }
-        Ok(true)
-    }
-
-    /// The end learns that the oldest chunk of a channel is sent. False when there is none.
-    pub(super) fn end_send(&mut self, channel: usize) -> Result<bool, String> {
-        let Some((bytes, is_long)) = self.unfinished[channel].pop_front() else {
-            return Ok(false);
-        };
-        if is_long {
-            self.long_under_way -= u64::from(bytes);
-        }
-        let mut done = Vec::new();
-        self.sending[channel].finish(bytes, &mut done);
-        self.finished(done)?;
-        Ok(true)
-    }
-
-    /// Bytes of the operation that some of its bytes belong to.
-    pub(super) fn operation_bytes(&self, of: TransferKey, op: OpKey) -> u64 {
-        let operations = self.protocol.as_ref().map(|protocol| &protocol.cx.operations);
-        let listed = || operations?.get(op).map(|operation| operation.posted.bytes);
-        let posted = self.posted.get(of).map(|posted| posted.bytes);
-        posted.or_else(listed).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the messages of a chunk are medium or long ones.
-    fn is_long(&self, chunk: &Chunk) -> bool {
-        let short_bytes = self.setting.tuning.short_bytes;
-        chunk.iter().all(|piece| self.operation_bytes(piece.of, piece.op) > short_bytes)
-    }
-
-    /// What a chunk has of lists lies in memory that may be used.
-    fn check_chunk_touches(&self, chunk: &Chunk) -> Check {
-        if self.protocol.is_none() {
-            return Ok(());
-        }
-        let touches = |piece: &Piece| self.check_touched(piece.of, piece.address, piece.bytes);
-        chunk.iter().try_for_each(touches)
-    }
-
-    /// A chunk arrives on a channel. False when none is expected (yet). Returns what was expected.
-    pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
-        let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
-        self.arrived_counts[channel] += 1;
-        self.arrived[channel].push_back(chunk.clone());
-        Ok(Some(chunk))
-    }
-
-    /// The oldest chunk that has arrived on a channel is consumed. False when there is none.
-    pub(super) fn consume_chunk(&mut self, channel: usize) -> Result<bool, String> {
-        let Some(chunk) = self.arrived[channel].pop_front() else { return Ok(false) };
-        self.check_chunk_touches(&chunk)?;
-        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
-        if let Some(bounce) = &mut self.bounce {
-            bounce.consume(channel);
-        }
-        let mut done = Vec::new();
-        self.receiving[channel].finish(bytes as u32, &mut done);
-        self.finished(done)?;
-        Ok(true)
-    }
-
     /// Time has passed: the protocol is told, and of what has arrived.
     pub(super) fn pass(&mut self, now: Instant) -> Check {
         self.now = now;
@@ -429,7 +350,7 @@ impl Driver {
         self.input(|protocol| protocol.handle_arrivals(&samples, false, now))
     }
 
-    fn finished(&mut self, done: Vec<Finished>) -> Check {
+    pub(super) fn finished(&mut self, done: Vec<Finished>) -> Check {
         self.input(|protocol| {
             done.into_iter().for_each(|finished| protocol.handle_finished(finished));
         })

@@ -11,7 +11,7 @@ use crate::exports::capability::{ExportSecret, ListedKey, StableKeys};
 use crate::exports::exported_range::{ExportKey, ExportedRange};
 use crate::exports::table::Exports;
 use crate::peer::action::NoteUse;
-use crate::peer::stage::PeerStage;
+use crate::peer::lifecycle::stage::PeerStage;
 use crate::types::memory::{MemoryId, RemoteAccess};
 use crate::types::{MemoryType, RegistrationKey, Span, note_cost};
 

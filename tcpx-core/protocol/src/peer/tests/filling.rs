@@ -56,12 +56,8 @@ fn filled(budget: &Arc<KeptBudget>, peers: usize, most: u32) -> Vec<(PeerProtoco
         pair.ends[0].keep(KeptTerms::new(budget), pair.now);
         pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
         let peer = pair.ends[1].protocol().expect("it is up");
-        let allowed = [
-            &peer.tags.announcing.allowed,
-            &peer.tags.eager.allowed,
-            &peer.one_sided.notes.allowed,
-        ]
-        .map(|it| it.allowed);
+        let [receives, ahead] = peer.tags.allowed();
+        let allowed = [receives, ahead, peer.one_sided.allowed()];
         let mut protocol = pair.ends[0].take_protocol().expect("it is up");
         let kept = fill(&mut protocol, allowed);
         (protocol, kept)

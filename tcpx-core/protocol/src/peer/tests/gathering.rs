@@ -4,7 +4,7 @@ use super::pair::Pair;
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::peer::SLICE;
-use crate::peer::tuning::Copier;
+use crate::peer::schedule::tuning::Copier;
 use crate::types::{Direction, MemoryType};
 
 const MESSAGE_BYTES: u64 = 8;

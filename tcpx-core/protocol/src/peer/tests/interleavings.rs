@@ -19,7 +19,7 @@ use crate::peer::SLICE;
 use crate::peer::action::Ending;
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::one_sided::{MOST_PLANNED, OneSidedTerms};
-use crate::peer::tuning::{Copier, Tuning};
+use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in each run of the tests.

@@ -13,7 +13,7 @@ use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::telling::ListLimits;
-use crate::peer::tuning::{Copier, Tuning};
+use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::types::memory::OperationKind::{Read, Write};
 use crate::types::{Direction, MemoryType, TransferKey, note_cost};
 

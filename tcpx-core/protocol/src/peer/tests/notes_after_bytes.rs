@@ -10,7 +10,7 @@ use super::setting::Setting;
 use super::ways::{Lane, Way, prepare, step, step_but, up};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
-use crate::peer::tuning::Tuning;
+use crate::peer::schedule::tuning::Tuning;
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind::Write;
 

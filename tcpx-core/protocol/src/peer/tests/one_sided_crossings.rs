@@ -16,7 +16,7 @@ use crate::peer::action::{Ending, Outcome};
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::operation::Withdrawal;
-use crate::peer::tuning::Tuning;
+use crate::peer::schedule::tuning::Tuning;
 use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, TransferKey, note_cost};
 

@@ -10,8 +10,8 @@ use super::moving::Moved;
 use super::payload::{Came, Chunk, Payload, Piece, is_followed};
 use super::setting::Setting;
 use crate::peer::action::{Ending, Outcome};
+use crate::peer::lifecycle::stage::PeerStage;
 use crate::peer::operation::Withdrawal;
-use crate::peer::stage::PeerStage;
 use crate::types::{Direction, TransferKey};
 
 /// The two ends by number; the other one of `end` is `1 - end`.
@@ -381,10 +381,8 @@ impl Pair {
             let is_misfit =
                 |(send, recv): (&TransferKey, &TransferKey)| from[*send].bytes != to[*recv].bytes;
             let ahead = self.matches[met].iter().filter(|pair| is_misfit(*pair)).count();
-            ensure!(
-                sent + ahead == received,
-                "{sent} and {ahead} sends, {received} receives of another size"
-            );
+            let is_even = sent + ahead == received;
+            ensure!(is_even, "{sent} and {ahead} sends, {received} receives of another size");
         }
         let thrown_away = &self.ends[1 - sender].messages.thrown_away;
         for (key, send) in sends {

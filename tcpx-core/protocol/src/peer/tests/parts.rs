@@ -13,7 +13,7 @@ use crate::frames::fields::LinkPart;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
-use crate::peer::tuning::Tuning;
+use crate::peer::schedule::tuning::Tuning;
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};

@@ -12,8 +12,8 @@ use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::action::{Landing, NoteUse, Outcome};
-use crate::plans::piece_cursor::Stretch;
 use crate::plans::plan::Member;
+use crate::plans::stretch::Stretch;
 use crate::plans::stripe_queue::StripeQueue;
 use crate::types::{OpKey, TransferKey};
 

@@ -11,8 +11,8 @@ use crate::frames::fields::{ChannelHandle, Delivery, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::peer::operation::NewOperation;
-use crate::peer::posting::PORTION;
-use crate::peer::tuning::Tuning;
+use crate::peer::schedule::tuning::Tuning;
+use crate::peer::tags::posting::PORTION;
 use crate::peer::{Opening, PeerProtocol, SLICE};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 

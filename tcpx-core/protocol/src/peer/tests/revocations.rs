@@ -131,9 +131,10 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
         }
         of_transfer.unmatched += 1;
     }
-    ensure!(walk(protocol, protocol.tags.cancelling)? == cancelling, "the withdrawn ones differ");
+    let (backlogs, being_withdrawn) = protocol.tags.backlogs();
+    ensure!(walk(protocol, being_withdrawn)? == cancelling, "the withdrawn ones differ");
     for (transfer, found) in &found {
-        let backlog = protocol.tags.backlogs.get(*transfer).copied().unwrap_or_default();
+        let backlog = backlogs.get(*transfer).copied().unwrap_or_default();
         let waiting = walk(protocol, backlog.waiting)?;
         ensure!(waiting == found.waiting, "{waiting:?} wait, not {:?}", found.waiting);
         let told = protocol.unmatched(*transfer);
@@ -141,7 +142,7 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
         ensure!(told.oldest.is_some() != waiting.is_empty(), "{told:?}");
     }
     let any_waits = found.values().any(|found| !found.waiting.is_empty());
-    let any_listed = protocol.tags.backlogs.any_waiting();
+    let any_listed = backlogs.any_waiting();
     ensure!(any_listed.is_some() == any_waits, "the list of transfers that wait is wrong");
     ensure!(any_listed.is_none_or(|backlog| !backlog.waiting.is_empty()), "nothing waits there");
     Ok(())

@@ -9,7 +9,7 @@ use super::pair::{ENDS, Pair};
 use super::setting::{KEEPS_ALL, Kept, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
-use crate::peer::tuning::{Copier, Tuning};
+use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::types::{Direction, MemoryType};
 
 /// Conversations in each run of the tests, for each kind of terms.

@@ -9,7 +9,7 @@ use crate::frames::fields::Delivery;
 use crate::frames::frame::{Frame, Names};
 use crate::peer::SLICE;
 use crate::peer::action::{Action, Ending, Outcome, Violation};
-use crate::peer::tuning::Tuning;
+use crate::peer::schedule::tuning::Tuning;
 use crate::types::{Direction, MemoryType, TransferKey};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;

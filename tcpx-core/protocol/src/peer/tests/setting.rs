@@ -5,7 +5,7 @@ use crate::frames::eager_terms::EagerTerms;
 use crate::peer::one_sided::telling::ListLimits;
 use crate::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
 use crate::peer::room::KeptTerms;
-use crate::peer::tuning::{Copier, Tuning};
+use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::types::kept_budget::KeptBudget;
 
 /// Messages of any size are dealt at once, in chunks that are as long as they may be. A chunk on

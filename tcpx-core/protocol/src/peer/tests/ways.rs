@@ -13,7 +13,7 @@ use crate::exports::capability::ListedRange;
 use crate::frames::frame::Frame;
 use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::one_sided::telling::PreparedList;
-use crate::peer::tuning::{Copier, Tuning};
+use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::plans::pieces::{Piece, Pieces};
 use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, RegistrationKey, TransferKey};

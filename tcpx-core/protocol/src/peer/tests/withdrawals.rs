@@ -19,7 +19,7 @@ use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::peer::action::{Action, Outcome};
 use crate::peer::operation::{NewOperation, Withdrawal};
-use crate::peer::withdrawing::Unmatched;
+use crate::peer::tags::withdrawing::Unmatched;
 use crate::peer::{Opening, PeerProtocol};
 use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
 

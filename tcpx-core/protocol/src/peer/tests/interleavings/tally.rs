@@ -10,8 +10,8 @@ use crate::frames::frame::Frame;
 use crate::frames::link_frame::LinkFrame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::Outcome;
+use crate::peer::lifecycle::stage::PeerStage;
 use crate::peer::operation::{OpState, PostedOperation, Withdrawal};
-use crate::peer::stage::PeerStage;
 use crate::peer::tests::driver::End;
 use crate::types::TransferKey;
 

@@ -13,7 +13,7 @@ use crate::types::OpKey;
 
 /// A receive that the peer announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Announced {
+pub(in super::super) struct Announced {
     /// The peer's name for it.
     pub recv: u64,
     pub bytes: u64,
@@ -24,7 +24,7 @@ pub(super) struct Announced {
 
 /// What became of a send that was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PostedSend {
+pub(in super::super) enum PostedSend {
     /// A receive was announced for it.
     Matched(Announced),
     /// It waits, at this place.
@@ -33,7 +33,7 @@ pub(super) enum PostedSend {
 
 /// Sends here, announced receives there.
 #[derive(Debug, Default)]
-pub(super) struct Matcher {
+pub(in super::super) struct Matcher {
     sends: TagQueues<OpKey>,
     receives: TagQueues<Announced>,
     /// Place of each announced receive, so that it can be withdrawn by name.
@@ -42,41 +42,41 @@ pub(super) struct Matcher {
 
 /// The peer used one name for two receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DuplicateName;
+pub(in super::super) struct DuplicateName;
 
 impl Matcher {
     /// Sends that no receive was announced for.
-    pub(super) fn waiting_sends(&self) -> usize {
+    pub(in super::super) fn waiting_sends(&self) -> usize {
         self.sends.len()
     }
 
     /// The one of them that has waited longest.
-    pub(super) fn oldest_send(&self) -> Option<OpKey> {
+    pub(in super::super) fn oldest_send(&self) -> Option<OpKey> {
         self.sends.oldest().copied()
     }
 
     /// Announced receives that wait for a send.
-    pub(super) fn announced(&self) -> usize {
+    pub(in super::super) fn announced(&self) -> usize {
         self.receives.len()
     }
 
     /// Makes room for so many sends that find no receive.
-    pub(super) fn make_room(&mut self, sends: usize) -> Result<(), TryReserveError> {
+    pub(in super::super) fn make_room(&mut self, sends: usize) -> Result<(), TryReserveError> {
         self.sends.make_room(sends)
     }
 
     /// Gives back what nothing needs of that.
-    pub(super) fn give_room_back(&mut self) {
+    pub(in super::super) fn give_room_back(&mut self) {
         self.sends.give_room_back();
     }
 
     /// Whether nothing waits for a send or a receive of a tag.
-    pub(super) fn has_none(&self, tag: i64) -> bool {
+    pub(in super::super) fn has_none(&self, tag: i64) -> bool {
         !self.receives.has(tag) && !self.sends.has(tag)
     }
 
     /// A send was posted here.
-    pub(super) fn post_send(&mut self, tag: i64, send: OpKey) -> PostedSend {
+    pub(in super::super) fn post_send(&mut self, tag: i64, send: OpKey) -> PostedSend {
         match self.receives.pop(tag) {
             Some(announced) => {
                 self.places.remove(&announced.recv);
@@ -87,7 +87,7 @@ impl Matcher {
     }
 
     /// The peer announced a receive: the send that was posted for it, if there is one.
-    pub(super) fn announce(
+    pub(in super::super) fn announce(
         &mut self,
         tag: i64,
         announced: Announced,
@@ -104,12 +104,12 @@ impl Matcher {
     }
 
     /// Withdraws the send that waits at `place`.
-    pub(super) fn withdraw_send(&mut self, place: Place) {
+    pub(in super::super) fn withdraw_send(&mut self, place: Place) {
         self.sends.remove(place);
     }
 
     /// Withdraws a receive that the peer announced. False when it was matched already.
-    pub(super) fn withdraw_receive(&mut self, recv: u64) -> bool {
+    pub(in super::super) fn withdraw_receive(&mut self, recv: u64) -> bool {
         self.places.remove(&recv).and_then(|place| self.receives.remove(place)).is_some()
     }
 }

@@ -37,7 +37,7 @@ pub struct Loss {
 
 /// What a look came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judgement {
+pub(in super::super) enum Judgement {
     Nothing,
     /// Ask the peer how much it has sent.
     Ask,
@@ -62,7 +62,7 @@ struct Channel {
 
 /// Watches what arrives from one peer.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub(in super::super) struct Arrivals {
     timeout: Option<Duration>,
     looked_at: Instant,
     channels: Vec<Channel>,
@@ -73,13 +73,13 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Watches so many channels from now on. Without a timeout nothing is ever lost.
-    pub(super) fn new(timeout: Option<Duration>, channels: u16, now: Instant) -> Self {
+    pub(in super::super) fn new(timeout: Option<Duration>, channels: u16, now: Instant) -> Self {
         let channels = vec![Channel::default(); usize::from(channels)];
         Self { timeout, looked_at: now, channels, is_asked: false, answered: None }
     }
 
     /// Looks at the channels, in order.
-    pub(super) fn look(
+    pub(in super::super) fn look(
         &mut self,
         samples: &[ArrivalSample],
         is_unpacking: bool,
@@ -107,7 +107,7 @@ impl Arrivals {
 
     /// The peer says how many chunks it has sent on each channel. False when nobody has asked, or
     /// when it speaks of other channels.
-    pub(super) fn hear(&mut self, sent: &[u64]) -> bool {
+    pub(in super::super) fn hear(&mut self, sent: &[u64]) -> bool {
         if !std::mem::take(&mut self.is_asked) || sent.len() != self.channels.len() {
             return false;
         }

@@ -24,14 +24,14 @@
 
 use std::collections::TryReserveError;
 
-use super::action::{Action, Landing, Outcome, Violation};
-use super::conversation::Conversation;
+use super::super::action::{Action, Landing, Outcome, Violation};
+use super::super::conversation::Conversation;
+use super::super::lifecycle::stage::Stage;
+use super::super::operation::{NewOperation, OpState};
+use super::super::schedule::route::{Load, Message, Route, route};
+use super::Tags;
 use super::eager_books::Kept;
-use super::operation::{NewOperation, OpState};
 use super::receives::MessageEnd;
-use super::route::{Load, Message, Route, route};
-use super::stage::Stage;
-use super::tags::Tags;
 use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, Frame};
 use crate::plans::plan::Member;
@@ -40,7 +40,7 @@ use crate::types::{Direction, OpKey};
 impl Tags {
     /// Announces a receive.
     #[inline]
-    pub(super) fn announce(&mut self, cx: &mut Conversation, op: OpKey) {
+    pub(in super::super) fn announce(&mut self, cx: &mut Conversation, op: OpKey) {
         let Some(operation) = cx.operations.get_mut(op) else { return };
         let posted = operation.posted;
         operation.place = self.eager.await_message(posted.tag, op);
@@ -53,12 +53,12 @@ impl Tags {
     }
 
     /// Whether a receive that has waited is announced, as soon as the link has room.
-    pub(super) fn announces_more(&self, cx: &Conversation) -> bool {
+    pub(in super::super) fn announces_more(&self, cx: &Conversation) -> bool {
         matches!(cx.life.stage, Stage::Up { .. }) && self.announcing.has_next()
     }
 
     /// Announces the receive that has waited longest. False if there is none, or no room.
-    pub(super) fn announce_next(&mut self, cx: &mut Conversation) -> bool {
+    pub(in super::super) fn announce_next(&mut self, cx: &mut Conversation) -> bool {
         if cx.link.bytes == 0 || !self.announces_more(cx) {
             return false;
         }
@@ -70,12 +70,12 @@ impl Tags {
 
     /// A message of the peer went ahead, and the receive of its tag that comes next waits to be
     /// announced: it has its message, as if it were posted now.
-    pub(super) fn take_unannounced(&mut self, tag: i64) -> Option<OpKey> {
+    pub(in super::super) fn take_unannounced(&mut self, tag: i64) -> Option<OpKey> {
         self.announcing.unannounced.pop(tag)
     }
 
     /// Makes room for so many posts in the books.
-    pub(super) fn make_room_to_announce(
+    pub(in super::super) fn make_room_to_announce(
         &mut self,
         direction: Direction,
         count: usize,
@@ -87,7 +87,7 @@ impl Tags {
     }
 
     /// Whether a send that is posted goes ahead.
-    pub(super) fn goes_ahead(&self, cx: &Conversation, posted: &NewOperation) -> bool {
+    pub(in super::super) fn goes_ahead(&self, cx: &Conversation, posted: &NewOperation) -> bool {
         let Self { eager, matcher, .. } = self;
         // What the peer takes bounds what is on the link of these.
         let load = Load { link_room: usize::MAX, on_link: 0 };
@@ -100,7 +100,11 @@ impl Tags {
     }
 
     /// A send that is posted goes ahead, and is done.
-    pub(super) fn go_ahead(&mut self, cx: &mut Conversation, posted: NewOperation) -> OpKey {
+    pub(in super::super) fn go_ahead(
+        &mut self,
+        cx: &mut Conversation,
+        posted: NewOperation,
+    ) -> OpKey {
         let NewOperation { tag, bytes, .. } = posted;
         cx.messages.sent += 1;
         self.eager.ahead.push(tag, ());
@@ -112,7 +116,7 @@ impl Tags {
     }
 
     /// A send is delivered to the receive of this name, and done.
-    pub(super) fn deliver(&mut self, cx: &mut Conversation, member: &Member, recv: u64) {
+    pub(in super::super) fn deliver(&mut self, cx: &mut Conversation, member: &Member, recv: u64) {
         cx.link.bytes = cx.link.bytes.saturating_sub(member.bytes as usize);
         self.send_on_link(cx, member.op, Frame::Deliver { recv, bytes: member.bytes as u32 });
     }
@@ -126,7 +130,7 @@ impl Tags {
     }
 
     /// A send of the peer was matched with a receive of ours, and its bytes are here.
-    pub(super) fn handle_delivery(
+    pub(in super::super) fn handle_delivery(
         &mut self,
         cx: &mut Conversation,
         recv: u64,
@@ -147,7 +151,12 @@ impl Tags {
     }
 
     /// A message of the peer went ahead of its receive, as far as the peer knew.
-    pub(super) fn handle_ahead(&mut self, cx: &mut Conversation, tag: i64, bytes: u64) -> Landing {
+    pub(in super::super) fn handle_ahead(
+        &mut self,
+        cx: &mut Conversation,
+        tag: i64,
+        bytes: u64,
+    ) -> Landing {
         let terms = cx.link.terms;
         if !terms.allows(bytes) || terms.buffer == 0 {
             cx.broken(Violation::Ahead { bytes });
@@ -182,7 +191,7 @@ impl Tags {
 
     /// A receive that is posted takes the oldest message of its tag that is kept, if there is one.
     #[inline]
-    pub(super) fn take_kept(
+    pub(in super::super) fn take_kept(
         &mut self,
         cx: &mut Conversation,
         posted: &NewOperation,
@@ -202,7 +211,7 @@ impl Tags {
     }
 
     /// A receive has its message of so many bytes.
-    pub(super) fn receive_message(
+    pub(in super::super) fn receive_message(
         &mut self,
         cx: &mut Conversation,
         op: OpKey,
@@ -222,7 +231,7 @@ impl Tags {
     }
 
     /// This end posts no receive any more: what is kept goes. `is_told`: the peer waits to know.
-    pub(super) fn drop_kept(&mut self, cx: &mut Conversation, is_told: bool) {
+    pub(in super::super) fn drop_kept(&mut self, cx: &mut Conversation, is_told: bool) {
         while let Some((tag, Kept { number, .. })) = self.eager.kept.pop_oldest() {
             cx.actions.push_back(Action::TakeKept { number, into: None });
             if is_told {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::frames::frame::ChunkCounts;
 
 #[derive(Debug)]
-pub(super) enum Channels {
+pub(in super::super) enum Channels {
     /// Neither end has asked for any.
     None,
     /// Comms are being connected, both ways.
@@ -15,31 +15,31 @@ pub(super) enum Channels {
 
 /// How far the comms are.
 #[derive(Debug, Default)]
-pub(super) struct Setup {
+pub(in super::super) struct Setup {
     /// When it began, and until when it may take; `None`: as long as another waits for it.
-    pub(super) began_at: Option<Instant>,
-    pub(super) give_up_at: Option<Instant>,
+    pub(in super::super) began_at: Option<Instant>,
+    pub(in super::super) give_up_at: Option<Instant>,
     /// The peer's connect handles came.
-    pub(super) has_handles: bool,
+    pub(in super::super) has_handles: bool,
     /// Every receive comm of this end is accepted, and there is room for so many chunks on each.
-    pub(super) accepted: Option<ChunkCounts>,
+    pub(in super::super) accepted: Option<ChunkCounts>,
     /// Every send comm of this end is connected.
-    pub(super) is_connected: bool,
+    pub(in super::super) is_connected: bool,
     /// The peer was told that every comm here is there. It may be up from then on.
-    pub(super) said_ready: bool,
+    pub(in super::super) said_ready: bool,
     /// Every comm of the peer is there.
-    pub(super) peer_ready: bool,
+    pub(in super::super) peer_ready: bool,
 }
 
 impl Setup {
     /// A set-up with which the link begins.
-    pub(super) fn new(began_at: Instant, time: Option<Duration>) -> Self {
+    pub(in super::super) fn new(began_at: Instant, time: Option<Duration>) -> Self {
         let give_up_at = time.and_then(|time| began_at.checked_add(time));
         Self { began_at: Some(began_at), give_up_at, ..Self::default() }
     }
 
     /// In words, for reports and errors.
-    pub(super) fn words(&self) -> &'static str {
+    pub(in super::super) fn words(&self) -> &'static str {
         match (self.has_handles, &self.accepted, self.is_connected) {
             (false, ..) => "proven, but its connect handles have not come",
             (true, None, _) => "connecting comms; not all of its connections have come in",
@@ -47,4 +47,14 @@ impl Setup {
             (true, Some(_), true) => "connecting comms; it has not said that all of its are there",
         }
     }
+}
+
+/// What has come of an input to a set-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(in super::super) enum Opened {
+    /// Nothing else is due.
+    No,
+    /// The peer is up, and this end leaves.
+    Leaves,
 }

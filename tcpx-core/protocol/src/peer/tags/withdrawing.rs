@@ -4,11 +4,11 @@
 //! There may be millions, so they end in slices: the first in the call that asks for it, the others
 //! one in each round.
 
-use super::action::{Outcome, Violation};
-use super::conversation::Conversation;
-use super::operation::{OpState, Withdrawal, link_behind};
-use super::stage::Stage;
-use super::tags::Tags;
+use super::super::action::{Outcome, Violation};
+use super::super::conversation::Conversation;
+use super::super::lifecycle::stage::Stage;
+use super::super::operation::{OpState, Withdrawal, link_behind};
+use super::Tags;
 use crate::frames::frame::Frame;
 use crate::types::{Direction, OpKey, TransferKey};
 
@@ -24,7 +24,7 @@ pub struct Unmatched {
 impl Tags {
     /// The program withdraws what of a transfer has no counterpart by now. A receive ends once the
     /// peer agrees. What is posted later is not meant.
-    pub(super) fn handle_cancel(&mut self, cx: &mut Conversation, transfer: TransferKey) {
+    pub(in super::super) fn handle_cancel(&mut self, cx: &mut Conversation, transfer: TransferKey) {
         let Some(backlog) = self.backlogs.get_mut(transfer) else { return };
         if !backlog.withdraw() {
             return;
@@ -37,13 +37,17 @@ impl Tags {
     }
 
     /// Whether rounds that follow have more to withdraw.
-    pub(super) fn is_withdrawing(&self) -> bool {
+    pub(in super::super) fn is_withdrawing(&self) -> bool {
         let is_sweeping = self.sweep.is_some() && self.backlogs.any_waiting().is_some();
         !self.cancelled.is_empty() || is_sweeping
     }
 
     /// What of a transfer has no counterpart.
-    pub(super) fn unmatched(&self, cx: &Conversation, transfer: TransferKey) -> Unmatched {
+    pub(in super::super) fn unmatched(
+        &self,
+        cx: &Conversation,
+        transfer: TransferKey,
+    ) -> Unmatched {
         let Some(backlog) = self.backlogs.get(transfer) else { return Unmatched::default() };
         let oldest = backlog.waiting.first().and_then(|op| cx.operations.get(op));
         Unmatched {
@@ -53,19 +57,19 @@ impl Tags {
     }
 
     /// From now on everything that waits ends so, unless the program has withdrawn it before.
-    pub(super) fn sweep(&mut self, cx: &mut Conversation, why: Withdrawal) {
+    pub(in super::super) fn sweep(&mut self, cx: &mut Conversation, why: Withdrawal) {
         self.sweep.get_or_insert(why);
         self.withdraw_slice(cx);
     }
 
     /// A round begins: a slice of what is to be withdrawn is. Returns whether there was any.
-    pub(super) fn withdraw_more(&mut self, cx: &mut Conversation) -> bool {
+    pub(in super::super) fn withdraw_more(&mut self, cx: &mut Conversation) -> bool {
         let is_idle = self.cancelled.is_empty() && self.sweep.is_none();
         !is_idle && self.withdraw_slice(cx)
     }
 
     /// Returns whether there was anything to withdraw.
-    pub(super) fn withdraw_slice(&mut self, cx: &mut Conversation) -> bool {
+    pub(in super::super) fn withdraw_slice(&mut self, cx: &mut Conversation) -> bool {
         if let Stage::Over = cx.life.stage {
             return false;
         }
@@ -118,7 +122,7 @@ impl Tags {
     }
 
     /// The peer agrees to a withdrawal, perhaps to one that nobody has asked for.
-    pub(super) fn handle_cancelled(
+    pub(in super::super) fn handle_cancelled(
         &mut self,
         cx: &mut Conversation,
         recv: u64,

@@ -111,7 +111,7 @@ impl Tuning {
     }
 
     /// What is gathered of this kind of memory, if anything.
-    pub(super) fn gathered(&self, memory: MemoryType) -> Option<Gathering> {
+    pub(in super::super) fn gathered(&self, memory: MemoryType) -> Option<Gathering> {
         match memory {
             MemoryType::Host => self.host,
             MemoryType::Device => self.device,
@@ -120,7 +120,7 @@ impl Tuning {
 
     /// Bytes of each chunk, but for the last, of a message that costs this much to have under way.
     /// Of a long one there is enough for everybody to work on, without cutting.
-    pub(super) fn chunk_bytes_of(&self, message_bytes: u64, cost: u64) -> u32 {
+    pub(in super::super) fn chunk_bytes_of(&self, message_bytes: u64, cost: u64) -> u32 {
         if message_bytes <= u64::from(self.shortest_chunk) || cost > self.section_bytes {
             return self.chunk_bytes;
         }
@@ -130,7 +130,7 @@ impl Tuning {
     }
 
     /// Bytes of the next chunk on the link where the kernel takes `room` bytes at once.
-    pub(super) fn link_chunk(&self, room: u64) -> u64 {
+    pub(in super::super) fn link_chunk(&self, room: u64) -> u64 {
         let least = self.link_chunk_bytes.div_ceil(SHORT_LINK_CHUNK);
         match room / self.link_chunk_bytes {
             0 => room.max(least),
@@ -140,7 +140,7 @@ impl Tuning {
 }
 
 /// The shortest chunks into which a peer may cut a message.
-pub(super) fn shortest_chunk(chunk_bytes: u32) -> u32 {
+pub(in super::super) fn shortest_chunk(chunk_bytes: u32) -> u32 {
     chunk_bytes.div_ceil(MOST_CUTS)
 }
 

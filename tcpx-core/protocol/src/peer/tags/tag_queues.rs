@@ -18,7 +18,7 @@ new_key_type! {
 /// allocation once that has grown to the largest backlog, and an item is taken out of the middle of
 /// its queue without a search. What a large backlog took is given back with its last item.
 #[derive(Debug)]
-pub(super) struct TagQueues<T> {
+pub(in super::super) struct TagQueues<T> {
     queues: HashMap<i64, Ends>,
     /// The queue of all items, whatever their tag.
     all: Ends,
@@ -55,32 +55,32 @@ impl<T> Default for TagQueues<T> {
 impl<T> TagQueues<T> {
     /// What an item takes, if each has a tag of its own and no storage has grown beyond it.
     #[cfg(test)]
-    pub(super) const ITEM_BYTES: usize =
+    pub(in super::super) const ITEM_BYTES: usize =
         size_of::<Node<T>>() + size_of::<u32>() + size_of::<(i64, Ends)>() + 1;
 
-    pub(super) fn len(&self) -> usize {
+    pub(in super::super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
     /// The item that came before all others that are there.
-    pub(super) fn oldest(&self) -> Option<&T> {
+    pub(in super::super) fn oldest(&self) -> Option<&T> {
         self.nodes.get(self.all.first).map(|node| &node.item)
     }
 
     /// Makes room for so many more items, of any tags.
-    pub(super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
+    pub(in super::super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
         self.nodes.try_reserve(count)?;
         self.queues.try_reserve(count)
     }
 
-    pub(super) fn give_room_back(&mut self) {
+    pub(in super::super) fn give_room_back(&mut self) {
         if self.nodes.is_empty() && self.nodes.capacity().max(self.queues.capacity()) > KEPT_ITEMS {
             *self = Self::default();
         }
     }
 
     /// Puts an item behind those of its tag. Returns its place, which stays until it is taken out.
-    pub(super) fn push(&mut self, tag: i64, item: T) -> Place {
+    pub(in super::super) fn push(&mut self, tag: i64, item: T) -> Place {
         let alone = Neighbours::default();
         let of_all = Neighbours { before: self.all.last, ..alone };
         let place = self.nodes.insert(Node { item, tag, of_tag: alone, of_all });
@@ -103,25 +103,25 @@ impl<T> TagQueues<T> {
     }
 
     /// Takes the oldest item of a tag out.
-    pub(super) fn pop(&mut self, tag: i64) -> Option<T> {
+    pub(in super::super) fn pop(&mut self, tag: i64) -> Option<T> {
         let first = self.queues.get(&tag)?.first;
         self.remove(first)
     }
 
     /// Takes the oldest item of all out, and says its tag.
-    pub(super) fn pop_oldest(&mut self) -> Option<(i64, T)> {
+    pub(in super::super) fn pop_oldest(&mut self) -> Option<(i64, T)> {
         let oldest = self.all.first;
         let tag = self.nodes.get(oldest)?.tag;
         self.remove(oldest).map(|item| (tag, item))
     }
 
     /// Whether there is an item of a tag.
-    pub(super) fn has(&self, tag: i64) -> bool {
+    pub(in super::super) fn has(&self, tag: i64) -> bool {
         self.queues.contains_key(&tag)
     }
 
     /// Takes out the item at a place that `push` returned.
-    pub(super) fn remove(&mut self, place: Place) -> Option<T> {
+    pub(in super::super) fn remove(&mut self, place: Place) -> Option<T> {
         let Node { item, tag, of_tag, of_all } = self.nodes.remove(place)?;
         match self.nodes.get_mut(of_all.before) {
             Some(node) => node.of_all.behind = of_all.behind,
@@ -153,13 +153,13 @@ impl<T> TagQueues<T> {
 
     /// How many items there is room for.
     #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
+    pub(in super::super) fn capacity(&self) -> usize {
         self.nodes.capacity()
     }
 
     /// How many tags have items.
     #[cfg(test)]
-    pub(super) fn tags(&self) -> usize {
+    pub(in super::super) fn tags(&self) -> usize {
         self.queues.len()
     }
 }

@@ -5,7 +5,7 @@
 //! Pure.
 
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(in super::super) enum Stage {
     /// The first channels are being made, both ways.
     Connecting {
         /// This end leaves as soon as it is up, because the peer may be up already.
@@ -24,7 +24,7 @@ pub(super) enum Stage {
 
 impl Stage {
     /// What the driver is told of it.
-    pub(super) fn seen(&self) -> PeerStage {
+    pub(in super::super) fn seen(&self) -> PeerStage {
         match self {
             Self::Connecting { .. } => PeerStage::Connecting,
             Self::Up { .. } => PeerStage::Up,
@@ -36,7 +36,7 @@ impl Stage {
     }
 
     /// Whether it is over, or one of the ends has said goodbye or is about to.
-    pub(super) fn is_leaving(&self) -> bool {
+    pub(in super::super) fn is_leaving(&self) -> bool {
         match self {
             Self::Connecting { leaves } => *leaves,
             Self::Up { peer_left } => *peer_left,
@@ -45,7 +45,7 @@ impl Stage {
     }
 
     /// In words, for reports and errors.
-    pub(super) fn words(&self) -> &'static str {
+    pub(in super::super) fn words(&self) -> &'static str {
         match self {
             Self::Connecting { .. } => "connecting",
             Self::Up { .. } => "up",
@@ -82,7 +82,7 @@ pub enum Leaving {
 
 /// How far a goodbye is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shutdown {
+pub(in super::super) struct Shutdown {
     said_goodbye: bool,
     heard_goodbye: bool,
     heard_closed: bool,
@@ -101,7 +101,7 @@ enum Comms {
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in super::super) enum Step {
     SayGoodbye,
     /// Close the send comms, then call [`Shutdown::sends_closed`] and say closed.
     CloseSends,
@@ -111,44 +111,44 @@ pub(super) enum Step {
 
 impl Shutdown {
     /// `heard_goodbye`: the peer said goodbye first.
-    pub(super) fn new(heard_goodbye: bool) -> Self {
+    pub(in super::super) fn new(heard_goodbye: bool) -> Self {
         Self { heard_goodbye, ..Self::default() }
     }
 
-    pub(super) fn got_goodbye(&mut self) {
+    pub(in super::super) fn got_goodbye(&mut self) {
         self.heard_goodbye = true;
     }
 
     /// Whether the peer posts nothing more.
-    pub(super) fn has_heard_goodbye(&self) -> bool {
+    pub(in super::super) fn has_heard_goodbye(&self) -> bool {
         self.heard_goodbye
     }
 
     /// Whether the peer knows, or will, that this end posts nothing more and has no open match.
-    pub(super) fn has_said_goodbye(&self) -> bool {
+    pub(in super::super) fn has_said_goodbye(&self) -> bool {
         self.said_goodbye
     }
 
     /// Whether the peer may say that its sends are closed.
-    pub(super) fn expects_closed(&self) -> bool {
+    pub(in super::super) fn expects_closed(&self) -> bool {
         self.said_goodbye && self.heard_goodbye && !self.heard_closed
     }
 
-    pub(super) fn got_closed(&mut self) {
+    pub(in super::super) fn got_closed(&mut self) {
         self.heard_closed = true;
     }
 
-    pub(super) fn sends_closed(&mut self) {
+    pub(in super::super) fn sends_closed(&mut self) {
         self.comms = Comms::SendsClosed;
     }
 
     /// Whether all that is left is to close the receive comms.
-    pub(super) fn is_parted(&self) -> bool {
+    pub(in super::super) fn is_parted(&self) -> bool {
         self.comms == Comms::ClosingReceives
     }
 
     /// What is due now, each once. `is_drained`: nothing posted here is unfinished.
-    pub(super) fn step(&mut self, is_drained: bool) -> Option<Step> {
+    pub(in super::super) fn step(&mut self, is_drained: bool) -> Option<Step> {
         if !self.said_goodbye && is_drained {
             self.said_goodbye = true;
             return Some(Step::SayGoodbye);

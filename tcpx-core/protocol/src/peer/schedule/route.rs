@@ -18,13 +18,13 @@ use crate::types::{MAX_EAGER_BYTES, MemoryType};
 
 /// Most messages of a batch that travel inline. More of them share chunks, which costs less for
 /// each.
-pub(super) const FEW: usize = 8;
+pub(in super::super) const FEW: usize = 8;
 /// Most pieces that are moved inline: a request for them is a few bytes.
 const INLINE_PIECES: usize = 1024;
 
 /// A message, as far as its route depends on it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Message {
+pub(in super::super) enum Message {
     /// A tagged one, and how many were posted or matched together with it.
     Tagged { bytes: u64, together: usize },
     /// A read or write, whose place at the peer is known: pieces at this end, what they
@@ -34,16 +34,16 @@ pub(super) enum Message {
 
 /// What the link has room for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(in super::super) struct Load {
     /// Bytes that it may take now.
-    pub(super) link_room: usize,
+    pub(in super::super) link_room: usize,
     /// Bytes of reads, or of writes, that travel there already.
-    pub(super) on_link: u64,
+    pub(in super::super) on_link: u64,
 }
 
 /// Which way the bytes of a message travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(in super::super) enum Route {
     /// Behind its frame.
     Inline,
     /// On the link.
@@ -55,7 +55,7 @@ pub(super) enum Route {
 /// Chooses the route of a message that lies in memory of this kind at this end.
 /// `peer_reaches`: the peer's CPU reaches its memory.
 #[inline]
-pub(super) fn route(
+pub(in super::super) fn route(
     (tuning, terms): (&Tuning, &EagerTerms),
     load: Load,
     message: Message,

@@ -17,7 +17,7 @@
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::matcher::Announced;
+use super::super::tags::matcher::Announced;
 use super::route::FEW;
 use super::tuning::Tuning;
 use crate::frames::fields::Delivery;
@@ -30,9 +30,9 @@ const KEPT_WAITING: usize = 4096;
 
 /// A send and the receive that it was matched with.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MatchedSend {
-    pub(super) member: Member,
-    pub(super) announced: Announced,
+pub(in super::super) struct MatchedSend {
+    pub(in super::super) member: Member,
+    pub(in super::super) announced: Announced,
 }
 
 impl MatchedSend {
@@ -54,16 +54,16 @@ impl MatchedSend {
 
 /// How much of the front is the next plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Portion {
-    pub(super) messages: usize,
-    pub(super) bytes: u64,
+pub(in super::super) struct Portion {
+    pub(in super::super) messages: usize,
+    pub(in super::super) bytes: u64,
     /// The kind of memory that it is gathered from; `None`: it lies in one piece.
-    pub(super) gathered: Option<MemoryType>,
+    pub(in super::super) gathered: Option<MemoryType>,
 }
 
 /// A message that waits to be dealt.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Waiting {
+pub(in super::super) enum Waiting {
     /// A send. Neighbours may share a chunk.
     Send(MatchedSend),
     /// A read or write.
@@ -72,7 +72,7 @@ pub(super) enum Waiting {
 
 /// Messages of about the same size that wait to be cut into plans.
 #[derive(Debug, Default)]
-pub(super) struct Coalescer {
+pub(in super::super) struct Coalescer {
     waiting: VecDeque<Waiting>,
     /// How many of them are sends.
     sends: usize,
@@ -81,7 +81,7 @@ pub(super) struct Coalescer {
 }
 
 impl Coalescer {
-    pub(super) fn push(&mut self, waiting: Waiting) {
+    pub(in super::super) fn push(&mut self, waiting: Waiting) {
         if let Waiting::Send(_) = waiting {
             self.came = if self.sends == 0 { 1 } else { self.came + 1 };
             self.sends += 1;
@@ -89,13 +89,13 @@ impl Coalescer {
         self.waiting.push_back(waiting);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in super::super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Whether a send of this tag waits, as far as a short look tells. `but_the_first`: it does not
     /// count.
-    pub(super) fn may_have(&self, tag: i64, but_the_first: bool) -> bool {
+    pub(in super::super) fn may_have(&self, tag: i64, but_the_first: bool) -> bool {
         let has_tag = |it: &Waiting| matches!(it, Waiting::Send(it) if it.member.tag == tag);
         self.sends > 0
             && (self.waiting.len() > FEW
@@ -104,12 +104,12 @@ impl Coalescer {
 
     /// The next message.
     #[inline]
-    pub(super) fn front(&self) -> Option<&Waiting> {
+    pub(in super::super) fn front(&self) -> Option<&Waiting> {
         self.waiting.front()
     }
 
     /// The next message is dealt, or given up.
-    pub(super) fn pop(&mut self) {
+    pub(in super::super) fn pop(&mut self) {
         if let Some(Waiting::Send(_)) = self.waiting.pop_front() {
             self.sends -= 1;
         }
@@ -125,22 +125,22 @@ impl Coalescer {
     }
 
     /// How many sends came since there was none.
-    pub(super) fn came(&self) -> usize {
+    pub(in super::super) fn came(&self) -> usize {
         self.came
     }
 
     /// Makes room for so many more.
-    pub(super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
+    pub(in super::super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
         self.waiting.try_reserve(count)
     }
 
     /// Gives back what nothing needs of that.
-    pub(super) fn give_room_back(&mut self) {
+    pub(in super::super) fn give_room_back(&mut self) {
         self.waiting.shrink_to(self.waiting.len().max(KEPT_WAITING));
     }
 
     /// How much is the next plan. `None`: nothing waits.
-    pub(super) fn next(&self, tuning: &Tuning) -> Option<Portion> {
+    pub(in super::super) fn next(&self, tuning: &Tuning) -> Option<Portion> {
         let chunk_bytes = u64::from(tuning.chunk_bytes);
         let head = self.next_in_place(tuning)?;
         let memory = self.send(0)?.member.span.memory;
@@ -160,7 +160,7 @@ impl Coalescer {
     }
 
     /// How much is the next plan when nothing can be gathered: what lies one behind the other.
-    pub(super) fn next_in_place(&self, tuning: &Tuning) -> Option<Portion> {
+    pub(in super::super) fn next_in_place(&self, tuning: &Tuning) -> Option<Portion> {
         self.segment(0, u64::from(tuning.chunk_bytes), MAX_NAMES)
     }
 
@@ -193,7 +193,7 @@ impl Coalescer {
     /// Takes the next plan's messages out, and the receiver's names for them. Several go into
     /// `spare`, an empty list whose room is used again.
     #[inline]
-    pub(super) fn take(
+    pub(in super::super) fn take(
         &mut self,
         portion: Portion,
         spare: Vec<Member>,

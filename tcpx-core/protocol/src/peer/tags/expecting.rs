@@ -1,17 +1,17 @@
 //! The receiver's part in plans: what a match of the peer comes to, or a section of a long message.
 //! Pure.
 
-use super::action::Violation;
-use super::conversation::Conversation;
-use super::operation::OpState;
+use super::super::action::Violation;
+use super::super::conversation::Conversation;
+use super::super::operation::OpState;
+use super::Tags;
 use super::receives::Receives;
-use super::tags::Tags;
 use crate::plans::plan::{ChunkPlan, Member, Members};
 use crate::types::{Direction, OpKey};
 
 impl Tags {
     /// Receives of ours were matched: one, or several that share a chunk.
-    pub(super) fn handle_match(
+    pub(in super::super) fn handle_match(
         &mut self,
         cx: &mut Conversation,
         first_channel: u16,
@@ -67,7 +67,7 @@ impl Tags {
     }
 
     /// The next section of a long message is dealt; the first one is the match of its receive.
-    pub(super) fn handle_section(
+    pub(in super::super) fn handle_section(
         &mut self,
         cx: &mut Conversation,
         recv: u64,

@@ -14,7 +14,7 @@ const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
 
 /// Watches one host.
 #[derive(Debug)]
-pub(super) struct HostSilence {
+pub(in super::super) struct HostSilence {
     /// The longest that is borne; `None`: anything.
     timeout: Option<Duration>,
     /// The longest time between two looks that counts, and before the first.
@@ -26,14 +26,14 @@ pub(super) struct HostSilence {
 
 impl HostSilence {
     /// `pause`: the time after which a silent peer is asked for a sign of life.
-    pub(super) fn new(timeout: Option<Duration>, pause: Duration, now: Instant) -> Self {
+    pub(in super::super) fn new(timeout: Option<Duration>, pause: Duration, now: Instant) -> Self {
         Self { timeout, pause, looked_at: now, waited: None }
     }
 
     /// Looks. `unacknowledged`: how long no acknowledgement has come, if something waits for one.
     /// `pinged`: how long ago the last ping was sent. Returns how long the host was silent, if that
     /// is too long.
-    pub(super) fn look(
+    pub(in super::super) fn look(
         &mut self,
         unacknowledged: Option<Duration>,
         pinged: Duration,

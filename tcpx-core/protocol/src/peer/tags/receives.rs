@@ -6,13 +6,13 @@ use crate::types::{MemoryType, Span};
 
 /// The end of the receive that was announced or matched last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MessageEnd {
+pub(in super::super) struct MessageEnd {
     span: Span,
     bytes: u64,
 }
 
 impl MessageEnd {
-    pub(super) fn new(span: Span, bytes: u64) -> Self {
+    pub(in super::super) fn new(span: Span, bytes: u64) -> Self {
         Self { span, bytes }
     }
 
@@ -23,7 +23,7 @@ impl MessageEnd {
     }
 
     /// What to announce of a receive into `next` after this one.
-    pub(super) fn delivery(before: Option<&Self>, next: &Span) -> Delivery {
+    pub(in super::super) fn delivery(before: Option<&Self>, next: &Span) -> Delivery {
         match next.memory {
             MemoryType::Device => Delivery::Unpacked,
             MemoryType::Host if before.is_some_and(|end| end.is_followed_by(next)) => {
@@ -37,19 +37,19 @@ impl MessageEnd {
 /// The receives of one match, as the receiver puts them together. What the peer says is checked
 /// here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Receives {
+pub(in super::super) struct Receives {
     end: MessageEnd,
     /// Of all of them.
-    pub(super) bytes: u64,
+    pub(in super::super) bytes: u64,
 }
 
 impl Receives {
-    pub(super) fn new(span: Span, bytes: u64) -> Self {
+    pub(in super::super) fn new(span: Span, bytes: u64) -> Self {
         Self { end: MessageEnd::new(span, bytes), bytes }
     }
 
     /// Adds a receive to the chunk. False when it cannot share it.
-    pub(super) fn join(&mut self, span: Span, bytes: u64, chunk_bytes: u32) -> bool {
+    pub(in super::super) fn join(&mut self, span: Span, bytes: u64, chunk_bytes: u32) -> bool {
         let together = self.bytes.saturating_add(bytes);
         let is_unpacked = [self.end.span.memory, span.memory] == [MemoryType::Device; 2];
         let fits = self.bytes > 0 && bytes > 0 && together <= u64::from(chunk_bytes);

@@ -19,7 +19,7 @@ const HOST_LOOKS: u32 = 8;
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(in super::super) enum Due {
     Nothing,
     /// Ask the system about its host.
     HostLook,
@@ -31,7 +31,7 @@ pub(super) enum Due {
 
 /// Watches one peer.
 #[derive(Debug)]
-pub(super) struct Keepalive {
+pub(in super::super) struct Keepalive {
     ping_after: Duration,
     /// Longest silence of a peer that makes progress by itself; `None` when silence means nothing.
     limit: Option<Duration>,
@@ -53,7 +53,11 @@ pub(super) struct Keepalive {
 
 impl Keepalive {
     /// Watches from now on. `peer_progresses`: the peer has a progress thread.
-    pub(super) fn new(timeout: Option<Duration>, peer_progresses: bool, now: Instant) -> Self {
+    pub(in super::super) fn new(
+        timeout: Option<Duration>,
+        peer_progresses: bool,
+        now: Instant,
+    ) -> Self {
         // Several pings fit into the time, so that one that is late is not the end.
         let ping_after = timeout.map_or(PING_AFTER, |timeout| PING_AFTER.min(timeout / 4));
         Self {
@@ -74,7 +78,10 @@ impl Keepalive {
     /// The answer to each look at the host, at the time of the look. `unacknowledged`: how long the
     /// peer's host has acknowledged nothing, if something waits for it. Returns how long the host
     /// was silent, if it, or the way to it, is gone; this needs no progress of the peer.
-    pub(super) fn host_answer(&mut self, unacknowledged: Option<Duration>) -> Option<Duration> {
+    pub(in super::super) fn host_answer(
+        &mut self,
+        unacknowledged: Option<Duration>,
+    ) -> Option<Duration> {
         // What was sent just before the look may be on its way.
         let has_pinged = self.is_awaited && self.pinged_at == Some(self.silence);
         let looks_again = has_pinged || unacknowledged.is_some();
@@ -85,7 +92,7 @@ impl Keepalive {
     }
 
     /// How long it has been silent, as far as anybody here minds.
-    pub(super) fn silence(&self, now: Instant) -> Duration {
+    pub(in super::super) fn silence(&self, now: Instant) -> Duration {
         match self.is_resting {
             true => Duration::ZERO,
             false => self.silence + now.saturating_duration_since(self.looked_at),
@@ -94,7 +101,7 @@ impl Keepalive {
 
     /// When a look next finds anything due, if nothing is heard until then and nothing new awaited.
     /// `heard_at`: when the last byte of the peer was read, perhaps since the last look.
-    pub(super) fn next_look(&self, heard_at: Instant) -> Option<Instant> {
+    pub(in super::super) fn next_look(&self, heard_at: Instant) -> Option<Instant> {
         if heard_at > self.heard_at {
             // The next look begins anew from there.
             return Some(heard_at + self.ping_after);
@@ -110,7 +117,12 @@ impl Keepalive {
 
     /// Looks. `heard_at`: when the last byte of the peer was read. `is_awaited`: whether anything
     /// is to come of it.
-    pub(super) fn look(&mut self, heard_at: Instant, is_awaited: bool, now: Instant) -> Due {
+    pub(in super::super) fn look(
+        &mut self,
+        heard_at: Instant,
+        is_awaited: bool,
+        now: Instant,
+    ) -> Due {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
         self.is_doubted &= heard_at <= self.heard_at;
@@ -144,7 +156,7 @@ impl Keepalive {
 
     /// Its session says that it has lost this connection: a sign of life is awaited. Returns
     /// whether to ask for one now.
-    pub(super) fn doubt(&mut self, now: Instant) -> bool {
+    pub(in super::super) fn doubt(&mut self, now: Instant) -> bool {
         if std::mem::replace(&mut self.is_doubted, true) {
             return false;
         }

@@ -1,11 +1,11 @@
-//! Staging buffers of the channels, as the driver answers for them: which channels have one, by kind
-//! of memory. Pure.
+//! Staging buffers of the channels, as the driver answers for them: which channels have one, by
+//! kind of memory. Pure.
 
 use crate::types::MemoryType;
 
 /// What is known of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum ChannelStaging {
+pub(in super::super) enum ChannelStaging {
     /// The driver was not asked yet.
     #[default]
     Unasked,
@@ -20,19 +20,19 @@ pub(super) enum ChannelStaging {
 
 /// The answers of the driver so far.
 #[derive(Debug)]
-pub(super) struct StagingChannels {
+pub(in super::super) struct StagingChannels {
     host: Box<[ChannelStaging]>,
     device: Box<[ChannelStaging]>,
 }
 
 impl StagingChannels {
-    pub(super) fn new(channels: u16) -> Self {
+    pub(in super::super) fn new(channels: u16) -> Self {
         let unasked = || vec![ChannelStaging::Unasked; channels.into()].into_boxed_slice();
         Self { host: unasked(), device: unasked() }
     }
 
     /// What is known of a channel. One that is not there gets nothing.
-    pub(super) fn of(&self, channel: u16, memory: MemoryType) -> ChannelStaging {
+    pub(in super::super) fn of(&self, channel: u16, memory: MemoryType) -> ChannelStaging {
         let channels = match memory {
             MemoryType::Host => &self.host,
             MemoryType::Device => &self.device,
@@ -41,12 +41,12 @@ impl StagingChannels {
     }
 
     /// The driver is asked.
-    pub(super) fn ask(&mut self, channel: u16, memory: MemoryType) {
+    pub(in super::super) fn ask(&mut self, channel: u16, memory: MemoryType) {
         self.set(channel, memory, ChannelStaging::Asked);
     }
 
     /// The driver has answered.
-    pub(super) fn note(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
+    pub(in super::super) fn note(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
         let answer = if is_there { ChannelStaging::There } else { ChannelStaging::Refused };
         self.set(channel, memory, answer);
     }

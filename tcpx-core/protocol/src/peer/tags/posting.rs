@@ -5,16 +5,18 @@
 
 use std::collections::TryReserveError;
 
-use super::action::{Outcome, Violation};
-use super::coalescer::MatchedSend;
-use super::conversation::Conversation;
+use super::super::action::{Outcome, Violation};
+use super::super::conversation::Conversation;
+use super::super::lifecycle::stage::Stage;
+use super::super::operation::{Links, NewOperation, OpState, PostedOperation, link_behind};
+use super::super::room::MAX_ANNOUNCED;
+use super::super::schedule::coalescer::MatchedSend;
+use super::super::schedule::route::FEW;
+use super::Tags;
 use super::matcher::{Announced, PostedSend};
-use super::operation::{Links, NewOperation, OpState, PostedOperation, link_behind};
-use super::room::MAX_ANNOUNCED;
-use super::route::FEW;
-use super::stage::Stage;
 use super::tag_queues::Place;
-use super::tags::Tags;
+use crate::frames::eager_terms::Keeping;
+use crate::frames::fields::Delivery;
 use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES, EAGER_FRAME_BYTES, Frame};
 use crate::types::{Direction, OpKey};
 
@@ -29,7 +31,7 @@ pub enum PostError {
 
 impl Tags {
     /// Whether so many operations may be posted now.
-    pub(super) fn check_posts(
+    pub(in super::super) fn check_posts(
         &self,
         cx: &Conversation,
         direction: Direction,
@@ -50,7 +52,11 @@ impl Tags {
     /// with exactly one [`Action::Complete`], or is handed out by
     /// [`take_operations`](Self::take_operations).
     #[inline]
-    pub(super) fn handle_post(&mut self, cx: &mut Conversation, posted: NewOperation) -> OpKey {
+    pub(in super::super) fn handle_post(
+        &mut self,
+        cx: &mut Conversation,
+        posted: NewOperation,
+    ) -> OpKey {
         let NewOperation { transfer, direction, tag, .. } = posted;
         match direction {
             Direction::Send => self.post_send(cx, posted),
@@ -98,18 +104,32 @@ impl Tags {
         op
     }
 
+    /// The peer has taken a message of ours that went ahead, or thrown it away.
+    pub(in super::super) fn handle_taken(&mut self, tag: i64) -> Result<(), Violation> {
+        self.eager.strike_out(tag).then_some(()).ok_or(Violation::NothingAhead { tag })
+    }
+
+    /// The peer withdraws a receive that it announced. False when it was matched already.
+    pub(in super::super) fn withdraw_receive(&mut self, recv: u64) -> bool {
+        self.matcher.withdraw_receive(recv)
+    }
+
     /// The peer posted a receive.
-    pub(super) fn handle_announce(
+    pub(in super::super) fn handle_announce(
         &mut self,
         cx: &mut Conversation,
         tag: i64,
-        announced: Announced,
+        (recv, bytes, delivery): (u64, u64, Delivery),
     ) -> Result<(), Violation> {
+        let given = &mut self.announcing.given;
+        let announced = Announced { recv, bytes, delivery, number: given.came };
+        if !given.comes(1) {
+            return Err(given.refused(Keeping::Receives));
+        }
         if self.eager.strike_out(tag) {
             // It has its message by now.
             return Ok(());
         }
-        let recv = announced.recv;
         let send = self.matcher.announce(tag, announced);
         if let Some(send) = send.map_err(|_| Violation::AnnouncedTwice { recv })? {
             self.meet(cx, send, announced);
@@ -118,7 +138,12 @@ impl Tags {
     }
 
     /// A send of ours found its receive.
-    pub(super) fn meet(&mut self, cx: &mut Conversation, send: OpKey, announced: Announced) {
+    pub(in super::super) fn meet(
+        &mut self,
+        cx: &mut Conversation,
+        send: OpKey,
+        announced: Announced,
+    ) {
         let Some(operation) = cx.operations.get_mut(send) else { return };
         let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
         let member = operation.member(send);
@@ -146,7 +171,7 @@ const ACTIONS: usize = 3;
 impl Tags {
     /// Makes room for operations that are posted next, [`PORTION`] at a time. Posting them
     /// allocates nothing then, until what was matched is planned.
-    pub(super) fn make_room(
+    pub(in super::super) fn make_room(
         &mut self,
         cx: &mut Conversation,
         direction: Direction,
@@ -167,7 +192,7 @@ impl Tags {
     }
 
     /// Gives room back that nothing needs.
-    pub(super) fn give_room_back(&mut self, cx: &mut Conversation) {
+    pub(in super::super) fn give_room_back(&mut self, cx: &mut Conversation) {
         self.matcher.give_room_back();
         self.eager.give_room_back();
         self.announcing.unannounced.give_room_back();
@@ -175,12 +200,12 @@ impl Tags {
     }
 
     /// How many of so many sends may find a receive at once.
-    pub(super) fn matched_by(&self, count: usize) -> usize {
+    pub(in super::super) fn matched_by(&self, count: usize) -> usize {
         count.min(self.matcher.announced())
     }
 
     /// Most bytes of the frames that so many posts queue, those of the plans included.
-    pub(super) fn frame_bytes(
+    pub(in super::super) fn frame_bytes(
         &self,
         cx: &Conversation,
         direction: Direction,

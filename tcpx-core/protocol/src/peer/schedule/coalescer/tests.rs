@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use slotmap::KeyData;
 
 use super::*;
-use crate::peer::tuning::Copier;
+use crate::peer::schedule::tuning::Copier;
 use crate::types::{OpKey, RegistrationKey, Span, TransferKey};
 
 const CHUNK_BYTES: u32 = 64;
