@@ -16,7 +16,7 @@ use crate::peer::tests::driver::End;
 use crate::types::TransferKey;
 
 /// How often each pair has occurred.
-type Pairs = BTreeMap<(String, String), u64>;
+type Pairs = BTreeMap<(&'static str, String), u64>;
 
 /// What has occurred in the conversations of a thread that counts.
 #[derive(Debug, Default)]
@@ -31,16 +31,16 @@ thread_local! {
 
 /// The states of an end's operations when it last had nothing more to do.
 #[derive(Debug, Default)]
-pub(in crate::peer::tests) struct Seen(BTreeMap<TransferKey, &'static str>);
+pub(in crate::peer::tests) struct Seen(Vec<(TransferKey, &'static str)>);
 
 fn is_counting() -> bool {
     TALLY.with_borrow(Option::is_some)
 }
 
-fn count(pairs: impl FnOnce(&mut Tally) -> &mut Pairs, first: &str, second: &str) {
+fn count(pairs: impl FnOnce(&mut Tally) -> &mut Pairs, first: &'static str, second: String) {
     TALLY.with_borrow_mut(|tally| {
         if let Some(tally) = tally {
-            *pairs(tally).entry((first.into(), second.into())).or_default() += 1;
+            *pairs(tally).entry((first, second)).or_default() += 1;
         }
     });
 }
@@ -48,7 +48,7 @@ fn count(pairs: impl FnOnce(&mut Tally) -> &mut Pairs, first: &str, second: &str
 /// A frame comes to an end.
 pub(in crate::peer::tests) fn frame_comes(stage: PeerStage, frame: &Frame) {
     if is_counting() {
-        count(|tally| &mut tally.frames, stage_name(stage), &format!("{:?}", frame.kind()));
+        count(|tally| &mut tally.frames, stage_name(stage), format!("{:?}", frame.kind()));
     }
 }
 
@@ -66,8 +66,9 @@ impl Seen {
     /// An operation comes to its end.
     pub(in crate::peer::tests) fn ends(&self, transfer: TransferKey, end: End) {
         if is_counting() {
-            let state = self.0.get(&transfer).copied().unwrap_or("New");
-            count(|tally| &mut tally.ends, state, end_name(end));
+            let seen = self.0.iter().find(|(other, _)| *other == transfer);
+            let state = seen.map_or("New", |(_, state)| state);
+            count(|tally| &mut tally.ends, state, end_name(end).into());
         }
     }
 }
@@ -170,10 +171,10 @@ fn is_among(known: &[Known], first: &str, second: &str) -> bool {
 }
 
 /// What is wrong with the pairs that have occurred in so many conversations.
-fn faults(pairs: &Pairs, firsts: &[&str], seconds: &[&str], are_many: bool) -> Vec<String> {
+fn faults(pairs: &Pairs, firsts: &[&'static str], seconds: &[&str], are_many: bool) -> Vec<String> {
     let mut faults = Vec::new();
     for (first, second) in pairs.keys() {
-        let is_known = firsts.contains(&&**first) && seconds.contains(&&**second);
+        let is_known = firsts.contains(first) && seconds.contains(&&**second);
         if !is_known || is_among(&NEVER, first, second) {
             faults.push(format!("{first} × {second} occurs"));
         }
@@ -183,7 +184,7 @@ fn faults(pairs: &Pairs, firsts: &[&str], seconds: &[&str], are_many: bool) -> V
             let is_excused = is_among(&NEVER, first, second)
                 || is_among(&ELSEWHERE, first, second)
                 || !are_many && is_among(&RARE, first, second);
-            if !is_excused && !pairs.contains_key(&((*first).into(), (*second).into())) {
+            if !is_excused && !pairs.contains_key(&(first, (*second).into())) {
                 faults.push(format!("{first} × {second} never occurs"));
             }
         }
