@@ -4,7 +4,7 @@
 //! A session whose unpack does not keep up, with a backend that waits to be told.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -225,6 +225,21 @@ const LATE_BYTES: u64 = 100_000;
 struct Late {
     real: Box<dyn Unpack>,
     may_finish: Arc<AtomicBool>,
+    /// Chunks that were submitted.
+    submitted: Arc<AtomicUsize>,
+}
+
+impl Late {
+    /// Has a session unpack late. Returns what lets it finish, and how many chunks wait for that.
+    fn hold(session: &Session) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
+        let (may_finish, submitted) = (Arc::default(), Arc::default());
+        let told = (Arc::clone(&may_finish), Arc::clone(&submitted));
+        session.shared.engine().expect("no fork").unpack_with(|real| {
+            let (may_finish, submitted) = told;
+            Box::new(Self { real, may_finish, submitted })
+        });
+        (may_finish, submitted)
+    }
 }
 
 impl Unpack for Late {
@@ -233,6 +248,7 @@ impl Unpack for Late {
     }
 
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
+        self.submitted.fetch_add(jobs.len(), Ordering::AcqRel);
         // SAFETY: passed on from the caller.
         unsafe { self.real.submit(jobs) }
     }
@@ -250,13 +266,7 @@ impl Unpack for Late {
 fn chunks_that_wait_for_their_unpack_are_noticed_once() {
     let options = soft().channels(1).chunk_bytes(16 << 10).progress_thread(true);
     let [left, right] = connected(options.stall_after(Some(STALL_AFTER)));
-    let may_finish = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&may_finish);
-    right
-        .shared
-        .engine()
-        .expect("no fork")
-        .unpack_with(|real| Box::new(Late { real, may_finish: told }));
+    let (may_finish, _) = Late::hold(&right);
     let allocate = |session: &Session| session.allocate(LATE_BYTES, MemoryType::Device);
     let post = |memory| Post { memory, offset: 0, bytes: LATE_BYTES, tag: 1 };
     let from = left.create_transfer("right").expect("a transfer");
@@ -276,4 +286,37 @@ fn chunks_that_wait_for_their_unpack_are_noticed_once() {
     assert_eq!(alarms.len(), 1, "{alarms:?}");
     assert_eq!((alarms[0].id.as_str(), alarms[0].count), ("TCPX-914", 1));
     assert!(left.stats().alarms.is_empty(), "the sender's chunks have left");
+}
+
+/// Every chunk of a write has arrived, and none is known to be unpacked.
+#[test]
+fn a_notification_waits_for_the_unpack_of_its_write() {
+    let [left, right] = ends();
+    let (may_finish, submitted) = Late::hold(&right);
+    let memories = [&left, &right]
+        .map(|session| session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room"));
+    left.write_memory(memories[0], 0, &[7; MESSAGE_BYTES as usize]).expect("nothing uses it");
+    let options = ExportOptions::new(RemoteAccess::ReadWrite);
+    let key = right.export(memories[1], options).expect("it is registered");
+    let local = [MemoryRange { memory: memories[0], offset: 0, bytes: MESSAGE_BYTES }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: MESSAGE_BYTES }];
+    let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("it fits");
+    write.post(Some(b"now")).expect("it is not under way");
+    let mut notes = Vec::new();
+    let mut comes = || {
+        left.progress();
+        right.progress();
+        right.poll_notifications(&mut notes, 1).expect("no fork") == 1
+    };
+    let chunks = MESSAGE_BYTES.div_ceil(CHUNK_BYTES.into()) as usize;
+    until("all chunks have arrived", || {
+        assert!(!comes(), "it is shown before they have");
+        submitted.load(Ordering::Acquire) == chunks
+    });
+    assert!((0..100).all(|_| !comes()), "it is shown before they are unpacked");
+    may_finish.store(true, Ordering::Release);
+    until("it comes", comes);
+    let mut came = [0; MESSAGE_BYTES as usize];
+    right.read_memory(memories[1], 0, &mut came).expect("nothing uses it");
+    assert!(came.iter().all(|byte| *byte == 7));
 }
