@@ -33,7 +33,7 @@ pub(crate) struct Manner {
 }
 
 impl Manner {
-    /// What so many bytes take beside the delay.
+    /// What this number of bytes takes beside the delay.
     fn time_of(self, bytes: u64) -> Duration {
         let rate = self.bytes_per_second.unwrap_or(u64::MAX);
         Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate)

@@ -68,7 +68,7 @@ impl Network {
         Self::joined_or_skip(Manner { delay: round_trip / 2, bytes_per_second: None })
     }
 
-    /// The same where no more than so many bytes pass in a second, each way.
+    /// The same where at most this number of bytes passes in a second, each way.
     ///
     /// # Panics
     /// As [`afar_or_skip`](Self::afar_or_skip).

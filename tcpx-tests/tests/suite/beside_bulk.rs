@@ -29,7 +29,7 @@ struct Case {
     peer_timeout: Duration,
 }
 
-/// Two sessions of two hosts, one of which reads or writes memory of the other one.
+/// Two sessions of two hosts. The left one reads or writes memory of the right one.
 struct Bulk {
     left: Session,
     right: Session,
@@ -141,7 +141,7 @@ fn withdraw([from, to]: [(&Session, &'static str); 2]) {
     let receive = from.0.create_transfer(to.1).expect("they are connected");
     receive.post_recv(post(little(from.0), 2)).expect("it fits");
     receive.cancel();
-    let ended = receive.wait(Some(PATIENCE)).expect_err("nobody sends");
+    let ended = receive.wait(Some(PATIENCE)).expect_err("nothing is sent");
     assert!(matches!(ended, Error::Cancelled), "{ended}");
 }
 

@@ -1,6 +1,6 @@
 //! A notification between two sessions is shown after every byte of its write is in place, whatever
-//! rests on the way: sockets of the channels, bounce pages, threads that copy, the link. Whoever is
-//! shown it reads the memory at once; each write brings bytes of its own.
+//! rests on the way: sockets of the channels, bounce pages, threads that copy, the link. The
+//! program that is shown it reads the memory at once; each write brings bytes of its own.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ use tcpx_testkit::{PATIENCE, in_own_process, process};
 use tcpx_tests::proxy::{Direction, LinkProxy, kind};
 use tcpx_tests::sessions::{connect, contents, drop_all, export, join_by, lively, memory, open};
 
-/// Bytes of the memory that is written, of which every pair leaves as much alone as it writes.
+/// Bytes of the memory that is written. Between two pairs as much is left alone.
 const BYTES: usize = 600_000;
 
 /// How bytes travel.

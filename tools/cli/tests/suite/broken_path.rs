@@ -25,7 +25,7 @@ fn with_faults(tcpx: Tcpx, faults: &str) -> Tcpx {
         .env("TCPX_SOFT_FAULTS", faults)
 }
 
-/// Both ends of a measurement, client first, one of which has this fault.
+/// Both ends of a measurement, client first. One has this fault.
 fn measure(broken: Broken, fault: &str) -> [Finished; 2] {
     let faults = |end| if end == broken { fault } else { "" };
     let words = ["perf", "server", "--timeout", "60"];
@@ -72,7 +72,7 @@ fn both_ends_name_the_receive_that_failed_at_the_server() {
 }
 
 /// A socket that is cut fails at both ends: whichever says so first, no end is without a cause, and
-/// one that is told has what the other one says of itself.
+/// one that hears it from the other has what that says of itself.
 #[test]
 fn both_ends_have_a_cause_where_a_socket_is_cut() {
     for (broken, side) in [(Broken::Client, "send"), (Broken::Server, "recv")] {

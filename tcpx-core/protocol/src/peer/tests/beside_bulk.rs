@@ -1,4 +1,4 @@
-//! What passes beside a long read or write on a slow link: a part is between, no more, and nobody
+//! What passes beside a long read or write on a slow link: a part is between, no more, and no peer
 //! is taken for silent. End 0 asks, end 1 exports. A turn is the time that the link takes for one
 //! part.
 
@@ -62,7 +62,7 @@ fn part_bytes(frame: &Frame) -> u64 {
 }
 
 impl Bulk {
-    /// A read or write of which some parts have moved.
+    /// A read or write, some parts of it in place.
     fn begun(kind: OperationKind) -> Self {
         let mut pair = Pair::up([setting(); 2]);
         pair.ends[1].exporting.export(2 * BULK, MemoryType::Device, RemoteAccess::ReadWrite);
@@ -156,7 +156,7 @@ fn of_each_kind(mut tell: impl FnMut(Bulk)) {
 }
 
 #[test]
-fn nobody_is_silent_beside_bulk_that_takes_much_longer_than_silence_may() {
+fn no_peer_is_silent_beside_bulk_that_takes_much_longer_than_silence_may() {
     of_each_kind(|mut bulk| {
         let mut time = Duration::ZERO;
         while bulk.is_under_way() {
@@ -164,7 +164,7 @@ fn nobody_is_silent_beside_bulk_that_takes_much_longer_than_silence_may() {
             time += TURN;
         }
         assert!(time > 10 * PEER_TIMEOUT, "{time:?}");
-        // Whoever sends hears nothing but answers to its pings.
+        // The end that sends hears nothing but answers to its pings.
         assert!(bulk.pings > 10, "{} pings", bulk.pings);
         bulk.finish();
     });

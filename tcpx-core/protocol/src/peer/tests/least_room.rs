@@ -1,5 +1,5 @@
-//! Two ends with the least room for everything, each of which sends, receives, reads, writes and
-//! notifies at once: nothing waits for what waits for it.
+//! Two ends with the least room for everything: both send, receive, read, write and notify at once,
+//! and nothing waits for what waits for it.
 
 use tcpx_testkit::Random;
 
@@ -21,7 +21,7 @@ use crate::types::{Direction, MemoryType, TransferKey, note_cost};
 const EACH: usize = 10_000;
 /// Bytes of a message, by its tag.
 const SIZES: [u64; 5] = [0, 8, 20, CHUNK_BYTES as u64 + 1, 300];
-/// Bytes of a notification, of which there is room for one at a time.
+/// Bytes of a notification. There is room for one at a time.
 const NOTE: usize = 40;
 const CHANNELS: u16 = 2;
 /// Steps between two posts, and posts that are under way until all of them are finished.

@@ -67,8 +67,8 @@ impl Writes {
     }
 }
 
-/// Posts each generation, and after so many steps one lane stands still until nothing else moves.
-/// Returns whether a notification waited for it, and whether there were as many steps.
+/// Posts each generation. After some steps one lane stands still until nothing else moves. Returns
+/// whether a notification waited for it, and whether there were as many steps.
 fn delayed(setting: Setting, ways: &[Way], late: Lane, steps: usize) -> (bool, bool) {
     let mut writes = Writes::new(setting, ways);
     let (mut has_waited, mut is_long_enough) = (false, false);

@@ -46,7 +46,7 @@ fn is_over(pair: &Pair, transfer: TransferKey) -> bool {
     end_of(pair, transfer).is_some()
 }
 
-/// Takes memory back after so many steps. Returns the outcome, how many bytes had moved in the end,
+/// Takes memory back after some steps. Returns the outcome, how many bytes had moved in the end,
 /// and whether all was over by then.
 fn taken_after(steps: usize, way: Way, kind: OperationKind, taken: Taken) -> (Outcome, u64, bool) {
     let mut pair = up(way.setting());

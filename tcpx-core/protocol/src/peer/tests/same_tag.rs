@@ -28,7 +28,7 @@ enum Eager {
     Off,
     /// Only those whose receive is known.
     Delivered,
-    /// Also those that nobody waits for.
+    /// Also those whose receive is not known.
     Ahead,
 }
 

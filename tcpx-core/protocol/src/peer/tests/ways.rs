@@ -33,7 +33,7 @@ const PIECES_APART: u64 = 100;
 pub(super) enum Way {
     /// With the request or its answer.
     Inline,
-    /// On the link, in parts of which the kernel takes one at a time.
+    /// On the link, in parts. The kernel takes one at a time.
     LinkParts,
     /// In chunks that are sent from where they lie.
     InPlace,
@@ -85,8 +85,8 @@ pub(super) fn export(pair: &mut Pair, end: usize) {
     pair.ends[end].exporting.export(AREA_BYTES, MemoryType::Device, RemoteAccess::ReadWrite);
 }
 
-/// Prepares an operation of end 0 with pieces of these lengths, of which the first half lies in the
-/// one area and the rest in the other one.
+/// Prepares an operation of end 0 with pieces of these lengths: the first half in the one area, and
+/// the rest in the other one.
 pub(super) fn prepare(
     pair: &mut Pair,
     kind: OperationKind,

@@ -170,7 +170,7 @@ fn is_among(known: &[Known], first: &str, second: &str) -> bool {
     known.iter().any(|(firsts, seconds, _)| firsts.contains(&first) && seconds.contains(&second))
 }
 
-/// What is wrong with the pairs that have occurred in so many conversations.
+/// What is wrong with the pairs that have occurred.
 fn faults(pairs: &Pairs, firsts: &[&'static str], seconds: &[&str], are_many: bool) -> Vec<String> {
     let mut faults = Vec::new();
     for (first, second) in pairs.keys() {
