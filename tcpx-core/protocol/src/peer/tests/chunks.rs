@@ -1,7 +1,9 @@
 //! Chunks of one end: sent, received and consumed.
 
+use super::credit::Bounce;
 use super::driver::{Check, Driver};
 use super::payload::{Chunk, Piece, take_chunk};
+use crate::frames::frame::ChunkCounts;
 use crate::types::{OpKey, TransferKey};
 
 impl Driver {
@@ -82,5 +84,24 @@ impl Driver {
         self.receiving[channel].finish(bytes as u32, &mut done);
         self.finished(done)?;
         Ok(true)
+    }
+
+    pub(super) fn bounce(&mut self) -> Option<&mut Bounce> {
+        self.bounce.as_mut()
+    }
+
+    /// How many chunks were sent so far, by channel.
+    pub(super) fn sent_counts(&self) -> ChunkCounts {
+        self.sent_counts.clone()
+    }
+
+    /// Says whether a channel that was asked about has a staging buffer.
+    pub(super) fn answer_staging(&mut self) -> bool {
+        let Some((channel, memory)) = self.unanswered.pop_front() else { return false };
+        let is_there = self.setting.has_staging(channel);
+        if let Some(protocol) = &mut self.protocol {
+            protocol.handle_staging(channel, memory, is_there);
+        }
+        true
     }
 }

@@ -298,30 +298,11 @@ impl Driver {
         Ok(speaks)
     }
 
-    /// Says whether a channel that was asked about has a staging buffer.
-    pub(super) fn answer_staging(&mut self) -> bool {
-        let Some((channel, memory)) = self.unanswered.pop_front() else { return false };
-        let is_there = self.setting.has_staging(channel);
-        if let Some(protocol) = &mut self.protocol {
-            protocol.handle_staging(channel, memory, is_there);
-        }
-        true
-    }
-
     /// Every channel listens.
     pub(super) fn listen(&mut self) -> Check {
         self.listens = true;
         let handles = vec![ChannelHandle([0; HANDLE_BYTES]); usize::from(self.setting.channels)];
         self.input(|protocol| protocol.handle_listening(handles))
-    }
-
-    pub(super) fn bounce(&mut self) -> Option<&mut Bounce> {
-        self.bounce.as_mut()
-    }
-
-    /// How many chunks were sent so far, by channel.
-    pub(super) fn sent_counts(&self) -> ChunkCounts {
-        self.sent_counts.clone()
     }
 
     /// The program leaves.
