@@ -1,8 +1,9 @@
-//! Ends of the end-to-end tests: sessions of the test's own process ([`sessions`]), a scripted
-//! peer ([`script`], run by the binary `tcpx-peer`), the handle with which a test drives one
+//! Ends of the end-to-end tests: sessions of the test's own process ([`sessions`]), a scripted peer
+//! ([`script`], run by the binary `tcpx-peer`), the handle with which a test drives one
 //! ([`Agent`]), two and three of them that know each other ([`Pair`], [`Trio`]), hosts made of
-//! network namespaces ([`Network`]), and a control link that can be stopped at any word
-//! ([`proxy`]). What needs no session is in `tcpx-testkit`.
+//! network namespaces ([`Network`]), strangers who come to one of them ([`Newcomers`]), and a
+//! control link that can be stopped at any word ([`proxy`]). What needs no session is in
+//! `tcpx-testkit`.
 
 mod agent;
 mod built;
@@ -10,6 +11,7 @@ mod conn_info;
 mod gpu;
 mod late_link;
 mod network;
+mod newcomers;
 pub mod null;
 mod pair;
 pub mod proxy;
@@ -21,5 +23,6 @@ pub use agent::{Agent, PLUGIN, Refusal, Reply};
 pub use conn_info::{control_addresses, with_address};
 pub use gpu::has_gpu;
 pub use network::{Fate, Network};
+pub use newcomers::Newcomers;
 pub use pair::{Pair, Side};
 pub use trio::Trio;

@@ -126,6 +126,31 @@ impl Network {
         })
     }
 
+    /// Does this on the first host or on the second one, in a thread of its own. Threads and
+    /// processes that are started there are there too.
+    ///
+    /// # Panics
+    /// When the host is not there, or `work` panics.
+    pub fn at<T: Send>(&self, side: Side, work: impl FnOnce() -> T + Send) -> T {
+        let host = match side {
+            Side::Left => self.left(),
+            Side::Right => self.right(),
+        };
+        in_host(host, || Ok(work())).unwrap_or_else(|reason| panic!("{side:?}: {reason}"))
+    }
+
+    /// Gives the first host further addresses, 10.231.1.1 to 10.231.1.254, which the second one
+    /// reaches over the link.
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn add_addresses(&self) -> Result<(), String> {
+        let others = "10.231.1.0/24";
+        let (near, far) = (self.interface('l'), self.interface('r'));
+        ip(&["-n", &self.left(), "route", "add", "local", others, "dev", &near])?;
+        ip(&["-n", &self.right(), "route", "add", others, "dev", &far])
+    }
+
     /// The network, or `None` with the reason printed where this machine has none.
     ///
     /// # Panics
@@ -267,12 +292,14 @@ fn enter(host: &str) -> Result<(), String> {
 }
 
 /// Does this on a host, in a thread of its own.
-fn in_host<T: Send + 'static>(
+fn in_host<T: Send>(
     host: String,
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+    work: impl FnOnce() -> Result<T, String> + Send,
 ) -> Result<T, String> {
-    let entered = std::thread::spawn(move || enter(&host).and_then(|()| work()));
-    entered.join().map_err(|_| "the thread panicked".to_owned())?
+    std::thread::scope(|scope| {
+        let entered = scope.spawn(move || enter(&host).and_then(|()| work()));
+        entered.join().map_err(|_| "the thread panicked".to_owned())?
+    })
 }
 
 /// Adds rules for what arrives at a host, to be undone by [`Network::unblock`]. What a host says to

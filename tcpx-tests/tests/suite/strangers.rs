@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::OnceLock;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -12,13 +11,19 @@ use std::time::{Duration, Instant};
 use tcpx_core::{Session, SessionOptions};
 use tcpx_testkit::{in_own_process, until};
 use tcpx_tests::sessions::{lively, open};
-use tcpx_tests::{Network, Side};
+use tcpx_tests::{Network, Newcomers, Side};
 
 /// Many more than the listener has places for.
 const STRANGERS_KEPT: usize = 300;
 const FLOODS: usize = 2;
 /// Honest peers come some at a time.
 const AT_ONCE: usize = 4;
+/// Those that come while an honest peer at a distance does.
+const STRANGERS_A_SECOND: u32 = 800;
+/// How far it is away.
+const ROUND_TRIP: Duration = Duration::from_millis(60);
+/// How many honest peers come from there, one after the other.
+const FROM_AFAR: usize = 10;
 
 fn options(name: &str) -> SessionOptions {
     let listen = "127.0.0.1:0".parse().expect("an address");
@@ -127,44 +132,22 @@ fn afar(address: SocketAddr, round_trip: Duration) -> SocketAddr {
     near
 }
 
-/// Strangers fill all places, and a thousand more come each second; each says a byte, which an
-/// honest peer at a distance has not done by then.
-fn newcomers(address: SocketAddr, strangers: &AtomicUsize, is_over: &AtomicBool) {
-    let mut kept = VecDeque::new();
-    while !is_over.load(Ordering::Relaxed) {
-        if let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) {
-            let _ = stream.write_all(&[7]);
-            kept.push_back(stream);
-            strangers.fetch_add(1, Ordering::Relaxed);
-        }
-        if kept.len() > STRANGERS_KEPT {
-            kept.pop_front();
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
 /// Honest peers at a distance, while strangers come.
 fn get_in_from_afar(tries: usize) {
     let server = session("server");
     let info = server.listen().expect("it listens");
     let address = tcpx_tests::control_addresses(&info)[0];
-    let port = afar(address, Duration::from_millis(60)).port();
+    let port = afar(address, ROUND_TRIP).port();
     let info = tcpx_tests::with_address(&info, [127, 0, 0, 1].into(), port);
-    let (strangers, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let failures: Vec<_> = thread::scope(|scope| {
-        scope.spawn(|| newcomers(address, &strangers, &is_over));
-        until("all places are taken", || strangers.load(Ordering::Relaxed) > STRANGERS_KEPT);
-        let connect = |number: usize| {
-            let peer = session(&format!("peer-{number}"));
-            peer.load_remote_conn_info("server", &info)?;
-            peer.connect("server")?;
-            peer.disconnect("server")
-        };
-        let failures = (0..tries).filter_map(|number| connect(number).err()).collect();
-        is_over.store(true, Ordering::Relaxed);
-        failures
-    });
+    let newcomers = Newcomers::start(address, Vec::new(), STRANGERS_A_SECOND);
+    newcomers.wait_until_all_there();
+    let connect = |number: usize| {
+        let peer = session(&format!("peer-{number}"));
+        peer.load_remote_conn_info("server", &info)?;
+        peer.connect("server")?;
+        peer.disconnect("server")
+    };
+    let failures: Vec<_> = (0..tries).filter_map(|number| connect(number).err()).collect();
     assert!(failures.is_empty(), "{} of {tries}: {failures:?}", failures.len());
 }
 
@@ -176,55 +159,84 @@ fn an_honest_peer_gets_in_from_afar_during_a_flood() {
 #[test]
 #[ignore = "deep: ten tries"]
 fn an_honest_peer_always_gets_in_from_afar() {
-    get_in_from_afar(10);
+    get_in_from_afar(FROM_AFAR);
 }
+
+/// Addresses of two hosts.
+const HONEST: [u8; 4] = [10, 231, 0, 1];
+const SERVER: [u8; 4] = [10, 231, 0, 2];
 
 /// A session that has this address, and no other.
 fn on(address: [u8; 4], name: &str) -> SessionOptions {
     lively().name(name).listen((address, 0).into()).advertise(vec![address.into()])
 }
 
+/// Strangers, and how their addresses are those of honest peers of the first host.
+#[derive(Clone, Copy, Debug)]
+struct Crowd {
+    host: Side,
+    addresses: u8,
+    /// Honest peers are behind the first of the addresses, as behind one NAT.
+    is_shared: bool,
+}
+
+impl Crowd {
+    /// Where they come from.
+    fn from(self) -> Vec<Ipv4Addr> {
+        let address = |number| match (self.host, number) {
+            (Side::Right, _) => SERVER.into(),
+            (Side::Left, 1) if self.is_shared => HONEST.into(),
+            (Side::Left, _) => [10, 231, 1, number].into(),
+        };
+        (1..=self.addresses).map(address).collect()
+    }
+}
+
 /// The same over a link that delays the packets of TCP itself, with strangers at the session's own
-/// host.
+/// host, or at the honest peers' one.
 #[test]
 #[ignore = "deep: network namespaces"]
 fn an_honest_peer_of_another_host_gets_in_from_afar() {
     in_own_process!();
-    let round_trip = Duration::from_millis(60);
-    let Some(network) = Network::afar_or_skip(round_trip) else { return };
-    let (address, is_over) = (OnceLock::new(), AtomicBool::new(false));
-    let strangers = AtomicUsize::new(0);
-    let connects = thread::scope(|scope| {
-        scope.spawn(|| {
-            network.enter(Side::Right).expect("the namespace is there");
-            let server = open(on([10, 231, 0, 2], "server").accept_all(true));
-            let info = server.listen().expect("it listens");
-            let listens = tcpx_tests::control_addresses(&info)[0];
-            address.set((listens, info)).expect("once");
-            newcomers(listens, &strangers, &is_over);
-        });
-        let honest = scope.spawn(|| {
-            network.enter(Side::Left).expect("the namespace is there");
-            until("all places are taken", || strangers.load(Ordering::Relaxed) > STRANGERS_KEPT);
-            let (_, info) = address.get().expect("it listens");
-            let connect = |number: usize| {
-                let began = Instant::now();
-                let peer = open(on([10, 231, 0, 1], &format!("peer-{number}")));
-                peer.load_remote_conn_info("server", info)?;
-                peer.connect("server")?;
-                let took = began.elapsed();
-                peer.disconnect("server").map(|()| took)
-            };
-            let connects: Vec<_> = (0..10).map(connect).collect();
-            is_over.store(true, Ordering::Relaxed);
-            connects
-        });
-        honest.join().expect("no panic")
+    for (host, addresses, is_shared) in [
+        (Side::Right, 1, false),
+        (Side::Left, 1, true),
+        (Side::Left, 8, false),
+        (Side::Left, 8, true),
+        (Side::Left, 200, false),
+        (Side::Left, 200, true),
+    ] {
+        let Some(network) = Network::afar_or_skip(ROUND_TRIP) else { return };
+        network.add_addresses().expect("further addresses");
+        get_in_past(&network, Crowd { host, addresses, is_shared });
+    }
+}
+
+fn get_in_past(network: &Network, crowd: Crowd) {
+    let (_server, info) = network.at(Side::Right, || {
+        let server = open(on(SERVER, "server").accept_all(true));
+        let info = server.listen().expect("it listens");
+        (server, info)
     });
+    let address = tcpx_tests::control_addresses(&info)[0];
+    let newcomers =
+        network.at(crowd.host, || Newcomers::start(address, crowd.from(), STRANGERS_A_SECOND));
+    newcomers.wait_until_all_there();
+    let connect = |number: usize| {
+        let began = Instant::now();
+        let peer = open(on(HONEST, &format!("peer-{number}")));
+        peer.load_remote_conn_info("server", &info)?;
+        peer.connect("server")?;
+        let took = began.elapsed();
+        peer.disconnect("server").map(|()| took)
+    };
+    let connects: Vec<_> = network.at(Side::Left, || (0..FROM_AFAR).map(connect).collect());
     let took: Vec<_> = connects.iter().flatten().collect();
-    assert_eq!(took.len(), 10, "{connects:?}");
-    assert!(took.iter().all(|took| **took >= 2 * round_trip), "{took:?}: there was no distance");
-    println!("{} strangers came; connects took {took:?}", strangers.load(Ordering::Relaxed));
+    assert_eq!(took.len(), FROM_AFAR, "{crowd:?}: {connects:?}");
+    let is_far = took.iter().all(|took| **took >= 2 * ROUND_TRIP);
+    assert!(is_far, "{crowd:?}: {took:?}: there was no distance");
+    let (count, a_second) = (newcomers.count(), newcomers.a_second());
+    println!("{crowd:?}: {count} came, {a_second:.0} a second; connects took {took:?}");
 }
 
 #[test]
