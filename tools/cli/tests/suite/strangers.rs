@@ -1,0 +1,42 @@
+//! Strangers who come to a server's port all the time, while its clients are at a distance.
+
+use std::time::{Duration, Instant};
+
+use tcpx_tests::{Network, Newcomers, Side};
+
+use crate::tcpx::{Server, Signal, client};
+
+const ROUND_TRIP: Duration = Duration::from_millis(60);
+const STRANGERS_A_SECOND: u32 = 600;
+/// One after the other.
+const CLIENTS: usize = 3;
+
+#[test]
+#[ignore = "deep: network namespaces"]
+fn clients_get_in_from_afar_while_strangers_come() {
+    let Some(network) = Network::afar_or_skip(ROUND_TRIP) else { return };
+    let server = network.at(Side::Right, || Server::start(&["perf", "server", "--forever"]));
+    let address = format!("10.231.0.2:{}", server.port);
+    let newcomers = network.at(Side::Left, || {
+        Newcomers::start(address.parse().unwrap(), Vec::new(), STRANGERS_A_SECOND)
+    });
+    newcomers.wait_until_all_there();
+    let words = ["perf", "--size", "64K", "--iters", "3"];
+    let serve_one = |_| {
+        let began = Instant::now();
+        let served = client(&address, &words).run();
+        (served, began.elapsed())
+    };
+    let runs: Vec<_> = network.at(Side::Left, || (0..CLIENTS).map(serve_one).collect());
+    let (failed, took): (Vec<_>, Vec<_>) =
+        runs.iter().partition(|(served, _)| served.status != Some(0));
+    let (count, a_second) = (newcomers.count(), newcomers.a_second());
+    assert!(failed.is_empty(), "{} of {CLIENTS}: {failed:?}", failed.len());
+    let took: Vec<_> = took.iter().map(|(_, took)| took).collect();
+    println!("{count} came, {a_second:.0} a second; clients took {took:?}");
+    drop(newcomers);
+    server.running.process.signal(Signal::TERM);
+    let finished = server.finish();
+    let served = finished.stdout.matches("recv GB/s").count();
+    assert!(served >= CLIENTS, "{finished}");
+}
