@@ -1,7 +1,8 @@
 //! Strangers who come to a port all the time, also from a distance and from several addresses.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,8 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use tcpx_testkit::until;
 
-/// How many are there at once: more than a session or a command has places for.
-const KEPT: usize = 300;
+/// How many have spoken and stay: twice what a session or a command has places for, so that each
+/// newcomer makes one go and finds no place that was left.
+const KEPT: usize = 512;
 
 /// Strangers who come one after the other, until dropped. Each says a byte, which an honest end at
 /// a distance has not done by then. The oldest goes for each new one.
@@ -27,6 +29,8 @@ struct Shared {
     began: Instant,
     /// Who has come in and said its byte.
     spoken: AtomicUsize,
+    /// Who was hung up on by the time when it would have gone.
+    turned_out: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -39,25 +43,34 @@ impl Newcomers {
     /// When `a_second` is 0.
     #[must_use]
     pub fn start(to: SocketAddr, from: Vec<Ipv4Addr>, a_second: u32) -> Self {
-        let (began, spoken, is_over) =
-            (Instant::now(), AtomicUsize::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { began, spoken, is_over });
+        let shared = Arc::new(Shared {
+            began: Instant::now(),
+            spoken: AtomicUsize::new(0),
+            turned_out: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+        });
         let (theirs, gap) = (Arc::clone(&shared), Duration::from_secs(1) / a_second);
         Self { shared, thread: Some(thread::spawn(move || theirs.come(to, &from, gap))) }
     }
 
-    /// Waits until more have come than there are at once, so all places are taken.
+    /// Waits until one was hung up on, so all places are taken.
     ///
     /// # Panics
-    /// When they do not come.
+    /// When that does not happen.
     pub fn wait_until_all_there(&self) {
-        until("all places are taken", || self.count() > KEPT);
+        until("all places are taken", || self.turned_out() > 0);
     }
 
     /// How many have come.
     #[must_use]
     pub fn count(&self) -> usize {
         self.shared.spoken.load(Ordering::Relaxed)
+    }
+
+    /// How many were hung up on.
+    #[must_use]
+    pub fn turned_out(&self) -> usize {
+        self.shared.turned_out.load(Ordering::Relaxed)
     }
 
     /// How many have come each second.
@@ -80,18 +93,28 @@ impl Drop for Newcomers {
 impl Shared {
     fn come(&self, to: SocketAddr, from: &[Ipv4Addr], gap: Duration) {
         let mut from = from.iter().cycle();
-        let mut there = VecDeque::new();
+        let (mut come, mut there) = (Vec::new(), VecDeque::new());
         let mut due = Instant::now();
         while !self.is_over.load(Ordering::Relaxed) {
-            // The system may have no room either.
-            if let Ok(stream) = dial(to, from.next()) {
-                there.push_back(Stranger { stream, is_connecting: true });
+            if come.len() < KEPT {
+                // The system may have no room either.
+                come.extend(dial(to, from.next()));
             }
-            if there.len() > KEPT {
-                there.pop_front();
+            for mut stream in mem::take(&mut come) {
+                match stream.write(&[7]) {
+                    Ok(_) => {
+                        self.spoken.fetch_add(1, Ordering::Relaxed);
+                        there.push_back(stream);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => come.push(stream),
+                    Err(_) => {}
+                }
             }
-            let spoke = there.iter_mut().filter_map(|stranger| stranger.speak().then_some(()));
-            self.spoken.fetch_add(spoke.count(), Ordering::Relaxed);
+            while there.len() > KEPT {
+                let oldest = there.pop_front();
+                let has_lost = oldest.is_some_and(is_hung_up);
+                self.turned_out.fetch_add(usize::from(has_lost), Ordering::Relaxed);
+            }
             let now = Instant::now();
             due = now.max(due + gap);
             thread::sleep(due - now);
@@ -99,20 +122,10 @@ impl Shared {
     }
 }
 
-/// A connection that may not stand yet.
-struct Stranger {
-    stream: TcpStream,
-    is_connecting: bool,
-}
-
-impl Stranger {
-    /// Says its byte as soon as it can. Returns whether it has done so now.
-    fn speak(&mut self) -> bool {
-        let said = if self.is_connecting { self.stream.write(&[7]) } else { return false };
-        self.is_connecting =
-            said.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-        said.is_ok()
-    }
+/// Whether the other end has hung up, whatever it said before.
+fn is_hung_up(mut stream: TcpStream) -> bool {
+    let said = stream.read_to_end(&mut Vec::new());
+    said.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
 }
 
 /// Begins to connect, without waiting for it.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{Session, SessionOptions};
-use tcpx_testkit::{in_own_process, until};
+use tcpx_testkit::{in_own_process, scaled, until};
 use tcpx_tests::sessions::{lively, open};
 use tcpx_tests::{Network, Newcomers, Side};
 
@@ -22,6 +22,8 @@ const AT_ONCE: usize = 4;
 const STRANGERS_A_SECOND: u32 = 800;
 /// How far it is away.
 const ROUND_TRIP: Duration = Duration::from_millis(60);
+/// How long it may take to get in.
+const ENOUGH: Duration = Duration::from_secs(10);
 /// How many honest peers come from another host, one after the other.
 const FROM_AFAR: usize = 8;
 
@@ -224,7 +226,8 @@ fn get_in_past(network: &Network, crowd: Crowd) {
     newcomers.wait_until_all_there();
     let connect = |number: usize| {
         let began = Instant::now();
-        let peer = open(on(HONEST, &format!("peer-{number}")));
+        let options = on(HONEST, &format!("peer-{number}"));
+        let peer = open(options.connect_timeout(scaled(ENOUGH)));
         peer.load_remote_conn_info("server", &info)?;
         peer.connect("server")?;
         let took = began.elapsed();
@@ -236,7 +239,10 @@ fn get_in_past(network: &Network, crowd: Crowd) {
     let is_far = took.iter().all(|took| **took >= 2 * ROUND_TRIP);
     assert!(is_far, "{crowd:?}: {took:?}: there was no distance");
     let (count, a_second) = (newcomers.count(), newcomers.a_second());
-    println!("{crowd:?}: {count} came, {a_second:.0} a second; connects took {took:?}");
+    let out = newcomers.turned_out();
+    println!(
+        "{crowd:?}: {count} came, {a_second:.0} a second, {out} turned out; connects took {took:?}"
+    );
 }
 
 #[test]

@@ -31,9 +31,10 @@ fn clients_get_in_from_afar_while_strangers_come() {
     let (failed, took): (Vec<_>, Vec<_>) =
         runs.iter().partition(|(served, _)| served.status != Some(0));
     let (count, a_second) = (newcomers.count(), newcomers.a_second());
+    let out = newcomers.turned_out();
     assert!(failed.is_empty(), "{} of {CLIENTS}: {failed:?}", failed.len());
     let took: Vec<_> = took.iter().map(|(_, took)| took).collect();
-    println!("{count} came, {a_second:.0} a second; clients took {took:?}");
+    println!("{count} came, {a_second:.0} a second, {out} turned out; clients took {took:?}");
     drop(newcomers);
     server.running.process.signal(Signal::TERM);
     let finished = server.finish();
