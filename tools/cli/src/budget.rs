@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_core::{Error, Operation, Transfer};
+
 use crate::deadline::Deadline;
+use crate::failure::Failure;
 
 /// Longest time for one step of a command that was given no time as a whole.
 const STEP: Duration = Duration::from_secs(30);
@@ -36,6 +39,39 @@ impl Budget {
                 Deadline::of_whole(self.begun + work, work, whole)
             }
             None => Deadline::after(STEP),
+        }
+    }
+
+    /// Waits for a transfer, as one step.
+    pub(crate) fn wait(self, transfer: &Transfer) -> Result<(), Failure> {
+        self.wait_with(|time| transfer.wait(Some(time)))
+    }
+
+    /// The same for an operation.
+    pub(crate) fn wait_operation(self, operation: &Operation) -> Result<(), Failure> {
+        self.wait_with(|time| operation.wait(Some(time)))
+    }
+
+    fn wait_with(
+        self,
+        wait: impl FnOnce(Duration) -> tcpx_core::Result<()>,
+    ) -> Result<(), Failure> {
+        let step = self.step();
+        Ok(wait(step.left()).map_err(|mut error| {
+            // The library knows of what was left only.
+            if let Error::Deadline { waited, .. } = &mut error {
+                *waited = step.limit();
+            }
+            error
+        })?)
+    }
+
+    /// Fails once the command has no time left for its work. For work of this end alone.
+    pub(crate) fn check_time(self, doing: &str) -> Result<(), Failure> {
+        let waited = self.step();
+        match waited.left() {
+            Duration::ZERO => Err(Failure::OutOfTime { doing: doing.to_owned(), waited }),
+            _ => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! How the two ends of a command find each other and become two connected sessions.
 //!
-//! One TCP connection, with one deadline until both agree. Each step is a type that only the step
-//! before it can make, so an exchange in the wrong order does not compile:
+//! They meet over a TCP connection, with one deadline until both agree. Each step is a type that
+//! only the step before it can make, so an exchange in the wrong order does not compile:
 //!
 //! ```text
 //! client                                        server
@@ -12,8 +12,8 @@
 //! Agreed    ◀─── sessions connect, both say so  Agreed
 //! ```
 //!
-//! Over the same connection the commands then say "go" and exchange results. It moves none of the
-//! measured bytes.
+//! That connection ends there. What the commands then say, "go", results, and why one gives up,
+//! goes by notifications of the sessions, which also tell when the other end is gone.
 //!
 //! - `program`: all of it, for a command with two ends; the others are its parts
 //! - `args`, `role`: which end this process is, and where the other one is
@@ -24,9 +24,11 @@
 //! - `serving`: the client of a server, and what others hear meanwhile
 //! - `started_server`: the server as a child process
 //! - `message`, `link`: what the two ends say to each other, and the connection that carries it
+//! - `way`: how the bytes come and go: by a socket, or by
+//! - `notes`: the session's notifications
 //! - `client`, `server`: the steps of each end
 //! - `agreed`: the last step of both
-//! - `watch`: whether the other end is still there while this one waits for something else
+//! - `watch`: whether the other end is still there while this one waits for its session
 
 mod agreed;
 mod args;
@@ -34,6 +36,7 @@ mod client;
 mod door;
 mod link;
 mod message;
+mod notes;
 mod program;
 mod role;
 mod server;
@@ -43,16 +46,16 @@ mod socket;
 mod started_server;
 mod token;
 mod watch;
+mod way;
 
 pub(crate) use agreed::Agreed;
 pub(crate) use args::EndsArgs;
 pub(crate) use door::Door;
-pub(crate) use link::Link;
-pub(crate) use message::{Message, RESULT_LIMIT};
+pub(crate) use link::SessionLink;
+pub(crate) use message::Message;
 pub(crate) use program::{Program, Several};
 pub(crate) use role::Role;
 pub(crate) use socket::bind;
-pub(crate) use watch::LinkWatch;
 
 #[cfg(test)]
 pub(crate) use program::connect_both;

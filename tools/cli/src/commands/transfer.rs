@@ -123,7 +123,7 @@ fn send(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
     let transfer = session.create_transfer(agreed.peer())?;
     tracing::debug!("Sending {} bytes with tag {TAG}", TEXT.len());
     transfer.post_send(message)?;
-    agreed.link.watch().wait(&transfer)?;
+    agreed.link.budget().wait(&transfer)?;
     tracing::debug!("Send completed successfully");
     drop(transfer);
     session.deregister_memory(message.memory)?;
@@ -141,7 +141,7 @@ fn receive(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
     let transfer = session.create_transfer(agreed.peer())?;
     tracing::debug!("Waiting for client data, expected bytes={}", TEXT.len());
     transfer.post_recv(message)?;
-    agreed.link.watch().wait(&transfer)?;
+    agreed.link.budget().wait(&transfer)?;
     drop(transfer);
     tracing::debug!("Device unpack completed successfully ({})", agreed.unpack);
     let difference = read_back(session, message)?;

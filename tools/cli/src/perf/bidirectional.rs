@@ -26,11 +26,10 @@ pub(super) fn measure(
     together: Option<&Together>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let (session, watch) = (agreed.session, agreed.link.watch());
+    let (session, budget) = (agreed.session, agreed.link.budget());
     let (bytes, memory_type) = (case.total_bytes(), agreed.memory.memory_type());
     let memories = [session.allocate(bytes, memory_type)?, session.allocate(bytes, memory_type)?];
-    let [outgoing, incoming] =
-        memories.map(|memory| Contents { session, memory, watch: watch.clone() });
+    let [outgoing, incoming] = memories.map(|memory| Contents { session, memory, budget });
     let mut times = CaseTimes::default();
     for iteration in 0..case.iterations {
         let message = case.first_message + WAYS * iteration;
@@ -90,8 +89,8 @@ fn exchange(
 ) -> Result<(u64, Option<Mismatch>), Failure> {
     let start = Instant::now();
     send.post_send(post(outgoing, theirs.bytes))?;
-    incoming.watch.wait(receive)?;
+    incoming.budget.wait(receive)?;
     let time = nanos(start.elapsed());
-    outgoing.watch.wait(send)?;
+    outgoing.budget.wait(send)?;
     Ok((time, incoming.check(theirs)?))
 }

@@ -4,8 +4,8 @@ use tcpx_core::{MemoryId, Session};
 
 use super::data_path::Payload;
 use super::pattern::{Content, Mismatch};
+use crate::budget::Budget;
 use crate::failure::Failure;
-use crate::rendezvous::LinkWatch;
 
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;
@@ -15,7 +15,7 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(super) struct Contents<'a> {
     pub(super) session: &'a Session,
     pub(super) memory: MemoryId,
-    pub(super) watch: LinkWatch,
+    pub(super) budget: Budget,
 }
 
 impl Contents<'_> {
@@ -23,7 +23,7 @@ impl Contents<'_> {
     pub(super) fn write(&self, content: Content, payload: Payload) -> Result<(), Failure> {
         let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {
-            self.watch.check_time("writing what is sent or received into")?;
+            self.budget.check_time("writing what is sent or received into")?;
             payload.pattern.write(content, offset, &mut piece[..length]);
             self.session.write_memory(self.memory, offset, &piece[..length])?;
         }
@@ -34,7 +34,7 @@ impl Contents<'_> {
     pub(super) fn check(&self, payload: Payload) -> Result<Option<Mismatch>, Failure> {
         let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {
-            self.watch.check_time("verifying what arrived")?;
+            self.budget.check_time("verifying what arrived")?;
             self.session.read_memory(self.memory, offset, &mut piece[..length])?;
             let mismatch = payload.pattern.check(offset, &piece[..length]);
             if mismatch.is_some() {

@@ -29,9 +29,10 @@ use super::pattern::{Content, Pattern};
 use super::plan::{Go, Receives};
 use super::samples::nanos;
 use super::times::CaseTimes;
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Link, LinkWatch, Role};
+use crate::rendezvous::{Agreed, Role, SessionLink};
 
 const PING: i64 = 1;
 const PONG: i64 = 2;
@@ -53,7 +54,7 @@ pub(super) fn measure(
     plain: Option<&PlainSocket>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let (session, peer, watch) = (agreed.session, agreed.peer(), agreed.link.watch());
+    let (session, peer, budget) = (agreed.session, agreed.peer(), agreed.link.budget());
     let stride = case.bytes.next_multiple_of(PAGE_BYTES);
     let turn = (TURN_BYTES / stride).clamp(1, TURN.min(case.iterations));
     let role = agreed.role;
@@ -63,10 +64,10 @@ pub(super) fn measure(
         Role::Server => SERVER_PLACES,
     };
     let memory = session.allocate(places * stride, agreed.memory.memory_type())?;
-    let (link, idle) = (&mut *agreed.link, Duration::from_millis(case.plan.idle_ms.into()));
+    let (link, idle) = (&mut agreed.link, Duration::from_millis(case.plan.idle_ms.into()));
     let is_late = case.plan.receives == Receives::Late;
     let mut trips =
-        Endpoint { session, peer, memory, stride, turn, case, watch, link, idle, is_late, plain };
+        Endpoint { session, peer, memory, stride, turn, case, budget, link, idle, is_late, plain };
     let times = match role {
         Role::Client => trips.ping(progress)?,
         Role::Server => trips.pong(progress)?,
@@ -76,7 +77,7 @@ pub(super) fn measure(
 }
 
 /// One end of the round trips of a case.
-struct Endpoint<'a> {
+struct Endpoint<'a, 's> {
     session: &'a Session,
     peer: &'static str,
     memory: MemoryId,
@@ -84,14 +85,14 @@ struct Endpoint<'a> {
     /// Most trips of a turn.
     turn: u64,
     case: PlannedCase<'a>,
-    watch: LinkWatch,
-    link: &'a mut Link,
+    budget: Budget,
+    link: &'a mut SessionLink<'s>,
     idle: Duration,
     is_late: bool,
     plain: Option<&'a PlainSocket>,
 }
 
-impl Endpoint<'_> {
+impl Endpoint<'_, '_> {
     fn place(&self, place: u64, tag: i64) -> Post {
         let offset = place * self.stride;
         Post { memory: self.memory, offset, bytes: self.case.bytes, tag }
@@ -197,14 +198,14 @@ impl Endpoint<'_> {
         let receive = match ahead {
             Some(receive) => receive,
             None => {
-                self.watch.wait(&send)?;
+                self.budget.wait(&send)?;
                 self.await_warning()?;
                 self.receive(answer, PONG)?
             }
         };
-        self.watch.wait(&receive)?;
+        self.budget.wait(&receive)?;
         let trip = nanos(start.elapsed());
-        self.watch.wait(&send)?;
+        self.budget.wait(&send)?;
         Ok(trip)
     }
 
@@ -261,7 +262,7 @@ impl Endpoint<'_> {
             Some(receive) => receive,
             None => self.receive(trip % SERVER_PLACES, PING)?,
         };
-        self.watch.wait(&receive)?;
+        self.budget.wait(&receive)?;
         // Whoever rests posts it meanwhile: behind the answer it would be in the way of the other
         // end, if that runs on the same processor.
         let (before, after) = if self.idle.is_zero() { (None, next) } else { (next, None) };
@@ -271,7 +272,7 @@ impl Endpoint<'_> {
         let answer = self.session.create_transfer(self.peer)?;
         answer.post_send(self.place(trip % SERVER_PLACES, PONG))?;
         self.post_ahead(after, posted)?;
-        self.watch.wait(&answer)?;
+        self.budget.wait(&answer)?;
         Ok(kept)
     }
 

@@ -40,8 +40,8 @@ pub(super) fn measure(
 ) -> Result<CaseTimes, Failure> {
     let end = End::new(agreed, case, one_sided)?;
     let times = match agreed.role {
-        Role::Client => initiator::measure(agreed.link, &end, progress)?,
-        Role::Server => target::serve(agreed.link, &end, progress)?,
+        Role::Client => initiator::measure(&mut agreed.link, &end, progress)?,
+        Role::Server => target::serve(&mut agreed.link, &end, progress)?,
     };
     end.finish()?;
     Ok(times)

@@ -29,14 +29,14 @@ impl DataPath for SessionPath<'_> {
             (Step::Check, _) => return self.check(payload),
             (Step::Send, Some(transfer)) => {
                 transfer.post_send_batch(&self.posts)?;
-                self.contents.watch.wait(transfer)?;
+                self.contents.budget.wait(transfer)?;
             }
             (Step::Post, Some(transfer)) => {
                 transfer.post_recv_batch(&self.posts)?;
                 // The sender learns of the receive before it hears "go".
                 self.contents.session.progress();
             }
-            (Step::Wait, Some(transfer)) => self.contents.watch.wait(transfer)?,
+            (Step::Wait, Some(transfer)) => self.contents.budget.wait(transfer)?,
             // Nothing was prepared, so there is nothing to move.
             (Step::Send | Step::Post | Step::Wait, None) => {}
         }

@@ -23,7 +23,7 @@ use super::times::CaseTimes;
 use super::together::Together;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Link, Role};
+use crate::rendezvous::{Agreed, Role, SessionLink};
 
 /// Measures one size. Both ends walk through the same iterations.
 pub(super) fn measure(
@@ -34,10 +34,10 @@ pub(super) fn measure(
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let (session, peer) = (agreed.session, agreed.peer());
-    let (total, watch) = (case.total_bytes(), agreed.link.watch());
+    let (total, budget) = (case.total_bytes(), agreed.link.budget());
     let memory = session.allocate(total, agreed.memory.memory_type())?;
     let path = |name, posts| {
-        let contents = Contents { session, memory, watch: watch.clone() };
+        let contents = Contents { session, memory, budget };
         SessionPath { contents, peer, name, posts, transfer: None }
     };
     let (mut own, mut large) = match case.plan.mode {
@@ -81,10 +81,10 @@ fn take_turns(
             let message = case.first_message + WAYS * iteration + index as u64;
             let payload = Payload { pattern: Pattern::new(case.plan.seed, message), bytes };
             let nanos = match role {
-                Role::Client => send(agreed.link, *path, payload)?,
+                Role::Client => send(&mut agreed.link, *path, payload)?,
                 Role::Server => {
                     let (nanos, mismatch) =
-                        receive(agreed.link, *path, payload, is_ahead, together)?;
+                        receive(&mut agreed.link, *path, payload, is_ahead, together)?;
                     times.note(mismatch, iteration, bytes, path.name());
                     nanos
                 }
@@ -99,7 +99,11 @@ fn take_turns(
     Ok(times)
 }
 
-fn send(link: &mut Link, path: &mut dyn DataPath, payload: Payload) -> Result<u64, Failure> {
+fn send(
+    link: &mut SessionLink<'_>,
+    path: &mut dyn DataPath,
+    payload: Payload,
+) -> Result<u64, Failure> {
     path.run(Step::Prepare(Content::Sent), payload)?;
     let Go = link.receive()?;
     let start = Instant::now();
@@ -108,7 +112,7 @@ fn send(link: &mut Link, path: &mut dyn DataPath, payload: Payload) -> Result<u6
 }
 
 fn receive(
-    link: &mut Link,
+    link: &mut SessionLink<'_>,
     path: &mut dyn DataPath,
     payload: Payload,
     is_ahead: bool,

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern::Mismatch;
 use super::stages::Stages;
-use crate::rendezvous::{Message, RESULT_LIMIT};
+use crate::rendezvous::Message;
+use crate::session::RESULT_LIMIT;
 
 /// Each end: its times of one case, in ns. Of round trips the client's are there and back, the
 /// server's how long it kept what came before it answered.

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use tcpx_core::Session;
 
-use super::link::Link;
+use super::link::{DoorLink, SessionLink};
 use super::message::Connected;
 use super::role::Role;
 use crate::failure::Failure;
@@ -23,19 +23,20 @@ pub(crate) struct Agreement {
 
 /// Two ends whose sessions are connected. Only the steps of a rendezvous make one.
 pub(crate) struct Agreed<'a> {
-    pub(crate) link: &'a mut Link,
+    pub(crate) link: SessionLink<'a>,
     pub(crate) session: &'a Session,
     agreement: Agreement,
 }
 
 impl<'a> Agreed<'a> {
     /// Returns once both ends have come here: connected is what both call so, and neither says
-    /// goodbye before.
+    /// goodbye before. What is said from now on goes over the session.
     pub(super) fn new(
-        link: &'a mut Link,
+        door: &DoorLink,
         session: &'a Session,
         mut agreement: Agreement,
     ) -> Result<Self, Failure> {
+        let mut link = door.over(session, agreement.role.other().name());
         link.send(&Connected)?;
         let Connected = link.receive()?;
         link.end_rendezvous();
@@ -52,7 +53,7 @@ impl<'a> Agreed<'a> {
     }
 
     /// Closes the connection of the two sessions in order.
-    pub(super) fn disconnect(self) -> Result<(), Failure> {
+    pub(super) fn disconnect(&self) -> Result<(), Failure> {
         Ok(self.session.disconnect(self.peer())?)
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tcpx_core::Session;
 
 use super::agreed::{Agreed, Agreement};
-use super::link::{Link, encode};
+use super::link::{DoorLink, encode};
 use super::message::{Answer, Request};
 use super::role::Role;
 use super::token::Token;
@@ -20,24 +20,24 @@ const DIAL_AGAIN: Duration = Duration::from_millis(100);
 
 /// A server that speaks this protocol is at the other end.
 pub(super) struct Reached<'a> {
-    link: &'a mut Link,
+    link: &'a mut DoorLink,
 }
 
 /// The server knows what this end wants.
 pub(super) struct Asked<'a> {
-    link: &'a mut Link,
+    link: &'a mut DoorLink,
     session: SessionRequest,
 }
 
 /// The server wants it too, and its session waits.
 pub(super) struct Accepted<'a> {
-    link: &'a mut Link,
+    link: &'a mut DoorLink,
     agreement: Agreement,
     conn_info: Vec<u8>,
 }
 
 impl<'a> Reached<'a> {
-    pub(super) fn new(link: &'a mut Link, token: Option<&Token>) -> Result<Self, Failure> {
+    pub(super) fn new(link: &'a mut DoorLink, token: Option<&Token>) -> Result<Self, Failure> {
         link.greet(Role::Client, token)?;
         tracing::debug!(server = %link.peer(), "Bootstrap connection established");
         Ok(Self { link })
@@ -46,9 +46,9 @@ impl<'a> Reached<'a> {
     /// As `new`. A server to which many come at once hangs up on those that came first, so it is
     /// dialled again, a few times.
     pub(super) fn at_last(
-        link: &'a mut Link,
+        link: &'a mut DoorLink,
         token: Option<&Token>,
-        mut dial: impl FnMut() -> Result<Link, Failure>,
+        mut dial: impl FnMut() -> Result<DoorLink, Failure>,
     ) -> Result<Self, Failure> {
         for _ in 1..MOST_DIALS {
             match link.greet(Role::Client, token) {
@@ -91,13 +91,13 @@ impl<'a> Asked<'a> {
 }
 
 impl<'a> Accepted<'a> {
-    pub(super) fn connect(self, session: &'a Session) -> Result<Agreed<'a>, Failure> {
+    pub(super) fn connect<'s>(self, session: &'s Session) -> Result<Agreed<'s>, Failure> {
         let server = Role::Server.name();
         session.load_remote_conn_info(server, &self.conn_info)?;
         tracing::debug!("Connecting to the server's session");
-        self.link
-            .watch()
-            .while_there(session, "connecting to its session", || session.connect(server))?;
+        self.link.while_there(session, "connecting to its session", || session.connect(server))?;
+        // Once it is lost nothing is to be said to it, so it is not to be connected again.
+        session.forget_remote_conn_info(server)?;
         Agreed::new(self.link, session, self.agreement)
     }
 }
@@ -110,12 +110,12 @@ mod tests {
     use crate::budget::Budget;
 
     /// A server that hangs up on so many clients, and then greets one.
-    fn server(listener: &TcpListener, hang_ups: u32) -> Option<Link> {
+    fn server(listener: &TcpListener, hang_ups: u32) -> Option<DoorLink> {
         for _ in 0..hang_ups {
             drop(listener.accept().unwrap());
         }
         let stream = listener.accept().ok()?.0;
-        let mut link = Link::new(stream, Budget::new(None)).unwrap();
+        let mut link = DoorLink::new(stream, Budget::new(None)).unwrap();
         link.greet(Role::Server, None).unwrap();
         Some(link)
     }
@@ -125,7 +125,7 @@ mod tests {
         for hang_ups in [0, MOST_DIALS - 1, MOST_DIALS] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
-            let dial = || Link::new(TcpStream::connect(address).unwrap(), Budget::new(None));
+            let dial = || DoorLink::new(TcpStream::connect(address).unwrap(), Budget::new(None));
             let is_reached = std::thread::scope(|scope| {
                 let server = scope.spawn(|| server(&listener, hang_ups));
                 let mut link = dial().unwrap();

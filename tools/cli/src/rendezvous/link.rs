@@ -1,29 +1,37 @@
-//! The connection between the two ends: whole messages, each with a deadline.
+//! What the two ends say to each other: whole messages, each with a deadline. They meet over a
+//! socket, and go on over their session.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_wire::frame;
+use tcpx_core::{Error, MAX_NOTIFICATION_BYTES, Session};
+use tcpx_wire::frame::{self, Split};
 
-use super::message::{Abort, Greeting, Message, Proof, RELEASE, RESULT_LIMIT, VERSION, name};
+use super::message::{Abort, Greeting, Message, Proof, RELEASE, VERSION, name};
+use super::notes::Notes;
 use super::role::Role;
 use super::token::Token;
-use super::watch::LinkWatch;
+use super::way::{Timed, Way};
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
+use crate::session::RESULT_LIMIT;
 
 /// How long the other end's reason is waited for once something broke, if there is time for it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Longest reason that is sent, in characters.
 const REASON_CHARS: usize = 2000;
 
+/// The connection over which two ends meet: until both sessions are connected.
+pub(super) type DoorLink = Link<TcpStream>;
+/// The connection of the two sessions.
+pub(crate) type SessionLink<'a> = Link<Notes<'a>>;
+
 /// A connection with the other end.
 #[derive(Debug)]
-pub(crate) struct Link {
-    stream: Arc<TcpStream>,
+pub(crate) struct Link<W> {
+    way: W,
     peer: SocketAddr,
     local_ip: IpAddr,
     budget: Budget,
@@ -31,35 +39,25 @@ pub(crate) struct Link {
     rendezvous: Option<Deadline>,
 }
 
-impl Link {
+impl DoorLink {
     /// The rendezvous is one step of the command, and later each message is.
-    pub(crate) fn new(stream: TcpStream, budget: Budget) -> Result<Self, Failure> {
+    pub(super) fn new(stream: TcpStream, budget: Budget) -> Result<Self, Failure> {
         let ask = || Failure::io("asking for the connection's addresses");
         stream.set_nonblocking(false).map_err(ask())?;
         stream.set_nodelay(true).map_err(ask())?;
         let peer = stream.peer_addr().map_err(ask())?;
         let local_ip = stream.local_addr().map_err(ask())?.ip();
-        let (stream, rendezvous) = (Arc::new(stream), Some(budget.step()));
-        Ok(Self { stream, peer, local_ip, budget, rendezvous })
+        Ok(Self { way: stream, peer, local_ip, budget, rendezvous: Some(budget.step()) })
     }
 
-    /// This end's address: the network that the data should use.
-    pub(crate) fn local_ip(&self) -> IpAddr {
-        self.local_ip
+    /// The same two ends, over their session, in which the other one is called `name`.
+    pub(super) fn over<'a>(&self, session: &'a Session, name: &'static str) -> SessionLink<'a> {
+        let Self { peer, local_ip, budget, rendezvous, .. } = *self;
+        Link { way: Notes::new(session, name), peer, local_ip, budget, rendezvous }
     }
 
-    pub(crate) fn peer(&self) -> SocketAddr {
-        self.peer
-    }
-
-    /// The command's time.
-    pub(crate) fn budget(&self) -> Budget {
-        self.budget
-    }
-
-    /// Tells whether the other end is there while this one waits for something else.
-    pub(crate) fn watch(&self) -> LinkWatch {
-        LinkWatch::new(Arc::clone(&self.stream), self.peer, self.budget)
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.way
     }
 
     /// Both ends say which version of the messages they speak, and prove that they know the token
@@ -111,6 +109,40 @@ impl Link {
                 Err(other.into())
             }
         }
+    }
+}
+
+impl SessionLink<'_> {
+    /// The next notification of a measurement. An abort of the other end is an error here.
+    pub(crate) fn measured_note(&mut self) -> Result<Vec<u8>, Failure> {
+        let deadline = self.deadline();
+        let note = self.way.take(deadline).and_then(|note| match note.is_empty() {
+            true => Err(ErrorKind::UnexpectedEof.into()),
+            false => Ok(note),
+        });
+        let note = note.map_err(|error| self.unread(error, "notification", deadline))?;
+        match frame::split(&note, MAX_NOTIFICATION_BYTES as usize) {
+            Ok(Some(Split { kind: Abort::KIND, body, taken })) if taken == note.len() => {
+                Err(Failure::OtherEnd(self.decode::<Abort>(body)?.0))
+            }
+            _ => Ok(note),
+        }
+    }
+}
+
+impl<W: Way> Link<W> {
+    /// This end's address: the network that the data should use.
+    pub(crate) fn local_ip(&self) -> IpAddr {
+        self.local_ip
+    }
+
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The command's time.
+    pub(crate) fn budget(&self) -> Budget {
+        self.budget
     }
 
     /// The rendezvous is to be over by then.
@@ -179,12 +211,12 @@ impl Link {
     }
 
     fn next(
-        &self,
+        &mut self,
         awaited: &'static str,
         body_limit: usize,
         deadline: Deadline,
     ) -> Result<(u16, Vec<u8>), Failure> {
-        frame::read(&mut self.reader(deadline), body_limit)
+        frame::read(&mut Timed { way: &mut self.way, deadline }, body_limit)
             .and_then(|frame| frame.ok_or_else(|| ErrorKind::UnexpectedEof.into()))
             .map_err(|error| self.unread(error, awaited, deadline))
     }
@@ -199,20 +231,20 @@ impl Link {
     }
 
     fn failed(&self, error: std::io::Error) -> Failure {
-        Failure::io(format!("connection with {} failed", self.peer))(error)
+        match error.downcast::<Error>() {
+            Ok(error) => error.into(),
+            Err(error) => Failure::io(format!("connection with {} failed", self.peer))(error),
+        }
     }
 
     fn deadline(&self) -> Deadline {
         self.rendezvous.unwrap_or_else(|| self.budget.step())
     }
 
-    fn reader(&self, deadline: Deadline) -> Timed<'_> {
-        Timed { stream: &self.stream, deadline }
-    }
-
-    fn write(&self, bytes: &[u8], sent: &'static str) -> Result<(), Failure> {
+    fn write(&mut self, bytes: &[u8], sent: &'static str) -> Result<(), Failure> {
         let (peer, waited) = (self.peer, self.deadline());
-        self.reader(waited).write_all(bytes).map_err(|error| match error.kind() {
+        let written = Timed { way: &mut self.way, deadline: waited }.write_all(bytes);
+        written.map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 ConnectionError::Stuck { peer, sent, waited }.into()
             }
@@ -251,39 +283,6 @@ pub(super) fn decode<T: serde::de::DeserializeOwned>(body: &[u8]) -> Option<T> {
     match postcard::take_from_bytes(body) {
         Ok((value, [])) => Some(value),
         _ => None,
-    }
-}
-
-/// A stream that is read and written until a deadline, however slowly the bytes trickle.
-struct Timed<'a> {
-    stream: &'a TcpStream,
-    deadline: Deadline,
-}
-
-impl Timed<'_> {
-    fn left(&self) -> std::io::Result<Option<Duration>> {
-        match self.deadline.left() {
-            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
-            left => Ok(Some(left)),
-        }
-    }
-}
-
-impl Read for Timed<'_> {
-    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(out)
-    }
-}
-
-impl Write for Timed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::session::SessionRequest;
 
 /// What each kind of message is called in errors. A kind's number is its place here.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "greeting",
     "abort",
     "request",
@@ -21,16 +21,16 @@ const NAMES: [&str; 12] = [
     "key",
     "proof of the token",
     "word of what comes next",
+    "word that its turn is over",
 ];
 
 /// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, in 3 a
 /// client always asked for a chunk size, 4 and 6 had fewer ways to measure, 5 did not say its
-/// release, 7 knew no token, and 8 measured a size in one part.
-pub(super) const VERSION: u16 = 9;
+/// release, 7 knew no token, 8 measured a size in one part, and 9 said everything where the ends
+/// meet.
+pub(super) const VERSION: u16 = 10;
 /// Of this program.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
-/// Longest body of a command's results, in bytes.
-pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 
 /// One message. Its body is in postcard's format.
 pub(crate) trait Message: Serialize + DeserializeOwned {

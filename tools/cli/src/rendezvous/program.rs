@@ -9,13 +9,14 @@ use tcpx_core::{Session, SessionOptions};
 use super::agreed::Agreed;
 use super::args::EndsArgs;
 use super::client::Reached;
-use super::link::Link;
+use super::link::{DoorLink, Link};
 use super::role::Role;
 use super::server::{Greeted, Heard, Offered};
 use super::server_address::ServerAddress;
 use super::serving::{Client, Port, Queue};
 use super::socket;
 use super::started_server::StartedServer;
+use super::way::Way;
 use crate::backstop::Backstop;
 use crate::budget::Budget;
 use crate::failure::{Failure, error_line};
@@ -102,12 +103,12 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
                     // What one end does not take, neither does.
                     options.eager_bytes = 0;
                 }
-                let session = slot.insert(Session::new(options)?);
-                self.work(accepted.connect(session)?, &plan, backstop)
+                accepted.connect(slot.insert(Session::new(options)?))
             })
             .map_err(|failure| self.give_up(&mut link, failure, backstop));
-        drop(slot);
         drop(link);
+        let outcome = outcome.and_then(|agreed| self.work(agreed, &plan, backstop));
+        drop(slot);
         match server {
             Some(server) => server.conclude(outcome),
             None => outcome,
@@ -205,9 +206,11 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
             Ok((plan, session, conn_info)) => heard
                 .offer(slot.insert(session), conn_info)
                 .and_then(Offered::connect)
-                .and_then(|agreed| self.work(agreed, &plan, backstop)),
+                .map(|agreed| (agreed, plan)),
         };
         let outcome = outcome.map_err(|failure| self.give_up(&mut link, failure, backstop));
+        drop(link);
+        let outcome = outcome.and_then(|(agreed, plan)| self.work(agreed, &plan, backstop));
         drop(slot);
         outcome
     }
@@ -226,7 +229,12 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
     }
 
     /// After a failure: lets both ends know of it. What is left to be done is to tidy up.
-    fn give_up(&self, link: &mut Link, failure: Failure, backstop: &Backstop) -> Failure {
+    fn give_up<W: Way>(
+        &self,
+        link: &mut Link<W>,
+        failure: Failure,
+        backstop: &Backstop,
+    ) -> Failure {
         let failure = link.explain(failure);
         let line = error_line(&failure, self.ends.session.plugin.as_ref());
         backstop.failed(line, failure.exit_status());
@@ -251,10 +259,11 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
 
     fn work(&self, mut agreed: Agreed<'_>, plan: &P, backstop: &Backstop) -> Result<T, Failure> {
         backstop.enter("moving data");
-        let result = (self.body)(&mut agreed, plan)?;
-        backstop.enter("saying goodbye");
-        agreed.disconnect()?;
-        Ok(result)
+        let outcome = (self.body)(&mut agreed, plan).and_then(|result| {
+            backstop.enter("saying goodbye");
+            agreed.disconnect().map(|()| result)
+        });
+        outcome.map_err(|failure| self.give_up(&mut agreed.link, failure, backstop))
     }
 }
 
@@ -264,7 +273,7 @@ fn reach_server(
     args: &EndsArgs,
     address: Option<&ServerAddress>,
     budget: Budget,
-) -> Result<(Link, Option<StartedServer>), Failure> {
+) -> Result<(DoorLink, Option<StartedServer>), Failure> {
     if let Some(address) = address {
         return Ok((socket::dial(address, args.port, budget)?, None));
     }
@@ -272,35 +281,39 @@ fn reach_server(
     Ok((link, Some(server)))
 }
 
+/// As `meet_both`, with a goodbye.
+#[cfg(test)]
+pub(crate) fn connect_both<T: Send>(body: impl Fn(&mut Agreed<'_>) -> T + Sync) -> [T; 2] {
+    meet_both(|agreed| {
+        let result = body(agreed);
+        agreed.disconnect().unwrap();
+        result
+    })
+}
+
 /// Both ends in this process: runs the steps of both and does `body` at each. Returns the client's
 /// result, then the server's.
 #[cfg(test)]
-pub(crate) fn connect_both<T: Send>(body: impl Fn(&mut Agreed<'_>) -> T + Sync) -> [T; 2] {
+pub(super) fn meet_both<T: Send>(body: impl Fn(&mut Agreed<'_>) -> T + Sync) -> [T; 2] {
     use std::net::{TcpListener, TcpStream};
 
     use crate::session::test_session;
 
-    let finish = |mut agreed: Agreed<'_>| {
-        let result = body(&mut agreed);
-        agreed.disconnect().unwrap();
-        result
-    };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let dialled = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let accepted = listener.accept().unwrap().0;
     std::thread::scope(|scope| {
         let client = scope.spawn(|| {
-            let mut link = Link::new(dialled, Budget::new(None)).unwrap();
+            let mut link = DoorLink::new(dialled, Budget::new(None)).unwrap();
             let (session, request) = test_session();
             let asked = Reached::new(&mut link, None).unwrap().ask("test", request, &()).unwrap();
-            let agreed = asked.answer().unwrap().connect(&session).unwrap();
-            finish(agreed)
+            body(&mut asked.answer().unwrap().connect(&session).unwrap())
         });
-        let mut link = Link::new(accepted, Budget::new(None)).unwrap();
+        let mut link = DoorLink::new(accepted, Budget::new(None)).unwrap();
         let (session, _) = test_session();
         let heard = Greeted::new(&mut link, None).unwrap().hear().unwrap();
         let offered = heard.offer(&session, session.listen().unwrap()).unwrap();
-        let server = finish(offered.connect().unwrap());
+        let server = body(&mut offered.connect().unwrap());
         [client.join().unwrap(), server]
     })
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use tcpx_core::Session;
 
 use super::agreed::{Agreed, Agreement};
-use super::link::{Link, decode};
+use super::link::{DoorLink, decode};
 use super::message::{Answer, Request};
 use super::role::Role;
 use super::token::Token;
@@ -15,24 +15,24 @@ use crate::session::SessionRequest;
 
 /// A client that speaks this protocol is at the other end.
 pub(super) struct Greeted<'a> {
-    link: &'a mut Link,
+    link: &'a mut DoorLink,
 }
 
 /// This end knows what the client wants.
 pub(super) struct Heard<'a> {
-    link: &'a mut Link,
+    link: &'a mut DoorLink,
     request: Request,
 }
 
 /// The client knows how to reach this end's session.
-pub(super) struct Offered<'a> {
-    link: &'a mut Link,
-    session: &'a Session,
+pub(super) struct Offered<'a, 's> {
+    link: &'a mut DoorLink,
+    session: &'s Session,
     agreement: Agreement,
 }
 
 impl<'a> Greeted<'a> {
-    pub(super) fn new(link: &'a mut Link, token: Option<&Token>) -> Result<Self, Failure> {
+    pub(super) fn new(link: &'a mut DoorLink, token: Option<&Token>) -> Result<Self, Failure> {
         link.greet(Role::Server, token)?;
         tracing::debug!(client = %link.peer(), "Bootstrap connection established, sending handle");
         Ok(Self { link })
@@ -51,7 +51,7 @@ impl<'a> Greeted<'a> {
 
 impl<'a> Heard<'a> {
     /// `request`: what was heard on `link`.
-    pub(super) fn of(link: &'a mut Link, request: Request) -> Self {
+    pub(super) fn of(link: &'a mut DoorLink, request: Request) -> Self {
         Self { link, request }
     }
 
@@ -95,11 +95,11 @@ impl<'a> Heard<'a> {
     }
 
     /// Says yes. `conn_info`: how `session` is reached.
-    pub(super) fn offer(
+    pub(super) fn offer<'s>(
         self,
-        session: &'a Session,
+        session: &'s Session,
         conn_info: Vec<u8>,
-    ) -> Result<Offered<'a>, Failure> {
+    ) -> Result<Offered<'a, 's>, Failure> {
         let SessionRequest { memory, .. } = self.request.session;
         let unpack = session.stats().unpack;
         self.link.send(&Answer::Accepted { conn_info, unpack: unpack.clone() })?;
@@ -108,10 +108,9 @@ impl<'a> Heard<'a> {
     }
 }
 
-impl<'a> Offered<'a> {
-    pub(super) fn connect(self) -> Result<Agreed<'a>, Failure> {
-        let watch = self.link.watch();
-        watch.while_there(self.session, "waiting for its session to connect", || {
+impl<'s> Offered<'_, 's> {
+    pub(super) fn connect(self) -> Result<Agreed<'s>, Failure> {
+        self.link.while_there(self.session, "waiting for its session to connect", || {
             self.session.accept(Role::Client.name())
         })?;
         Agreed::new(self.link, self.session, self.agreement)
@@ -133,13 +132,13 @@ mod tests {
         let accepted = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
-                let mut link = Link::new(dialled, Budget::new(None)).unwrap();
+                let mut link = DoorLink::new(dialled, Budget::new(None)).unwrap();
                 let (_, request) = test_session();
                 let asked =
                     Reached::new(&mut link, None).unwrap().ask("perf", request, &7).unwrap();
                 asked.answer().err().unwrap().to_string()
             });
-            let mut link = Link::new(accepted, Budget::new(None)).unwrap();
+            let mut link = DoorLink::new(accepted, Budget::new(None)).unwrap();
             let heard = Greeted::new(&mut link, None).unwrap().hear().unwrap();
             assert_eq!(heard.plan::<i32>("perf").unwrap(), 7);
             let unreadable = heard.plan::<(i32, String)>("perf").unwrap_err();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::args::EndsArgs;
 use super::door::{Door, Nobody};
-use super::link::Link;
+use super::link::DoorLink;
 use super::message::Request;
 use super::server::{Greeted, Heard};
 use super::socket;
@@ -29,7 +29,7 @@ const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// A client, and what it wants.
 pub(super) struct Client {
-    pub(super) link: Link,
+    pub(super) link: DoorLink,
     pub(super) request: Request,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Port<'a> {
 
 /// Greets whoever connected, and hears what it wants. Who gives no answer that fits is told why.
 fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Client, Failure> {
-    let mut link = Link::new(stream, budget)?;
+    let mut link = DoorLink::new(stream, budget)?;
     let step = budget.step();
     let hearing = Deadline::after(HEARING);
     link.limit(if step.left() < hearing.left() { step } else { hearing });

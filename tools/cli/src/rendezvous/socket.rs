@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::link::Link;
+use super::link::DoorLink;
 use super::server_address::ServerAddress;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
@@ -63,7 +63,11 @@ pub(crate) fn accept(
 }
 
 /// Connects to the server, which may be started a little later. `port`: where the address has none.
-pub(super) fn dial(address: &ServerAddress, port: u16, budget: Budget) -> Result<Link, Failure> {
+pub(super) fn dial(
+    address: &ServerAddress,
+    port: u16,
+    budget: Budget,
+) -> Result<DoorLink, Failure> {
     let waited = budget.step();
     let candidates = resolve_within(waited, address, port)?;
     // What an address answered last: a later attempt that the deadline cuts short does not make it
@@ -76,7 +80,7 @@ pub(super) fn dial(address: &ServerAddress, port: u16, budget: Budget) -> Result
                 break;
             }
             match TcpStream::connect_timeout(&candidate, left) {
-                Ok(stream) => return Link::new(stream, budget),
+                Ok(stream) => return DoorLink::new(stream, budget),
                 Err(error) if error.kind() == ErrorKind::TimedOut && refusal.is_some() => {}
                 Err(error) => refusal = Some((candidate, error)),
             }

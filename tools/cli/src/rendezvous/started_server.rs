@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Duration;
 
-use super::link::Link;
+use super::link::DoorLink;
 use super::socket;
 use crate::budget::Budget;
 use crate::failure::{ConnectionError, Failure};
@@ -35,7 +35,7 @@ impl StartedServer {
         command: &str,
         session: &SessionArgs,
         budget: Budget,
-    ) -> Result<(Link, Self), Failure> {
+    ) -> Result<(DoorLink, Self), Failure> {
         let listener = socket::bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let address =
             listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
@@ -62,7 +62,7 @@ impl StartedServer {
             }
             failure => failure,
         })?;
-        Ok((Link::new(stream, budget)?, Self { process, budget }))
+        Ok((DoorLink::new(stream, budget)?, Self { process, budget }))
     }
 
     /// Waits for the server to end, and kills it if it does not. `outcome`: how it went for this

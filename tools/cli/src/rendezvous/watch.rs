@@ -1,98 +1,22 @@
-//! Whether the other end is still there, asked while this end waits for something that does not
-//! tell: its session's connection, or a transfer.
+//! Whether the other end is still there, asked while this end waits for its session, which does not
+//! tell before it is connected.
 
 use std::io::PipeReader;
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
-use tcpx_core::{Error, Notification, Operation, Session, Transfer};
+use tcpx_core::Session;
 
-use crate::budget::Budget;
+use super::link::DoorLink;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 use crate::process;
 
-/// How often it is asked while a transfer is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longer than any command.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
-/// The connection between the two ends, of which only its end is watched for.
-#[derive(Clone, Debug)]
-pub(crate) struct LinkWatch {
-    stream: Arc<TcpStream>,
-    peer: SocketAddr,
-    budget: Budget,
-}
-
-impl LinkWatch {
-    pub(super) fn new(stream: Arc<TcpStream>, peer: SocketAddr, budget: Budget) -> Self {
-        Self { stream, peer, budget }
-    }
-
-    /// Waits for a transfer, as long as the command has time and the other end is there.
-    pub(crate) fn wait(&self, transfer: &Transfer) -> Result<(), Failure> {
-        self.wait_with("waiting for a transfer", |time| transfer.wait(Some(time)))
-    }
-
-    /// The same for an operation.
-    pub(crate) fn wait_operation(&self, operation: &Operation) -> Result<(), Failure> {
-        self.wait_with("waiting for an operation", |time| operation.wait(Some(time)))
-    }
-
-    /// The same for a notification, which is added to `taken`.
-    pub(crate) fn wait_notification(
-        &self,
-        session: &Session,
-        taken: &mut Vec<Notification>,
-    ) -> Result<(), Failure> {
-        self.wait_with("waiting for a notification", |time| {
-            session.wait_notifications(taken, 1, Some(time)).map(drop)
-        })
-    }
-
-    fn wait_with(
-        &self,
-        doing: &str,
-        mut wait: impl FnMut(Duration) -> tcpx_core::Result<()>,
-    ) -> Result<(), Failure> {
-        let deadline = self.budget.step();
-        loop {
-            let left = deadline.left();
-            let mut error = match wait(left.min(LOOK_EVERY)) {
-                Err(error @ Error::Deadline { .. }) => error,
-                outcome => return Ok(outcome?),
-            };
-            // An end that left in order had its goodbye answered here, which comes after
-            // everything that was matched. So what is not complete now never will be.
-            if self.has_ended()? {
-                return match wait(Duration::ZERO) {
-                    Err(Error::Deadline { .. }) => Err(self.closed(doing)),
-                    outcome => Ok(outcome?),
-                };
-            }
-            if left <= LOOK_EVERY {
-                // The library knows of the last look only.
-                if let Error::Deadline { waited, .. } = &mut error {
-                    *waited = deadline.limit();
-                }
-                return Err(error.into());
-            }
-        }
-    }
-
-    /// Fails once the command has no time left for its work. For work of this end alone.
-    pub(crate) fn check_time(&self, doing: &str) -> Result<(), Failure> {
-        let waited = self.budget.step();
-        match waited.left() {
-            Duration::ZERO => Err(Failure::OutOfTime { doing: doing.to_owned(), waited }),
-            _ => Ok(()),
-        }
-    }
-
+impl DoorLink {
     /// Does `meet`, which waits for the other end's session. When the other end is gone meanwhile,
     /// `session` is closed, so that `meet` ends.
     pub(super) fn while_there(
@@ -124,25 +48,25 @@ impl LinkWatch {
 
     /// Waits until the other end is gone, or the other side of `stop` is.
     fn ends_before(&self, stop: PipeReader) -> bool {
-        let mut fds = [watched(self.stream.as_fd()), PollFd::new(&stop, PollFlags::empty())];
+        let mut fds = [watched(self.socket()), PollFd::new(&stop, PollFlags::empty())];
         let is_over = Deadline::after(FOREVER).poll(&mut fds);
         is_over.is_ok() && !fds[0].revents().is_empty()
     }
 
     fn has_ended(&self) -> Result<bool, Failure> {
         let now = Deadline::after(Duration::ZERO);
-        now.poll(&mut [watched(self.stream.as_fd())])
+        now.poll(&mut [watched(self.socket())])
             .map_err(Failure::io("looking at the connection with the other end"))
     }
 
     fn closed(&self, doing: &str) -> Failure {
-        ConnectionError::Closed { peer: self.peer, doing: doing.to_owned() }.into()
+        ConnectionError::Closed { peer: self.peer(), doing: doing.to_owned() }.into()
     }
 }
 
 /// Says when there will be nothing more to read, even if something still is.
-fn watched(stream: BorrowedFd<'_>) -> PollFd<'_> {
-    PollFd::from_borrowed_fd(stream, PollFlags::RDHUP)
+fn watched(stream: &TcpStream) -> PollFd<'_> {
+    PollFd::new(stream, PollFlags::RDHUP)
 }
 
 #[cfg(test)]
@@ -151,34 +75,34 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::budget::Budget;
     use crate::session::test_session;
 
-    fn watch() -> (LinkWatch, TcpStream) {
+    fn link() -> (DoorLink, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (own, peer) = listener.accept().unwrap();
-        (LinkWatch::new(Arc::new(own), peer, Budget::new(None)), other)
+        (DoorLink::new(listener.accept().unwrap().0, Budget::new(None)).unwrap(), other)
     }
 
     #[test]
     fn what_is_still_to_be_read_hides_no_end() {
-        let (watch, mut other) = watch();
+        let (link, mut other) = link();
         other.write_all(b"more").unwrap();
-        assert!(!watch.has_ended().unwrap());
+        assert!(!link.has_ended().unwrap());
         drop(other);
         // The kernel delivers the end in its own time.
         let (never, _running) = std::io::pipe().unwrap();
-        assert!(watch.ends_before(never));
-        assert!(watch.has_ended().unwrap());
+        assert!(link.ends_before(never));
+        assert!(link.has_ended().unwrap());
     }
 
     #[test]
     fn an_end_that_leaves_ends_what_waits_for_its_session() {
-        let (watch, other) = watch();
+        let (link, other) = link();
         let (session, _) = test_session();
         session.listen().unwrap();
         // Would take 30 s, and then say that nobody came.
-        let failure = watch.while_there(&session, "waiting for its session", || {
+        let failure = link.while_there(&session, "waiting for its session", || {
             drop(other);
             session.accept("client")
         });
@@ -188,9 +112,9 @@ mod tests {
 
     #[test]
     fn an_end_that_stays_disturbs_nothing() {
-        let (watch, _other) = watch();
+        let (link, _other) = link();
         let (session, _) = test_session();
-        watch.while_there(&session, "connecting", || Ok(())).unwrap();
+        link.while_there(&session, "connecting", || Ok(())).unwrap();
         session.listen().expect("the session is open");
     }
 }

@@ -13,6 +13,8 @@ use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::input::{ByteSize, plugin_name};
 
+/// Longest results of a command, in bytes: the session has room for them among its notifications.
+pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 /// The library takes no shorter one.
 const SHORTEST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -122,6 +124,7 @@ impl SessionArgs {
         }
         // What a command connects it proves, and shows.
         options.connect_channels = true;
+        options.notification_bytes = options.notification_bytes.max(RESULT_LIMIT as u32);
         limit_waits(&mut options, budget);
         let gpu = self.gpu.or(options.gpu);
         let choice = self.memory.unwrap_or_default();
@@ -236,6 +239,7 @@ pub(crate) fn insist<T: PartialEq + Display>(
 pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
     let mut options = SessionOptions::from_env().unwrap().connect_channels(true);
     options.plugin = PluginChoice::Soft;
+    options.notification_bytes = RESULT_LIMIT as u32;
     let chunk_bytes = options.chunk_bytes;
     let request = SessionRequest {
         chunk_bytes,

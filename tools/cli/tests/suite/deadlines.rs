@@ -1,19 +1,19 @@
 //! Tests of `--timeout`, which bounds the whole command, whatever has become of the other end; and
 //! of an end whose other end is gone, which does not sit it out.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_testkit::process::send;
 
-use crate::tcpx::between::{ANSWER, CONNECTED, From, GO, REQUEST, TIMES, Then, When, relay};
+use crate::tcpx::between::{ANSWER, From, REQUEST, Then, relay};
 use crate::tcpx::timeout::{Timeout, with_timeout};
 use crate::tcpx::{Finished, Running, Server, Signal, Tcpx, child_of, client};
 
 /// Of a command whose other end is disturbed, in seconds.
 const TIMEOUT: u64 = 2;
+const DEBUG: (&str, &str) = ("RUST_LOG", "tcpx=debug");
 /// Far more than that, on a slow machine, too; and less than a single step may take without it.
 const LATEST: Duration = Duration::from_secs(28);
 
@@ -55,55 +55,32 @@ impl Ending {
     }
 }
 
-/// A point of the conversation: a message that has come so far, and is not passed on yet.
+/// A point at which an end is disturbed.
 #[derive(Clone, Copy)]
-struct Point {
-    sender: From,
-    kind: u16,
-    /// It is the so many of its kind.
-    count: usize,
-    /// The other end's message of this kind was passed on before.
-    after: Option<u16>,
+enum Point {
+    /// This message has come so far, and is not passed on yet.
+    Message(From, u16),
+    /// The end to be disturbed has written this to its log: both are connected.
+    Line(&'static str),
 }
 
-const fn first(sender: From, kind: u16) -> Point {
-    Point { sender, kind, count: 1, after: None }
-}
-
-/// Both ends are connected, of which the server has not heard.
-const BEFORE_A_TRANSFER: Point = Point { after: Some(CONNECTED), ..first(From::Client, CONNECTED) };
-/// In the middle of many.
-const AMONG_TRANSFERS: Point = Point { count: 4, ..first(From::Server, GO) };
-
-/// Calls `act` at a point of the conversation, and notes when.
-fn at(
+/// Starts the relay in front of a server that calls `act` at the point, and notes when. Returns
+/// where it listens.
+fn relay_to(
+    server: &Server,
     point: Point,
     reached: Arc<OnceLock<Instant>>,
-    act: impl Fn() -> Then + Send + Sync,
-) -> impl Fn(When, From, u16) -> Then + Send + Sync {
-    let (seen, is_after) = (AtomicUsize::new(0), OnceLock::new());
-    move |when, sender, kind| {
-        let is_of_sender = sender == point.sender;
-        match when {
-            When::After if !is_of_sender && point.after == Some(kind) => {
-                let _ = is_after.set(());
-            }
-            When::Before
-                if is_of_sender
-                    && kind == point.kind
-                    && seen.fetch_add(1, Ordering::Relaxed) + 1 == point.count =>
-            {
-                if point.after.is_some() {
-                    is_after.wait();
-                }
-                let then = act();
-                let _ = reached.set(Instant::now());
-                return then;
-            }
-            _ => {}
+    act: impl Fn() -> Then + Send + Sync + 'static,
+) -> String {
+    let on_message = move |sender, kind| match point {
+        Point::Message(from, of_kind) if (from, of_kind) == (sender, kind) => {
+            let then = act();
+            let _ = reached.set(Instant::now());
+            then
         }
-        Then::Pass
-    }
+        _ => Then::Pass,
+    };
+    format!("127.0.0.1:{}", relay(server.port, on_message))
 }
 
 /// What is done to an end at a point, and how the other end has to fail.
@@ -119,13 +96,14 @@ struct Disturbance {
 impl Disturbance {
     /// Does it to the server, and expects the client to fail. `None`: the machine is too slow.
     fn client_fails(&self, timeout: Option<Timeout>) -> Option<()> {
-        let server = Server::start(&[self.words[0], "server", "--timeout", "600"]);
+        let server = Tcpx::new(&[self.words[0], "server", "--timeout", "600"]);
+        let server = Server::of(server.env(DEBUG.0, DEBUG.1));
         let pid = server.running.process.id();
         let (reached, act) = (Arc::new(OnceLock::new()), self.act);
-        let on_message = at(self.point, Arc::clone(&reached), move || act(pid));
-        let address = format!("127.0.0.1:{}", relay(server.port, on_message));
+        let address = relay_to(&server, self.point, Arc::clone(&reached), move || act(pid));
         let start = Instant::now();
         let running = command(client(&address, self.words), timeout).start();
+        self.act_at_line(&server.running, &reached);
         let ending = Ending::of(running, start);
         // One that was killed before keeps its number until it is waited for.
         server.running.process.signal(Signal::KILL);
@@ -139,14 +117,25 @@ impl Disturbance {
         let server = Server::of(command(Tcpx::new(&[self.words[0], "server"]), timeout));
         let (pid, reached) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
         let (known, act) = (Arc::clone(&pid), self.act);
-        let on_message = at(self.point, Arc::clone(&reached), move || act(*known.wait()));
-        let address = format!("127.0.0.1:{}", relay(server.port, on_message));
-        let client = client(&address, &[self.words, &["--timeout", "600"]].concat()).start();
+        let act = move || act(*known.wait());
+        let address = relay_to(&server, self.point, Arc::clone(&reached), act);
+        let client = client(&address, &[self.words, &["--timeout", "600"]].concat());
+        let client = client.env(DEBUG.0, DEBUG.1).start();
         pid.set(client.process.id()).expect("it is not known yet");
+        self.act_at_line(&client, &reached);
         let ending = Ending::of(server.running, start);
         client.process.signal(Signal::KILL);
         client.finish();
         self.judge(&ending, timeout, start, reached.get())
+    }
+
+    /// Waits until `end` comes to the point, if it is one of its log.
+    fn act_at_line(&self, end: &Running, reached: &OnceLock<Instant>) {
+        let Point::Line(words) = self.point else { return };
+        if end.find_line(words).is_some() {
+            (self.act)(end.process.id());
+            let _ = reached.set(Instant::now());
+        }
     }
 
     fn judge(
@@ -186,61 +175,54 @@ fn stop_and_hang_up(pid: u32) -> Then {
 }
 
 const PERF: &[&str] = &["perf", "--size", "64K", "--iters", "10"];
+/// Far more than there is time for.
+const LONG_PERF: &[&str] = &["perf", "--size", "64K", "--iters", "100000"];
+const AMONG_TRANSFERS: Point = Point::Line("iteration=3");
+/// Of the server of a transfer.
+const BEFORE_A_TRANSFER: Point = Point::Line("Waiting for client data");
 
 /// Servers that stop.
-const STOPPED_SERVERS: [Disturbance; 5] = [
+const STOPPED_SERVERS: [Disturbance; 4] = [
     Disturbance {
         words: PERF,
-        point: first(From::Client, REQUEST),
+        point: Point::Message(From::Client, REQUEST),
         act: stop,
         errors: &["sent no answer WORK"],
     },
     Disturbance {
-        words: PERF,
+        words: LONG_PERF,
         point: AMONG_TRANSFERS,
         act: stop,
-        errors: &["during send", "sent no go WORK"],
+        errors: &["during send", "sent no go WORK", "sent no times WORK", "what comes next WORK"],
     },
     Disturbance {
         words: PERF,
-        point: first(From::Server, ANSWER),
+        point: Point::Message(From::Server, ANSWER),
         act: stop,
         errors: &["during connect"],
     },
+    // It may have received it before it stopped.
     Disturbance {
         words: &["transfer"],
         point: BEFORE_A_TRANSFER,
         act: stop,
-        errors: &["during send"],
-    },
-    // It may have said what comes next before it stopped.
-    Disturbance {
-        words: PERF,
-        point: first(From::Server, TIMES),
-        act: stop,
-        errors: &["during close", "sent no word of what comes next WORK"],
+        errors: &["during send", "sent no verdict WORK"],
     },
 ];
 
 /// Clients that stop.
-const STOPPED_CLIENTS: [Disturbance; 3] = [
+const STOPPED_CLIENTS: [Disturbance; 2] = [
     Disturbance {
-        words: PERF,
+        words: LONG_PERF,
         point: AMONG_TRANSFERS,
         act: stop,
         errors: &["during receive", "sent no times WORK"],
     },
     Disturbance {
         words: PERF,
-        point: first(From::Client, REQUEST),
+        point: Point::Message(From::Client, REQUEST),
         act: stop,
         errors: &["during accept"],
-    },
-    Disturbance {
-        words: PERF,
-        point: first(From::Client, TIMES),
-        act: stop,
-        errors: &["during close"],
     },
 ];
 
@@ -249,7 +231,7 @@ const GONE_SERVERS: [Disturbance; 3] = [
     // All connections of a process that is killed end at once.
     Disturbance {
         words: PERF,
-        point: first(From::Server, ANSWER),
+        point: Point::Message(From::Server, ANSWER),
         act: kill,
         errors: &[
             "closed the connection while this end was connecting to its session",
@@ -259,16 +241,17 @@ const GONE_SERVERS: [Disturbance; 3] = [
     },
     // Only the connection over which they met is gone.
     Disturbance {
-        words: &["transfer"],
-        point: BEFORE_A_TRANSFER,
-        act: stop_and_hang_up,
-        errors: &["closed the connection while this end was waiting for a transfer"],
-    },
-    Disturbance {
         words: PERF,
-        point: first(From::Server, ANSWER),
+        point: Point::Message(From::Server, ANSWER),
         act: stop_and_hang_up,
         errors: &["closed the connection while this end was connecting to its session"],
+    },
+    // There is the session only.
+    Disturbance {
+        words: LONG_PERF,
+        point: AMONG_TRANSFERS,
+        act: kill,
+        errors: &["its control link closed without a goodbye", "its control link failed"],
     },
 ];
 
@@ -296,7 +279,7 @@ fn an_end_that_is_gone_is_not_waited_for() {
     all(&GONE_SERVERS, |it| it.client_fails(None).expect("a judgement"));
     let killed_client = Disturbance {
         words: PERF,
-        point: first(From::Client, REQUEST),
+        point: Point::Message(From::Client, REQUEST),
         act: kill,
         errors: &["while this end was waiting for its session to connect"],
     };
@@ -306,8 +289,7 @@ fn an_end_that_is_gone_is_not_waited_for() {
 /// Starts a pair that has far more to do than its time allows.
 fn long_pair(timeout: Timeout) -> (Instant, Running) {
     let start = Instant::now();
-    let perf = Tcpx::new(&["perf", "--size", "64K", "--iters", "100000"]);
-    (start, command(perf.env("RUST_LOG", "tcpx=debug"), Some(timeout)).start())
+    (start, command(Tcpx::new(LONG_PERF).env(DEBUG.0, DEBUG.1), Some(timeout)).start())
 }
 
 /// Stops the started end of a pair once `child` finds it, and expects the pair to fail.

@@ -2,9 +2,6 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-use tcpx_core::{Post, Transfer};
-
 use super::turns::Turns;
 use crate::failure::Failure;
 use crate::perf::case::PlannedCase;
@@ -14,10 +11,7 @@ use crate::perf::pattern::Pattern;
 use crate::perf::plan::{Direction, OneSided, WAYS};
 use crate::perf::posts::places;
 use crate::rendezvous::{Agreed, Message};
-
-/// Tag of the message of no bytes that says that a turn is over. The server waits for it in its
-/// session, which serves meanwhile.
-const OVER: i64 = 1;
+use serde::{Deserialize, Serialize};
 
 /// Server: this opens my memory.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,6 +19,14 @@ pub(super) struct ExportedKey(pub(super) Vec<u8>);
 
 impl Message for ExportedKey {
     const KIND: u16 = 9;
+}
+
+/// Client: the turn is over. The server waits for it in its session, which serves meanwhile.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Over;
+
+impl Message for Over {
+    const KIND: u16 = 12;
 }
 
 /// How the bytes of an operation lie in its place.
@@ -59,11 +61,11 @@ impl<'a> End<'a> {
         case: PlannedCase<'a>,
         one_sided: OneSided,
     ) -> Result<Self, Failure> {
-        let (session, peer, watch) = (agreed.session, agreed.peer(), agreed.link.watch());
+        let (session, peer, budget) = (agreed.session, agreed.peer(), agreed.link.budget());
         let turns = Turns::new(&case, one_sided);
         let bytes = turns.places * case.total_bytes();
         let memory = session.allocate(bytes, agreed.memory.memory_type())?;
-        let contents = Contents { session, memory, watch };
+        let contents = Contents { session, memory, budget };
         Ok(Self { contents, peer, case, one_sided, turns })
     }
 
@@ -117,26 +119,6 @@ impl<'a> End<'a> {
                 (order.map(|place| first + place * bytes).collect(), bytes)
             }
         }
-    }
-
-    /// Server: awaits the word that the turn is over, from now on.
-    pub(super) fn expect_over(&self) -> Result<Transfer, Failure> {
-        let word = self.contents.session.create_transfer(self.peer)?;
-        word.post_recv(self.word())?;
-        // Announces it to the other end.
-        self.contents.session.progress();
-        Ok(word)
-    }
-
-    /// Client: says that the turn is over.
-    pub(super) fn say_over(&self) -> Result<(), Failure> {
-        let word = self.contents.session.create_transfer(self.peer)?;
-        word.post_send(self.word())?;
-        self.contents.watch.wait(&word)
-    }
-
-    fn word(&self) -> Post {
-        Post { memory: self.contents.memory, offset: 0, bytes: 0, tag: OVER }
     }
 
     /// Gives the memory back.

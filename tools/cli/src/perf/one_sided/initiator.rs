@@ -5,17 +5,17 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use tcpx_core::{Error, MemoryRange, Operation, RemoteKey, RemoteRange};
 
-use super::end::{End, ExportedKey, Layout, Turn};
+use super::end::{End, ExportedKey, Layout, Over, Turn};
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::perf::pattern::{Content, Mismatch};
 use crate::perf::plan::{Direction, Go};
 use crate::perf::samples::nanos;
 use crate::perf::times::CaseTimes;
-use crate::rendezvous::Link;
+use crate::rendezvous::SessionLink;
 
 pub(super) fn measure(
-    link: &mut Link,
+    link: &mut SessionLink<'_>,
     end: &End<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
@@ -71,7 +71,7 @@ fn prepare(end: &End<'_>, key: &RemoteKey, layout: Layout) -> Result<Vec<Operati
 /// Fills or poisons the memory, does `run` when the server is ready, tells it of the end, and
 /// verifies. Returns what `run` did, and the first wrong byte.
 fn take<T>(
-    link: &mut Link,
+    link: &mut SessionLink<'_>,
     end: &End<'_>,
     turn: &Turn,
     run: impl FnOnce() -> Result<T, Failure>,
@@ -83,7 +83,7 @@ fn take<T>(
     end.contents.write(content, turn.payload)?;
     let Go = link.receive()?;
     let outcome = run()?;
-    end.say_over()?;
+    link.send(&Over)?;
     let mismatch = if is_read { end.contents.check(turn.payload)? } else { None };
     Ok((outcome, mismatch))
 }
@@ -93,7 +93,7 @@ fn one_by_one(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Ve
     let time = |(_, operation): (u64, &Operation)| {
         let start = Instant::now();
         operation.post(None)?;
-        end.contents.watch.wait_operation(operation)?;
+        end.contents.budget.wait_operation(operation)?;
         Ok(nanos(start.elapsed()))
     };
     turn.iterations.clone().zip(operations).map(time).collect()
@@ -106,13 +106,13 @@ fn stream(end: &End<'_>, operations: &[Operation]) -> Result<u64, Failure> {
     for round in 0..end.turns.rounds {
         for operation in operations {
             if round > 0 {
-                end.contents.watch.wait_operation(operation)?;
+                end.contents.budget.wait_operation(operation)?;
             }
             operation.post(None)?;
         }
     }
     for operation in operations {
-        end.contents.watch.wait_operation(operation)?;
+        end.contents.budget.wait_operation(operation)?;
     }
     Ok(nanos(start.elapsed()))
 }
@@ -124,7 +124,7 @@ fn reposts(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u
         let start = processor_nanos();
         operation.post(None)?;
         let end_of_post = processor_nanos();
-        end.contents.watch.wait_operation(operation)?;
+        end.contents.budget.wait_operation(operation)?;
         Ok(end_of_post.saturating_sub(start))
     };
     turn.iterations.clone().map(time).collect()

@@ -2,16 +2,16 @@
 
 use tcpx_core::{ExportOptions, RemoteAccess};
 
-use super::end::{End, ExportedKey, Turn};
+use super::end::{End, ExportedKey, Over, Turn};
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::perf::pattern::Content;
 use crate::perf::plan::{Direction, Go};
 use crate::perf::times::CaseTimes;
-use crate::rendezvous::Link;
+use crate::rendezvous::SessionLink;
 
 pub(super) fn serve(
-    link: &mut Link,
+    link: &mut SessionLink<'_>,
     end: &End<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
@@ -44,7 +44,7 @@ pub(super) fn serve(
 
 /// Does nothing for the length of a turn.
 fn wait_out(
-    link: &mut Link,
+    link: &mut SessionLink<'_>,
     end: &End<'_>,
     turn: &Turn,
     times: &mut CaseTimes,
@@ -53,10 +53,8 @@ fn wait_out(
     if is_written {
         end.contents.write(Content::Poison, turn.payload)?;
     }
-    let over = end.expect_over()?;
     link.send(&Go)?;
-    end.contents.watch.wait(&over)?;
-    drop(over);
+    let Over = link.receive()?;
     if is_written {
         let mismatch = end.contents.check(turn.payload)?;
         times.note(mismatch, turn.iterations.start, turn.payload.bytes, "writes");

@@ -9,12 +9,12 @@ use crate::rendezvous::token::token_choice;
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
 /// Two ends that have greeted each other.
-fn pair(timeouts: [Option<Duration>; 2]) -> [Link; 2] {
+fn pair(timeouts: [Option<Duration>; 2]) -> [DoorLink; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let right = listener.accept().unwrap().0;
-    let mut left = Link::new(left, Budget::new(timeouts[0])).unwrap();
-    let mut right = Link::new(right, Budget::new(timeouts[1])).unwrap();
+    let mut left = DoorLink::new(left, Budget::new(timeouts[0])).unwrap();
+    let mut right = DoorLink::new(right, Budget::new(timeouts[1])).unwrap();
     std::thread::scope(|scope| {
         let greeted = scope.spawn(|| left.greet(Role::Client, None));
         right.greet(Role::Server, None).unwrap();
@@ -59,7 +59,7 @@ fn another_release_is_named_beside_this_one() {
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut link = Link::new(listener.accept().unwrap().0, Budget::new(LONG)).unwrap();
+        let mut link = DoorLink::new(listener.accept().unwrap().0, Budget::new(LONG)).unwrap();
         let mut bytes = Vec::new();
         frame::append(&mut bytes, Greeting::KIND, |out| out.extend_from_slice(&greeting));
         other.write_all(&bytes).unwrap();
@@ -83,7 +83,7 @@ fn greeted(tokens: [Option<&str>; 2]) -> [Result<(), String>; 2] {
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let server = listener.accept().unwrap().0;
     let meet = |stream, role, token: Option<&Token>| {
-        let mut link = Link::new(stream, Budget::new(LONG)).unwrap();
+        let mut link = DoorLink::new(stream, Budget::new(LONG)).unwrap();
         let greeted = link.greet(role, token).map_err(|failure| link.explain(failure));
         greeted.map_err(|failure| failure.to_string())
     };

@@ -14,15 +14,6 @@ pub(crate) enum From {
     Server,
 }
 
-/// When a relay tells of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
-    /// It is there, and waits for the answer.
-    Before,
-    /// It was passed on. The answer has no meaning.
-    After,
-}
-
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
@@ -35,25 +26,22 @@ pub(crate) enum Then {
 /// Kinds of messages, as they are numbered in frames.
 pub(crate) const REQUEST: u16 = 2;
 pub(crate) const ANSWER: u16 = 3;
-pub(crate) const CONNECTED: u16 = 4;
-pub(crate) const GO: u16 = 5;
-pub(crate) const TIMES: u16 = 6;
 
-const BODY_LIMIT: usize = 4 << 20;
+const BODY_LIMIT: usize = 64 << 10;
 
-/// Relays one connection to `server_port` until both ends have hung up; `on_message` is told of
-/// each message. Returns the port for the client.
+/// Relays one connection to `server_port` until both ends have hung up; `on_message` says
+/// what becomes of each message. Returns the port for the client.
 pub(crate) fn relay(
     server_port: u16,
-    on_message: impl Fn(When, From, u16) -> Then + Send + Sync + 'static,
+    on_message: impl Fn(From, u16) -> Then + Send + Sync + 'static,
 ) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         let client = listener.accept().unwrap().0;
         let server = TcpStream::connect(("127.0.0.1", server_port)).unwrap();
-        let of_client = |when, kind| on_message(when, From::Client, kind);
-        let of_server = |when, kind| on_message(when, From::Server, kind);
+        let of_client = |kind| on_message(From::Client, kind);
+        let of_server = |kind| on_message(From::Server, kind);
         thread::scope(|scope| {
             scope.spawn(|| pump(&client, &server, &client, of_client));
             pump(&server, &client, &client, of_server);
@@ -66,17 +54,16 @@ fn pump(
     mut from: &TcpStream,
     mut to: &TcpStream,
     client: &TcpStream,
-    on_message: impl Fn(When, u16) -> Then,
+    on_message: impl Fn(u16) -> Then,
 ) {
     // An end that was killed is an end of the stream, too.
     while let Ok(Some((kind, body))) = frame::read(&mut from, BODY_LIMIT) {
-        let then = on_message(When::Before, kind);
+        let then = on_message(kind);
         let mut bytes = Vec::new();
         frame::append(&mut bytes, kind, |out| out.extend_from_slice(&body));
         if to.write_all(&bytes).is_err() {
             break;
         }
-        on_message(When::After, kind);
         if then == Then::PassAndHangUp {
             let _ = client.shutdown(Shutdown::Write);
         }

@@ -1,0 +1,155 @@
+//! Messages as notifications of the two ends' session: a stream of bytes, cut where a notification
+//! has to end.
+
+use std::collections::VecDeque;
+use std::io::{Error as IoError, ErrorKind, Read, Result};
+use std::time::Duration;
+
+use tcpx_core::{Error, MAX_NOTIFICATION_BYTES, PeerState, Session};
+
+use super::way::Way;
+use crate::deadline::Deadline;
+
+/// How often it is asked whether the other end's session is still there, while none comes.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What comes and goes by notifications with the one peer of a session.
+#[derive(Debug)]
+pub(crate) struct Notes<'a> {
+    session: &'a Session,
+    peer: &'static str,
+    /// Of those that were taken out.
+    unread: VecDeque<u8>,
+}
+
+impl<'a> Notes<'a> {
+    pub(super) fn new(session: &'a Session, peer: &'static str) -> Self {
+        Self { session, peer, unread: VecDeque::new() }
+    }
+
+    /// The next notification; an empty one once the other end has left and none has come.
+    pub(super) fn take(&self, deadline: Deadline) -> Result<Vec<u8>> {
+        let (mut taken, mut is_over) = (Vec::new(), false);
+        loop {
+            let left = if is_over { Duration::ZERO } else { deadline.left() };
+            match self.session.wait_notifications(&mut taken, 1, Some(left.min(LOOK_EVERY))) {
+                Ok(_) => return Ok(taken.pop().map(|note| note.bytes).unwrap_or_default()),
+                Err(Error::Deadline { .. }) if is_over => return self.ending(),
+                Err(Error::Deadline { .. }) => {}
+                Err(error) => return Err(IoError::other(error)),
+            }
+            // What it sent before it left has come, and is looked for once more.
+            is_over = !matches!(self.session.peer_state(self.peer), Ok(PeerState::Up));
+            if !is_over && left <= LOOK_EVERY {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// How the other end's session has ended.
+    fn ending(&self) -> Result<Vec<u8>> {
+        match self.session.peer_state(self.peer) {
+            Ok(PeerState::Failed(error)) | Err(error) => Err(IoError::other(error)),
+            Ok(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Way for Notes<'_> {
+    fn read(&mut self, out: &mut [u8], deadline: Deadline) -> Result<usize> {
+        if self.unread.is_empty() {
+            self.unread = self.take(deadline)?.into();
+        }
+        self.unread.read(out)
+    }
+
+    /// It waits for nobody: the session has room for whatever a command says at once.
+    fn write(&mut self, bytes: &[u8], _: Deadline) -> Result<usize> {
+        let length = bytes.len().min(MAX_NOTIFICATION_BYTES as usize);
+        self.session.notify(self.peer, &bytes[..length]).map_err(IoError::other)?;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+    use tcpx_core::{MemoryType, Post};
+
+    use super::super::message::{Connected, Message};
+    use super::super::program::{connect_both, meet_both};
+    use super::super::role::Role;
+    use crate::failure::Failure;
+    use crate::session::RESULT_LIMIT;
+
+    /// As long as results may be.
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Long(Vec<u8>);
+
+    impl Message for Long {
+        const KIND: u16 = 6;
+        const BODY_LIMIT: usize = RESULT_LIMIT;
+    }
+
+    fn give_up() -> Failure {
+        Failure::Usage("too\nmany".into())
+    }
+
+    #[test]
+    fn messages_of_any_length_come_whole_and_in_order() {
+        let long = Long((0..RESULT_LIMIT - 8).map(|at| (at % 251) as u8).collect());
+        connect_both(|agreed| match agreed.role {
+            Role::Client => {
+                agreed.link.send(&long).unwrap();
+                agreed.link.send(&Connected).unwrap();
+                let Connected = agreed.link.receive().unwrap();
+            }
+            Role::Server => {
+                assert_eq!(agreed.link.receive::<Long>().unwrap(), long);
+                let Connected = agreed.link.receive().unwrap();
+                agreed.link.send(&Connected).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn an_end_that_leaves_is_not_waited_for() {
+        let [words, _] = meet_both(|agreed| match agreed.role {
+            Role::Client => agreed.link.receive::<Connected>().unwrap_err().to_string(),
+            Role::Server => {
+                agreed.disconnect().unwrap();
+                String::new()
+            }
+        });
+        assert!(words.contains("closed the connection while this end was waiting for"), "{words}");
+    }
+
+    /// However this end waits.
+    #[test]
+    fn why_an_end_gave_up_is_heard_in_the_session_that_ends() {
+        for way in 0..3 {
+            let [failure, _] = meet_both(|agreed| {
+                if agreed.role == Role::Server {
+                    let failure = agreed.link.explain(give_up());
+                    agreed.disconnect().unwrap();
+                    return failure.to_string();
+                }
+                let failure = match way {
+                    0 => agreed.link.receive::<Connected>().unwrap_err(),
+                    1 => agreed.link.measured_note().unwrap_err(),
+                    _ => {
+                        let memory = agreed.session.allocate(8, MemoryType::Host).unwrap();
+                        let wait = || {
+                            let receive = agreed.session.create_transfer(agreed.peer())?;
+                            receive.post_recv(Post { memory, offset: 0, bytes: 8, tag: 1 })?;
+                            agreed.link.budget().wait(&receive)
+                        };
+                        wait().unwrap_err()
+                    }
+                };
+                agreed.link.explain(failure).to_string()
+            });
+            assert_eq!(failure, "the other end failed: too many", "{way}");
+        }
+    }
+}
