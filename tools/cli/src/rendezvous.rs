@@ -1,14 +1,13 @@
 //! How the two ends of a command find each other and become two connected sessions.
 //!
-//! They meet over a TCP connection, with one deadline until both agree. Each step is a type that
-//! only the step before it can make, so an exchange in the wrong order does not compile:
+//! They meet over a TCP connection, with one deadline until both agree:
 //!
 //! ```text
 //! client                                        server
-//! Link      by dialling, or starting a server   Link      by listening
-//! Reached   ◀────────── both greet ──────────▶  Greeted
-//! Asked     ─────────── request ─────────────▶  Heard
-//! Accepted  ◀── answer: connection info, or no  Offered
+//! by dialling, or starting a server             by listening
+//!           ◀────────── both greet ──────────▶
+//!           ─────────── request ─────────────▶  Request
+//! Accepted  ◀── answer: connection info, or no
 //! Agreed    ◀─── sessions connect, both say so  Agreed
 //! ```
 //!

@@ -1,7 +1,5 @@
 //! The last step of both ends: two connected sessions.
 
-use std::ops::Deref;
-
 use tcpx_core::Session;
 
 use super::link::{DoorLink, SessionLink};
@@ -10,22 +8,17 @@ use super::role::Role;
 use crate::failure::Failure;
 use crate::session::Memory;
 
-/// What both ends know once their sessions are connected.
-pub(crate) struct Agreement {
-    /// Which end this is.
-    pub(crate) role: Role,
-    pub(crate) memory: Memory,
-    /// Of the two sessions, once they are connected.
-    pub(crate) channels: u16,
-    /// The server's unpack implementation.
-    pub(crate) unpack: String,
-}
-
-/// Two ends whose sessions are connected. Only the steps of a rendezvous make one.
+/// What one end of a command has once both sessions are connected. Only a rendezvous makes one.
 pub(crate) struct Agreed<'a> {
     pub(crate) link: SessionLink<'a>,
     pub(crate) session: &'a Session,
-    agreement: Agreement,
+    /// Which end this is.
+    pub(crate) role: Role,
+    pub(crate) memory: Memory,
+    /// Of the two sessions.
+    pub(crate) channels: u16,
+    /// The server's unpack implementation.
+    pub(crate) unpack: String,
 }
 
 impl<'a> Agreed<'a> {
@@ -34,17 +27,19 @@ impl<'a> Agreed<'a> {
     pub(super) fn new(
         door: &DoorLink,
         session: &'a Session,
-        mut agreement: Agreement,
+        role: Role,
+        memory: Memory,
+        unpack: String,
     ) -> Result<Self, Failure> {
-        let mut link = door.over(session, agreement.role.other().name());
+        let name = role.other().name();
+        let mut link = door.over(session, name);
         link.send(&Connected)?;
         let Connected = link.receive()?;
         link.end_rendezvous();
-        let mut peers = session.stats().peers.into_iter();
-        let peer = peers.rfind(|peer| peer.name == agreement.role.other().name());
+        let peer = session.stats().peers.into_iter().rfind(|peer| peer.name == name);
         // At most 64.
-        agreement.channels = peer.map_or(0, |peer| peer.channels.len() as u16);
-        Ok(Self { link, session, agreement })
+        let channels = peer.map_or(0, |peer| peer.channels.len() as u16);
+        Ok(Self { link, session, role, memory, channels, unpack })
     }
 
     /// The other end's name in the session.
@@ -55,13 +50,5 @@ impl<'a> Agreed<'a> {
     /// Closes the connection of the two sessions in order.
     pub(super) fn disconnect(&self) -> Result<(), Failure> {
         Ok(self.session.disconnect(self.peer())?)
-    }
-}
-
-impl Deref for Agreed<'_> {
-    type Target = Agreement;
-
-    fn deref(&self) -> &Agreement {
-        &self.agreement
     }
 }

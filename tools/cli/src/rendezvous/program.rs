@@ -8,15 +8,14 @@ use tcpx_core::{Session, SessionOptions};
 
 use super::agreed::Agreed;
 use super::args::EndsArgs;
-use super::client::Reached;
 use super::link::{DoorLink, Link};
+use super::message::Request;
 use super::role::Role;
-use super::server::{Greeted, Heard, Offered};
 use super::server_address::ServerAddress;
 use super::serving::{Client, Port, Queue};
-use super::socket;
 use super::started_server::StartedServer;
 use super::way::Way;
+use super::{client, server, socket};
 use crate::backstop::Backstop;
 use crate::budget::Budget;
 use crate::failure::{Failure, error_line};
@@ -87,14 +86,9 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         let (mut link, server) = reach_server(self.command, self.ends, address, budget)?;
         let request = args.request(&options, memory);
         let mut slot = None;
-        let reached = match address {
-            Some(address) => Reached::at_last(&mut link, token.as_ref(), || {
-                socket::dial(address, self.ends.port, budget)
-            }),
-            None => Reached::new(&mut link, token.as_ref()),
-        };
-        let outcome = reached
-            .and_then(|reached| reached.ask(self.command, request, &plan)?.answer())
+        let dial = address.map(|address| || socket::dial(address, self.ends.port, budget));
+        let outcome = client::greet(&mut link, token.as_ref(), dial)
+            .and_then(|()| client::ask(&mut link, self.command, request, &plan))
             .and_then(|accepted| {
                 backstop.enter("connecting to the server");
                 // With the time that is left by now.
@@ -103,7 +97,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
                     // What one end does not take, neither does.
                     options.eager_bytes = 0;
                 }
-                accepted.connect(slot.insert(Session::new(options)?))
+                accepted.connect(&link, slot.insert(Session::new(options)?))
             })
             .map_err(|failure| self.give_up(&mut link, failure, backstop));
         drop(link);
@@ -127,7 +121,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         };
         // The process that started this one waits there.
         let mut link = socket::dial(&address.into(), self.ends.port, budget)?;
-        match Greeted::new(&mut link, None).and_then(Greeted::hear_request) {
+        match server::hear(&mut link, None) {
             Ok(request) => self.serve(Client { link, request }, backstop),
             Err(failure) => Err(self.give_up(&mut link, failure, backstop)),
         }
@@ -200,13 +194,12 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         backstop.enter("connecting to the client");
         // Outlives what is said of its failure: the other end should hear the reason first.
         let mut slot = None;
-        let heard = Heard::of(&mut link, request);
-        let outcome = match self.prepare(&heard, budget) {
-            Err(failure) => Err(heard.refuse(&failure)),
-            Ok((plan, session, conn_info)) => heard
-                .offer(slot.insert(session), conn_info)
-                .and_then(Offered::connect)
-                .map(|agreed| (agreed, plan)),
+        let outcome = match self.prepare(&link, &request, budget) {
+            Err(failure) => Err(server::refuse(&mut link, &failure)),
+            Ok((plan, session, conn_info)) => {
+                let (memory, session) = (request.session.memory, slot.insert(session));
+                server::accept(&mut link, memory, session, conn_info).map(|agreed| (agreed, plan))
+            }
         };
         let outcome = outcome.map_err(|failure| self.give_up(&mut link, failure, backstop));
         drop(link);
@@ -242,15 +235,20 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
     }
 
     /// As the server: a plan that it likes, and a session as the client wants it.
-    fn prepare(&self, heard: &Heard<'_>, budget: Budget) -> Result<(P, Session, Vec<u8>), Failure> {
-        let plan = heard.plan(self.command)?;
+    fn prepare(
+        &self,
+        link: &DoorLink,
+        request: &Request,
+        budget: Budget,
+    ) -> Result<(P, Session, Vec<u8>), Failure> {
+        let plan = request.plan(self.command)?;
         (self.check_plan)(&plan)?;
-        let mut options = self.ends.session.adopt(heard.session(), budget)?.options;
+        let mut options = self.ends.session.adopt(&request.session, budget)?.options;
         // The data link should run over the network that the client came by.
-        options.advertise = vec![heard.local_ip()];
+        options.advertise = vec![link.local_ip()];
         if options.listen.ip().is_unspecified() {
             // And nobody needs to reach it elsewhere.
-            options.listen.set_ip(heard.local_ip());
+            options.listen.set_ip(link.local_ip());
         }
         let session = Session::new(options)?;
         let conn_info = session.listen()?;
@@ -306,14 +304,16 @@ pub(super) fn meet_both<T: Send>(body: impl Fn(&mut Agreed<'_>) -> T + Sync) -> 
         let client = scope.spawn(|| {
             let mut link = DoorLink::new(dialled, Budget::new(None)).unwrap();
             let (session, request) = test_session();
-            let asked = Reached::new(&mut link, None).unwrap().ask("test", request, &()).unwrap();
-            body(&mut asked.answer().unwrap().connect(&session).unwrap())
+            link.greet(Role::Client, None).unwrap();
+            let accepted = client::ask(&mut link, "test", request, &()).unwrap();
+            body(&mut accepted.connect(&link, &session).unwrap())
         });
         let mut link = DoorLink::new(accepted, Budget::new(None)).unwrap();
         let (session, _) = test_session();
-        let heard = Greeted::new(&mut link, None).unwrap().hear().unwrap();
-        let offered = heard.offer(&session, session.listen().unwrap()).unwrap();
-        let server = body(&mut offered.connect().unwrap());
+        let memory = server::hear(&mut link, None).unwrap().session.memory;
+        let conn_info = session.listen().unwrap();
+        let mut agreed = server::accept(&mut link, memory, &session, conn_info).unwrap();
+        let server = body(&mut agreed);
         [client.join().unwrap(), server]
     })
 }

@@ -10,7 +10,7 @@ use super::args::EndsArgs;
 use super::door::{Door, Nobody};
 use super::link::DoorLink;
 use super::message::Request;
-use super::server::{Greeted, Heard};
+use super::server;
 use super::socket;
 use super::token::Token;
 use crate::budget::Budget;
@@ -93,7 +93,7 @@ fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Clie
     let step = budget.step();
     let hearing = Deadline::after(HEARING);
     link.limit(if step.left() < hearing.left() { step } else { hearing });
-    match Greeted::new(&mut link, token).and_then(Greeted::hear_request) {
+    match server::hear(&mut link, token) {
         Ok(request) => {
             link.limit(budget.step());
             Ok(Client { link, request })
@@ -156,7 +156,7 @@ impl<'a> Queue<'a> {
             let Client { mut link, request } = hear(stream, args.budget(), token.as_ref())?;
             match turns.take(link.peer(), TURN) {
                 Ok(()) => Ok(Client { link, request }),
-                Err(with) => Err(Heard::of(&mut link, request).say_busy(with)),
+                Err(with) => Err(server::say_busy(&mut link, with)),
             }
         })?;
         Ok(Self { door, turn, next: None })
