@@ -166,16 +166,11 @@ fn exchange(
     case: PlannedCase<'_>,
     own: CaseTimes,
 ) -> Result<(CaseTimes, CaseTimes), Failure> {
+    agreed.link.send(&own)?;
+    let theirs = agreed.link.receive()?;
     let (client, server) = match agreed.role {
-        Role::Client => {
-            agreed.link.send(&own)?;
-            (own, agreed.link.receive()?)
-        }
-        Role::Server => {
-            let client = agreed.link.receive()?;
-            agreed.link.send(&own)?;
-            (client, own)
-        }
+        Role::Client => (own, theirs),
+        Role::Server => (theirs, own),
     };
     let is_complete = |times: &CaseTimes, role| {
         let counts = [&times.session_ns, &times.large_ns, &times.raw_ns].map(Vec::len);

@@ -35,7 +35,7 @@ impl<'a> Agreed<'a> {
         let mut link = door.over(session, name);
         link.send(&Connected)?;
         let Connected = link.receive()?;
-        link.end_rendezvous();
+        link.limit(None);
         let peer = session.stats().peers.into_iter().rfind(|peer| peer.name == name);
         // At most 64.
         let channels = peer.map_or(0, |peer| peer.channels.len() as u16);

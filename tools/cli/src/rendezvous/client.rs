@@ -72,7 +72,8 @@ impl Accepted {
         let server = Role::Server.name();
         session.load_remote_conn_info(server, &self.conn_info)?;
         tracing::debug!("Connecting to the server's session");
-        link.while_there(session, "connecting to its session", || session.connect(server))?;
+        session.start_connect(server)?;
+        link.while_there(session, server, "connecting to its session")?;
         // Once it is lost nothing is to be said to it, so it is not to be connected again.
         session.forget_remote_conn_info(server)?;
         Agreed::new(link, session, Role::Client, self.memory, self.unpack)

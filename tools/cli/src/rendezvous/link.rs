@@ -116,10 +116,7 @@ impl SessionLink<'_> {
     /// The next notification of a measurement. An abort of the other end is an error here.
     pub(crate) fn measured_note(&mut self) -> Result<Vec<u8>, Failure> {
         let deadline = self.deadline();
-        let note = self.way.take(deadline).and_then(|note| match note.is_empty() {
-            true => Err(ErrorKind::UnexpectedEof.into()),
-            false => Ok(note),
-        });
+        let note = self.way.take(deadline);
         let note = note.map_err(|error| self.unread(error, "notification", deadline))?;
         match frame::split(&note, MAX_NOTIFICATION_BYTES as usize) {
             Ok(Some(Split { kind: Abort::KIND, body, taken })) if taken == note.len() => {
@@ -145,14 +142,10 @@ impl<W: Way> Link<W> {
         self.budget
     }
 
-    /// The rendezvous is to be over by then.
-    pub(super) fn limit(&mut self, deadline: Deadline) {
-        self.rendezvous = Some(deadline);
-    }
-
-    /// Both ends are connected: from now on each message has a deadline of its own.
-    pub(super) fn end_rendezvous(&mut self) {
-        self.rendezvous = None;
+    /// The rendezvous is to be over by then; `None`: it is, and from now on each message has a
+    /// deadline of its own.
+    pub(super) fn limit(&mut self, rendezvous: Option<Deadline>) {
+        self.rendezvous = rendezvous;
     }
 
     pub(crate) fn send<M: Message>(&mut self, message: &M) -> Result<(), Failure> {

@@ -27,14 +27,14 @@ impl<'a> Notes<'a> {
         Self { session, peer, unread: VecDeque::new() }
     }
 
-    /// The next notification; an empty one once the other end has left and none has come.
+    /// The next notification.
     pub(super) fn take(&self, deadline: Deadline) -> Result<Vec<u8>> {
         let (mut taken, mut is_over) = (Vec::new(), false);
         loop {
             let left = if is_over { Duration::ZERO } else { deadline.left() };
             match self.session.wait_notifications(&mut taken, 1, Some(left.min(LOOK_EVERY))) {
                 Ok(_) => return Ok(taken.pop().map(|note| note.bytes).unwrap_or_default()),
-                Err(Error::Deadline { .. }) if is_over => return self.ending(),
+                Err(Error::Deadline { .. }) if is_over => return Err(self.ending()),
                 Err(Error::Deadline { .. }) => {}
                 Err(error) => return Err(IoError::other(error)),
             }
@@ -47,10 +47,10 @@ impl<'a> Notes<'a> {
     }
 
     /// How the other end's session has ended.
-    fn ending(&self) -> Result<Vec<u8>> {
+    fn ending(&self) -> IoError {
         match self.session.peer_state(self.peer) {
-            Ok(PeerState::Failed(error)) | Err(error) => Err(IoError::other(error)),
-            Ok(_) => Ok(Vec::new()),
+            Ok(PeerState::Failed(error)) | Err(error) => IoError::other(error),
+            Ok(_) => ErrorKind::UnexpectedEof.into(),
         }
     }
 }

@@ -61,9 +61,9 @@ pub(super) fn accept<'a>(
 ) -> Result<Agreed<'a>, Failure> {
     let unpack = session.stats().unpack;
     link.send(&Answer::Accepted { conn_info, unpack: unpack.clone() })?;
-    link.while_there(session, "waiting for its session to connect", || {
-        session.accept(Role::Client.name())
-    })?;
+    let client = Role::Client.name();
+    session.start_accept(client)?;
+    link.while_there(session, client, "waiting for its session to connect")?;
     Agreed::new(link, session, Role::Server, memory, unpack)
 }
 

@@ -92,10 +92,10 @@ fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Clie
     let mut link = DoorLink::new(stream, budget)?;
     let step = budget.step();
     let hearing = Deadline::after(HEARING);
-    link.limit(if step.left() < hearing.left() { step } else { hearing });
+    link.limit(Some(if step.left() < hearing.left() { step } else { hearing }));
     match server::hear(&mut link, token) {
         Ok(request) => {
-            link.limit(budget.step());
+            link.limit(Some(budget.step()));
             Ok(Client { link, request })
         }
         Err(failure) => Err(link.explain(failure)),

@@ -33,14 +33,14 @@ fn one_deadline_bounds_the_whole_rendezvous() {
     right.send(&Connected).unwrap();
     let late = left.receive::<Connected>().unwrap_err().to_string();
     assert_eq!(late, silent);
-    left.end_rendezvous();
+    left.limit(None);
     let Connected = left.receive().unwrap();
 }
 
 #[test]
 fn one_deadline_bounds_the_whole_command_too() {
     let [mut left, mut right] = pair([LONG, LONG]);
-    left.end_rendezvous();
+    left.limit(None);
     left.budget = Budget::new(Some(Duration::from_millis(20)));
     for _ in 0..2 {
         let silent = left.receive::<Connected>().unwrap_err().to_string();
