@@ -17,7 +17,7 @@
 //! - `program`: all of it, for a command with two ends; the others are its parts
 //! - `args`, `role`: which end this process is, and where the other one is
 //! - `server_address`: where a server is, as the user says it
-//! - `socket`: listen, accept and dial, with deadlines
+//! - `socket`: listen, and dial with a deadline
 //! - `door`: who connects is heard, and let in or turned away
 //! - `token`: what proves that an end is the right one
 //! - `serving`: the client of a server, and what others hear meanwhile

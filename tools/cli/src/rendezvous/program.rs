@@ -83,10 +83,16 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         self.try_out(options.clone(), budget, backstop)?;
         backstop.enter("reaching the server");
         let token = self.ends.token()?;
-        let (mut link, server) = reach_server(self.command, self.ends, address, budget)?;
+        let dial = address.map(|address| || socket::dial(address, self.ends.port, budget));
+        let (mut link, server) = match &dial {
+            Some(dial) => (dial()?, None),
+            None => {
+                let (link, server) = StartedServer::start(self.command, args, budget)?;
+                (link, Some(server))
+            }
+        };
         let request = args.request(&options, memory);
         let mut slot = None;
-        let dial = address.map(|address| || socket::dial(address, self.ends.port, budget));
         let outcome = client::greet(&mut link, token.as_ref(), dial)
             .and_then(|()| client::ask(&mut link, self.command, request, &plan))
             .and_then(|accepted| {
@@ -263,20 +269,6 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         });
         outcome.map_err(|failure| self.give_up(&mut agreed.link, failure, backstop))
     }
-}
-
-/// Dials the server, or starts one.
-fn reach_server(
-    command: &str,
-    args: &EndsArgs,
-    address: Option<&ServerAddress>,
-    budget: Budget,
-) -> Result<(DoorLink, Option<StartedServer>), Failure> {
-    if let Some(address) = address {
-        return Ok((socket::dial(address, args.port, budget)?, None));
-    }
-    let (link, server) = StartedServer::start(command, &args.session, budget)?;
-    Ok((link, Some(server)))
 }
 
 /// As `meet_both`, with a goodbye.

@@ -1,19 +1,16 @@
-//! How the connection of the two ends comes to be: listen, accept and dial, with deadlines.
+//! How the connection of the two ends comes to be: listen, and dial with a deadline.
 
 use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-
-use rustix::event::{PollFd, PollFlags};
 
 use super::link::DoorLink;
 use super::server_address::ServerAddress;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
-use crate::process::{self, ChildProcess};
+use crate::process;
 
 /// Pause between two attempts to reach a server that is not there yet: there is no event to wait
 /// for.
@@ -25,41 +22,6 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
         ErrorKind::AddrInUse => ConnectionError::PortInUse { address, error }.into(),
         _ => Failure::Io { what: format!("listening on {address}"), error },
     })
-}
-
-/// The next connection that comes in. Nobody is waited for once `child` has ended.
-pub(crate) fn accept(
-    listener: &TcpListener,
-    mut child: Option<&mut ChildProcess>,
-    waited: Deadline,
-) -> Result<TcpStream, Failure> {
-    listener.set_nonblocking(true).map_err(Failure::io("preparing to accept"))?;
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => return Ok(stream),
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => {}
-                // A connection that was gone before it was accepted.
-                ErrorKind::ConnectionAborted | ErrorKind::Interrupted => continue,
-                _ => return Err(Failure::io("accepting a connection")(error)),
-            },
-        }
-        let ended =
-            child.as_ref().map(|child| PollFd::from_borrowed_fd(child.ended(), PollFlags::IN));
-        let mut fds = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-        fds.extend(ended);
-        if !waited.poll(&mut fds).map_err(Failure::io("waiting for a connection"))? {
-            let address = listener.local_addr();
-            let address = address.map_err(Failure::io("asking for the listener's address"))?;
-            return Err(
-                ConnectionError::NobodyCame { address, waited, others: String::new() }.into()
-            );
-        }
-        let nobody_came = fds[0].revents().is_empty();
-        if let (true, Some(child)) = (nobody_came, &mut child) {
-            return Err(child.cause());
-        }
-    }
 }
 
 /// Connects to the server, which may be started a little later. `port`: where the address has none.

@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Duration;
 
+use super::door::{Door, Nobody};
 use super::link::DoorLink;
 use super::socket;
 use crate::budget::Budget;
@@ -55,12 +56,12 @@ impl StartedServer {
         logging::hand_down(&mut line);
         let mut process = ChildProcess::start(&mut line, Log::Shown, budget)?;
         let pid = process.id();
-        let stream = socket::accept(&listener, Some(&mut process), budget.step());
-        let stream = stream.map_err(|failure| match failure {
-            Failure::Connection(ConnectionError::NobodyCame { waited, .. }) => {
-                ConnectionError::StartedStaysAway { pid, waited }.into()
-            }
-            failure => failure,
+        let waited = budget.step();
+        let stream = Door::new(&listener, Ok)?.admit(waited, Some(process.ended()));
+        let stream = stream.map_err(|nobody| match nobody {
+            Nobody::InTime(_) => ConnectionError::StartedStaysAway { pid, waited }.into(),
+            Nobody::Stopped => process.cause(),
+            Nobody::Failed(failure) => failure,
         })?;
         Ok((DoorLink::new(stream, budget)?, Self { process, budget }))
     }
