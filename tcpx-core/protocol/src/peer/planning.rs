@@ -76,20 +76,16 @@ impl PeerProtocol {
         let message = Message::Tagged { bytes: first.member.bytes, together: messages.came() };
         let memory = first.member.span.memory;
         let peer_reaches = self.cx.link.terms.peer_reaches(first.announced.delivery);
-        let chunk_bytes =
-            match route((&tuning, &self.cx.link.terms), load, message, memory, peer_reaches) {
-                Route::Channels { chunk_bytes } => chunk_bytes,
-                // It shares a chunk.
-                _ if portion.messages > 1 => tuning.chunk_bytes,
-                Route::Inline | Route::Link => {
-                    let bytes = portion.bytes;
-                    messages.take(portion, Vec::new());
-                    self.cx.schedule.dealt(turn, bytes);
-                    self.cx.schedule.sent(bytes, bytes);
-                    self.tags.deliver(&mut self.cx, &first.member, first.announced.recv);
-                    return None;
-                }
-            };
+        let numbers = (&tuning, &self.cx.link.terms);
+        let route = route(numbers, load, message, memory, peer_reaches);
+        if route == Route::Inline && portion.messages == 1 {
+            let bytes = portion.bytes;
+            messages.take(portion, Vec::new());
+            self.cx.schedule.dealt(turn, bytes);
+            self.cx.schedule.sent(bytes, bytes);
+            self.tags.deliver(&mut self.cx, &first.member, first.announced.recv);
+            return None;
+        }
         if portion.bytes > 0 && !self.cx.has_channels() {
             return None;
         }
@@ -111,6 +107,11 @@ impl PeerProtocol {
         let (members, names) = self.cx.schedule.queue(turn).take(portion, spare)?;
         let bytes = portion.bytes;
         self.cx.schedule.dealt(turn, bytes);
+        let chunk_bytes = match route {
+            Route::Channels { chunk_bytes } if portion.messages == 1 => chunk_bytes,
+            // Those that share a chunk are not cut.
+            _ => tuning.chunk_bytes,
+        };
         let first_channel = self.cx.schedule.take_channels(bytes, chunk_bytes);
         let frame = Frame::Match { first_channel, chunk_bytes, recvs: names };
         self.cx.send(frame);

@@ -4,19 +4,23 @@ use super::pair::Pair;
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::peer::SLICE;
-use crate::peer::schedule::tuning::Copier;
+use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::types::{Direction, MemoryType};
 
 const MESSAGE_BYTES: u64 = 8;
 
 /// Two ends; the first one sends, and has staging buffers for these channels.
 fn up(channels: u16, staging: u16) -> Pair {
+    up_with(channels, staging, DEAL_AT_ONCE)
+}
+
+fn up_with(channels: u16, staging: u16, tuning: Tuning) -> Pair {
     let setting = Setting {
         channels,
         staging,
         staging_is_late: false,
         copier: Some(Copier::Cpu),
-        tuning: DEAL_AT_ONCE,
+        tuning,
         has_progress_thread: true,
         is_named: true,
         slice: SLICE,
@@ -73,4 +77,15 @@ fn without_any_buffer_each_segment_is_a_chunk() {
     let mut pair = up(2, 0);
     let near = [false, true, false, false, true, false];
     assert_eq!(chunks(&mut pair, &near), [vec![2, 2], vec![1, 1]]);
+}
+
+/// By itself each message would be cut into chunks that are shorter than what shares one.
+#[test]
+fn messages_that_share_a_chunk_are_not_cut() {
+    let longest_chunk = MESSAGE_BYTES as u32 + 1;
+    let tuning = Tuning { shortest_chunk: MESSAGE_BYTES as u32 - 1, longest_chunk, ..DEAL_AT_ONCE };
+    for staging in [0, u16::MAX] {
+        let mut pair = up_with(2, staging, tuning);
+        assert_eq!(chunks(&mut pair, &[false, true, true]), [vec![3], vec![]]);
+    }
 }

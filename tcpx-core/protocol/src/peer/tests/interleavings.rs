@@ -223,7 +223,7 @@ impl Story {
         let messages: Vec<(i64, u64, MemoryType, bool)> = (0..count)
             .map(|_| {
                 let tag = [0, 1, 1 << 32][self.random.below(3)];
-                let bytes = self.random.pick(&[8, 8, 8, 8, 8, 8, 8, 0, 3, 64, 65, 300, 1000]);
+                let bytes = self.random.pick(&[8, 8, 8, 8, 8, 8, 12, 0, 3, 64, 65, 300, 1000]);
                 let memory = self.random.pick(&[MemoryType::Host, MemoryType::Device]);
                 (tag, bytes, memory, self.random.one_in(2))
             })
