@@ -1,5 +1,4 @@
-//! What wakes a connection, and when it wants to be driven; whether its data path lives; what it
-//! has room for; and it in numbers.
+//! What wakes a connection, and when it wants to be driven; and it in numbers.
 
 use std::path::Path;
 use std::sync::Arc;
