@@ -2,21 +2,14 @@
 //!
 //! - `agenda`: which peers a round drives. Pure.
 //! - `round`: one round over them, and when the next one is due.
-//! - `accept_queue`: accepts and peers that wait for each other. Pure.
-//! - `accepting`: peers that come in, for this session or for another one of its group.
-//! - `attempts`, `attempting`: connects, accepts and goodbyes that nobody waits for in a call, and
-//!   peers that operations and notifications go to, connected if need be.
 //! - `deadlines`: transfers and operations that may take only so long. Pure.
-//! - `departing`: peers that are left, that end, and that are forgotten; what a program hears of
-//!   peers without asking; how a session ends.
 //! - `deregistration`: memory that goes. `registering`: memory that comes, or is being copied, and
 //!   what of it peers may reach.
 //! - `inbox`: posts and errands that were handed in while another thread had the engine.
-//! - `group_names`: what other groups are called. Pure. `membership`: a session's place in its
-//!   group.
 //! - `hung_calls`: calls of the plugin that do not return, or are never ready, and what the daemon
 //!   answers that they may wait for.
-//! - `meeting`: connects of this session, and peers that come in from where they lead.
+//! - `meeting`: how peers meet this session, by a connect or by themselves, and how they leave it;
+//!   a session's place in its group. A room of its own.
 //! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
 //!   a list. Pure.
 //! - `parked`: what is left of peers that ended while a copy was under way.
@@ -25,19 +18,12 @@
 //! - `unpacking`: a batch each round, and the end after a failure.
 //! - `watching`: what the counters say is wrong, what hangs, and what has taken too long.
 
-pub(crate) mod accept_queue;
-pub(crate) mod accepting;
 mod agenda;
-mod attempting;
-mod attempts;
 mod deadlines;
-mod departing;
 pub(crate) mod deregistration;
-pub(crate) mod group_names;
 mod hung_calls;
 pub(crate) mod inbox;
-mod meeting;
-pub(crate) mod membership;
+pub(crate) mod meeting;
 pub(crate) mod operating;
 mod parked;
 pub(crate) mod posting;
@@ -64,13 +50,13 @@ use tcpx_protocol::types::PreparedKey;
 use tcpx_protocol::types::memory::Device;
 use tcpx_unpack::Unpack;
 
-use self::accept_queue::AcceptQueue;
 use self::agenda::Agenda;
-use self::attempts::Attempts;
 use self::deadlines::Deadlines;
 use self::hung_calls::HungCalls;
 use self::inbox::{Errands, Inbox};
-use self::membership::Membership;
+use self::meeting::accept_queue::AcceptQueue;
+use self::meeting::attempts::Attempts;
+use self::meeting::membership::Membership;
 use self::parked::Parked;
 use self::prepared_pairs::Prepared;
 use super::stats::watch::SessionWatch;

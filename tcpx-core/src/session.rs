@@ -30,7 +30,7 @@ use crate::completions::TransferCompletion;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
-use crate::engine::membership::Membership;
+use crate::engine::meeting::membership::Membership;
 use crate::engine::{Engine, UNPACK_TIMEOUT};
 use crate::error::{Error, Result};
 use crate::plugin::Nic;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Session;
 use super::wait::WaitLimit;
 use crate::completions::PeerState;
-use crate::engine::accept_queue::Accept;
+use crate::engine::meeting::accept_queue::Accept;
 use crate::error::{Phase, Result};
 use crate::types::PeerKey;
 #[cfg(doc)]

@@ -17,7 +17,7 @@ use super::{LOOPBACK, connect, connected, open, part, patient, soft, take_turns}
 use crate::control::connector::Connector;
 use crate::control::identity::Identity;
 use crate::control::socket::LinkSocket;
-use crate::engine::accept_queue::Accept;
+use crate::engine::meeting::accept_queue::Accept;
 use crate::{Error, Session};
 
 fn local() -> Session {

@@ -13,8 +13,8 @@ use tcpx_protocol::types::memory::Device;
 use super::{connected, open, soft, take_turns};
 use crate::completions::peer_queue::PeerQueue;
 use crate::control::identity::new_id;
-use crate::engine::accepting::MOST_HANDED_OVER;
-use crate::engine::membership::Membership;
+use crate::engine::meeting::accepting::MOST_HANDED_OVER;
+use crate::engine::meeting::membership::Membership;
 use crate::{Error, PeerState, Post, Session, SessionOptions, Transfer};
 
 const LONG_BYTES: u64 = 64 << 20;

@@ -206,7 +206,7 @@ impl World {
         self.had_fault = true;
     }
 
-    /// What `meeting` does with the verdict.
+    /// What `connecting` does with the verdict.
     fn decide(&mut self, me: usize) {
         let (ours, theirs) = if me == 0 { (&SMALL, &LARGE) } else { (&LARGE, &SMALL) };
         let own = match self.ends[me].connect {

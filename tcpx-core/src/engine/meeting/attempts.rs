@@ -59,7 +59,7 @@ impl Attempt {
 
 /// All of a session.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
+pub(in crate::engine) struct Attempts {
     running: Vec<Attempt>,
     /// Why the last attempt with a name has failed.
     failures: HashMap<String, Error>,
@@ -79,7 +79,7 @@ impl Attempts {
     }
 
     /// When the first of them has gone on for too long.
-    pub(super) fn next_overdue(&self) -> Option<Instant> {
+    pub(in crate::engine) fn next_overdue(&self) -> Option<Instant> {
         self.running.iter().filter_map(Attempt::ends_at).min()
     }
 

@@ -13,10 +13,10 @@ use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::types::memory::Device;
 
 use super::accept_queue::{Accept, Newcomer};
-use super::{Engine, check_peer_name};
 use crate::control::identity::ChannelClaim;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
 use crate::control::socket::LinkSocket;
+use crate::engine::{Engine, check_peer_name};
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::Peer;
 use crate::types::{PeerKey, PeerName};

@@ -39,7 +39,7 @@ pub(crate) struct Membership {
 
 impl Membership {
     /// Who the session is to its peers.
-    pub(super) fn identity(
+    pub(in crate::engine) fn identity(
         &self,
         options: &SessionOptions,
         plugin: &str,
@@ -51,7 +51,10 @@ impl Membership {
     }
 
     /// What those come to who are handed over, in a session that does not listen itself.
-    pub(super) fn listener(&self, session: &SessionContext) -> Result<Option<ControlListener>> {
+    pub(in crate::engine) fn listener(
+        &self,
+        session: &SessionContext,
+    ) -> Result<Option<ControlListener>> {
         if self.hand_over.is_some() {
             return Ok(None);
         }

@@ -8,10 +8,10 @@ use tcpx_diagnosis::table::limits;
 use tcpx_protocol::peer::lifecycle::stage::Leaving;
 use tcpx_protocol::types::memory::Device;
 
-use super::parked::Parked;
-use super::{Engine, unknown};
 use crate::completions::PeerState;
 use crate::completions::peer_queue::{DeviceAndName, PeerQueue};
+use crate::engine::parked::Parked;
+use crate::engine::{Engine, unknown};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::{Peer, PeerStatus};
@@ -95,7 +95,11 @@ impl Engine {
     }
 
     /// Ends a peer whose driving has failed, and passes the error on.
-    pub(super) fn end_on_error(&mut self, key: PeerKey, outcome: Result<()>) -> Result<()> {
+    pub(in crate::engine) fn end_on_error(
+        &mut self,
+        key: PeerKey,
+        outcome: Result<()>,
+    ) -> Result<()> {
         if let Err(error) = &outcome {
             self.fail_peer(key, error.clone());
         }
@@ -124,7 +128,7 @@ impl Engine {
     }
 
     /// Ends every peer with an error. Nothing up to batch `reached` is being unpacked or gathered.
-    pub(super) fn end_all(&mut self, error: &Error, reached: BatchNumber) {
+    pub(in crate::engine) fn end_all(&mut self, error: &Error, reached: BatchNumber) {
         for key in self.peers.keys().collect::<Vec<_>>() {
             self.end_peer(key, error.clone(), reached);
         }
@@ -232,7 +236,7 @@ impl Engine {
     }
 
     /// A peer has come up, or has got its name.
-    pub(super) fn tell_up(&self, key: PeerKey) {
+    pub(in crate::engine) fn tell_up(&self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         if matches!(peer.status(), PeerStatus::Up) && !peer.is_left() {
             let (name, connection) = self.told_as(peer.name().as_str());

@@ -14,8 +14,8 @@ use tcpx_protocol::types::{PreparedKey, TransferKey};
 
 use super::accept_queue::Accept;
 use super::attempts::{Aim, Attempt};
-use super::{Engine, unknown};
 use crate::completions::PeerState;
+use crate::engine::{Engine, unknown};
 use crate::error::{Error, Result};
 use crate::peer::{Peer, PeerStatus};
 use crate::types::PeerKey;
@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// Looks after all attempts, and signals the event when one has ended. Returns whether one has.
-    pub(super) fn settle_attempts(&mut self, now: Instant) -> bool {
+    pub(in crate::engine) fn settle_attempts(&mut self, now: Instant) -> bool {
         let mut attempts = self.attempts.take_running();
         let before = attempts.len();
         attempts.retain_mut(|attempt| match self.step_attempt(attempt, now) {
@@ -241,7 +241,7 @@ impl Engine {
 impl Engine {
     /// Checks that operations on memory of these sessions may be prepared with a peer: it is up, or
     /// being connected, or will be with the next post.
-    pub(super) fn check_reachable(
+    pub(in crate::engine) fn check_reachable(
         &self,
         name: &str,
         mut sessions: impl Iterator<Item = SessionId>,
@@ -265,7 +265,7 @@ impl Engine {
 
     /// The peer that has this name, which is connected if it is not there. What a lost one was
     /// doing has failed, and is not done again.
-    pub(super) fn reach(&mut self, name: &str) -> Result<PeerKey> {
+    pub(in crate::engine) fn reach(&mut self, name: &str) -> Result<PeerKey> {
         match self.present(name) {
             Ok((key, _)) => Ok(key),
             Err(unknown) if !self.infos.contains_key(name) => Err(unknown),
@@ -297,7 +297,7 @@ impl Engine {
     /// The peer that an operation goes to: while it is under way that of the post before, otherwise
     /// the one that has its name now, if it is of the same session. Nothing is known there of its
     /// list.
-    pub(super) fn peer_of(
+    pub(in crate::engine) fn peer_of(
         &mut self,
         prepared: PreparedKey,
         transfer: TransferKey,

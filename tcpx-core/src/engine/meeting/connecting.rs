@@ -1,0 +1,285 @@
+//! Connects of this session, and peers that come in from the sessions where they lead: two programs
+//! that connect to each other get one connection.
+//!
+//! Two sessions that connect to each other at the same time: which of the two links stays. Pure.
+//!
+//! Each end decides when it reads the other's hello, and neither knows how far the other is. Three
+//! rules bring both to the same link:
+//!
+//! - The other end cannot know of a dial that has said no hello there. Such a dial gives way.
+//! - Of two that have both said hello, the dial of the session with the smaller id stays. That end
+//!   leaves the other's hello unanswered, and the other end gives way.
+//! - A hello that waits is decided on again when the own dial has ended. So nobody relies on a dial
+//!   that fails, and where only one direction leads anywhere, that one is taken.
+//!
+//! An end that has given way says so in its welcome, for its own hello may arrive after that.
+
+use std::time::{Duration, Instant};
+
+use slotmap::SlotMap;
+use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
+use tcpx_protocol::frames::handshake_frame::Introduction;
+
+use super::accept_queue::Newcomer;
+use crate::control::connector::Connector;
+use crate::control::inbound_handshake::Welcomed;
+use crate::engine::{Engine, unknown};
+use crate::error::{Error, Result};
+use crate::peer::Peer;
+use crate::types::{PeerKey, PeerName};
+
+#[cfg(test)]
+use crate::control::listener::ControlListener;
+
+/// The share of a connect's time in which a peer may come in that was reached at none of its
+/// addresses: one part of so many.
+const AWAIT_SHARE: u32 = 10;
+
+impl Engine {
+    /// Starts reaching a peer whose connection info was loaded, unless it has come in itself.
+    pub(crate) fn start_connect(&mut self, name: &str) -> Result<PeerKey> {
+        self.check_open()?;
+        let Some(info) = self.infos.get(name) else {
+            return Err(unknown(name, self.infos.keys()));
+        };
+        let info = info.clone();
+        if let Some(key) = self.is_met(name, &info) {
+            self.accept_queue.note_named(key);
+            return Ok(key);
+        }
+        self.check_free(name)?;
+        self.attempts.forget_failure(name);
+        if let Some(key) = self.take_unnamed_from(&info) {
+            self.claim(name, key);
+            return Ok(key);
+        }
+        self.forget_name(name);
+        let connector = Connector::new(info.clone(), self.next_connection_with(&info.session));
+        let peer_name = PeerName::bound(name);
+        let key = self.peers.insert_with_key(|key| Peer::dial(key, peer_name, connector));
+        self.agenda.mark(key);
+        // Somebody may have come in from there who waits.
+        self.is_listener_due = true;
+        self.names.insert(name.to_owned(), key);
+        Ok(key)
+    }
+
+    /// The peer that has this name, if it has come in by itself from where this connection info
+    /// leads, and was accepted without an accept. Of a group also one that is being reached, or
+    /// was: its programs need not connect, and may do so under each of its names.
+    fn is_met(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
+        if !self.commons.session.options.accept_all {
+            return None;
+        }
+        let (key, peer) = self.peer(name).ok()?;
+        let is_dialled = self.membership.is_some()
+            && peer.introduction().is_none()
+            && peer.connection_with(&info.session).is_some();
+        ((is_dialled || peer.came_from(info)) && !peer.is_left()).then_some(key)
+    }
+
+    /// Takes the peer out of the accept queue that a connect with this connection info would reach.
+    fn take_unnamed_from(&mut self, info: &ConnInfo) -> Option<PeerKey> {
+        self.forget_gone_unclaimed();
+        let peers = &self.peers;
+        let came_from = |peer: &Peer| peer.came_from(info) && !peer.is_left();
+        let is_reached = |key| peers.get(key).is_some_and(came_from);
+        self.accept_queue.take_for_connect(is_reached)
+    }
+
+    /// The number of a further connection with a session: the smallest that is free here.
+    fn next_connection_with(&self, session: &SessionId) -> u16 {
+        let connections = self.peers.values().filter_map(|peer| peer.connection_with(session));
+        let mut taken: Vec<u16> = connections.collect();
+        taken.sort_unstable();
+        taken.dedup();
+        let gap = (0..).zip(&taken).find(|(number, taken)| number != *taken);
+        gap.map_or(taken.len() as u16, |(number, _)| number)
+    }
+
+    /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
+    /// connected whether or not their accept has been called.
+    pub(in crate::engine) fn accept_links(&mut self, now: Instant) -> bool {
+        let is_due = std::mem::take(&mut self.is_listener_due);
+        let Some(listener) = &mut self.listener else { return false };
+        let wants = listener.attention();
+        if !is_due && !wants.polls && wants.timeout.is_none_or(|timeout| now < timeout) {
+            return false;
+        }
+        let mut moved = listener.progress(now, &self.commons.session.identity);
+        self.forget_gone_unclaimed();
+        if let Some(listener) = &self.listener
+            && listener.has_proven()
+        {
+            moved |= self.meet(now);
+        }
+        self.is_listener_due |= moved;
+        moved
+    }
+
+    /// Decides on every peer that has proven itself.
+    pub(super) fn meet(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        let waiting = self.listener.iter().flat_map(|listener| listener.proven());
+        for number in waiting.map(|(number, _)| number).collect::<Vec<_>>() {
+            moved |= self.meet_one(number, now);
+        }
+        moved
+    }
+
+    /// Whether a peer that has proven itself waits.
+    #[cfg(test)]
+    pub(crate) fn has_proven(&self) -> bool {
+        self.listener.as_ref().is_some_and(ControlListener::has_proven)
+    }
+
+    fn meet_one(&mut self, number: u64, now: Instant) -> bool {
+        let device = self.device();
+        let Some(listener) = &mut self.listener else { return false };
+        let Some(introduction) = listener.introduction(number) else { return false };
+        let wanted = introduction.wanted();
+        if wanted != device {
+            if let Some(handshake) = listener.take(number) {
+                self.hand_over(wanted, handshake);
+            }
+            return true;
+        }
+        let Some(introduction) = listener.introduction(number) else { return false };
+        let ours = &self.commons.session.identity.session;
+        // A session that connects to itself is two peers, one at each end.
+        let is_own = introduction.session() == ours;
+        let dial = self.peers.iter().find_map(|(key, peer)| {
+            let connector = peer.connector()?;
+            (!is_own && is_same(connector, introduction)).then_some((key, connector))
+        });
+        let own = dial.map(|(_, connector)| match connector.unanswered() {
+            Some(_) => OwnDial::Greeted,
+            None => OwnDial::Unheard,
+        });
+        let is_given_up = self.peers.values().any(|peer| peer.replaces(introduction.nonce()));
+        match (decide(ours, introduction.session(), own, is_given_up), dial) {
+            (Verdict::Adopt, Some((key, _))) => self.adopt(key, number, now),
+            (Verdict::Wait, _) => {
+                listener.hold(number);
+                return false;
+            }
+            (Verdict::Drop, _) => drop(listener.take(number)),
+            (Verdict::Welcome | Verdict::Adopt, _) => {
+                if let Some(lost) = predecessor(&self.peers, introduction) {
+                    listener.hold(number);
+                    self.doubt(lost, now);
+                    return false;
+                }
+                let infos = &self.infos;
+                let proves = |name: &str| infos.get(name).map(|info| introduction.is_of(info));
+                let newcomer = Newcomer { given: &introduction.proven.hello.name, proves: &proves };
+                if !self.accept_queue.has_room_for(&newcomer) {
+                    return false;
+                }
+                if let Some(handshake) = listener.take(number) {
+                    self.welcome(handshake, now);
+                }
+            }
+        }
+        true
+    }
+
+    /// Asks a peer whose session begins the same connection anew. What was sent on the one before
+    /// comes first: it would land on what is written after it.
+    fn doubt(&mut self, key: PeerKey, now: Instant) {
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.doubt(now);
+            self.agenda.mark(key);
+        }
+    }
+
+    /// A peer that came in is the one that a connect waits for. The connect's own dial ends before
+    /// the peer hears of it.
+    fn adopt(&mut self, key: PeerKey, number: u64, now: Instant) {
+        let handshake = self.listener.as_mut().and_then(|listener| listener.take(number));
+        self.agenda.mark(key);
+        let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
+        let instead_of = peer.connector().and_then(Connector::unanswered);
+        let identity = &self.commons.session.identity;
+        let Some(welcomed) = handshake.welcome(identity, instead_of) else { return };
+        let Welcomed { link, agreement, channels, .. } = welcomed;
+        let loaded = peer.connector().map(|dial| dial.info().ips()).unwrap_or_default();
+        tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
+        self.accept_queue.note_taken_by_connect();
+        self.link_up(key, (link, agreement, channels), loaded, now);
+    }
+
+    /// A step of a peer has failed. A connect goes on with the peer's own, if that is here, and
+    /// waits for it, if no address has led to the peer and it may come.
+    pub(in crate::engine) fn step_failed(&mut self, key: PeerKey, error: Error, now: Instant) {
+        if let Some(connector) = self.peers.get_mut(key).and_then(|peer| peer.connector_mut())
+            && let Some(listener) = &self.listener
+        {
+            let come = listener.proven().find(|(_, introduction)| is_same(connector, introduction));
+            if let Some((number, _)) = come {
+                self.adopt(key, number, now);
+                return;
+            }
+            let time: Duration = self.commons.session.options.connect_timeout / AWAIT_SHARE;
+            if connector.await_peer(&error, now + time) {
+                return;
+            }
+        }
+        self.fail_peer(key, error);
+    }
+}
+
+/// The peer that is the same connection of the same session, which the other end must have lost.
+fn predecessor(peers: &SlotMap<PeerKey, Peer>, introduction: &Introduction) -> Option<PeerKey> {
+    let is_it = |peer: &Peer| {
+        peer.connection().is_some()
+            && peer.connection_with(introduction.session()) == Some(introduction.connection())
+    };
+    peers.iter().find_map(|(key, peer)| is_it(peer).then_some(key))
+}
+
+/// Whether a peer that came in is the connection that a dial is to become.
+fn is_same(connector: &Connector, introduction: &Introduction) -> bool {
+    introduction.connection() == connector.connection() && introduction.is_of(connector.info())
+}
+
+/// How far this end's own dial to the session is, while it is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum OwnDial {
+    /// It has said no hello, or none that can still be answered.
+    Unheard,
+    /// It has said hello, and the answer is to come.
+    Greeted,
+}
+
+/// What becomes of a hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is a peer like any other that comes in.
+    Welcome,
+    /// Its link is the one that this end's connect waits for. The own dial gives way.
+    Adopt,
+    /// It is not answered now: this end's own dial is about to be.
+    Wait,
+    /// The other end has given it up already, for this end's.
+    Drop,
+}
+
+/// Decides on a proven hello of session `theirs`. `own`: the dial of this end that is to be the
+/// same connection. `is_given_up`: a welcome of the other end has said so.
+pub(super) fn decide(
+    ours: &SessionId,
+    theirs: &SessionId,
+    own: Option<OwnDial>,
+    is_given_up: bool,
+) -> Verdict {
+    match own {
+        _ if is_given_up => Verdict::Drop,
+        None => Verdict::Welcome,
+        Some(OwnDial::Greeted) if ours < theirs => Verdict::Wait,
+        Some(OwnDial::Unheard | OwnDial::Greeted) => Verdict::Adopt,
+    }
+}
+
+#[cfg(test)]
+mod tests;
