@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 /// Most peers that wait here. Others are not welcomed before one has gone, so their connects wait.
-pub(crate) const MAX_UNCLAIMED: usize = 64;
+const MAX_UNCLAIMED: usize = 64;
 /// Most peers that have ended of those that no connect names. Of more, the first are forgotten.
 const MAX_ENDED: usize = 64;
 
@@ -53,12 +53,12 @@ enum Fit {
 
 /// A peer that comes.
 #[derive(Clone, Copy)]
-pub(crate) struct Newcomer<'a> {
+pub(super) struct Newcomer<'a> {
     /// What it calls itself; empty: nothing.
-    pub(crate) given: &'a str,
+    pub(super) given: &'a str,
     /// Whether it proves to have a name; `None`: nobody can, since no connection info was loaded
     /// under it.
-    pub(crate) proves: &'a dyn Fn(&str) -> Option<bool>,
+    pub(super) proves: &'a dyn Fn(&str) -> Option<bool>,
 }
 
 /// An accept under way.
@@ -79,7 +79,7 @@ struct Unclaimed<K> {
 
 /// Accepts and peers that wait for each other.
 #[derive(Debug)]
-pub(crate) struct AcceptQueue<K> {
+pub(in crate::engine) struct AcceptQueue<K> {
     accepting: Vec<Accepting<K>>,
     /// Those of them for which a peer has come: every round asks, whether or not any has.
     fulfilled: usize,
@@ -110,7 +110,7 @@ impl<K> Default for AcceptQueue<K> {
 
 impl<K: Copy + PartialEq> AcceptQueue<K> {
     /// Whether one more peer may come: it may wait, or an accept takes it.
-    pub(crate) fn has_room_for(&self, newcomer: &Newcomer<'_>) -> bool {
+    pub(super) fn has_room_for(&self, newcomer: &Newcomer<'_>) -> bool {
         self.unclaimed.len() < MAX_UNCLAIMED || self.best_for(newcomer).is_some()
     }
 
@@ -123,17 +123,17 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     }
 
     /// Whether somebody waits who calls itself so.
-    pub(crate) fn is_waiting(&self, given: &str) -> bool {
+    pub(super) fn is_waiting(&self, given: &str) -> bool {
         self.unclaimed.iter().any(|waiting| waiting.given == given)
     }
 
     /// Whether an accept under way has this name.
-    pub(crate) fn is_accepting(&self, name: &str) -> bool {
+    pub(in crate::engine) fn is_accepting(&self, name: &str) -> bool {
         self.accepting.iter().any(|accepting| accepting.accept.name() == Some(name))
     }
 
     /// Whether an accept of this name waits for a peer to come.
-    pub(crate) fn awaits(&self, name: &str) -> bool {
+    pub(super) fn awaits(&self, name: &str) -> bool {
         let awaits = |accepting: &Accepting<K>| {
             accepting.peer.is_none() && accepting.accept.name() == Some(name)
         };
@@ -143,7 +143,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     /// An accept begins. Returns the peer that it takes, if one waits that may be it: a peer that
     /// gave this name, else the first that gave none; the first of all, for an accept of anyone.
     /// Where its name can be proven, `proves` says who does, and one of them it must be.
-    pub(crate) fn start_accept(
+    pub(super) fn start_accept(
         &mut self,
         accept: Accept,
         proves: Option<&dyn Fn(K) -> bool>,
@@ -163,7 +163,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     }
 
     /// The peer that came for an accept. It is the accept's to take, once.
-    pub(crate) fn take_accepted(&mut self, accept: &Accept) -> Option<K> {
+    pub(super) fn take_accepted(&mut self, accept: &Accept) -> Option<K> {
         if self.fulfilled == 0 {
             return None;
         }
@@ -174,7 +174,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     }
 
     /// An accept gives up. Returns the peer that came for it, if one has come all the same.
-    pub(crate) fn stop_accept(&mut self, accept: &Accept) -> Option<K> {
+    pub(super) fn stop_accept(&mut self, accept: &Accept) -> Option<K> {
         let index = self.accepting.iter().position(|accepting| accepting.accept == *accept)?;
         self.remove(index)
     }
@@ -187,7 +187,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
 
     /// A peer has come: the accept that takes it, or none, and it waits. An accept of the name that
     /// it proves to have goes before one of the name that it gives, and that before others.
-    pub(crate) fn arrive(&mut self, peer: K, newcomer: &Newcomer<'_>) -> Option<&Accept> {
+    pub(super) fn arrive(&mut self, peer: K, newcomer: &Newcomer<'_>) -> Option<&Accept> {
         match self.best_for(newcomer) {
             Some(index) => {
                 let accepting = &mut self.accepting[index];
@@ -203,7 +203,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     }
 
     /// The peer that waits longest is accepted, though the program has asked for nobody.
-    pub(crate) fn take_by_itself(&mut self) -> Option<K> {
+    pub(super) fn take_by_itself(&mut self) -> Option<K> {
         let Unclaimed { peer, .. } = self.unclaimed.pop_front()?;
         self.by_themselves.push(peer);
         Some(peer)
@@ -211,7 +211,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
 
     /// A connect takes the peer that came first of those that it would reach: one that waits, or
     /// that was accepted by itself. The latter has a name already, and gets another.
-    pub(crate) fn take_for_connect(&mut self, is_reached: impl Fn(K) -> bool) -> Option<K> {
+    pub(super) fn take_for_connect(&mut self, is_reached: impl Fn(K) -> bool) -> Option<K> {
         let Some(index) = self.unclaimed.iter().position(|waiting| is_reached(waiting.peer)) else {
             let index = self.by_themselves.iter().position(|peer| is_reached(*peer))?;
             return Some(self.by_themselves.remove(index));
@@ -221,23 +221,23 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     }
 
     /// A peer that a connect has named lost its name, and stays.
-    pub(crate) fn note_forgotten(&mut self, peer: K) {
+    pub(super) fn note_forgotten(&mut self, peer: K) {
         self.note_named(peer);
         self.by_themselves.push(peer);
     }
 
     /// A connect has named this peer.
-    pub(crate) fn note_named(&mut self, peer: K) {
+    pub(super) fn note_named(&mut self, peer: K) {
         self.by_themselves.retain(|other| *other != peer);
     }
 
     /// A connect has taken a peer that has not waited here.
-    pub(crate) fn note_taken_by_connect(&mut self) {
+    pub(super) fn note_taken_by_connect(&mut self) {
         self.taken_by_connects += 1;
     }
 
     /// Takes out unclaimed peers that are gone.
-    pub(crate) fn take_gone(&mut self, is_gone: impl Fn(K) -> bool) -> Vec<K> {
+    pub(super) fn take_gone(&mut self, is_gone: impl Fn(K) -> bool) -> Vec<K> {
         let mut gone = Vec::new();
         self.unclaimed.retain(|waiting| {
             let stays = !is_gone(waiting.peer);
@@ -253,12 +253,12 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     }
 
     /// Takes out who has ended longer ago than so many others, if anybody has.
-    pub(crate) fn take_ended(&mut self) -> Option<K> {
+    pub(super) fn take_ended(&mut self) -> Option<K> {
         if self.ended.len() > MAX_ENDED { self.ended.pop_front() } else { None }
     }
 
     /// Why an accept has found nobody.
-    pub(crate) fn why_nobody(&self) -> String {
+    pub(super) fn why_nobody(&self) -> String {
         let names: Vec<&str> =
             self.unclaimed.iter().map(|waiting| waiting.given.as_str()).collect();
         let mut why = match names.as_slice() {

@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// Decides on every peer that has proven itself.
-    pub(super) fn meet(&mut self, now: Instant) -> bool {
+    fn meet(&mut self, now: Instant) -> bool {
         let mut moved = false;
         let waiting = self.listener.iter().flat_map(|listener| listener.proven());
         for number in waiting.map(|(number, _)| number).collect::<Vec<_>>() {
@@ -245,7 +245,7 @@ fn is_same(connector: &Connector, introduction: &Introduction) -> bool {
 
 /// How far this end's own dial to the session is, while it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum OwnDial {
+enum OwnDial {
     /// It has said no hello, or none that can still be answered.
     Unheard,
     /// It has said hello, and the answer is to come.
@@ -254,7 +254,7 @@ pub(super) enum OwnDial {
 
 /// What becomes of a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+enum Verdict {
     /// It is a peer like any other that comes in.
     Welcome,
     /// Its link is the one that this end's connect waits for. The own dial gives way.
@@ -267,7 +267,7 @@ pub(super) enum Verdict {
 
 /// Decides on a proven hello of session `theirs`. `own`: the dial of this end that is to be the
 /// same connection. `is_given_up`: a welcome of the other end has said so.
-pub(super) fn decide(
+fn decide(
     ours: &SessionId,
     theirs: &SessionId,
     own: Option<OwnDial>,

@@ -245,7 +245,7 @@ impl Engine {
     }
 
     /// The program leaves a peer, or it is dropped.
-    pub(super) fn tell_left(&self, peer: &Peer) {
+    fn tell_left(&self, peer: &Peer) {
         if peer.name().is_bound() {
             let (name, connection) = self.told_as(peer.name().as_str());
             self.peer_events.left(name, &connection);
@@ -253,7 +253,7 @@ impl Engine {
     }
 
     /// A peer has ended.
-    pub(super) fn tell_end(&self, key: PeerKey) {
+    fn tell_end(&self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         let name = peer.name().as_str();
         match peer.status() {

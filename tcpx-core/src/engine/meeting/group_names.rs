@@ -120,7 +120,7 @@ impl GroupNames {
     }
 
     /// The name of a session that has come in.
-    pub(crate) fn of(&self, introduction: &Introduction) -> String {
+    pub(super) fn of(&self, introduction: &Introduction) -> String {
         let session = introduction.session();
         let group = Device::Host.session_of(*session);
         let mut names = self.names();
