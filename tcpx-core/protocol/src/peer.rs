@@ -211,14 +211,15 @@ impl PeerProtocol {
         }
         match self.cx.life.arrivals.look(samples, is_unpacking, now) {
             Judgement::Nothing => {}
-            Judgement::Ask => self.cx.send(Frame::AskSent),
+            Judgement::Ask => self.cx.send(Frame::Ping),
             Judgement::Lost(loss) => self.cx.end(Ending::ChunksLost(loss)),
         }
     }
 
-    /// How many chunks this end has sent on each channel.
+    /// How many chunks this end has sent on each channel: the peer has asked for that, or for a sign
+    /// of life.
     pub fn handle_sent(&mut self, chunks: ChunkCounts) {
-        self.cx.send(Frame::Sent(chunks));
+        self.cx.send(Frame::Pong(chunks));
     }
 
     /// This end has room for this many chunks on each channel.

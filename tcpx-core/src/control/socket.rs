@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
-use tcpx_protocol::frames::fields::LinkPart;
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
 use tcpx_protocol::frames::link_frame::{FrameError, LinkFrame};
+use tcpx_protocol::frames::messages::LinkPart;
 use tcpx_protocol::frames::outbound::Outbound;
 use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordKeys, with_records};
 use tcpx_protocol::types::MAX_EAGER_BYTES;

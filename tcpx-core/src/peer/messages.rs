@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tcpx_protocol::exports::exported_range::ExportKey;
-use tcpx_protocol::frames::fields::LinkPart;
 use tcpx_protocol::frames::frame::Frame;
-use tcpx_protocol::frames::frame::one_sided::OneSidedFrame;
 use tcpx_protocol::frames::link_frame::LinkFrame;
+use tcpx_protocol::frames::messages::LinkPart;
 use tcpx_protocol::peer::action::{Landing, NoteUse};
 use tcpx_protocol::peer::one_sided::NewRequest;
 use tcpx_protocol::plans::pieces::Piece;
@@ -67,7 +66,7 @@ impl Connection {
         if came == 0 {
             return Ok(false);
         }
-        let frame = Frame::OneSided(OneSidedFrame::Part(LinkPart { bytes: came, ..part }));
+        let frame = Frame::Part(LinkPart { bytes: came, ..part });
         let landing = self.protocol.handle_frame(frame, &mut cx.ledger.exports);
         // It has a place, so it is neither refused nor a breach.
         if let Landing::Pieces { transfer, stretch, .. } = landing {

@@ -26,6 +26,15 @@ pub enum Refusal {
     MixedMemory,
 }
 
+/// Why a list, or a request of it, is refused, and the range that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub why: Refusal,
+    /// Index of the range in its list.
+    pub range: u32,
+}
+
 /// The range of a list that a refusal is about.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedRange {
@@ -42,7 +51,7 @@ pub struct AskedRange {
 }
 
 impl Refusal {
-    /// In the order of their numbers, from 1. 0 says that nothing was refused.
+    /// In the order of their numbers, from 1.
     const ALL: [Self; 9] = [
         Self::UnknownKey,
         Self::Revoked,

@@ -113,9 +113,11 @@ impl EagerTerms {
     }
 }
 
-/// What is kept until its counterpart comes, or a program takes it.
+/// What is kept until its counterpart comes, it is unpacked, or a program takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
+    /// Chunks in bounce buffers, counted one by one on each channel.
+    Chunks,
     /// Receives that were announced, counted one by one.
     Receives,
     /// Messages that went ahead, in bytes, with [what each costs](super::eager_terms::EagerTerms).
@@ -125,7 +127,7 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    const ALL: [Self; 3] = [Self::Receives, Self::Ahead, Self::Notes];
+    const ALL: [Self; 4] = [Self::Chunks, Self::Receives, Self::Ahead, Self::Notes];
 
     /// Returns it as it travels.
     pub fn to_wire(self) -> u8 {
@@ -141,6 +143,7 @@ impl Keeping {
 impl fmt::Display for Keeping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Chunks => "chunks",
             Self::Receives => "announced receives",
             Self::Ahead => "bytes ahead of receives",
             Self::Notes => "bytes of notifications",

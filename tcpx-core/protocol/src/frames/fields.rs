@@ -1,8 +1,5 @@
 //! What is in the bodies of frames: fields of fixed size, one behind the other; handles of
-//! channels; how the bytes of a receive reach their place; and some bytes of an operation that
-//! travels on the link. Pure.
-
-use crate::types::memory::OperationKind;
+//! channels; and how the bytes of a receive reach their place. Pure.
 
 /// What of a body is not read.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +23,11 @@ impl<'a> Fields<'a> {
         self.bytes().map(u8::from_le_bytes)
     }
 
+    /// Takes a number of two bytes.
+    pub fn u16(&mut self) -> Option<u16> {
+        self.bytes().map(u16::from_le_bytes)
+    }
+
     /// Takes a number of four bytes.
     pub fn u32(&mut self) -> Option<u32> {
         self.bytes().map(u32::from_le_bytes)
@@ -45,9 +47,69 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Takes all that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    /// Returns how many bytes are left.
+    pub fn left(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether all of it was read.
     pub fn is_at_end(self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Most bytes of the fields of a body that are put together before they are appended.
+const BODY_BYTES: usize = 32;
+
+/// A body, or the front of one, that is put together field by field and appended at once. What does
+/// not fit is left out; no frame has that much.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    bytes: [u8; BODY_BYTES],
+    used: usize,
+}
+
+impl Body {
+    #[inline]
+    fn put<const N: usize>(&mut self, field: [u8; N]) -> &mut Self {
+        if let Some(place) = self.bytes.get_mut(self.used..self.used + N) {
+            place.copy_from_slice(&field);
+            self.used += N;
+        }
+        self
+    }
+
+    #[inline]
+    pub(super) fn u8(&mut self, number: u8) -> &mut Self {
+        self.put([number])
+    }
+
+    #[inline]
+    pub(super) fn u16(&mut self, number: u16) -> &mut Self {
+        self.put(number.to_le_bytes())
+    }
+
+    #[inline]
+    pub(super) fn u32(&mut self, number: u32) -> &mut Self {
+        self.put(number.to_le_bytes())
+    }
+
+    #[inline]
+    pub(super) fn u64(&mut self, number: u64) -> &mut Self {
+        self.put(number.to_le_bytes())
+    }
+
+    #[inline]
+    pub(super) fn append_to(&self, out: &mut Vec<u8>) {
+        // Copying all of it takes a few moves, and copying as much as is used a call.
+        let end = out.len() + self.used;
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
     }
 }
 
@@ -91,33 +153,6 @@ impl Delivery {
     }
 }
 
-/// So many bytes of an operation, which follow a frame.
-///
-/// How the bytes of an operation are cut into parts means nothing. So whoever receives a part may
-/// take it in several, as its bytes come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkPart {
-    /// Whether it is a read or a write.
-    pub kind: OperationKind,
-    /// The operation, by its initiator's name.
-    pub op: u64,
-    /// Bytes.
-    pub bytes: u32,
-}
-
-impl LinkPart {
-    /// The first bytes of it, of which there are not more.
-    pub fn first(self, bytes: usize) -> Self {
-        Self { bytes: self.bytes.min(bytes.try_into().unwrap_or(u32::MAX)), ..self }
-    }
-
-    /// What is left of it behind so many bytes, if anything is.
-    pub fn after(self, bytes: usize) -> Option<Self> {
-        let left = self.bytes - self.first(bytes).bytes;
-        (left > 0).then_some(Self { bytes: left, ..self })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,21 +167,5 @@ mod tests {
         assert_eq!(fields.bytes(), Some([7, 8]));
         assert!(fields.is_at_end());
         assert_eq!(fields.u8(), None);
-    }
-
-    #[test]
-    fn what_is_taken_and_what_is_left_are_the_whole() {
-        let part = |bytes| LinkPart { kind: OperationKind::Write, op: 7, bytes };
-        for (bytes, first, left) in [
-            (0, 0, Some(100)),
-            (1, 1, Some(99)),
-            (99, 99, Some(1)),
-            (100, 100, None),
-            (101, 100, None),
-            (usize::MAX, 100, None),
-        ] {
-            let whole = part(100);
-            assert_eq!((whole.first(bytes), whole.after(bytes)), (part(first), left.map(part)));
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Bytes that have arrived and wait to be decoded, and frames out of them. Pure.
 
-use super::fields::LinkPart;
 use super::link_frame::{FrameError, LinkFrame};
+use super::messages::LinkPart;
 use crate::types::MAX_EAGER_BYTES;
 
 /// Bytes read by one system call, where there is nothing to be kept from the one before. The part

@@ -11,14 +11,15 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
-use super::fields::LinkPart;
+use super::messages::LinkPart;
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub const PROTOCOL_VERSION: u16 = 15;
+pub const PROTOCOL_VERSION: u16 = 16;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
-/// What a frame is, with its number on the wire. Numbers are never used again.
+/// What a frame is, with its number on the wire. Those of the handshake stay as they are: ends of
+/// two versions say by them that they cannot talk. The others belong to their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum FrameKind {
     /// The listener's nonce.
@@ -32,20 +33,10 @@ pub enum FrameKind {
     /// Handles of listen comms.
     Handles,
     /// All receive comms are accepted.
-    Ready,
-    /// A posted receive.
-    Announce,
-    /// Sends that found their receives.
-    Match,
-    /// A send and a receive of different sizes.
-    Mismatch,
-    /// A receive is to be withdrawn.
-    Cancel,
-    /// It is withdrawn.
-    Cancelled,
+    Open,
     /// A sign of life is wanted.
     Ping,
-    /// It is given.
+    /// It is given, with the number of chunks sent.
     Pong,
     /// No more posts.
     Goodbye,
@@ -53,92 +44,48 @@ pub enum FrameKind {
     Closed,
     /// Why the sender gives up.
     Abort,
-    /// The number of chunks sent is wanted.
-    AskSent,
-    /// It is given.
-    Sent,
-    /// Chunks that may be sent.
+    /// How much may be sent.
     Credit,
-    /// The next bytes of a long message.
-    Section,
-    /// A message on the link for a posted receive.
-    Deliver,
-    /// A message on the link that has no receive yet.
-    Ahead,
-    /// Bytes of such messages that were taken.
-    Taken,
-    /// A list begins.
+    /// A message is offered.
+    Offer,
+    /// A receiver is ready for one.
+    Ready,
+    /// Bytes of messages, on the channels.
+    Chunks,
+    /// Bytes of a message, on the link.
+    Part,
+    /// How a message ended.
+    End,
+    /// No more of a message is wanted.
+    Cancel,
+    /// A list of ranges, or more of it.
     List,
-    /// Its next keys.
-    ListKeys,
-    /// Its next ranges.
-    ListRanges,
     /// A list is not needed any more.
     Forget,
-    /// A write is wanted.
-    Write,
-    /// A write, with its bytes.
-    WriteNow,
-    /// A read is wanted.
-    Read,
-    /// A write may begin.
-    Grant,
-    /// No more bytes are wanted.
-    Halt,
-    /// No more bytes come.
-    Stopped,
-    /// How a request ended.
-    Answer,
-    /// A notification.
-    Notify,
-    /// Version 13 said it, in the place of `MaySend`.
-    NotesTaken,
-    /// The next bytes of a request, on the link.
-    Part,
-    /// How much of what the sender keeps may be sent.
-    MaySend,
 }
 
 impl FrameKind {
-    const ALL: [Self; 38] = [
+    const ALL: [Self; 20] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
         Self::Handles,
-        Self::Ready,
-        Self::Announce,
-        Self::Match,
-        Self::Mismatch,
-        Self::Cancel,
-        Self::Cancelled,
+        Self::Open,
         Self::Ping,
         Self::Pong,
         Self::Goodbye,
         Self::Closed,
         Self::Abort,
-        Self::AskSent,
-        Self::Sent,
         Self::Credit,
-        Self::Section,
-        Self::Deliver,
-        Self::Ahead,
-        Self::Taken,
-        Self::List,
-        Self::ListKeys,
-        Self::ListRanges,
-        Self::Forget,
-        Self::Write,
-        Self::WriteNow,
-        Self::Read,
-        Self::Grant,
-        Self::Halt,
-        Self::Stopped,
-        Self::Answer,
-        Self::Notify,
-        Self::NotesTaken,
+        Self::Offer,
+        Self::Ready,
+        Self::Chunks,
         Self::Part,
-        Self::MaySend,
+        Self::End,
+        Self::Cancel,
+        Self::List,
+        Self::Forget,
     ];
 
     fn from_wire(number: u16) -> Option<Self> {
@@ -178,7 +125,7 @@ pub trait LinkFrame: Sized {
         0
     }
 
-    /// The part that it is, if it is one.
+    /// The part that it is, if it is one that may be taken in several.
     fn as_part(&self) -> Option<LinkPart> {
         None
     }
@@ -309,10 +256,10 @@ pub(crate) mod tests {
             assert_eq!(header::<Frame>(1, kind), Err(FrameError::UnknownKind(kind)));
         }
         let wrong_time = |kind| Err(FrameError::WrongTime(kind));
-        assert_eq!(header::<HandshakeFrame>(1, 14), wrong_time(FrameKind::Goodbye));
+        assert_eq!(header::<HandshakeFrame>(1, 9), wrong_time(FrameKind::Goodbye));
         assert_eq!(header::<Frame>(1, 2), wrong_time(FrameKind::Hello));
         assert_eq!(header::<HandshakeFrame>(1, 2), Ok(false));
-        assert_eq!(header::<Frame>(1, 14), Ok(false));
+        assert_eq!(header::<Frame>(1, 9), Ok(false));
     }
 
     #[test]

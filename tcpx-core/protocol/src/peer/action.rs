@@ -13,6 +13,7 @@ use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::Keeping;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
+use crate::frames::messages::MessageId;
 use crate::plans::plan::{ChunkPlan, Member};
 use crate::plans::stretch::Stretch;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
@@ -95,7 +96,8 @@ pub enum Action {
     /// Ask the system how long the peer's host has acknowledged nothing, and answer with
     /// [`handle_acknowledgement`](super::PeerProtocol::handle_acknowledgement).
     AskHost,
-    /// Count the chunks that were sent on each channel, and answer with
+    /// Count the chunks that were sent on each channel, none where there are no send comms, and
+    /// answer with
     /// [`handle_sent`](super::PeerProtocol::handle_sent).
     CountSent,
     /// Close the send comms, and say so with
@@ -290,9 +292,9 @@ pub enum Violation {
         /// Bytes of the message.
         message_bytes: u64,
     },
-    /// Counts that were not asked for, or of another number of channels.
-    #[error("chunks sent on {0} channels, which nobody has asked for")]
-    SentUnasked(usize),
+    /// Counts of another number of channels.
+    #[error("chunks sent on {0} channels")]
+    SentChannels(usize),
     /// Credit for another number of channels.
     #[error("credit for chunks on {0} channels")]
     CreditChannels(usize),
@@ -305,14 +307,6 @@ pub enum Violation {
         before: u64,
         /// What it is to be.
         now: u64,
-    },
-    /// A message on the link for a receive that does not take it so.
-    #[error("{bytes} bytes on the link for receive {recv:#x}, which takes no such message")]
-    Delivery {
-        /// The receiver's name for the receive.
-        recv: u64,
-        /// Bytes.
-        bytes: u64,
     },
     /// A message ahead that is longer than was agreed.
     #[error("a message of {bytes} bytes went ahead, which was not agreed on")]
@@ -348,11 +342,11 @@ pub enum Violation {
         /// The list that it moves.
         list: u32,
     },
-    /// A part of a request that is not the next one.
-    #[error("{bytes} bytes of request {op:#x} on the link, which it takes no more of")]
+    /// A part of a message that takes no such one, or no more.
+    #[error("{bytes} bytes on the link of {of}, which takes no such part")]
     Part {
-        /// Number of the operation, given by the end that posted it.
-        op: u64,
+        /// The message.
+        of: MessageId,
         /// Bytes.
         bytes: u32,
     },

@@ -15,7 +15,6 @@ use super::round_work::RoundWork;
 use super::schedule::Schedule;
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::plans::plan::SpareLists;
 use crate::stats::MessageStats;
 use crate::types::OpKey;
@@ -103,11 +102,6 @@ impl Conversation {
     #[inline]
     pub(super) fn send(&mut self, frame: Frame) {
         self.actions.push_back(Action::Send(frame));
-    }
-
-    /// Queues a frame about exported memory.
-    pub(super) fn say(&mut self, frame: OneSidedFrame) {
-        self.send(Frame::OneSided(frame));
     }
 
     /// Whether chunks may be dealt now. If there are no channels, they are asked for.

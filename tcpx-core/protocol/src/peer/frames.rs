@@ -1,10 +1,12 @@
-//! What each frame of the peer does: who it is for. Pure.
+//! What each frame of the peer does: which type it goes to. Pure.
 
 use super::PeerProtocol;
 use super::action::{Action, Ending, Landing, Outcome, Violation};
 use super::lifecycle::stage::Stage;
 use crate::exports::table::Exports;
+use crate::frames::eager_terms::Keeping;
 use crate::frames::frame::Frame;
+use crate::frames::messages::{Chunks, Ended, LinkPart, MessageId, Offer, Ready};
 use crate::types::OpKey;
 
 impl PeerProtocol {
@@ -15,15 +17,26 @@ impl PeerProtocol {
         cx.work.spend_frame();
         match (frame, &cx.life.stage) {
             (_, Stage::Over) => Landing::Nowhere,
-            (Frame::Deliver { recv, bytes }, _) => tags.handle_delivery(cx, recv, bytes.into()),
-            (Frame::Ahead { tag, bytes }, _) => tags.handle_ahead(cx, tag, bytes.into()),
-            (Frame::OneSided(frame), _) => {
-                let landing = one_sided.handle_one_sided(cx, frame, exports);
+            (frame, Stage::Connecting { .. }) if frame.is_of_message() => {
+                let violation = cx.life.unexpected(&frame);
+                cx.broken(violation);
+                Landing::Nowhere
+            }
+            (Frame::Part(LinkPart { of: MessageId::Receive(recv), bytes }), _) => {
+                tags.handle_delivery(cx, recv, bytes)
+            }
+            (Frame::Part(part), _) => one_sided.handle_part(cx, part),
+            (Frame::Offer(Offer::Ahead { tag, bytes }), _) => {
+                tags.handle_ahead(cx, tag, bytes.into())
+            }
+            (Frame::Offer(Offer::Note { bytes }), _) => one_sided.handle_notification(cx, bytes),
+            (Frame::Offer(Offer::Write { op, list, way, note }), _) => {
+                let landing = one_sided.handle_write(cx, (op, list), note, way, exports);
                 cx.work.spend(exports.take_looked());
                 landing
             }
             (frame, _) => {
-                let handled = self.handle_words(frame);
+                let handled = self.handle_words(frame, exports);
                 self.cx.check(handled);
                 Landing::Nowhere
             }
@@ -32,36 +45,87 @@ impl PeerProtocol {
 
     /// A frame came that nothing follows.
     #[inline]
-    fn handle_words(&mut self, frame: Frame) -> Result<(), Violation> {
-        let Self { cx, tags, .. } = self;
+    fn handle_words(&mut self, frame: Frame, exports: &mut Exports) -> Result<(), Violation> {
+        let Self { cx, tags, one_sided, .. } = self;
         match frame {
-            Frame::Taken { tag } => tags.handle_taken(tag)?,
-            Frame::MaySend { what, count } => self.peer_takes(what, count)?,
-            Frame::Announce { recv, tag, bytes, delivery } => {
+            Frame::Ready(Ready::Receive { recv, tag, bytes, delivery }) => {
                 tags.handle_announce(cx, tag, (recv, bytes, delivery))?;
             }
-            Frame::Match { first_channel, chunk_bytes, recvs } => {
-                tags.handle_match(cx, first_channel, chunk_bytes, &recvs)?;
+            Frame::Ready(Ready::Write { op, recv, cut }) => {
+                one_sided.handle_grant(cx, op, recv, cut);
             }
-            Frame::Section { recv, first_channel, offset, bytes, chunk_bytes } => {
-                self.handle_section(recv, first_channel, offset, bytes, chunk_bytes)?;
+            Frame::Ready(Ready::Read { op, list, cut, on_link }) => {
+                one_sided.handle_read(cx, (op, list), cut, on_link, exports);
+                cx.work.spend(exports.take_looked());
             }
-            Frame::Mismatch { recv, send_bytes } => {
+            Frame::Chunks(chunks) => self.handle_chunks(&chunks)?,
+            Frame::End { message, how } => self.handle_end(message, how)?,
+            Frame::Cancel { message: MessageId::Receive(recv), .. } => {
+                // Matched meanwhile? Then the match is on its way and wins. After this end's
+                // goodbye nothing is matched any more, and the goodbye is the answer.
+                if cx.life.is_leaving_target().is_some() && tags.withdraw_receive(recv) {
+                    cx.send(Frame::end_of(recv, Ended::Withdrawn));
+                }
+            }
+            Frame::Cancel { message: MessageId::Read(op), why } => {
+                one_sided.handle_read_halted(cx, op, why);
+            }
+            Frame::Cancel { message: MessageId::Write(op), why } => {
+                one_sided.handle_write_halted(cx, op, why);
+            }
+            Frame::List(part) => {
+                one_sided.handle_list(cx, &part, exports);
+                cx.work.spend(exports.take_looked());
+            }
+            Frame::Forget { list } => {
+                one_sided.handle_forget(cx, list, exports);
+                cx.work.spend(exports.take_looked());
+            }
+            Frame::Credit { what, counts } if what != Keeping::Chunks => {
+                self.peer_takes(what, &counts)?;
+            }
+            frame => return self.handle_life(frame),
+        }
+        Ok(())
+    }
+
+    /// A message ends, as the peer says.
+    fn handle_end(&mut self, message: MessageId, how: Ended) -> Result<(), Violation> {
+        let Self { cx, tags, one_sided, .. } = self;
+        match (message, how) {
+            (MessageId::Ahead(tag), Ended::Done) => tags.handle_taken(tag)?,
+            (MessageId::Receive(recv), Ended::Withdrawn) => tags.handle_cancelled(cx, recv)?,
+            (MessageId::Receive(recv), Ended::OtherSize(send_bytes)) => {
                 let unknown = Violation::UnknownReceive { recv };
                 let (op, recv_bytes) = tags.own_receive(cx, recv).ok_or(unknown)?;
                 tags.complete(cx, op, Outcome::SizeMismatch { send_bytes, recv_bytes });
             }
-            Frame::Cancel { recv } => {
-                // Matched meanwhile? Then the match is on its way and wins. After this end's
-                // goodbye nothing is matched any more, and the goodbye is the answer.
-                if cx.life.is_leaving_target().is_some() && tags.withdraw_receive(recv) {
-                    cx.send(Frame::Cancelled { recv });
-                }
+            (MessageId::Write(op), Ended::Done) => one_sided.handle_answer(cx, op, None),
+            (MessageId::Write(op), Ended::Refused(why)) => {
+                one_sided.handle_answer(cx, op, Some(why));
             }
-            Frame::Cancelled { recv } => tags.handle_cancelled(cx, recv)?,
-            frame => return self.handle_life(frame),
+            (MessageId::Read(op), Ended::Stopped(why)) => {
+                one_sided.handle_read_stopped(cx, OpKey::from_wire(op), why);
+            }
+            (MessageId::Write(op), Ended::Stopped(why)) => {
+                one_sided.handle_write_stopped(cx, op, why);
+            }
+            (message, how) => return Err(cx.life.unexpected(&Frame::End { message, how })),
         }
         Ok(())
+    }
+
+    /// Chunks follow on the channels.
+    fn handle_chunks(&mut self, chunks: &Chunks) -> Result<(), Violation> {
+        let Self { cx, tags, one_sided, .. } = self;
+        cx.life.check_cut(chunks.chunk_bytes)?;
+        cx.life.check_channel(chunks.first_channel, chunks.bytes)?;
+        match chunks.recvs[..] {
+            [recv] if one_sided.is_listed(OpKey::from_wire(recv)) => {
+                one_sided.handle_chunks(cx, OpKey::from_wire(recv), chunks)
+            }
+            _ => tags.handle_chunks(cx, chunks),
+        }
     }
 
     /// A frame came that is about the conversation, and not about messages.
@@ -71,19 +135,17 @@ impl PeerProtocol {
         let is_open = life.are_channels_open();
         match (frame, &mut life.stage) {
             (Frame::Handles(handles), _) => life.peer_listens(handles, actions)?,
-            (Frame::Ready { credit }, _) => {
-                let opened = life.peer_ready(credit, actions)?;
+            (Frame::Open { credit }, _) => {
+                let opened = life.peer_opens(credit, actions)?;
                 self.leave_if_due(opened);
             }
-            (Frame::Credit(chunks), _) if is_open => life.peer_credits(chunks, actions)?,
+            (Frame::Credit { counts, .. }, _) if is_open => life.peer_credits(counts, actions)?,
             // The channels that this end's goodbye has overtaken are open at the other end.
-            (Frame::Credit(_), Stage::Closing(shutdown)) if shutdown.has_said_goodbye() => {}
-            (Frame::Ping, _) => actions.push_back(Action::Send(Frame::Pong)),
-            (Frame::Pong, _) => {}
-            (Frame::AskSent, _) if is_open => actions.push_back(Action::CountSent),
-            (Frame::Sent(chunks), Stage::Up { .. } | Stage::Closing(_)) => {
+            (Frame::Credit { .. }, Stage::Closing(shutdown)) if shutdown.has_said_goodbye() => {}
+            (Frame::Ping, _) => actions.push_back(Action::CountSent),
+            (Frame::Pong(chunks), _) => {
                 if !life.arrivals.hear(&chunks) {
-                    return Err(Violation::SentUnasked(chunks.len()));
+                    return Err(Violation::SentChannels(chunks.len()));
                 }
             }
             (Frame::Goodbye, Stage::Up { peer_left: false }) => self.peer_leaves(),
@@ -94,31 +156,8 @@ impl PeerProtocol {
                 shutdown.got_closed();
             }
             (Frame::Abort(reason), _) => life.end(Ending::Aborted(reason), actions),
-            (frame, stage) => {
-                let (frame, state) = (format!("{frame:?}"), stage.words());
-                return Err(Violation::Unexpected { frame, state });
-            }
+            (frame, _) => return Err(life.unexpected(&frame)),
         }
         Ok(())
-    }
-
-    /// The next section of a long message is dealt; the first one is the match of its receive.
-    fn handle_section(
-        &mut self,
-        recv: u64,
-        first_channel: u16,
-        offset: u64,
-        bytes: u64,
-        chunk_bytes: u32,
-    ) -> Result<(), Violation> {
-        let Self { cx, tags, one_sided, .. } = self;
-        cx.life.check_channel(first_channel, bytes)?;
-        let op = OpKey::from_wire(recv);
-        if one_sided.is_listed(op) {
-            cx.life.check_cut(chunk_bytes)?;
-            let range = (offset, bytes);
-            return one_sided.handle_section(cx, op, range, chunk_bytes, first_channel);
-        }
-        tags.handle_section(cx, recv, first_channel, (offset, bytes), chunk_bytes)
     }
 }

@@ -8,11 +8,12 @@ use crate::frames::eager_terms::Keeping;
 use crate::frames::frame::Frame;
 
 impl PeerProtocol {
-    /// The peer takes so much of this, counted from the first one.
-    pub(super) fn peer_takes(&mut self, what: Keeping, count: u64) -> Result<(), Violation> {
+    /// The peer takes this much of something that is no chunk, counted from the first one.
+    pub(super) fn peer_takes(&mut self, what: Keeping, counts: &[u64]) -> Result<(), Violation> {
+        let count = counts.first().copied().unwrap_or_default();
         match what {
-            Keeping::Receives | Keeping::Ahead => self.tags.peer_takes(what, count),
             Keeping::Notes => self.one_sided.peer_takes(count),
+            _ => self.tags.peer_takes(what, count),
         }
     }
 
@@ -20,7 +21,7 @@ impl PeerProtocol {
     pub(super) fn let_send_at_first(&mut self) {
         let tags = self.tags.first_room().into_iter().flatten();
         for (what, count) in tags.chain(self.one_sided.first_room()) {
-            self.cx.send(Frame::MaySend { what, count });
+            self.cx.send(Frame::may_send(what, count));
         }
     }
 
@@ -42,7 +43,7 @@ impl PeerProtocol {
         let said = self.cx.actions.len();
         let tags = self.tags.give_room(of_tags).into_iter().flatten();
         for (what, count) in tags.chain(self.one_sided.give_room(of_notes)) {
-            self.cx.send(Frame::MaySend { what, count });
+            self.cx.send(Frame::may_send(what, count));
         }
         self.cx.actions.len() > said
     }

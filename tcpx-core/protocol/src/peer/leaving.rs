@@ -68,7 +68,7 @@ impl PeerProtocol {
         match &mut self.cx.life.stage {
             Stage::Connecting { .. } => {
                 // Told that everything is there, the peer may be up.
-                let leaves = self.cx.life.has_said_ready();
+                let leaves = self.cx.life.has_said_open();
                 self.cx.life.stage = Stage::Connecting { leaves };
                 return if leaves { Leaving::Begun } else { Leaving::NobodyThere };
             }

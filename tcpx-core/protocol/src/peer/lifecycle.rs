@@ -6,7 +6,7 @@
 //! its own. Both may begin at once: each end sends handles once and hears the other's. Elsewhere
 //! both begin with the link, and are up when the channels are open.
 //!
-//! *Ready* says that every comm of an end is there. So whatever an end says after it has opened its
+//! *Open* says that every comm of an end is there. So whatever an end says after it has opened its
 //! channels reaches an end whose channels are open. After either goodbye nothing is dealt any more:
 //! a set-up that is under way is then forgotten, and what comes of it is no fault.
 
@@ -25,6 +25,7 @@ use self::keepalive::{Due, Keepalive};
 use self::stage::Stage;
 use super::action::{Action, Ending, Violation};
 use super::schedule::tuning::shortest_chunk;
+use crate::frames::eager_terms::Keeping;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
@@ -84,6 +85,12 @@ impl Lifecycle {
     pub(super) fn end(&mut self, ending: Ending, actions: &mut Actions) {
         let during = std::mem::replace(&mut self.stage, Stage::Over).seen();
         actions.push_back(Action::End { ending, during });
+    }
+
+    /// The peer says what has no place here.
+    #[cold]
+    pub(super) fn unexpected(&self, frame: &Frame) -> Violation {
+        Violation::Unexpected { frame: format!("{frame:?}"), state: self.words() }
     }
 
     /// In words, for reports and errors.
@@ -216,8 +223,8 @@ impl Lifecycle {
     }
 
     /// Whether the peer was told that every comm here is there.
-    pub(super) fn has_said_ready(&self) -> bool {
-        self.setup().is_some_and(|setup| setup.said_ready)
+    pub(super) fn has_said_open(&self) -> bool {
+        self.setup().is_some_and(|setup| setup.said_open)
     }
 
     /// The set-up that traffic has asked for begins now.
@@ -286,7 +293,7 @@ impl Lifecycle {
     ) -> Opened {
         if let Some(setup) = self.setup_mut() {
             setup.accepted = Some(credit);
-            return self.say_ready(actions);
+            return self.say_open(actions);
         }
         Opened::No
     }
@@ -295,26 +302,26 @@ impl Lifecycle {
     pub(super) fn handle_comms_connected(&mut self, actions: &mut Actions) -> Opened {
         if let Some(setup) = self.setup_mut() {
             setup.is_connected = true;
-            return self.say_ready(actions);
+            return self.say_open(actions);
         }
         Opened::No
     }
 
-    fn say_ready(&mut self, actions: &mut Actions) -> Opened {
+    fn say_open(&mut self, actions: &mut Actions) -> Opened {
         let Some(setup) = self.setup_mut() else { return Opened::No };
-        if setup.said_ready || !setup.is_connected {
+        if setup.said_open || !setup.is_connected {
             return Opened::No;
         }
         let Some(credit) = setup.accepted.clone() else { return Opened::No };
-        setup.said_ready = true;
-        actions.push_back(Action::Send(Frame::Ready { credit }));
-        self.open_when_ready(actions)
+        setup.said_open = true;
+        actions.push_back(Action::Send(Frame::Open { credit }));
+        self.open_when_both_are(actions)
     }
 
     /// Every comm of the peer is there, and there is room for so many chunks on each; empty: for
     /// any number.
     #[cold]
-    pub(super) fn peer_ready(
+    pub(super) fn peer_opens(
         &mut self,
         credit: ChunkCounts,
         actions: &mut Actions,
@@ -326,18 +333,17 @@ impl Lifecycle {
             return Err(Violation::CreditChannels(credit.len()));
         }
         match self.setup_mut() {
-            Some(setup) if !setup.peer_ready => setup.peer_ready = true,
+            Some(setup) if !setup.peer_is_open => setup.peer_is_open = true,
             _ => {
-                let frame = format!("{:?}", Frame::Ready { credit });
-                return Err(Violation::Unexpected { frame, state: self.words() });
+                return Err(self.unexpected(&Frame::Open { credit }));
             }
         }
         self.credit = credit;
-        Ok(self.open_when_ready(actions))
+        Ok(self.open_when_both_are(actions))
     }
 
-    fn open_when_ready(&mut self, actions: &mut Actions) -> Opened {
-        if !self.setup().is_some_and(|setup| setup.said_ready && setup.peer_ready) {
+    fn open_when_both_are(&mut self, actions: &mut Actions) -> Opened {
+        if !self.setup().is_some_and(|setup| setup.said_open && setup.peer_is_open) {
             return Opened::No;
         }
         self.channels = Channels::Open;
@@ -364,7 +370,10 @@ impl Lifecycle {
 
     /// This end has room for so many chunks on each channel.
     pub(super) fn handle_credit(&self, chunks: ChunkCounts, actions: &mut Actions) {
-        actions.extend(self.may_say().then_some(Action::Send(Frame::Credit(chunks))));
+        actions.extend(
+            self.may_say()
+                .then_some(Action::Send(Frame::Credit { what: Keeping::Chunks, counts: chunks })),
+        );
     }
 
     /// The peer has room for so many chunks.

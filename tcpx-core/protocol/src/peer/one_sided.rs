@@ -38,10 +38,11 @@ use slotmap::SecondaryMap;
 
 use self::notes::Notes;
 use self::telling::{ListLimits, PreparedList, Telling};
-use self::told::{Refused, ToldLists};
+use self::told::ToldLists;
 use super::action::Violation;
 use super::room::KeptTerms;
 use crate::exports::exported_range::ExportKey;
+use crate::exports::refusal::Refused;
 use crate::frames::eager_terms::Keeping;
 use crate::plans::piece_cursor::PieceCursor;
 use crate::plans::pieces::Pieces;

@@ -8,6 +8,7 @@ use super::schedule::route::{Load, Message, Route, route};
 use super::schedule::staging::ChannelStaging;
 use super::schedule::{Section, Turn};
 use crate::frames::frame::Frame;
+use crate::frames::messages::{Chunks, Names};
 use crate::plans::plan::{ChunkPlan, Members};
 use crate::plans::stripe_queue::Finished;
 use crate::types::OpKey;
@@ -113,8 +114,8 @@ impl PeerProtocol {
             _ => tuning.chunk_bytes,
         };
         let first_channel = self.cx.schedule.take_channels(bytes, chunk_bytes);
-        let frame = Frame::Match { first_channel, chunk_bytes, recvs: names };
-        self.cx.send(frame);
+        let chunks = Chunks { recvs: names, first_channel, chunk_bytes, offset: 0, bytes };
+        self.cx.send(Frame::Chunks(chunks));
         let gathered = portion.gathered;
         let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
         if let Some(plan) = self.tags.carry_out(&mut self.cx, plan) {
@@ -128,8 +129,9 @@ impl PeerProtocol {
         // There is enough of it for everybody to work on.
         let chunk_bytes = self.cx.life.agreement.chunk_bytes;
         let first_channel = self.cx.schedule.take_channels(bytes, chunk_bytes);
-        let recv = matched.announced.recv;
-        self.cx.send(Frame::Section { recv, first_channel, offset, bytes, chunk_bytes });
+        let recvs = Names::from_slice(&[matched.announced.recv]);
+        let chunks = Chunks { recvs, first_channel, chunk_bytes, offset, bytes };
+        self.cx.send(Frame::Chunks(chunks));
         let members = Members::One(matched.member);
         let gathered = None;
         let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };

@@ -8,7 +8,7 @@ use super::one_sided::{ListedLeft, NewRequest};
 use super::operation::NewOperation;
 use super::tags::posting::PostError;
 use crate::exports::exported_range::ExportKey;
-use crate::frames::fields::LinkPart;
+use crate::frames::messages::LinkPart;
 use crate::plans::stretch::Stretch;
 use crate::types::{Direction, OpKey, PreparedKey};
 

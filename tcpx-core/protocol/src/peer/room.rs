@@ -273,6 +273,7 @@ impl Announcing {
     }
 
     /// Whether a receive that waits may be announced.
+    #[inline]
     pub(super) fn has_next(&self) -> bool {
         self.allowed.has(1) && self.unannounced.len() > 0
     }

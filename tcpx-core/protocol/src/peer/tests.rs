@@ -29,6 +29,7 @@ mod requests;
 mod revocations;
 mod revoked_by_way;
 mod round_work;
+mod said;
 mod same_tag;
 mod sections;
 mod setting;

@@ -28,6 +28,7 @@ impl Said {
         }
         self.say(&[0, 0, number, is_write % 2, 0, key % 4, count - 1]);
         (0..count).for_each(|index| self.say(&[0, (offset % 130) + index * (each + 1), each]));
+        self.say(&[is_write]);
         self.lists.push((is_write % 2 == 1, count * each));
     }
 
@@ -43,7 +44,7 @@ impl Said {
             false => self.say(&[0, 9, 6, request, list, cut, now]),
             true if bytes <= 32 && now % 2 == 0 => self.say(&[0, 9, 5, request, list, bytes, 1]),
             true => {
-                self.say(&[0, 9, 4, request, list, 1]);
+                self.say(&[0, 9, 4, request, list, 1, 0]);
                 self.asked = bytes;
             }
         }

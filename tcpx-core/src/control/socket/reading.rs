@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind, Read};
 use std::time::Instant;
 
 use smallvec::SmallVec;
-use tcpx_protocol::frames::fields::LinkPart;
 use tcpx_protocol::frames::inbound::{Inbound, take_frame};
 use tcpx_protocol::frames::link_frame::LinkFrame;
+use tcpx_protocol::frames::messages::LinkPart;
 use tcpx_protocol::frames::records::Incoming;
 
 use super::super::shared_bytes::{self, Place};

@@ -7,9 +7,8 @@ use std::net::TcpListener;
 use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::fields::Delivery;
 use tcpx_protocol::frames::frame::Frame;
-use tcpx_protocol::frames::frame::one_sided::OneSidedFrame;
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
-use tcpx_protocol::types::memory::OperationKind;
+use tcpx_protocol::frames::messages::{LinkPart, MessageId, Offer, Ready};
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
@@ -44,8 +43,8 @@ fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {
 fn frames_pass_while_the_reader_is_slow() {
     for (mut left, mut right) in pairs() {
         let count = 200_000u64;
-        let announce =
-            |recv| Frame::Announce { recv, tag: -1, bytes: recv, delivery: Delivery::Unpacked };
+        let delivery = Delivery::Unpacked;
+        let announce = |recv| Frame::Ready(Ready::Receive { recv, tag: -1, bytes: recv, delivery });
         for recv in 0..count {
             left.queue(&announce(recv));
         }
@@ -77,8 +76,8 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
         while received < 400 {
             if sent < 400 {
                 let payload = message(sent);
-                left.queue(&Frame::Taken { tag: sent });
-                let ahead = Frame::Ahead { tag: sent, bytes: payload.len() as u32 };
+                left.queue(&Frame::Forget { list: sent as u32 });
+                let ahead = ahead(sent, payload.len() as u32);
                 let (message, note) =
                     payload.split_at(payload.len() / [1, 2, 7][sent as usize % 3]);
                 left.send_with_payload(&ahead, [message, note]);
@@ -93,8 +92,8 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
             right.fill(Instant::now()).unwrap();
             while let Some(frame) = right.next_frame::<Frame>().unwrap() {
                 match frame {
-                    Frame::Taken { tag } => assert_eq!(tag, received),
-                    Frame::Ahead { tag, bytes } => {
+                    Frame::Forget { list } => assert_eq!(i64::from(list), received),
+                    Frame::Offer(Offer::Ahead { tag, bytes }) => {
                         assert_eq!(tag, received);
                         assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
                         received += 1;
@@ -108,14 +107,19 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
     }
 }
 
-const PART: LinkPart = LinkPart { kind: OperationKind::Write, op: 9, bytes: 300_000 };
+const PART: LinkPart = LinkPart { of: MessageId::Write(9), bytes: 300_000 };
+
+/// A message that goes ahead, whose bytes follow.
+fn ahead(tag: i64, bytes: u32) -> Frame {
+    Frame::Offer(Offer::Ahead { tag, bytes })
+}
 
 /// Sends the part with bytes that count up, a message behind it, and the part again.
 fn send_parts(link: &mut LinkSocket) -> Vec<u8> {
     let bytes: Vec<u8> = (0..PART.bytes).map(|at| (at % 251) as u8).collect();
-    let part = Frame::OneSided(OneSidedFrame::Part(PART));
+    let part = Frame::Part(PART);
     link.send_with_payload(&part, [&bytes, b""]);
-    link.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"data", b""]);
+    link.send_with_payload(&ahead(7, 4), [b"data", b""]);
     link.send_with_payload(&part, [&bytes, b""]);
     bytes
 }
@@ -148,12 +152,12 @@ fn take_parts(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec
         }
         while let Some(frame) = right.next_of_round::<Frame>().unwrap() {
             match frame {
-                Frame::OneSided(OneSidedFrame::Part(part)) => {
-                    assert_eq!((part.kind, part.op), (PART.kind, PART.op));
+                Frame::Part(part) => {
+                    assert_eq!(part.of, PART.of);
                     came.extend_from_slice(right.payload(part.bytes as usize));
                 }
                 message => {
-                    assert_eq!(message, Frame::Ahead { tag: 7, bytes: 4 });
+                    assert_eq!(message, ahead(7, 4));
                     assert_eq!((right.payload(4), came.len()), (&b"data"[..], all / 2));
                     messages += 1;
                 }
@@ -204,10 +208,10 @@ fn parts_in_records_are_handed_out_and_not_read_to_their_place() {
 #[test]
 fn a_link_that_ends_in_a_part_has_ended() {
     let (mut left, mut right) = pair();
-    let part = Frame::OneSided(OneSidedFrame::Part(PART));
+    let part = Frame::Part(PART);
     left.send_with_payload(&part, [b"begun", b""]);
     drop(left);
-    let begun = Frame::OneSided(OneSidedFrame::Part(PART.first(5)));
+    let begun = Frame::Part(PART.first(5));
     assert_eq!(receive::<Frame>(&mut right), Ok(begun));
     let mut place = [0; 100];
     right.wake(false);
@@ -221,10 +225,10 @@ fn a_link_that_ends_in_a_part_has_ended() {
 fn a_message_on_a_quiet_link_leaves_at_once_with_what_is_queued() {
     for (mut left, mut right) in pairs() {
         left.queue(&Frame::Ping);
-        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"da", b"ta"]);
+        left.send_with_payload(&ahead(7, 4), [b"da", b"ta"]);
         assert_eq!((left.unsent_bytes(), left.outbound.unsent()), (0, &[][..]));
         assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
-        assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
+        assert_eq!(receive::<Frame>(&mut right), Ok(ahead(7, 4)));
         assert_eq!(right.payload(4), b"data");
     }
 }
@@ -234,7 +238,7 @@ fn a_message_on_a_link_that_has_ended_is_told_of_by_the_next_flush() {
     let (mut left, right) = pair();
     drop(right);
     let error = eventually(|| {
-        left.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"data", b""]);
+        left.send_with_payload(&ahead(7, 4), [b"data", b""]);
         left.flush().err()
     });
     assert_eq!(error, LinkError::Gone(Departure::LinkClosed));
@@ -314,14 +318,14 @@ fn records_begin_right_behind_the_handshake() {
     right.queue(&HandshakeFrame::Refuse("the last in clear".into()));
     authenticate(&mut right, Role::Listener);
     right.queue(&Frame::Ping);
-    right.send_with_payload(&Frame::Ahead { tag: 7, bytes: 4 }, [b"da", b"ta"]);
+    right.send_with_payload(&ahead(7, 4), [b"da", b"ta"]);
     right.flush().unwrap();
     drop(right);
     let last = receive(&mut left);
     assert_eq!(last, Ok(HandshakeFrame::Refuse("the last in clear".into())));
     authenticate(&mut left, Role::Connector);
     assert_eq!(receive(&mut left), Ok(Frame::Ping));
-    assert_eq!(receive(&mut left), Ok(Frame::Ahead { tag: 7, bytes: 4 }));
+    assert_eq!(receive(&mut left), Ok(ahead(7, 4)));
     assert_eq!(left.payload(4), b"data");
     assert_eq!(receive::<Frame>(&mut left), Err(LinkError::Gone(Departure::LinkClosed)));
 }

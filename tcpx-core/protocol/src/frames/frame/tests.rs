@@ -3,51 +3,35 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::frames::fields::Delivery;
 use crate::frames::link_frame::FrameError;
 use crate::frames::link_frame::tests::{survive_any_body, survive_the_wire};
+use crate::frames::list_part::tests::any_list_part;
+use crate::frames::messages::tests::{
+    any_chunks, any_end, any_message, any_offer, any_part, any_ready, any_refusal,
+};
+use crate::frames::messages::{MAX_NAMES, Names};
 
 fn any_frame() -> impl Strategy<Value = Frame> {
+    let handles = |count| vec![ChannelHandle([count as u8; HANDLE_BYTES]); count];
     prop_oneof![
-        (0usize..65).prop_map(|count| Frame::Handles(vec![
-            ChannelHandle(
-                [count as u8; HANDLE_BYTES]
-            );
-            count
-        ])),
-        any_counts().prop_map(|credit| Frame::Ready { credit }),
-        any::<(u64, i64, u64)>().prop_flat_map(|(recv, tag, bytes)| (0u8..3).prop_map(
-            move |delivery| {
-                let delivery = Delivery::from_wire(delivery).expect("one of three");
-                Frame::Announce { recv, tag, bytes, delivery }
-            }
-        )),
-        (any::<(u16, u32)>(), proptest::collection::vec(any::<u64>(), 1..=MAX_NAMES)).prop_map(
-            |((first_channel, chunk_bytes), recvs)| {
-                Frame::Match { first_channel, chunk_bytes, recvs: recvs.into() }
-            }
-        ),
-        any::<(u64, u16, u64, u64, u32)>().prop_map(
-            |(recv, first_channel, offset, bytes, chunk_bytes)| {
-                Frame::Section { recv, first_channel, offset, bytes, chunk_bytes }
-            }
-        ),
-        any::<(u64, u64)>().prop_map(|(recv, send_bytes)| Frame::Mismatch { recv, send_bytes }),
-        any::<u64>().prop_map(|recv| Frame::Cancel { recv }),
-        any::<u64>().prop_map(|recv| Frame::Cancelled { recv }),
+        (0usize..65).prop_map(move |count| Frame::Handles(handles(count))),
+        any_counts().prop_map(|credit| Frame::Open { credit }),
         Just(Frame::Ping),
-        Just(Frame::Pong),
+        any_counts().prop_map(Frame::Pong),
         Just(Frame::Goodbye),
         Just(Frame::Closed),
         "\\PC{0,100}".prop_map(Frame::Abort),
-        Just(Frame::AskSent),
-        any_counts().prop_map(Frame::Sent),
-        any_counts().prop_map(Frame::Credit),
-        (any::<u64>(), 0..=MAX_EAGER_BYTES)
-            .prop_map(|(recv, bytes)| Frame::Deliver { recv, bytes }),
-        (any::<i64>(), 0..=MAX_EAGER_BYTES).prop_map(|(tag, bytes)| Frame::Ahead { tag, bytes }),
-        any::<i64>().prop_map(|tag| Frame::Taken { tag }),
-        (any_keeping(), any::<u64>()).prop_map(|(what, count)| Frame::MaySend { what, count }),
-        super::one_sided::tests::any_frame().prop_map(Frame::OneSided),
+        any_counts().prop_map(|counts| Frame::Credit { what: Keeping::Chunks, counts }),
+        (any_keeping(), any::<u64>()).prop_map(|(what, count)| Frame::may_send(what, count)),
+        any_offer().prop_map(Frame::Offer),
+        any_ready().prop_map(Frame::Ready),
+        any_chunks().prop_map(Frame::Chunks),
+        any_part().prop_map(Frame::Part),
+        (any_message(), any_end()).prop_map(|(message, how)| Frame::End { message, how }),
+        (any_message(), any_refusal()).prop_map(|(message, why)| Frame::Cancel { message, why }),
+        any_list_part().prop_map(|part| Frame::List(Box::new(part))),
+        any::<u32>().prop_map(|list| Frame::Forget { list }),
     ]
 }
 
@@ -74,60 +58,63 @@ proptest! {
     }
 }
 
+fn encoded(frame: &Frame) -> Vec<u8> {
+    let mut wire = Vec::new();
+    frame.encode(&mut wire);
+    wire
+}
+
 #[test]
 fn frames_of_posts_are_no_longer_than_room_is_made_for() {
-    let bytes = |frame: Frame| {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        bytes.len()
-    };
     let (recv, delivery) = (u64::MAX, Delivery::Unpacked);
-    let announce = Frame::Announce { recv, tag: i64::MIN, bytes: u64::MAX, delivery };
-    assert_eq!(bytes(announce), ANNOUNCE_FRAME_BYTES);
-    let mismatch = Frame::Mismatch { recv, send_bytes: u64::MAX };
-    assert!(bytes(mismatch) <= ANSWER_FRAME_BYTES);
-    let (offset, first_channel) = (u64::MAX, u16::MAX);
-    let section =
-        Frame::Section { recv, first_channel, offset, bytes: u64::MAX, chunk_bytes: u32::MAX };
-    assert_eq!(bytes(section), ANSWER_FRAME_BYTES);
+    let ready = Ready::Receive { recv, tag: i64::MIN, bytes: u64::MAX, delivery };
+    assert_eq!(encoded(&Frame::Ready(ready)).len(), ANNOUNCE_FRAME_BYTES);
+    let other_size = Frame::end_of(recv, Ended::OtherSize(u64::MAX));
+    assert!(encoded(&other_size).len() <= ANSWER_FRAME_BYTES);
     for names in [1, 2, MAX_NAMES] {
-        let recvs = std::iter::repeat_n(recv, names).collect();
-        let all = bytes(Frame::Match { first_channel: u16::MAX, chunk_bytes: u32::MAX, recvs });
+        let recvs: Names = std::iter::repeat_n(recv, names).collect();
+        let (first_channel, chunk_bytes) = (u16::MAX, u32::MAX);
+        let (offset, bytes) = (u64::MAX, u64::MAX);
+        let chunks = Chunks { recvs, first_channel, chunk_bytes, offset, bytes };
+        let all = encoded(&Frame::Chunks(chunks)).len();
         assert!(all <= names * ANSWER_FRAME_BYTES, "{all} bytes for {names}");
     }
-}
-
-#[test]
-fn no_more_bytes_follow_a_frame_than_ever_may() {
-    let decoded = |frame: &Frame| {
-        let mut wire = Vec::new();
-        frame.encode(&mut wire);
-        assert!(wire.len() <= EAGER_FRAME_BYTES);
-        Frame::decode(&wire).map(|decoded| decoded.map(|(frame, _)| frame.payload_bytes()))
-    };
-    let longest = MAX_EAGER_BYTES;
-    for bytes in [0, longest] {
-        let follow = Ok(Some(bytes as usize));
-        assert_eq!(decoded(&Frame::Deliver { recv: u64::MAX, bytes }), follow);
-        assert_eq!(decoded(&Frame::Ahead { tag: -1, bytes }), follow);
+    let bytes = u32::from(u16::MAX);
+    let part = LinkPart { of: MessageId::Receive(recv), bytes };
+    for frame in [Frame::Part(part), Frame::Offer(Offer::Ahead { tag: i64::MIN, bytes })] {
+        assert!(encoded(&frame).len() <= EAGER_FRAME_BYTES, "{frame:?}");
     }
-    let too_long = Frame::Deliver { recv: 1, bytes: longest + 1 };
-    assert_eq!(decoded(&too_long), Err(FrameError::Body(FrameKind::Deliver)));
-    let too_long = Frame::Ahead { tag: 1, bytes: u32::MAX };
-    assert_eq!(decoded(&too_long), Err(FrameError::Body(FrameKind::Ahead)));
 }
 
 #[test]
-fn matches_name_at_least_one_receive_and_no_more_than_a_run_has() {
+fn chunks_are_of_at_least_one_receive_and_no_more_than_a_run_has() {
     let decode = |names: usize| {
-        let frame =
-            Frame::Match { first_channel: 0, chunk_bytes: 1, recvs: (0..names as u64).collect() };
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        Frame::decode(&bytes).map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))
+        let recvs = (0..names as u64).collect();
+        let chunks =
+            Chunks { recvs, first_channel: 0, chunk_bytes: 1, offset: 0, bytes: names as u64 };
+        let frame = Frame::Chunks(chunks);
+        let decoded = Frame::decode(&encoded(&frame));
+        decoded.map(|decoded| decoded.map(|(frame, _)| frame) == Some(frame))
     };
     assert_eq!(decode(1), Ok(true));
     assert_eq!(decode(MAX_NAMES), Ok(true), "the longest fits a frame");
-    assert_eq!(decode(0), Err(FrameError::Body(FrameKind::Match)));
-    assert_eq!(decode(MAX_NAMES + 1), Err(FrameError::Body(FrameKind::Match)));
+    assert_eq!(decode(0), Err(FrameError::Body(FrameKind::Chunks)));
+    assert_eq!(decode(MAX_NAMES + 1), Err(FrameError::Body(FrameKind::Chunks)));
+}
+
+#[test]
+fn a_credit_of_anything_but_chunks_is_one_number() {
+    for (count, is_fit) in [(0, false), (1, true), (2, false)] {
+        let counts = ChunkCounts::from_elem(5, count);
+        let frame = Frame::Credit { what: Keeping::Notes, counts };
+        assert_eq!(Frame::decode(&encoded(&frame)).is_ok(), is_fit, "{count} numbers");
+    }
+}
+
+#[test]
+fn a_part_of_a_message_with_a_tag_is_taken_whole() {
+    let part = |of| Frame::Part(LinkPart { of, bytes: 9 });
+    assert!(part(MessageId::Write(1)).as_part().is_some());
+    assert!(part(MessageId::Receive(1)).as_part().is_none());
+    assert_eq!(part(MessageId::Receive(1)).payload_bytes(), 9);
 }

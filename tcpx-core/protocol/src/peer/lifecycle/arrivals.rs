@@ -105,11 +105,14 @@ impl Arrivals {
         Judgement::Ask
     }
 
-    /// The peer says how many chunks it has sent on each channel. False when nobody has asked, or
-    /// when it speaks of other channels.
+    /// The peer says how many chunks it has sent on each channel: of none, when they are not open.
+    /// False when it speaks of other channels.
     pub(in super::super) fn hear(&mut self, sent: &[u64]) -> bool {
-        if !std::mem::take(&mut self.is_asked) || sent.len() != self.channels.len() {
+        if !sent.is_empty() && sent.len() != self.channels.len() {
             return false;
+        }
+        if !std::mem::take(&mut self.is_asked) {
+            return true;
         }
         self.answered = Some(Duration::ZERO);
         for (channel, sent) in self.channels.iter_mut().zip(sent) {
@@ -222,7 +225,9 @@ mod tests {
         assert_eq!(looks.until_told(&[waiting(5)]).1, Judgement::Ask);
         assert!((0..10_000).all(|_| looks.look(&[waiting(5)]) == Judgement::Nothing));
         assert!(looks.arrivals.hear(&[6]));
-        assert!(!looks.arrivals.hear(&[6]), "nobody has asked again");
+        assert!(looks.arrivals.hear(&[9]), "it is another word of life");
+        let told = looks.until_told(&[waiting(5)]).1;
+        assert!(matches!(told, Judgement::Lost(Loss { sent: 6, .. })), "{told:?}");
     }
 
     #[test]

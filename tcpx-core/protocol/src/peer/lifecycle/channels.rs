@@ -26,9 +26,9 @@ pub(in super::super) struct Setup {
     /// Every send comm of this end is connected.
     pub(in super::super) is_connected: bool,
     /// The peer was told that every comm here is there. It may be up from then on.
-    pub(in super::super) said_ready: bool,
+    pub(in super::super) said_open: bool,
     /// Every comm of the peer is there.
-    pub(in super::super) peer_ready: bool,
+    pub(in super::super) peer_is_open: bool,
 }
 
 impl Setup {

@@ -7,10 +7,10 @@ use super::super::conversation::Conversation;
 use super::super::operation::{Links, NewOperation, OpState, PostedOperation, Withdrawal};
 use super::super::tags::tag_queues::Place;
 use super::OneSided;
-use super::told::Refused;
 use super::{Asking, Gaveup, Listed, NewRequest, Role, Step, Unanswered};
-use crate::exports::refusal::Refusal;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::exports::refusal::{Refusal, Refused};
+use crate::frames::frame::Frame;
+use crate::frames::messages::{Ended, MessageId};
 use crate::plans::piece_cursor::PieceCursor;
 use crate::types::memory::OperationKind;
 use crate::types::{OpKey, PreparedKey, TransferKey};
@@ -61,7 +61,13 @@ impl OneSided {
     }
 
     /// The target takes the bytes of a write.
-    pub(super) fn handle_grant(&mut self, cx: &mut Conversation, name: u64, recv: u64, cut: bool) {
+    pub(in super::super) fn handle_grant(
+        &mut self,
+        cx: &mut Conversation,
+        name: u64,
+        recv: u64,
+        cut: bool,
+    ) {
         if !self.unanswered.contains_key(&name) {
             return cx.broken(Violation::UnknownRequest { op: name });
         }
@@ -79,7 +85,7 @@ impl OneSided {
     }
 
     /// The target has answered a write.
-    pub(super) fn handle_answer(
+    pub(in super::super) fn handle_answer(
         &mut self,
         cx: &mut Conversation,
         name: u64,
@@ -115,7 +121,12 @@ impl OneSided {
     }
 
     /// Whoever receives the bytes of a write of ours wants no more.
-    pub(super) fn handle_write_halted(&mut self, cx: &mut Conversation, name: u64, why: Refusal) {
+    pub(in super::super) fn handle_write_halted(
+        &mut self,
+        cx: &mut Conversation,
+        name: u64,
+        why: Refusal,
+    ) {
         let op = OpKey::from_wire(name);
         let Some(Listed { is_on_link, role: Role::Asks(asking), .. }) = self.listed.get(op) else {
             return;
@@ -151,28 +162,28 @@ impl OneSided {
     }
 
     fn say_stopped_write(&mut self, cx: &mut Conversation, name: u64, why: Refusal) {
-        let kind = OperationKind::Write;
-        cx.say(OneSidedFrame::Stopped { kind, op: name, why, range: 0 });
+        let how = Ended::Stopped(Refused { why, range: 0 });
+        cx.send(Frame::End { message: MessageId::Write(name), how });
     }
 
     /// The target sends no more bytes of a read of ours.
-    pub(super) fn handle_read_stopped(
+    pub(in super::super) fn handle_read_stopped(
         &mut self,
         cx: &mut Conversation,
         op: OpKey,
         refused: Refused,
     ) {
-        let Some(listed) = self.listed.get_mut(op) else { return };
+        let broken = Violation::UnknownRequest { op: op.to_wire() };
+        let Some(listed) = self.listed.get_mut(op) else { return cx.broken(broken) };
         let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let Role::Asks(asking) = &mut listed.role else { return };
+        let asking = match &mut listed.role {
+            Role::Asks(asking) if asking.list.kind == OperationKind::Read && !is_dealt => asking,
+            _ => return cx.broken(broken),
+        };
         asking.step = match asking.step {
-            Step::Moving if !is_dealt => {
-                Step::Halting { why: Gaveup::Refused(refused), is_stopped: true }
-            }
-            Step::Halting { why, is_stopped: false } if !is_dealt => {
-                Step::Halting { why, is_stopped: true }
-            }
-            _ => return cx.broken(Violation::UnknownReceive { recv: op.to_wire() }),
+            Step::Moving => Step::Halting { why: Gaveup::Refused(refused), is_stopped: true },
+            Step::Halting { why, is_stopped: false } => Step::Halting { why, is_stopped: true },
+            _ => return cx.broken(broken),
         };
         self.all_dealt(op);
         self.listed_moved(cx, op);
@@ -204,9 +215,8 @@ impl OneSided {
             (Step::Moving, OperationKind::Write) => self.stop_sending(cx, op, Gaveup::Cancelled),
             (Step::Moving, OperationKind::Read) if !is_dealt => {
                 asking.step = Step::Halting { why: Gaveup::Cancelled, is_stopped: false };
-                let kind = OperationKind::Read;
-                let why = Refusal::Cancelled;
-                cx.say(OneSidedFrame::Halt { kind, op: op.to_wire(), why });
+                let (message, why) = (MessageId::Read(op.to_wire()), Refusal::Cancelled);
+                cx.send(Frame::Cancel { message, why });
             }
             _ => {}
         }

@@ -4,10 +4,10 @@ use super::super::action::{Action, Outcome};
 use super::super::conversation::Conversation;
 use super::super::operation::{OpState, Withdrawal};
 use super::telling::Use;
-use super::told::Refused;
 use super::{Asking, Gaveup, Listed, OneSided, Role, Serving, Step};
-use crate::exports::refusal::Refusal;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::exports::refusal::{Refusal, Refused};
+use crate::frames::frame::Frame;
+use crate::frames::messages::{Ended, MessageId};
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, OpKey, TransferKey};
 
@@ -230,8 +230,8 @@ impl OneSided {
     }
 
     pub(super) fn answer(&mut self, cx: &mut Conversation, op: u64, refused: Option<Refused>) {
-        let (why, range) = refused.map_or((None, 0), |it| (Some(it.why), it.range));
-        cx.say(OneSidedFrame::Answer { op, why, range });
+        let how = refused.map_or(Ended::Done, Ended::Refused);
+        cx.send(Frame::End { message: MessageId::Write(op), how });
     }
 }
 

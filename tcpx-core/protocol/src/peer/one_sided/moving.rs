@@ -11,6 +11,7 @@ use super::super::schedule::staging::{ChannelStaging, StagingChannels};
 use super::OneSided;
 use super::{Listed, ListedLeft, Role, Step};
 use crate::frames::frame::Frame;
+use crate::frames::messages::{Chunks, Names};
 use crate::plans::piece_cursor::{CutRules, CutSection, ListedSection};
 use crate::types::{Direction, MemoryType, OpKey};
 
@@ -77,8 +78,8 @@ impl OneSided {
         let (recv, offset) = (listed.recv, listed.cursor.dealt);
         let cost = listed.pieces.cost(bytes);
         let is_last = offset + bytes == listed.pieces.bytes;
-        let frame = Frame::Section { recv, first_channel, offset, bytes, chunk_bytes };
-        cx.send(frame);
+        let recvs = Names::from_slice(&[recv]);
+        cx.send(Frame::Chunks(Chunks { recvs, first_channel, chunk_bytes, offset, bytes }));
         let planned =
             self.plan_section(cx, op, Direction::Send, (bytes, chunk_bytes, first_channel));
         cx.check(planned);
@@ -154,15 +155,14 @@ impl OneSided {
         true
     }
 
-    /// The peer has dealt a section of an operation with a list.
-    pub(in super::super) fn handle_section(
+    /// Chunks of an operation with a list follow.
+    pub(in super::super) fn handle_chunks(
         &mut self,
         cx: &mut Conversation,
         op: OpKey,
-        (offset, bytes): (u64, u64),
-        chunk_bytes: u32,
-        first_channel: u16,
+        chunks: &Chunks,
     ) -> Result<(), Violation> {
+        let Chunks { first_channel, chunk_bytes, offset, bytes, .. } = *chunks;
         let recv = op.to_wire();
         let listed = self.listed.get(op).ok_or(Violation::UnknownReceive { recv })?;
         let posted = cx.operations[op].posted;

@@ -84,6 +84,12 @@ impl Notes {
         self.queue.len()
     }
 
+    /// Whether any wait.
+    #[inline]
+    pub(super) fn has_any(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Whether the oldest of those that wait may be sent.
     pub(super) fn has_next(&self) -> bool {
         self.queue.front().is_some_and(|note| self.may_send(note.len()))

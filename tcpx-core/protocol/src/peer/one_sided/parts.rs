@@ -14,9 +14,8 @@ use super::super::lifecycle::stage::Stage;
 use super::super::operation::OpState;
 use super::OneSided;
 use super::{Listed, Role, Step};
-use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::{LinkPart, MessageId};
 use crate::plans::stretch::Stretch;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, OpKey, TransferKey};
@@ -68,17 +67,16 @@ impl OneSided {
         let most = cx.schedule.tuning.link_chunk(cx.link.chunk_bytes);
         let (stretch, pieces) =
             Stretch::take(&mut listed.cursor, &listed.pieces, most, PIECES_A_PART);
-        let (kind, name) = match &listed.role {
-            Role::Asks(_) => (OperationKind::Write, op.to_wire()),
+        let of = match &listed.role {
+            Role::Asks(_) => MessageId::Write(op.to_wire()),
             Role::Serves(serving) => {
                 cx.work.spend(pieces as u64);
-                (OperationKind::Read, serving.op)
+                MessageId::Read(serving.op)
             }
         };
         let is_last = stretch.bytes() == left;
         // No part has more bytes than follow a frame.
-        let part = LinkPart { kind, op: name, bytes: stretch.bytes() as u32 };
-        let frame = Frame::OneSided(OneSidedFrame::Part(part));
+        let frame = Frame::Part(LinkPart { of, bytes: stretch.bytes() as u32 });
         cx.link.chunk_bytes = cx.link.chunk_bytes.saturating_sub(stretch.bytes());
         self.stats.link_bytes_sent += stretch.bytes();
         let transfer = self.part_moved(cx, op, stretch.bytes());
@@ -110,16 +108,20 @@ impl OneSided {
     }
 
     /// A part of an operation has come.
-    pub(super) fn handle_part(&mut self, cx: &mut Conversation, part: LinkPart) -> Landing {
-        let LinkPart { kind, op: name, bytes } = part;
+    pub(in super::super) fn handle_part(
+        &mut self,
+        cx: &mut Conversation,
+        part: LinkPart,
+    ) -> Landing {
+        let LinkPart { of, bytes } = part;
         let op = match self.whose(cx, part) {
             Whose::Of(op) => op,
-            Whose::Unwanted => {
-                self.pass_over(part);
+            Whose::Unwanted(write) => {
+                self.pass_over(write, bytes);
                 return Landing::Nowhere;
             }
             Whose::Nobodys => {
-                cx.broken(Violation::Part { op: name, bytes });
+                cx.broken(Violation::Part { of, bytes });
                 return Landing::Nowhere;
             }
         };
@@ -131,7 +133,7 @@ impl OneSided {
         cx.work.spend(count as u64);
         self.stats.link_bytes_received += stretch.bytes();
         let transfer = self.part_moved(cx, op, bytes.into());
-        if kind == OperationKind::Read && u64::from(bytes) == left {
+        if matches!(of, MessageId::Read(_)) && u64::from(bytes) == left {
             self.all_dealt(op);
         }
         self.listed_moved(cx, op);
@@ -150,9 +152,10 @@ impl OneSided {
 
     /// Which operation a part is of.
     fn whose(&self, cx: &Conversation, part: LinkPart) -> Whose {
-        let op = match part.kind {
-            OperationKind::Write => self.whose_write(cx, part),
-            OperationKind::Read => self.whose_read(cx, OpKey::from_wire(part.op)),
+        let op = match part.of {
+            MessageId::Write(op) => self.whose_write(cx, op, part.bytes),
+            MessageId::Read(op) => self.whose_read(cx, OpKey::from_wire(op)),
+            MessageId::Receive(_) | MessageId::Ahead(_) => Whose::Nobodys,
         };
         let Whose::Of(op) = op else { return op };
         let left = |listed: &Listed| listed.pieces.bytes - listed.cursor.dealt;
@@ -161,14 +164,15 @@ impl OneSided {
     }
 
     /// Which write of the peer.
-    fn whose_write(&self, cx: &Conversation, part: LinkPart) -> Whose {
-        if let Some(left) = self.unwanted.get(&part.op) {
-            return if u64::from(part.bytes) <= *left { Whose::Unwanted } else { Whose::Nobodys };
+    fn whose_write(&self, cx: &Conversation, write: u64, bytes: u32) -> Whose {
+        if let Some(left) = self.unwanted.get(&write) {
+            let is_fit = u64::from(bytes) <= *left;
+            return if is_fit { Whose::Unwanted(write) } else { Whose::Nobodys };
         }
         if cx.life.is_leaving_target().is_none() {
-            return Whose::Unwanted;
+            return Whose::Unwanted(write);
         }
-        let Some(op) = self.served.get(&part.op).copied() else { return Whose::Nobodys };
+        let Some(op) = self.served.get(&write).copied() else { return Whose::Nobodys };
         let takes_parts = self.listed.get(op).is_some_and(|listed| listed.is_on_link);
         let is_write = cx.operations[op].posted.direction == Direction::Receive;
         if is_write && takes_parts { Whose::Of(op) } else { Whose::Nobodys }
@@ -191,11 +195,11 @@ impl OneSided {
     }
 
     /// A part of a write has come that was refused.
-    fn pass_over(&mut self, part: LinkPart) {
-        let Some(left) = self.unwanted.get_mut(&part.op) else { return };
-        *left = left.saturating_sub(part.bytes.into());
+    fn pass_over(&mut self, write: u64, bytes: u32) {
+        let Some(left) = self.unwanted.get_mut(&write) else { return };
+        *left = left.saturating_sub(bytes.into());
         if *left == 0 {
-            self.unwanted.remove(&part.op);
+            self.unwanted.remove(&write);
         }
     }
 }
@@ -203,8 +207,8 @@ impl OneSided {
 /// What a part that comes is of.
 enum Whose {
     Of(OpKey),
-    /// It was refused, or this end has left.
-    Unwanted,
+    /// A write of this name that was refused, or that comes after this end has left.
+    Unwanted(u64),
     /// The peer breaks the protocol.
     Nobodys,
 }

@@ -9,7 +9,9 @@ use super::super::operation::OpState;
 use super::super::schedule::route::{Load, Message, Route, route};
 use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::link_frame::LinkFrame;
+use crate::frames::list_part::{KEY_BYTES, RANGE_BYTES};
+use crate::frames::messages::{Offer, Ready, WriteWay};
 use crate::plans::pieces::Pieces;
 use crate::plans::stretch::Stretch;
 use crate::types::{MemoryType, OpKey};
@@ -17,7 +19,23 @@ use crate::types::{MemoryType, OpKey};
 impl OneSided {
     /// Says the next thing that is due about lists, requests and notifications, and sends a part
     /// in between. False when there is nothing, or the link has no room.
+    #[inline]
     pub(in super::super) fn say_next(&mut self, cx: &mut Conversation) -> bool {
+        !self.is_idle() && self.say_one(cx)
+    }
+
+    /// Whether nothing waits to be said, whatever there is room for.
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.parts.is_empty()
+            && self.reads.is_empty()
+            && self.writes.is_empty()
+            && self.noted_writes.is_empty()
+            && !self.telling.has_more()
+            && !self.notes.has_any()
+    }
+
+    fn say_one(&mut self, cx: &mut Conversation) -> bool {
         if cx.link.bytes == 0 || !cx.life.may_say() {
             return false;
         }
@@ -119,20 +137,19 @@ impl OneSided {
         asking.step = step;
         self.unanswered.insert(name, Unanswered { list: key, on_link });
         self.writes_on_link += on_link;
-        let (op_bytes, mut sent) = (pieces.bytes as u32, None);
-        let frame = if route == Route::Inline {
-            self.stats.link_bytes_sent += pieces.bytes;
-            sent = Some((transfer, Stretch::whole(pieces)));
-            OneSidedFrame::WriteNow { op: name, list, bytes: op_bytes, note: note_bytes }
-        } else {
-            let on_link = route == Route::Link;
-            OneSidedFrame::Write { op: name, list, note: note_bytes, on_link }
+        // One that travels inline has no more than 32 bits of bytes.
+        let way = match route {
+            Route::Inline => WriteWay::Inline(pieces.bytes as u32),
+            Route::Link => WriteWay::Link,
+            Route::Channels { .. } => WriteWay::Channels,
         };
+        let sent = (route == Route::Inline).then(|| {
+            self.stats.link_bytes_sent += pieces.bytes;
+            (transfer, Stretch::whole(pieces))
+        });
         self.stats.notifications_sent += u64::from(note.is_some());
-        let payload = note_bytes.unwrap_or_default() as usize
-            + sent.as_ref().map_or(0, |(_, stretch)| stretch.bytes() as usize);
-        cx.link.take(payload);
-        let frame = Frame::OneSided(frame);
+        let frame = Frame::Offer(Offer::Write { op: name, list, way, note: note_bytes });
+        cx.link.take(frame.payload_bytes());
         // What nothing follows leaves together with the next bytes.
         cx.actions.push_back(match (&sent, &note) {
             (None, None) => Action::Send(frame),
@@ -162,22 +179,21 @@ impl OneSided {
         }
         self.undealt.insert(op.to_wire(), key);
         cx.link.take(0);
-        cx.say(OneSidedFrame::Read { op: op.to_wire(), list, cut, on_link });
+        cx.send(Frame::Ready(Ready::Read { op: op.to_wire(), list, cut, on_link }));
         true
     }
 
     fn tell_next(&mut self, cx: &mut Conversation) -> bool {
         let Some(said) = self.telling.next() else { return false };
         let bytes = match &said.frame {
-            OneSidedFrame::ListKeys { keys, .. } => 24 * keys.len(),
-            OneSidedFrame::ListRanges { ranges, .. } => {
-                self.stats.ranges_told += ranges.len() as u64;
-                20 * ranges.len()
+            Frame::List(part) => {
+                self.stats.ranges_told += part.ranges.len() as u64;
+                KEY_BYTES * part.keys.len() + RANGE_BYTES * part.ranges.len()
             }
             _ => 0,
         };
         cx.link.take(bytes);
-        cx.say(said.frame);
+        cx.send(said.frame);
         for op in said.ready {
             self.ready(op);
         }
@@ -190,7 +206,7 @@ impl OneSided {
         let Some(note) = self.notes.next() else { return false };
         self.stats.notifications_sent += 1;
         cx.link.take(note.len());
-        let frame = Frame::OneSided(OneSidedFrame::Notify { bytes: note.len() as u32 });
+        let frame = Frame::Offer(Offer::Note { bytes: note.len() as u32 });
         cx.actions.push_back(Action::SendListed { frame, bytes: None, note: Some(note) });
         true
     }

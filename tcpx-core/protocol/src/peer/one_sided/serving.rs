@@ -6,33 +6,34 @@ use super::super::operation::{Links, NewOperation, OpState, PostedOperation};
 use super::super::schedule::route::{Load, Route, route};
 use super::super::tags::tag_queues::Place;
 use super::saying::access;
-use super::told::{Opened, Refused, ToldList};
+use super::told::{Opened, ToldList};
 use super::{Listed, OneSided, Role, Serving};
-use crate::exports::refusal::Refusal;
+use crate::exports::refusal::{Refusal, Refused};
 use crate::exports::table::Exports;
 use crate::frames::eager_terms::Keeping;
-use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::{Ended, LinkPart, MessageId, Ready, WriteWay};
 use crate::plans::piece_cursor::PieceCursor;
 use crate::plans::stretch::Stretch;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
-/// Which way the bytes of a write come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriteWay {
-    /// This many follow its frame.
-    Inline(u32),
-    /// On the link, in chunks.
-    Link,
-    /// On the channels, once they are granted.
-    Channels,
-}
-
 impl OneSided {
+    /// A notification of this many bytes has come by itself.
+    pub(in super::super) fn handle_notification(
+        &mut self,
+        cx: &mut Conversation,
+        bytes: u32,
+    ) -> Landing {
+        if !self.comes(cx, bytes) {
+            return Landing::Nowhere;
+        }
+        self.stats.notifications_received += 1;
+        Landing::Note(NoteUse::Publish(bytes))
+    }
+
     /// A note of so many bytes has come. Whether the peer may send it.
-    pub(super) fn comes(&mut self, cx: &mut Conversation, bytes: u32) -> bool {
+    fn comes(&mut self, cx: &mut Conversation, bytes: u32) -> bool {
         let is_allowed = self.notes.handle_note(bytes as usize);
         if !is_allowed {
             cx.broken(self.notes.given.refused(Keeping::Notes));
@@ -97,7 +98,7 @@ impl OneSided {
     }
 
     /// The peer writes, or wants to.
-    pub(super) fn handle_write(
+    pub(in super::super) fn handle_write(
         &mut self,
         cx: &mut Conversation,
         (op, list): (u64, u32),
@@ -248,11 +249,10 @@ impl OneSided {
     }
 
     /// The peer wants to read.
-    pub(super) fn handle_read(
+    pub(in super::super) fn handle_read(
         &mut self,
         cx: &mut Conversation,
-        op: u64,
-        list: u32,
+        (op, list): (u64, u32),
         cut: bool,
         on_link: bool,
         exports: &mut Exports,
@@ -293,25 +293,20 @@ impl OneSided {
         op: u64,
         Opened { pieces, uses }: Opened,
     ) {
-        let (kind, total) = (OperationKind::Read, pieces.bytes);
+        let total = pieces.bytes;
         cx.link.bytes -= total as usize;
         cx.work.spend(pieces.count() as u64);
-        let frame =
-            Frame::OneSided(OneSidedFrame::Part(LinkPart { kind, op, bytes: total as u32 }));
+        let part = LinkPart { of: MessageId::Read(op), bytes: total as u32 };
+        let frame = Frame::Part(part);
         let bytes = Some((TransferKey::default(), Stretch::whole(pieces)));
         cx.actions.push_back(Action::SendListed { frame, bytes, note: None });
-        self.stats.served(kind, total, None);
+        self.stats.served(OperationKind::Read, total, None);
         self.stats.link_bytes_sent += total;
         cx.actions.push_back(Action::Served(uses));
     }
 
-    fn say_stopped_read(
-        &mut self,
-        cx: &mut Conversation,
-        op: u64,
-        Refused { why, range }: Refused,
-    ) {
-        cx.say(OneSidedFrame::Stopped { kind: OperationKind::Read, op, why, range });
+    fn say_stopped_read(&mut self, cx: &mut Conversation, op: u64, why: Refused) {
+        cx.send(Frame::End { message: MessageId::Read(op), how: Ended::Stopped(why) });
     }
 
     /// The bytes of a request may move.
@@ -321,13 +316,43 @@ impl OneSided {
             Direction::Send => self.begin_to_deal(cx, op),
             Direction::Receive => {
                 let (name, cut) = (*recv, *cuts_pairs);
-                cx.say(OneSidedFrame::Grant { op: name, recv: op.to_wire(), cut });
+                cx.send(Frame::Ready(Ready::Write { op: name, recv: op.to_wire(), cut }));
             }
         }
     }
 
-    /// Whoever reads wants no more.
-    pub(super) fn handle_read_halted(&mut self, cx: &mut Conversation, name: u64, why: Refusal) {
+    /// The initiator sends no more of a write.
+    pub(in super::super) fn handle_write_stopped(
+        &mut self,
+        cx: &mut Conversation,
+        name: u64,
+        refused: Refused,
+    ) {
+        // It was refused, or passed over, as all requests are after this end's goodbye.
+        if self.unwanted.remove(&name).is_some() || cx.life.is_leaving_target().is_none() {
+            return;
+        }
+        let broken = Violation::UnknownRequest { op: name };
+        let Some(op) = self.served.get(&name).copied() else { return cx.broken(broken) };
+        let is_received = cx.operations[op].posted.direction == Direction::Receive;
+        let Some(listed) = self.listed.get_mut(op) else { return cx.broken(broken) };
+        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
+        match &mut listed.role {
+            Role::Serves(serving) if is_received && !is_dealt && serving.stopped.is_none() => {
+                serving.stopped = Some(refused);
+            }
+            _ => return cx.broken(broken),
+        }
+        self.listed_moved(cx, op);
+    }
+
+    /// The initiator of a read wants no more.
+    pub(in super::super) fn handle_read_halted(
+        &mut self,
+        cx: &mut Conversation,
+        name: u64,
+        why: Refusal,
+    ) {
         let Some(op) = self.served.get(&name).copied() else { return };
         if cx.operations[op].posted.direction != Direction::Send {
             return cx.broken(Violation::UnknownRequest { op: name });

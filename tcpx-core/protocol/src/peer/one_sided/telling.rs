@@ -12,7 +12,8 @@ use foldhash::{HashMap, HashSet};
 
 use crate::exports::capability::{ListedKey, ListedRange};
 use crate::exports::refusal::AskedRange;
-use crate::frames::frame::one_sided::{MAX_KEYS, MAX_RANGES, OneSidedFrame};
+use crate::frames::frame::Frame;
+use crate::frames::list_part::{KEY_BYTES, LIST_BYTES, ListHead, ListPart, RANGE_BYTES};
 use crate::plans::pieces::Pieces;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, PreparedKey};
@@ -47,7 +48,7 @@ struct KnownList {
 
 #[derive(Debug)]
 enum Progress {
-    /// So many keys and ranges are told; these requests wait.
+    /// This many keys and ranges are told; these requests wait.
     Telling {
         has_begun: bool,
         keys: usize,
@@ -71,7 +72,7 @@ pub(super) enum Use {
 /// What is said next.
 #[derive(Debug)]
 pub(super) struct Said {
-    pub(super) frame: OneSidedFrame,
+    pub(super) frame: Frame,
     /// Requests whose list is whole with it.
     pub(super) ready: Vec<OpKey>,
 }
@@ -203,6 +204,7 @@ impl Telling {
     }
 
     /// Whether there is something to say.
+    #[inline]
     pub(super) fn has_more(&self) -> bool {
         !self.queue.is_empty() || !self.forgotten.is_empty()
     }
@@ -210,7 +212,7 @@ impl Telling {
     /// The next frame about lists.
     pub(super) fn next(&mut self) -> Option<Said> {
         if let Some(list) = self.forgotten.pop_front() {
-            return Some(Said { frame: OneSidedFrame::Forget { list }, ready: Vec::new() });
+            return Some(Said { frame: Frame::Forget { list }, ready: Vec::new() });
         }
         let key = *self.queue.front()?;
         let known = self.known.get_mut(&key)?;
@@ -219,26 +221,20 @@ impl Telling {
             self.queue.pop_front();
             return None;
         };
-        let frame = if !std::mem::replace(has_begun, true) {
-            OneSidedFrame::List {
-                list: number,
-                kind: list.kind,
-                keys: list.keys.len() as u32,
-                ranges: list.ranges.len() as u32,
-                bytes: list.pieces.bytes,
-            }
-        } else if *keys < list.keys.len() {
-            let end = list.keys.len().min(*keys + MAX_KEYS);
-            let told = list.keys[*keys..end].into();
-            *keys = end;
-            OneSidedFrame::ListKeys { list: number, keys: told }
-        } else {
-            let end = list.ranges.len().min(*ranges + MAX_RANGES);
-            let told = list.ranges[*ranges..end].into();
-            *ranges = end;
-            OneSidedFrame::ListRanges { list: number, ranges: told }
-        };
-        if *ranges < list.ranges.len() {
+        let head = (!std::mem::replace(has_begun, true)).then(|| list.head());
+        let keys_end = list.keys.len().min(*keys + LIST_BYTES / KEY_BYTES);
+        let room = LIST_BYTES - KEY_BYTES * (keys_end - *keys);
+        let is_keyed = keys_end == list.keys.len();
+        let count = if is_keyed { room / RANGE_BYTES } else { 0 };
+        let ranges_end = list.ranges.len().min(*ranges + count);
+        let frame = Frame::List(Box::new(ListPart {
+            list: number,
+            head,
+            keys: list.keys[*keys..keys_end].into(),
+            ranges: list.ranges[*ranges..ranges_end].into(),
+        }));
+        (*keys, *ranges) = (keys_end, ranges_end);
+        if !is_keyed || ranges_end < list.ranges.len() {
             return Some(Said { frame, ready: Vec::new() });
         }
         let ready = std::mem::take(waiting);
@@ -286,6 +282,16 @@ impl PreparedList {
             key_bytes: Box::default(),
             ranges: Box::default(),
             remote_memory: MemoryType::Host,
+        }
+    }
+
+    /// What all of it comes to.
+    fn head(&self) -> ListHead {
+        ListHead {
+            kind: self.kind,
+            keys: self.keys.len() as u32,
+            ranges: self.ranges.len() as u32,
+            bytes: self.pieces.bytes,
         }
     }
 

@@ -12,8 +12,9 @@ use foldhash::HashMap;
 use super::telling::ListLimits;
 use crate::exports::capability::{ListedKey, ListedRange};
 use crate::exports::exported_range::ExportKey;
-use crate::exports::refusal::Refusal;
+use crate::exports::refusal::{Refusal, Refused};
 use crate::exports::table::Exports;
+use crate::frames::list_part::{ListHead, ListPart};
 use crate::plans::pieces::{Piece, Pieces};
 use crate::types::kept_budget::Share;
 use crate::types::memory::OperationKind;
@@ -22,13 +23,6 @@ use crate::types::{MemoryType, RegistrationKey};
 /// What it takes to keep a key of a list, and a range, in bytes.
 const KEY_COST: u64 = 64;
 const RANGE_COST: u64 = 32;
-
-/// Why a list, or a request of it, is refused, and the range that it is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::peer) struct Refused {
-    pub(super) why: Refusal,
-    pub(super) range: u32,
-}
 
 /// Where the ranges of a list lie.
 #[derive(Clone, Debug)]
@@ -134,14 +128,27 @@ impl ToldLists {
         Self { limits, partial: None, lists: HashMap::default(), ranges: 0, share }
     }
 
-    /// A list begins.
-    pub(super) fn handle_list(
+    /// A list begins, or more of it comes.
+    pub(super) fn handle_part(
         &mut self,
-        list: u32,
-        kind: OperationKind,
-        (keys, ranges): (u32, u32),
-        bytes: u64,
+        part: &ListPart,
+        exports: &Exports,
     ) -> Result<(), ListFault> {
+        let ListPart { list, head, keys, ranges } = part;
+        if let Some(head) = *head {
+            self.begin(*list, head)?;
+        }
+        if !keys.is_empty() {
+            self.handle_keys(*list, keys, exports)?;
+        }
+        if !ranges.is_empty() {
+            self.handle_ranges(*list, ranges, exports)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, list: u32, head: ListHead) -> Result<(), ListFault> {
+        let ListHead { kind, keys, ranges, bytes } = head;
         if self.partial.is_some() {
             return Err(ListFault::NotWhole);
         }
@@ -186,7 +193,7 @@ impl ToldLists {
     }
 
     /// The next keys of the list.
-    pub(super) fn handle_keys(
+    fn handle_keys(
         &mut self,
         list: u32,
         keys: &[ListedKey],
@@ -207,7 +214,7 @@ impl ToldLists {
     }
 
     /// The next ranges of the list. With the last one it is whole.
-    pub(super) fn handle_ranges(
+    fn handle_ranges(
         &mut self,
         list: u32,
         ranges: &[ListedRange],

@@ -21,7 +21,7 @@ use super::super::tags::matcher::Announced;
 use super::route::FEW;
 use super::tuning::Tuning;
 use crate::frames::fields::Delivery;
-use crate::frames::frame::{MAX_NAMES, Names};
+use crate::frames::messages::{MAX_NAMES, Names};
 use crate::plans::plan::{Member, Members};
 use crate::types::{MemoryType, OpKey};
 

@@ -34,6 +34,7 @@ use super::eager_books::Kept;
 use super::receives::MessageEnd;
 use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, Frame};
+use crate::frames::messages::{LinkPart, MessageId, Offer, Ready};
 use crate::plans::plan::Member;
 use crate::types::{Direction, OpKey};
 
@@ -49,7 +50,7 @@ impl Tags {
         self.last_announced = Some(MessageEnd::new(posted.span, posted.bytes));
         let (recv, tag, bytes) = (op.to_wire(), posted.tag, posted.bytes);
         self.announcing.allowed.sent += 1;
-        cx.send(Frame::Announce { recv, tag, bytes, delivery });
+        cx.send(Frame::Ready(Ready::Receive { recv, tag, bytes, delivery }));
     }
 
     /// Whether a receive that has waited is announced, as soon as the link has room.
@@ -58,7 +59,12 @@ impl Tags {
     }
 
     /// Announces the receive that has waited longest. False if there is none, or no room.
+    #[inline]
     pub(in super::super) fn announce_next(&mut self, cx: &mut Conversation) -> bool {
+        self.announcing.has_next() && self.announce_oldest(cx)
+    }
+
+    fn announce_oldest(&mut self, cx: &mut Conversation) -> bool {
         if cx.link.bytes == 0 || !self.announces_more(cx) {
             return false;
         }
@@ -111,14 +117,15 @@ impl Tags {
         self.eager.allowed.sent += EagerTerms::cost(bytes);
         let op = self.insert_matched(cx, posted);
         // What is allowed has no more than 32 bits.
-        self.send_on_link(cx, op, Frame::Ahead { tag, bytes: bytes as u32 });
+        self.send_on_link(cx, op, Frame::Offer(Offer::Ahead { tag, bytes: bytes as u32 }));
         op
     }
 
     /// A send is delivered to the receive of this name, and done.
     pub(in super::super) fn deliver(&mut self, cx: &mut Conversation, member: &Member, recv: u64) {
         cx.link.bytes = cx.link.bytes.saturating_sub(member.bytes as usize);
-        self.send_on_link(cx, member.op, Frame::Deliver { recv, bytes: member.bytes as u32 });
+        let part = LinkPart { of: MessageId::Receive(recv), bytes: member.bytes as u32 };
+        self.send_on_link(cx, member.op, Frame::Part(part));
     }
 
     fn send_on_link(&mut self, cx: &mut Conversation, op: OpKey, frame: Frame) {
@@ -134,7 +141,7 @@ impl Tags {
         &mut self,
         cx: &mut Conversation,
         recv: u64,
-        bytes: u64,
+        bytes: u32,
     ) -> Landing {
         let Some((op, recv_bytes)) = self.own_receive(cx, recv) else {
             cx.broken(Violation::UnknownReceive { recv });
@@ -142,12 +149,14 @@ impl Tags {
         };
         let memory = cx.operations[op].posted.span.memory;
         let terms = &cx.link.terms;
-        let is_fit = bytes == recv_bytes && terms.allows(bytes) && terms.reaches(memory);
+        let is_fit =
+            u64::from(bytes) == recv_bytes && terms.allows(recv_bytes) && terms.reaches(memory);
         if !is_fit {
-            cx.broken(Violation::Delivery { recv, bytes });
+            let of = MessageId::Receive(recv);
+            cx.broken(Violation::Part { of, bytes });
             return Landing::Nowhere;
         }
-        self.receive_message(cx, op, bytes)
+        self.receive_message(cx, op, recv_bytes)
     }
 
     /// A message of the peer went ahead of its receive, as far as the peer knew.
@@ -172,13 +181,13 @@ impl Tags {
         }
         if let Some(op) = self.take_unannounced(tag) {
             let landing = self.receive_message(cx, op, bytes);
-            cx.send(Frame::Taken { tag });
+            cx.send(Frame::taken(tag));
             return landing;
         }
         if let Stage::Closing(shutdown) = &cx.life.stage {
             // No receive will come for it. The peer's goodbye waits until it knows.
             if !shutdown.has_said_goodbye() {
-                cx.send(Frame::Taken { tag });
+                cx.send(Frame::taken(tag));
             }
             return Landing::Nowhere;
         }
@@ -201,7 +210,7 @@ impl Tags {
         }
         let kept = self.eager.kept.pop(posted.tag)?;
         self.eager.buffer_used -= EagerTerms::cost(kept.bytes);
-        cx.send(Frame::Taken { tag: posted.tag });
+        cx.send(Frame::taken(posted.tag));
         let op = self.insert_matched(cx, *posted);
         let landing = cx.operations[op].member(op);
         let into = (kept.bytes == posted.bytes).then_some(landing);
@@ -235,7 +244,7 @@ impl Tags {
         while let Some((tag, Kept { number, .. })) = self.eager.kept.pop_oldest() {
             cx.actions.push_back(Action::TakeKept { number, into: None });
             if is_told {
-                cx.send(Frame::Taken { tag });
+                cx.send(Frame::taken(tag));
             }
         }
         self.eager.buffer_used = 0;

@@ -1,59 +1,62 @@
-//! The receiver's part in plans: what a match of the peer comes to, or a section of a long message.
-//! Pure.
+//! The receiver's part in plans: what chunks of the peer come to. Pure.
 
 use super::super::action::Violation;
 use super::super::conversation::Conversation;
 use super::super::operation::OpState;
 use super::Tags;
 use super::receives::Receives;
+use crate::frames::messages::Chunks;
 use crate::plans::plan::{ChunkPlan, Member, Members};
 use crate::types::{Direction, OpKey};
 
 impl Tags {
-    /// Receives of ours were matched: one, or several that share a chunk.
-    pub(in super::super) fn handle_match(
+    /// Chunks follow: of one receive of ours, or of several that share one.
+    pub(in super::super) fn handle_chunks(
         &mut self,
         cx: &mut Conversation,
-        first_channel: u16,
-        chunk_bytes: u32,
-        recvs: &[u64],
+        chunks: &Chunks,
     ) -> Result<(), Violation> {
-        cx.life.check_cut(chunk_bytes)?;
-        let (members, bytes) = self.match_receives(cx, chunk_bytes, recvs)?;
-        cx.life.check_channel(first_channel, bytes)?;
-        cx.messages.received += recvs.len() as u64;
+        let Chunks { recvs, first_channel, chunk_bytes, offset, bytes } = chunks;
+        let (first_channel, chunk_bytes) = (*first_channel, *chunk_bytes);
+        let (offset, bytes) = (*offset, *bytes);
+        let members = match recvs[..] {
+            [recv] => Members::One(self.section_of(cx, recv, (offset, bytes), chunk_bytes)?),
+            _ => self.match_receives(cx, chunks)?,
+        };
+        cx.messages.received += if offset == 0 { recvs.len() as u64 } else { 0 };
         let gathered = None;
-        let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
+        let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
         match self.carry_out(cx, plan) {
             Some(plan) => cx.deferral.receive_chunks(plan, &mut cx.actions),
             None => Ok(()),
         }
     }
 
-    /// The receives of a match, if they may share a chunk, and their bytes.
+    /// The receives of a chunk, if they may share it and fill it.
     fn match_receives(
         &mut self,
         cx: &mut Conversation,
-        chunk_bytes: u32,
-        recvs: &[u64],
-    ) -> Result<(Members, u64), Violation> {
-        let [first, behind @ ..] = recvs else { return Err(Violation::EmptyMatch) };
-        let first = self.match_receive(cx, *first)?;
+        chunks: &Chunks,
+    ) -> Result<Members, Violation> {
+        let [first, behind @ ..] = &chunks.recvs[..] else { return Err(Violation::EmptyMatch) };
+        let recv = *first;
+        let first = self.match_receive(cx, recv)?;
         let mut receives = Receives::new(first.span, first.bytes);
-        if behind.is_empty() {
-            return Ok((Members::One(first), first.bytes));
-        }
         let mut members = cx.spare.take();
-        members.reserve(recvs.len());
+        members.reserve(chunks.recvs.len());
         members.push(first);
         for recv in behind {
             let member = self.match_receive(cx, *recv)?;
-            if !receives.join(member.span, member.bytes, chunk_bytes) {
+            if !receives.join(member.span, member.bytes, chunks.chunk_bytes) {
                 return Err(Violation::CannotShare { recv: *recv });
             }
             members.push(member);
         }
-        Ok((Members::Many(members), receives.bytes))
+        let (offset, bytes, message_bytes) = (chunks.offset, chunks.bytes, receives.bytes);
+        if (offset, bytes) != (0, message_bytes) {
+            return Err(Violation::Section { recv, offset, bytes, dealt: 0, message_bytes });
+        }
+        Ok(Members::Many(members))
     }
 
     /// A receive of ours has found its send, and all of it is dealt.
@@ -66,36 +69,16 @@ impl Tags {
         self.begin_receive(cx, op, bytes).ok_or(Violation::UnknownReceive { recv })
     }
 
-    /// The next section of a long message is dealt; the first one is the match of its receive.
-    pub(in super::super) fn handle_section(
-        &mut self,
-        cx: &mut Conversation,
-        recv: u64,
-        first_channel: u16,
-        (offset, bytes): (u64, u64),
-        chunk_bytes: u32,
-    ) -> Result<(), Violation> {
-        let most = cx.life.agreement.chunk_bytes;
-        if chunk_bytes != most {
-            return Err(Violation::ChunkBytes { chunk_bytes, most });
-        }
-        let members = Members::One(self.section_of(cx, recv, offset, bytes)?);
-        cx.messages.received += u64::from(offset == 0);
-        let gathered = None;
-        let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
-        cx.deferral.receive_chunks(plan, &mut cx.actions)
-    }
-
-    /// The receive that goes on with this section: right behind what was dealt of it, and in whole
-    /// chunks but for its end.
+    /// The receive that begins, or goes on, with this section: right behind what was dealt of it,
+    /// and in whole chunks but for its end.
+    #[inline]
     fn section_of(
         &mut self,
         cx: &mut Conversation,
         recv: u64,
-        offset: u64,
-        bytes: u64,
+        (offset, bytes): (u64, u64),
+        chunk_bytes: u32,
     ) -> Result<Member, Violation> {
-        let chunk_bytes = u64::from(cx.life.agreement.chunk_bytes);
         let op = OpKey::from_wire(recv);
         let unknown = Violation::UnknownReceive { recv };
         let Some(operation) = cx.operations.get_mut(op) else { return Err(unknown) };
@@ -113,8 +96,9 @@ impl Tags {
             | OpState::Matched { .. } => return Err(unknown),
         };
         let left = message_bytes.saturating_sub(dealt);
-        let is_whole = bytes == left || bytes.is_multiple_of(chunk_bytes);
-        if offset != dealt || bytes == 0 || bytes > left || !is_whole {
+        let is_whole = bytes == left || bytes.is_multiple_of(chunk_bytes.into());
+        let is_some = bytes > 0 || (is_new && left == 0);
+        if offset != dealt || !is_some || bytes > left || !is_whole {
             return Err(Violation::Section { recv, offset, bytes, dealt, message_bytes });
         }
         if is_new {

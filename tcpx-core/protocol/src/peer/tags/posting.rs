@@ -18,6 +18,7 @@ use super::tag_queues::Place;
 use crate::frames::eager_terms::Keeping;
 use crate::frames::fields::Delivery;
 use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES, EAGER_FRAME_BYTES, Frame};
+use crate::frames::messages::Ended;
 use crate::types::{Direction, OpKey};
 
 /// Why operations cannot be posted.
@@ -154,8 +155,7 @@ impl Tags {
             self.leave_list(cx, send, member.transfer, before, links);
         }
         if send_bytes != recv_bytes {
-            let frame = Frame::Mismatch { recv: announced.recv, send_bytes };
-            cx.send(frame);
+            cx.send(Frame::end_of(announced.recv, Ended::OtherSize(send_bytes)));
             return self.complete(cx, send, Outcome::SizeMismatch { send_bytes, recv_bytes });
         }
         cx.messages.sent += 1;

@@ -9,7 +9,9 @@ use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
 use super::super::operation::{OpState, Withdrawal, link_behind};
 use super::Tags;
+use crate::exports::refusal::Refusal;
 use crate::frames::frame::Frame;
+use crate::frames::messages::MessageId;
 use crate::types::{Direction, OpKey, TransferKey};
 
 /// What of a transfer has no counterpart, for the text of a deadline.
@@ -118,7 +120,8 @@ impl Tags {
         if let Some(operation) = cx.operations.get_mut(op) {
             operation.links = links;
         }
-        cx.send(Frame::Cancel { recv: op.to_wire() });
+        let message = MessageId::Receive(op.to_wire());
+        cx.send(Frame::Cancel { message, why: Refusal::Cancelled });
     }
 
     /// The peer agrees to a withdrawal, perhaps to one that nobody has asked for.

@@ -4,7 +4,7 @@ use super::one_sided_crossings::{
     CANCELLED, LITTLE, SECTION, ask, bytes_moved, eager, end_of, outcome, settle, under_way, up,
     up_as,
 };
-use crate::frames::frame::one_sided::OneSidedFrame;
+use super::said::is_stopped;
 use crate::types::memory::OperationKind::{Read, Write};
 
 #[test]
@@ -33,7 +33,7 @@ fn a_write_is_over_when_what_is_dealt_is_sent() {
         let transfer = ask(&mut pair, Write, bytes);
         pair.deliver_all().unwrap();
         pair.ends[0].abandon_request(transfer).unwrap();
-        let has_stopped = matches!(under_way(&pair, 0)[..], [OneSidedFrame::Stopped { .. }]);
+        let has_stopped = under_way(&pair, 0).into_iter().any(is_stopped);
         assert_eq!(has_stopped, bytes > SECTION);
         assert_eq!(end_of(&pair, transfer), None, "a section is under way from its memory");
         while pair.send_chunk(0, 0).unwrap() {}

@@ -3,10 +3,11 @@
 use super::driver::{CHUNK_BYTES, Check, Driver, End, Over, ensure};
 use super::payload::Payload;
 use super::requests::Note;
+use super::said::is_stopped;
 use super::setting::LITTLE_ROOM;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::frames::link_frame::LinkFrame;
+use crate::frames::messages::Offer;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending};
 use crate::peer::conversation::LINK_BYTES;
@@ -20,8 +21,8 @@ impl Driver {
     /// Sends a message on the link.
     fn send_message(&mut self, frame: Frame, member: &Member) -> Check {
         let bytes = match &frame {
-            Frame::Deliver { bytes, .. } => *bytes,
-            Frame::Ahead { bytes, .. } => {
+            Frame::Part(part) => part.bytes,
+            Frame::Offer(Offer::Ahead { bytes, .. }) => {
                 self.posted[member.transfer].went_ahead = true;
                 *bytes
             }
@@ -31,7 +32,7 @@ impl Driver {
         ensure!(u64::from(bytes) == member.bytes, "{frame:?} for {member:?}");
         ensure!(eager.allows(member.bytes), "{frame:?} is too long");
         ensure!(eager.reaches(member.span.memory), "{frame:?} from a GPU");
-        let is_delivered = matches!(frame, Frame::Deliver { .. });
+        let is_delivered = matches!(frame, Frame::Part(_));
         let is_too_long = !self.is_link_clear && bytes as usize > LITTLE_ROOM;
         ensure!(!(is_delivered && is_too_long), "{frame:?} on a full link");
         self.following.push_back(Payload::Message(member.transfer));
@@ -51,7 +52,7 @@ impl Driver {
         if let Some((transfer, stretch)) = &bytes {
             self.check_pieces(*transfer, stretch)?;
         }
-        if let Frame::OneSided(OneSidedFrame::Part(_)) = frame {
+        if let Frame::Part(_) = frame {
             // A short read may be answered at once.
             let has_room = self.is_link_clear || count <= LITTLE_ROOM;
             ensure!(has_room, "{frame:?} waits on the link");
@@ -154,7 +155,6 @@ impl Driver {
                     }
                 }
                 Action::CountSent => {
-                    ensure!(!self.has_closed_sends, "is asked for chunks after its sends closed");
                     if let Some(protocol) = &mut self.protocol {
                         protocol.handle_sent(self.sent_counts.clone());
                     }
@@ -232,34 +232,14 @@ impl Driver {
                 ensure!(!self.said_goodbye, "says goodbye twice");
                 self.said_goodbye = true;
             }
-            Frame::Match { .. }
-            | Frame::Section { .. }
-            | Frame::Mismatch { .. }
-            | Frame::Announce { .. }
-            | Frame::MaySend { .. }
-            | Frame::Deliver { .. }
-            | Frame::Ahead { .. }
-            | Frame::Taken { .. }
-            | Frame::Credit(_)
-            | Frame::OneSided(
-                OneSidedFrame::List { .. }
-                | OneSidedFrame::ListKeys { .. }
-                | OneSidedFrame::ListRanges { .. }
-                | OneSidedFrame::Forget { .. }
-                | OneSidedFrame::Write { .. }
-                | OneSidedFrame::WriteNow { .. }
-                | OneSidedFrame::Part(_)
-                | OneSidedFrame::Read { .. }
-                | OneSidedFrame::Grant { .. }
-                | OneSidedFrame::Halt { .. }
-                | OneSidedFrame::Answer { .. }
-                | OneSidedFrame::Notify { .. },
-            ) => {
+            // What was begun is stopped after it.
+            frame if is_stopped(frame) => {}
+            frame if frame.is_of_message() || matches!(frame, Frame::Credit { .. }) => {
                 ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
             }
             _ => {}
         }
-        self.begins_section |= matches!(frame, Frame::Match { .. } | Frame::Section { .. });
+        self.begins_section |= matches!(frame, Frame::Chunks(_));
         self.outbox.push_back(frame);
         Ok(())
     }

@@ -9,9 +9,9 @@ use super::crossings::{SETTING, assert_parted, post};
 use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
+use super::said::announce;
 use super::setting::{AMPLE, KEEPS_ALL, Kept as KeptSetting, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
-use crate::frames::fields::Delivery;
 use crate::frames::frame::Frame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending, Landing, NoteUse, Outcome, Violation};
@@ -263,13 +263,13 @@ fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
 fn announce_all(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
     let mut said = 0;
     while said < allowed {
-        let (tag, delivery) = (said as i64, Delivery::Unpacked);
-        let frame = Frame::Announce { recv: said, tag, bytes: 1, delivery };
-        protocol.handle_frame(frame, &mut no_exports());
+        protocol.handle_frame(announce(said, said as i64, 1), &mut no_exports());
         said += 1;
         while let Some(action) = protocol.poll_action() {
             match action {
-                Action::Send(Frame::MaySend { what: Keeping::Receives, count }) => allowed = count,
+                Action::Send(Frame::Credit { what: Keeping::Receives, counts }) => {
+                    allowed = counts[0];
+                }
                 action => panic!("{action:?}"),
             }
         }
@@ -308,8 +308,7 @@ fn peers_share_a_budget_and_each_has_something_of_its_own() {
 fn whoever_announces_more_than_it_may_is_no_peer() {
     let (mut protocol, allowed) = prey(&KeptBudget::new(0));
     assert_eq!(announce_all(&mut protocol, allowed), LEAST_ANNOUNCED);
-    let (recv, tag, bytes, delivery) = (1 << 40, 0, 1, Delivery::Unpacked);
-    protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery }, &mut no_exports());
+    protocol.handle_frame(announce(1 << 40, 0, 1), &mut no_exports());
     let violation = Violation::NoRoom { what: Keeping::Receives, limit: LEAST_ANNOUNCED };
     let action = protocol.poll_action();
     let ending = Ending::Broken(violation);
@@ -321,7 +320,7 @@ fn what_may_be_announced_is_never_taken_back() {
     let (mut protocol, _) = prey(&KeptBudget::new(0));
     let what = Keeping::Receives;
     for (count, is_broken) in [(5000, false), (5000, false), (4999, true)] {
-        protocol.handle_frame(Frame::MaySend { what, count }, &mut no_exports());
+        protocol.handle_frame(Frame::may_send(what, count), &mut no_exports());
         let action = protocol.poll_action();
         assert_eq!(matches!(action, Some(Action::End { .. })), is_broken, "{action:?}");
     }
@@ -339,7 +338,7 @@ fn a_peer_that_waits_for_memory_of_others_has_it_with_its_next_word() {
     late.handle_frame(Frame::Ping, &mut no_exports());
     let said: Vec<_> = std::iter::from_fn(|| late.poll_action()).collect();
     let more = said.iter().find_map(|action| match action {
-        Action::Send(Frame::MaySend { what: Keeping::Receives, count }) => Some(*count),
+        Action::Send(Frame::Credit { what: Keeping::Receives, counts }) => Some(counts[0]),
         _ => None,
     });
     assert!(more.is_some_and(|more| more > least + 100), "{said:?}");

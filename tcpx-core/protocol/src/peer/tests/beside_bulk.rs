@@ -12,7 +12,6 @@ use super::pair::{ENDS, Pair};
 use super::setting::Setting;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
 use crate::peer::schedule::tuning::Tuning;
@@ -56,7 +55,7 @@ struct Bulk {
 
 fn part_bytes(frame: &Frame) -> u64 {
     match frame {
-        Frame::OneSided(OneSidedFrame::Part(part)) => part.bytes.into(),
+        Frame::Part(part) => part.bytes.into(),
         _ => 0,
     }
 }
@@ -190,7 +189,7 @@ fn another_operation_is_cancelled_beside_bulk() {
         of_each_kind(|mut bulk| {
             // It has too many bytes for the link, beside the others there.
             let other = ask(&mut bulk.pair, kind, BULK);
-            bulk.turn();
+            // More sections of it would be under way later, and would have to end first.
             bulk.turn();
             assert_eq!(end_of(&bulk.pair, other), None);
             bulk.pair.ends[0].cancel_request(other).unwrap();

@@ -7,10 +7,12 @@ use super::driver::{CONNECT_TIMEOUT, End, Over};
 use super::exporting::no_exports;
 use super::one_sided_crossings::{self as one_sided, CANCELLED, ask, prepare};
 use super::pair::{ENDS, Pair};
+use super::said::matched;
 use super::setting::Setting;
-use crate::frames::eager_terms::{EagerOffer, EagerTerms};
+use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
+use crate::frames::messages::{Offer, Ready};
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Ending, Outcome, Violation};
 use crate::peer::lifecycle::stage::PeerStage;
@@ -64,9 +66,15 @@ fn what_is_an_ends_own_needs_no_word_of_its_peer() {
     pair.ends[0].notify(3).unwrap();
     assert_done(&pair, 0, &[send]);
     let said: Vec<_> = pair.ends[0].outbox.iter().collect();
-    assert!(said.iter().any(|frame| matches!(frame, Frame::Ahead { .. })), "{said:?}");
-    assert!(said.iter().any(|frame| matches!(frame, Frame::Announce { .. })), "{said:?}");
-    assert!(said.iter().any(|frame| format!("{frame:?}").contains("Notify")), "{said:?}");
+    assert!(
+        said.iter().any(|frame| matches!(frame, Frame::Offer(Offer::Ahead { .. }))),
+        "{said:?}"
+    );
+    assert!(
+        said.iter().any(|frame| matches!(frame, Frame::Ready(Ready::Receive { .. }))),
+        "{said:?}"
+    );
+    assert!(said.iter().any(|frame| matches!(frame, Frame::Offer(Offer::Note { .. }))), "{said:?}");
     let others = [post(&mut pair, 1, Receive, 1, LITTLE), post(&mut pair, 1, Send, 2, LITTLE)];
     pair.settle().unwrap();
     assert_done(&pair, 0, &[receive]);
@@ -278,7 +286,8 @@ fn credit_that_crosses_a_goodbye_is_passed_over() {
     let credit = ChunkCounts::from_elem(1, one_sided::SETTING.channels.into());
     pair.ends[0].input(|protocol| protocol.handle_credit(credit.clone())).unwrap();
     let said: Vec<_> = pair.ends[0].outbox.iter().collect();
-    assert!(said.contains(&&Frame::Credit(credit)), "{said:?}");
+    let credit = Frame::Credit { what: Keeping::Chunks, counts: credit };
+    assert!(said.contains(&&credit), "{said:?}");
     crossings::assert_parted(&mut pair);
 }
 
@@ -311,25 +320,24 @@ fn hear(protocol: &mut PeerProtocol, frames: Vec<Frame>) -> Option<Ending> {
 #[test]
 fn handles_that_come_again_and_chunks_without_channels_are_violations() {
     let handles = |count| Frame::Handles(vec![ChannelHandle([0; HANDLE_BYTES]); count]);
-    let ready = || Frame::Ready { credit: ChunkCounts::new() };
+    let ready = || Frame::Open { credit: ChunkCounts::new() };
     let unexpected = |frame: Frame| {
         let frame = format!("{frame:?}");
         Violation::Unexpected { frame, state: "up" }
     };
     let mut pair = up();
     post(&mut pair, 1, Receive, 1, MUCH);
-    let Some(Frame::Announce { recv, .. }) = pair.ends[1].outbox.back() else {
+    let Some(Frame::Ready(Ready::Receive { recv, .. })) = pair.ends[1].outbox.back() else {
         panic!("it is announced")
     };
-    let recvs = [*recv].into_iter().collect();
-    let early = Frame::Match { first_channel: 0, chunk_bytes: 64, recvs };
+    let early = matched(&[*recv], MUCH, 64);
     for (frames, violation) in [
         (vec![handles(2)], None),
         (vec![handles(2), ready()], None),
         (vec![handles(2), handles(2)], Some(Violation::Handles(2))),
         (vec![handles(1)], Some(Violation::Handles(1))),
         (vec![ready()], Some(unexpected(ready()))),
-        (vec![Frame::AskSent], Some(unexpected(Frame::AskSent))),
+        (vec![Frame::Ping], None),
         (vec![early.clone()], Some(Violation::MatchChannel(0))),
         (vec![handles(2), ready(), early], Some(Violation::MatchChannel(0))),
     ] {

@@ -11,7 +11,7 @@ use super::driver::{Check, ensure};
 use super::exporting::no_exports;
 use super::pair::Pair;
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
-use crate::frames::eager_terms::EagerTerms;
+use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::peer::SLICE;
 use crate::peer::action::{Action, Ending, Violation};
@@ -118,13 +118,16 @@ fn violation(frames: impl IntoIterator<Item = Frame>) -> Option<Violation> {
 
 #[test]
 fn credit_only_grows_and_is_for_every_channel() {
-    let credit = |chunks: &[u64]| Frame::Credit(ChunkCounts::from_slice(chunks));
+    let credit = |chunks: &[u64]| Frame::Credit {
+        what: Keeping::Chunks,
+        counts: ChunkCounts::from_slice(chunks),
+    };
     assert_eq!(violation([credit(&[1, 1]), credit(&[5, 1]), credit(&[5, u64::MAX])]), None);
     let taken_back = Violation::CreditTakenBack { channel: 1, before: 7, now: 6 };
     assert_eq!(violation([credit(&[1, 7]), credit(&[2, 6])]), Some(taken_back));
     assert_eq!(violation([credit(&[2])]), Some(Violation::CreditChannels(1)));
     assert_eq!(violation([credit(&[])]), Some(Violation::CreditChannels(0)));
-    let again = violation([Frame::Ready { credit: ChunkCounts::new() }]);
+    let again = violation([Frame::Open { credit: ChunkCounts::new() }]);
     assert!(matches!(again, Some(Violation::Unexpected { .. })), "{again:?}");
 }
 

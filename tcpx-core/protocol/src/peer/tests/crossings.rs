@@ -286,18 +286,18 @@ fn nobody_asks_while_chunks_arrive_or_none_is_expected() {
         pair.deliver_all().unwrap();
         while [0, 1].iter().any(|channel| pair.send_chunk(1, *channel).unwrap()) {}
         pair.pass(Duration::from_secs(1)).unwrap();
-        let asked = pair.ends[0].outbox.iter().find(|frame| **frame == Frame::AskSent);
+        let asked = pair.ends[0].outbox.iter().find(|frame| **frame == Frame::Ping);
         assert_eq!(asked, None, "round {round}");
         while [0, 1].iter().any(|channel| pair.receive_chunk(0, *channel).unwrap()) {}
     }
 }
 
 #[test]
-fn counts_that_nobody_has_asked_for_are_a_violation() {
+fn counts_of_other_channels_are_a_violation() {
     let mut pair = up();
     let Some(mut protocol) = pair.ends[0].take_protocol() else { panic!("it is up") };
-    protocol.handle_frame(Frame::Sent(SmallVec::from_elem(1, 2)), &mut no_exports());
-    let violation = Ending::Broken(Violation::SentUnasked(2));
+    protocol.handle_frame(Frame::Pong(SmallVec::from_elem(1, 3)), &mut no_exports());
+    let violation = Ending::Broken(Violation::SentChannels(3));
     let action = protocol.poll_action();
     assert!(
         matches!(&action, Some(Action::End { ending, .. }) if *ending == violation),

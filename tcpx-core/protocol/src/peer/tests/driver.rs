@@ -14,10 +14,10 @@ use super::requests::Requests;
 use super::revocations;
 use super::setting::Setting;
 use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
-use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::frames::link_frame::LinkFrame;
+use crate::frames::messages::Offer;
 use crate::peer::action::{Ending, Outcome};
 use crate::peer::lifecycle::arrivals::ArrivalSample;
 use crate::peer::lifecycle::stage::{Leaving, PeerStage};
@@ -375,7 +375,7 @@ impl Driver {
         came: Option<Came>,
     ) -> Result<Option<Landed>, String> {
         let Some(protocol) = &mut self.protocol else { return Ok(None) };
-        let is_alone = matches!(&frame, Frame::OneSided(OneSidedFrame::Notify { .. }));
+        let is_alone = matches!(&frame, Frame::Offer(Offer::Note { .. }));
         let place = frame.as_part().map(|part| protocol.place_of(part));
         let landing = protocol.handle_frame(frame, &mut self.exporting.exports);
         if let Some(place) = place {

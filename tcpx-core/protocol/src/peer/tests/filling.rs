@@ -6,11 +6,11 @@ use super::crossings::SETTING;
 use super::driver::CHUNK_BYTES;
 use super::exporting::no_exports;
 use super::pair::Pair;
+use super::said::{announce, note};
 use super::setting::{AMPLE, Setting};
-use crate::frames::eager_terms::{EagerOffer, EagerTerms};
-use crate::frames::fields::Delivery;
+use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::Offer;
 use crate::peer::PeerProtocol;
 use crate::peer::action::Action;
 use crate::peer::one_sided::OneSidedTerms;
@@ -29,15 +29,17 @@ fn fill(protocol: &mut PeerProtocol, mut allowed: [u64; 3]) -> u64 {
         };
         let (recv, tag) = (sent[0], sent[kind] as i64 + ((kind as i64) << 40));
         let frame = match kind {
-            0 => Frame::Announce { recv, tag, bytes: 1, delivery: Delivery::Unpacked },
-            1 => Frame::Ahead { tag, bytes: 8 },
-            _ => Frame::OneSided(OneSidedFrame::Notify { bytes: 1000 }),
+            0 => announce(recv, tag, 1),
+            1 => Frame::Offer(Offer::Ahead { tag, bytes: 8 }),
+            _ => note(1000),
         };
         sent[kind] += units[kind];
         protocol.handle_frame(frame, &mut no_exports());
         while let Some(action) = protocol.poll_action() {
             match action {
-                Action::Send(Frame::MaySend { what, count }) => allowed[what as usize] = count,
+                Action::Send(Frame::Credit { what, counts }) => {
+                    allowed[what as usize - Keeping::Receives as usize] = counts[0];
+                }
                 action => panic!("{action:?}"),
             }
         }

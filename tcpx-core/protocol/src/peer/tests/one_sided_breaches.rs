@@ -1,19 +1,19 @@
 //! Peers that have the secret and do not keep to the protocol of reads and writes.
 
-use OneSidedFrame as F;
-
 use super::exporting::{Area, Exporting};
 use super::one_sided_crossings::SETTING;
 use super::pair::Pair;
 use super::payload::check_place;
 use super::requests::Request;
+use super::said::{self, answer, grant, halt, note, stopped};
 use super::setting::{AMPLE, Setting};
 use crate::exports::capability::ListedRange;
 use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
 use crate::frames::link_frame::LinkFrame;
+use crate::frames::list_part::ListHead;
+use crate::frames::messages::{Ended, MessageId, Ready, WriteWay};
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Ending, Violation};
 use crate::peer::one_sided::OneSidedTerms;
@@ -69,11 +69,7 @@ impl Prey {
     }
 
     /// The peer says this. What is wrong with it.
-    pub(super) fn hear(&mut self, frame: OneSidedFrame) -> Option<Violation> {
-        self.read(Frame::OneSided(frame))
-    }
-
-    pub(super) fn read(&mut self, frame: Frame) -> Option<Violation> {
+    pub(super) fn hear(&mut self, frame: Frame) -> Option<Violation> {
         let place = frame.as_part().map(|part| self.protocol.place_of(part));
         let landing = self.protocol.handle_frame(frame, &mut self.exporting.exports);
         if let Some(place) = place {
@@ -99,13 +95,8 @@ impl Prey {
     pub(super) fn know(&mut self, list: u32, kind: OperationKind, area: usize, bytes: u64) {
         let key = self.area(area).listed;
         let range = ListedRange { key: 0, offset: 0, bytes };
-        for frame in [
-            F::List { list, kind, keys: 1, ranges: 1, bytes },
-            F::ListKeys { list, keys: [key].into_iter().collect() },
-            F::ListRanges { list, ranges: [range].into_iter().collect() },
-        ] {
-            assert_eq!(self.hear(frame), None);
-        }
+        let head = ListHead { kind, keys: 1, ranges: 1, bytes };
+        assert_eq!(self.hear(said::list(list, head, &[key], &[range])), None);
     }
 
     /// Lists 1 to read and 2 to write a lot, 3 and 4 to write little, to host and device memory.
@@ -121,7 +112,7 @@ impl Prey {
     /// The name of the receive that was granted last.
     pub(super) fn granted(&self) -> u64 {
         let grant = |frame: &Frame| match frame {
-            Frame::OneSided(F::Grant { recv, .. }) => Some(*recv),
+            Frame::Ready(Ready::Write { recv, .. }) => Some(*recv),
             _ => None,
         };
         self.said.iter().rev().find_map(grant).expect("it was granted")
@@ -154,24 +145,20 @@ impl Prey {
     }
 }
 
-pub(super) fn write(op: u64, list: u32) -> OneSidedFrame {
-    F::Write { op, list, note: None, on_link: false }
+pub(super) fn write(op: u64, list: u32) -> Frame {
+    said::write(op, list, WriteWay::Channels, None)
 }
 
-pub(super) fn read(op: u64, list: u32) -> OneSidedFrame {
-    F::Read { op, list, cut: false, on_link: false }
+pub(super) fn read(op: u64, list: u32) -> Frame {
+    said::read(op, list, false)
 }
 
-fn write_now(list: u32, bytes: u32) -> OneSidedFrame {
-    F::WriteNow { op: OP, list, bytes, note: None }
-}
-
-pub(super) fn stopped(kind: OperationKind, op: u64) -> OneSidedFrame {
-    F::Stopped { kind, op, why: Refusal::Cancelled, range: 0 }
+fn write_now(list: u32, bytes: u32) -> Frame {
+    said::write(OP, list, WriteWay::Inline(bytes), None)
 }
 
 pub(super) fn section(recv: u64, offset: u64, bytes: u64) -> Frame {
-    Frame::Section { recv, first_channel: 0, offset, bytes, chunk_bytes: 64 }
+    said::section(recv, 0, (offset, bytes), 64)
 }
 
 #[test]
@@ -194,7 +181,8 @@ fn a_request_must_be_of_a_list_that_allows_it() {
 
 #[test]
 fn a_list_without_ranges_is_for_writes_that_need_no_grant() {
-    let empty = |kind| F::List { list: 7, kind, keys: 0, ranges: 0, bytes: 0 };
+    let head = |kind| ListHead { kind, keys: 0, ranges: 0, bytes: 0 };
+    let empty = |kind| said::list(7, head(kind), &[], &[]);
     let sizes = ListFault::Sizes { keys: 0, ranges: 0, bytes: 0 };
     let wrong = Some(Violation::List { list: 7, fault: sizes });
     assert_eq!(Prey::with_lists().hear(empty(Read)), wrong);
@@ -248,7 +236,7 @@ fn a_list_is_not_forgotten_while_a_request_of_it_needs_it() {
         let mut prey = Prey::with_lists();
         assert_eq!(prey.hear(frame), None);
         let fault = ListFault::InUse;
-        assert_eq!(prey.hear(F::Forget { list }), Some(Violation::List { list, fault }));
+        assert_eq!(prey.hear(Frame::Forget { list }), Some(Violation::List { list, fault }));
     }
 }
 
@@ -259,7 +247,7 @@ fn reads_whose_chunks_nobody_takes_are_not_dealt_without_end() {
     let mut sections = 0;
     for op in 1..1000 {
         if prey.hear(read(op, 5)).is_some() {
-            sections = prey.said.iter().filter(|it| matches!(it, Frame::Section { .. })).count();
+            sections = prey.said.iter().filter(|it| matches!(it, Frame::Chunks(_))).count();
             break;
         }
     }
@@ -272,7 +260,7 @@ fn sections_whose_chunks_do_not_come_are_not_planned() {
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 2));
     let recv = prey.granted();
-    assert!((0..5).all(|number| prey.read(section(recv, 100 * number, 100)).is_none()));
+    assert!((0..5).all(|number| prey.hear(section(recv, 100 * number, 100)).is_none()));
     assert_eq!(prey.planned, [100], "the first one is as much as may be planned");
     let op = OpKey::from_wire(recv);
     let part = |bytes| Finished::Parts { op, transfer: Default::default(), chunks: 1, bytes };
@@ -286,7 +274,11 @@ fn sections_whose_chunks_do_not_come_are_not_planned() {
     assert_eq!(prey.hear(stopped(Write, OP)), None);
     (0..3).for_each(|_| prey.protocol.handle_finished(part(100)));
     assert_eq!((prey.act(), prey.planned.len()), (None, 5));
-    assert!(matches!(prey.said.last(), Some(Frame::OneSided(F::Answer { op: OP, .. }))));
+    let message = MessageId::Write(OP);
+    let last = prey.said.last();
+    assert!(
+        matches!(last, Some(Frame::End { message: it, how: Ended::Refused(_) }) if *it == message)
+    );
 }
 
 #[test]
@@ -295,36 +287,33 @@ fn nobody_cuts_shorter_than_anybody_needs() {
     prey.hear(write(OP, 2));
     let recv = prey.granted();
     let short = Violation::Section { recv, offset: 0, bytes: 63, dealt: 0, message_bytes: BYTES };
-    assert_eq!(prey.read(section(recv, 0, 63)), Some(short));
+    assert_eq!(prey.hear(section(recv, 0, 63)), Some(short));
 }
 
 #[test]
 fn nobody_sends_more_notes_than_there_is_room_for() {
     let no_room = Some(Violation::NoRoom { what: Keeping::Notes, limit: 330 });
     for frame in [
-        F::Notify { bytes: 300 },
-        F::Write { op: OP, list: 2, note: Some(300), on_link: false },
-        F::WriteNow { op: OP, list: 3, bytes: 8, note: Some(300) },
+        note(300),
+        said::write(OP, 2, WriteWay::Channels, Some(300)),
+        said::write(OP, 3, WriteWay::Inline(8), Some(300)),
     ] {
         assert_eq!(Prey::with_lists().hear(frame), no_room);
     }
     let mut prey = Prey::with_lists();
-    assert!((0..5).all(|_| prey.hear(F::Notify { bytes: 0 }).is_none()));
-    assert_eq!(prey.hear(F::Notify { bytes: 0 }), no_room, "6 empty ones do not fit");
+    assert!((0..5).all(|_| prey.hear(note(0)).is_none()));
+    assert_eq!(prey.hear(note(0)), no_room, "6 empty ones do not fit");
 }
 
 #[test]
 fn nobody_speaks_of_requests_that_are_not_there() {
     let unknown = Some(Violation::UnknownRequest { op: OP });
-    for frame in
-        [F::Grant { op: OP, recv: 1, cut: false }, F::Answer { op: OP, why: None, range: 0 }]
-    {
+    for frame in [grant(OP, 1), answer(OP, None)] {
         assert_eq!(Prey::new().hear(frame.clone()), unknown, "{frame:?}");
     }
     for kind in [Read, Write] {
         assert_eq!(Prey::new().hear(stopped(kind, OP)), unknown);
-        let late = F::Halt { kind, op: OP, why: Refusal::Cancelled };
-        assert_eq!(Prey::new().hear(late), None, "it may have crossed");
+        assert_eq!(Prey::new().hear(halt(kind, OP)), None, "it may have crossed");
     }
 }
 
@@ -333,7 +322,6 @@ fn a_halt_is_for_a_request_of_its_kind() {
     let wrong = |op| Some(Violation::UnknownRequest { op });
     let mut prey = Prey::with_lists();
     assert_eq!(prey.hear(write(OP, 2)), None);
-    let halt = |kind, op| F::Halt { kind, op, why: Refusal::Cancelled };
     assert_eq!(prey.hear(halt(Read, OP)), wrong(OP), "it is a write");
     let mut prey = Prey::new();
     let op = prey.ask(Read);
@@ -346,18 +334,18 @@ fn a_halt_is_for_a_request_of_its_kind() {
 #[test]
 fn an_answer_comes_when_it_can() {
     let wrong = |op| Some(Violation::UnknownRequest { op });
-    let done = |op| F::Answer { op, why: None, range: 0 };
-    let refused = |op| F::Answer { op, why: Some(Refusal::Revoked), range: 0 };
+    let done = |op| answer(op, None);
+    let refused = |op| answer(op, Some(Refusal::Revoked));
     let mut prey = Prey::new();
     let op = prey.ask(Write);
     assert_eq!(prey.hear(done(op)), wrong(op), "nothing was sent");
     let mut prey = Prey::new();
     let op = prey.ask(Write);
-    assert_eq!(prey.hear(F::Grant { op, recv: 5, cut: false }), None);
+    assert_eq!(prey.hear(grant(op, 5)), None);
     assert_eq!(prey.hear(done(op)), wrong(op), "not all of it is dealt");
     let mut prey = Prey::new();
     let op = prey.ask(Write);
-    prey.hear(F::Grant { op, recv: 5, cut: false });
+    prey.hear(grant(op, 5));
     assert_eq!(prey.hear(refused(op)), wrong(op), "it was granted");
     let mut prey = Prey::new();
     let op = prey.ask(Write);
@@ -365,8 +353,8 @@ fn an_answer_comes_when_it_can() {
     assert_eq!(prey.hear(refused(op)), wrong(op), "once");
     let mut prey = Prey::new();
     let op = prey.ask(Write);
-    prey.hear(F::Grant { op, recv: 5, cut: false });
-    assert_eq!(prey.hear(F::Grant { op, recv: 6, cut: false }), wrong(op), "granted once");
+    prey.hear(grant(op, 5));
+    assert_eq!(prey.hear(grant(op, 6)), wrong(op), "granted once");
     let mut prey = Prey::new();
     let op = prey.ask(Read);
     assert_eq!(prey.hear(done(op)), wrong(op), "reads have none");

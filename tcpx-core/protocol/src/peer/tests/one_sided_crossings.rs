@@ -6,11 +6,12 @@ use OperationKind::{Read, Write};
 use super::driver::{CHUNK_BYTES, End, Over};
 use super::pair::{ENDS, Pair};
 use super::requests::{Note, Request};
+use super::said::{is_done, is_one_sided};
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::{Offer, WriteWay};
 use crate::peer::SLICE;
 use crate::peer::action::{Ending, Outcome};
 use crate::peer::one_sided::OneSidedTerms;
@@ -119,14 +120,13 @@ pub(super) fn refused(why: Refusal) -> Outcome {
     Outcome::Refused { why, range: 0 }
 }
 
-/// Frames of this end that are under way.
-pub(super) fn under_way(pair: &Pair, end: usize) -> Vec<&OneSidedFrame> {
-    let outbox = pair.ends[end].outbox.iter();
-    let one_sided = outbox.filter_map(|frame| match frame {
-        Frame::OneSided(frame) => Some(frame),
-        _ => None,
-    });
-    one_sided.collect()
+/// Frames of this end about reads, writes and notifications that are under way.
+pub(super) fn under_way(pair: &Pair, end: usize) -> Vec<&Frame> {
+    pair.ends[end].outbox.iter().filter(|frame| is_one_sided(frame)).collect()
+}
+
+fn is_inline(frame: &Frame) -> bool {
+    matches!(frame, Frame::Offer(Offer::Write { way: WriteWay::Inline(_), .. }))
 }
 
 /// This end reads everything, and what it answers is under way.
@@ -189,7 +189,7 @@ fn a_notification_is_answered_when_it_is_there() {
         for note in [Some(vec![7; 9].into()), Some(vec![].into()), None] {
             post(&mut pair, transfer, note);
             let said = under_way(&pair, 0);
-            assert!(matches!(said[..], [.., OneSidedFrame::WriteNow { bytes: 0, .. }]), "{said:?}");
+            assert!(said.last().is_some_and(|it| is_inline(it)), "{said:?}");
             hear(&mut pair, 1);
             assert_eq!(end_of(&pair, transfer), None);
             hear(&mut pair, 0);
@@ -241,10 +241,10 @@ fn a_little_write_is_one_frame_and_its_answer() {
     let mut pair = up_as(eager());
     let transfer = ask(&mut pair, Write, LITTLE);
     let said = under_way(&pair, 0);
-    assert!(matches!(said[..], [.., OneSidedFrame::WriteNow { .. }]), "{said:?}");
+    assert!(said.last().is_some_and(|it| is_inline(it)), "{said:?}");
     hear(&mut pair, 1);
     let said = under_way(&pair, 1);
-    assert!(matches!(said[..], [OneSidedFrame::Answer { why: None, .. }]), "{said:?}");
+    assert!(said.len() == 1 && is_done(said[0]), "{said:?}");
     hear(&mut pair, 0);
     assert_eq!(outcome(&pair, transfer), Outcome::Done);
 }
@@ -257,7 +257,7 @@ fn a_list_is_not_forgotten_before_the_answer() {
     pair.ends[0].drop_request(transfer).unwrap();
     assert!(under_way(&pair, 0).is_empty(), "its answer is under way");
     hear(&mut pair, 0);
-    assert!(matches!(under_way(&pair, 0)[..], [OneSidedFrame::Forget { list: 0 }]));
+    assert!(matches!(under_way(&pair, 0)[..], [Frame::Forget { list: 0 }]));
     settle(&mut pair);
 }
 
@@ -291,7 +291,7 @@ fn room_that_was_given_back_and_a_note_cross_at_a_full_buffer() {
     hear(&mut pair, 1);
     pair.check_requests().unwrap();
     pair.ends[1].take_notes(1).unwrap();
-    let more = Frame::MaySend { what: Keeping::Notes, count: 330 + 104 };
+    let more = Frame::may_send(Keeping::Notes, 330 + 104);
     assert_eq!(pair.ends[1].outbox.back(), Some(&more));
     pair.ends[0].notify(0).unwrap();
     assert!(under_way(&pair, 0).is_empty(), "it does not overtake the one that waits");
@@ -313,7 +313,7 @@ fn a_write_with_a_note_waits_for_room_and_lets_others_pass() {
     }
     post(&mut pair, noted, Some(vec![0; 40].into()));
     post(&mut pair, plain, None);
-    let is_request = |frame: &&&OneSidedFrame| matches!(frame, OneSidedFrame::Write { .. });
+    let is_request = |frame: &&&Frame| matches!(frame, Frame::Offer(Offer::Write { .. }));
     assert_eq!(under_way(&pair, 0).iter().filter(is_request).count(), 1);
     settle(&mut pair);
     assert_eq!([noted, plain].map(|it| outcome(&pair, it)), [Outcome::Done; 2]);

@@ -10,7 +10,7 @@ use super::one_sided_crossings::{
 use super::setting::{AMPLE, Setting};
 use crate::exports::refusal::Refusal;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::{Ended, Ready};
 use crate::peer::action::Outcome;
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::operation::Withdrawal;
@@ -22,7 +22,7 @@ fn a_grant_that_crosses_a_cancel_finds_nothing_and_the_slot_is_free_again() {
     let mut pair = up_as(setting);
     let transfer = ask(&mut pair, Write, 200);
     hear(&mut pair, 1);
-    assert!(matches!(under_way(&pair, 1)[..], [OneSidedFrame::Grant { .. }]));
+    assert!(matches!(under_way(&pair, 1)[..], [Frame::Ready(Ready::Write { .. })]));
     pair.ends[0].cancel_request(transfer).unwrap();
     assert_eq!(outcome(&pair, transfer), CANCELLED, "at once: none of its memory is in use");
     post(&mut pair, transfer, None);
@@ -38,8 +38,8 @@ fn a_halt_that_crosses_stopped_is_passed_over() {
     pair.deliver_all().unwrap();
     pair.ends[0].cancel_request(transfer).unwrap();
     pair.ends[1].unexport(0).unwrap();
-    assert!(matches!(under_way(&pair, 0)[..], [OneSidedFrame::Stopped { .. }]));
-    assert!(matches!(under_way(&pair, 1)[..], [OneSidedFrame::Halt { .. }]));
+    assert!(matches!(under_way(&pair, 0)[..], [Frame::End { how: Ended::Stopped(_), .. }]));
+    assert!(matches!(under_way(&pair, 1)[..], [Frame::Cancel { .. }]));
     assert_eq!(end_of(&pair, transfer), None, "a section is under way");
     settle(&mut pair);
     assert_eq!(outcome(&pair, transfer), CANCELLED);
@@ -52,9 +52,9 @@ fn a_halt_that_crosses_the_last_section_comes_too_late() {
     let transfer = ask(&mut pair, Write, SECTION);
     hear(&mut pair, 1);
     hear(&mut pair, 0);
-    assert!(matches!(pair.ends[0].outbox.back(), Some(Frame::Section { .. })));
+    assert!(matches!(pair.ends[0].outbox.back(), Some(Frame::Chunks(_))));
     pair.ends[1].unexport(0).unwrap();
-    assert!(matches!(under_way(&pair, 1)[..], [OneSidedFrame::Halt { .. }]));
+    assert!(matches!(under_way(&pair, 1)[..], [Frame::Cancel { .. }]));
     settle(&mut pair);
     assert_eq!(outcome(&pair, transfer), Outcome::Done);
 }
@@ -80,7 +80,7 @@ fn stopped_may_come_when_all_that_was_dealt_is_in_place() {
     move_chunks(&mut pair, 0);
     assert_eq!(end_of(&pair, transfer), None, "it is not answered");
     hear(&mut pair, 1);
-    assert!(matches!(under_way(&pair, 1)[..], [OneSidedFrame::Answer { why: Some(_), .. }]));
+    assert!(matches!(under_way(&pair, 1)[..], [Frame::End { how: Ended::Refused(_), .. }]));
     settle(&mut pair);
     assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (CANCELLED, SECTION));
 }
@@ -104,7 +104,7 @@ fn a_read_that_is_cancelled_ends_when_its_memory_is_free() {
     let transfer = ask(&mut pair, Read, 1000);
     pair.deliver_all().unwrap();
     pair.ends[0].cancel_request(transfer).unwrap();
-    assert!(matches!(under_way(&pair, 0)[..], [OneSidedFrame::Halt { .. }]));
+    assert!(matches!(under_way(&pair, 0)[..], [Frame::Cancel { .. }]));
     pair.deliver_all().unwrap();
     assert_eq!(end_of(&pair, transfer), None, "a section is under way to it");
     settle(&mut pair);

@@ -1,26 +1,24 @@
 //! Peers that do not keep to the protocol of bytes that move in sections, or on the link in parts.
 
-use OneSidedFrame as F;
-
 use super::exporting::Exporting;
-use super::one_sided_breaches::{BYTES, OP, Prey, read, section, stopped, write};
+use super::one_sided_breaches::{BYTES, OP, Prey, read, section, write};
 use super::one_sided_crossings::SETTING;
 use super::pair::Pair;
+use super::said::{self, answer, note, part, stopped};
 use crate::exports::refusal::Refusal;
-use crate::frames::fields::LinkPart;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::{LinkPart, MessageId, WriteWay};
 use crate::peer::action::{Action, Ending, Violation};
 use crate::types::OpKey;
 use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};
 
-fn part(kind: OperationKind, op: u64, bytes: u32) -> OneSidedFrame {
-    F::Part(LinkPart { kind, op, bytes })
+fn write_on_link(op: u64, list: u32) -> Frame {
+    said::write(op, list, WriteWay::Link, None)
 }
 
-fn write_on_link(op: u64, list: u32) -> OneSidedFrame {
-    F::Write { op, list, note: None, on_link: true }
+fn wrong(kind: OperationKind, op: u64, bytes: u32) -> Option<Violation> {
+    Some(Violation::Part { of: MessageId::of(kind, op), bytes })
 }
 
 #[test]
@@ -38,79 +36,74 @@ fn writes_on_the_link_are_as_agreed() {
 
 #[test]
 fn parts_are_of_what_travels_so_and_no_more_than_is_left() {
-    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
     for kind in [Read, Write] {
-        assert_eq!(Prey::with_lists().hear(part(kind, OP, 1)), wrong(OP, 1), "of nothing");
+        assert_eq!(Prey::with_lists().hear(part(kind, OP, 1)), wrong(kind, OP, 1), "of nothing");
     }
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 3));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it waits for chunks");
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it waits for chunks");
     let mut prey = Prey::with_lists();
     prey.hear(write_on_link(OP, 3));
-    assert_eq!(prey.hear(part(Read, OP, 1)), wrong(OP, 1), "it is a write");
+    assert_eq!(prey.hear(part(Read, OP, 1)), wrong(Read, OP, 1), "it is a write");
     for bytes in [6, u32::MAX] {
         let mut prey = Prey::with_lists();
         prey.hear(write_on_link(OP, 3));
         assert_eq!(prey.hear(part(Write, OP, 3)), None);
-        assert_eq!(prey.hear(part(Write, OP, bytes)), wrong(OP, bytes), "5 bytes are left");
+        assert_eq!(prey.hear(part(Write, OP, bytes)), wrong(Write, OP, bytes), "5 bytes are left");
     }
     let mut prey = Prey::with_lists();
     prey.hear(write_on_link(OP, 3));
     assert_eq!(prey.hear(part(Write, OP, 8)), None);
-    assert!(matches!(prey.said.last(), Some(Frame::OneSided(F::Answer { why: None, .. }))));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it is done");
+    assert_eq!(prey.said.last(), Some(&answer(OP, None)));
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it is done");
     let mut prey = Prey::with_lists();
     prey.hear(read(OP, 1));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it is a read of the peer's");
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it is a read of the peer's");
     let mut prey = Prey::with_lists();
     prey.hear(write_on_link(OP, 3));
     prey.hear(stopped(Write, OP));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it has stopped");
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it has stopped");
 }
 
 #[test]
 fn parts_of_a_read_come_alone() {
-    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
     let mut prey = Prey::new();
     let op = prey.ask(Read);
-    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "it is too long for the link");
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(Read, op, 8), "it is too long for the link");
     let mut prey = Prey::new();
     let op = prey.ask_of(Read, 60);
-    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "into memory of a GPU");
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(Read, op, 8), "into memory of a GPU");
     let mut prey = Prey::whose_cpu_reaches(true);
     let op = prey.ask_of(Read, 60);
-    assert_eq!(prey.read(section(op, 0, 60)), None);
-    assert_eq!(prey.hear(part(Read, op, 8)), wrong(op, 8), "it comes in chunks");
+    assert_eq!(prey.hear(section(op, 0, 60)), None);
+    assert_eq!(prey.hear(part(Read, op, 8)), wrong(Read, op, 8), "it comes in chunks");
     let mut prey = Prey::whose_cpu_reaches(true);
     let op = prey.ask_of(Read, 60);
     assert_eq!(prey.hear(part(Read, op, 8)), None);
     let unknown = Some(Violation::UnknownReceive { recv: op });
-    assert_eq!(prey.read(section(op, 8, 52)), unknown, "it comes in parts");
+    assert_eq!(prey.hear(section(op, 8, 52)), unknown, "it comes in parts");
 }
 
 #[test]
 fn what_was_refused_may_go_on_to_its_end_and_no_further() {
-    let wrong = |op, bytes| Some(Violation::Part { op, bytes });
     let begun = || {
         let mut prey = Prey::with_lists();
         prey.hear(write_on_link(OP, 3));
         assert_eq!(prey.hear(part(Write, OP, 2)), None);
         prey.unexport(0);
-        let answered = prey.said.last();
-        let revoked = Some(Refusal::Revoked);
-        assert_eq!(answered, Some(&Frame::OneSided(F::Answer { op: OP, why: revoked, range: 0 })));
+        assert_eq!(prey.said.last(), Some(&answer(OP, Some(Refusal::Revoked))));
         prey.exporting.check_idle();
         prey
     };
     let mut prey = begun();
     assert_eq!(prey.hear(part(Write, OP, 5)), None);
-    assert_eq!(prey.hear(part(Write, OP, 2)), wrong(OP, 2), "1 byte is left");
+    assert_eq!(prey.hear(part(Write, OP, 2)), wrong(Write, OP, 2), "1 byte is left");
     let mut prey = begun();
     assert_eq!(prey.hear(part(Write, OP, 6)), None);
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "all has come");
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "all has come");
     let mut prey = begun();
     assert_eq!(prey.hear(stopped(Write, OP)), None);
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(OP, 1), "it has stopped");
+    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it has stopped");
     let mut prey = begun();
     assert_eq!(prey.hear(write(OP, 3)), Some(Violation::Request { op: OP, list: 3 }), "in use");
     // What nobody reads to its end counts as asked for.
@@ -125,8 +118,7 @@ fn nothing_is_asked_before_the_peer_can_be_up() {
     let mut pair = Pair::new([SETTING; 2]);
     let mut protocol = pair.ends[0].take_protocol().expect("it is there");
     let mut exporting = Exporting::new();
-    let frame = Frame::OneSided(F::Notify { bytes: 0 });
-    protocol.handle_frame(frame, &mut exporting.exports);
+    protocol.handle_frame(note(0), &mut exporting.exports);
     let ending = std::iter::from_fn(|| protocol.poll_action()).find_map(|action| match action {
         Action::End { ending: Ending::Broken(violation), .. } => Some(violation),
         _ => None,
@@ -157,17 +149,18 @@ fn a_read_gets_what_it_has_asked_for() {
     let mut prey = Prey::new();
     let recv = prey.ask(Read);
     let unknown = Some(Violation::UnknownReceive { recv });
-    assert_eq!(prey.read(Frame::Deliver { recv, bytes: 8 }), unknown, "it is no message");
+    let delivered = LinkPart { of: MessageId::Receive(recv), bytes: 8 };
+    assert_eq!(prey.hear(Frame::Part(delivered)), unknown, "it is no message");
     let mut prey = Prey::new();
     let recv = prey.ask(Write);
     let unknown = Some(Violation::UnknownReceive { recv });
-    assert_eq!(prey.read(section(recv, 0, 100)), unknown, "it is a write");
+    assert_eq!(prey.hear(section(recv, 0, 100)), unknown, "it is a write");
     let mut prey = Prey::with_lists();
     prey.hear(read(OP, 1));
     let served =
         prey.protocol.cx.operations.keys().next().map(OpKey::to_wire).expect("it is served");
     let unknown = Some(Violation::UnknownReceive { recv: served });
-    assert_eq!(prey.read(section(served, 0, 100)), unknown, "it is sent");
+    assert_eq!(prey.hear(section(served, 0, 100)), unknown, "it is sent");
 }
 
 #[test]
@@ -178,19 +171,19 @@ fn sections_of_lists_are_what_is_left() {
     let wrong = |offset, bytes, dealt| {
         Some(Violation::Section { recv, offset, bytes, dealt, message_bytes: BYTES })
     };
-    assert_eq!(prey.read(section(recv, 0, 100)), None);
+    assert_eq!(prey.hear(section(recv, 0, 100)), None);
     for (offset, bytes) in [(0, 100), (101, 1), (100, 0), (100, 901), (100, u64::MAX)] {
         let mut prey = Prey::with_lists();
         prey.hear(write(OP, 2));
-        prey.read(section(recv, 0, 100));
-        assert_eq!(prey.read(section(recv, offset, bytes)), wrong(offset, bytes, 100));
+        prey.hear(section(recv, 0, 100));
+        assert_eq!(prey.hear(section(recv, offset, bytes)), wrong(offset, bytes, 100));
     }
     assert_eq!(prey.hear(stopped(Write, OP)), None);
     let unknown = Some(Violation::UnknownReceive { recv });
-    assert_eq!(prey.read(section(recv, 100, 900)), unknown, "it has stopped");
+    assert_eq!(prey.hear(section(recv, 100, 900)), unknown, "it has stopped");
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 2));
-    prey.read(section(recv, 0, 100));
+    prey.hear(section(recv, 0, 100));
     prey.hear(stopped(Write, OP));
     let unknown = Some(Violation::UnknownRequest { op: OP });
     assert_eq!(prey.hear(stopped(Write, OP)), unknown, "twice");

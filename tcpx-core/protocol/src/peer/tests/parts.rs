@@ -6,11 +6,12 @@ use super::one_sided_crossings::{
     under_way, up_as,
 };
 use super::pair::{ENDS, Pair};
+use super::said::is_done;
 use super::setting::Setting;
 use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
-use crate::frames::fields::LinkPart;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::frame::Frame;
+use crate::frames::messages::{LinkPart, Offer, WriteWay};
 use crate::peer::action::Outcome;
 use crate::peer::operation::Withdrawal;
 use crate::peer::schedule::tuning::Tuning;
@@ -49,7 +50,7 @@ fn step(pair: &mut Pair) {
 /// Bytes of the parts of this end that are under way.
 fn parts(pair: &Pair, end: usize) -> Vec<u32> {
     let parts = under_way(pair, end).into_iter().filter_map(|frame| match frame {
-        OneSidedFrame::Part(LinkPart { bytes, .. }) => Some(*bytes),
+        Frame::Part(LinkPart { bytes, .. }) => Some(*bytes),
         _ => None,
     });
     parts.collect()
@@ -60,10 +61,12 @@ fn a_write_is_a_request_with_its_parts_behind_and_an_answer() {
     let mut pair = up_as(with_parts());
     let transfer = ask(&mut pair, Write, 2 * PART + 7);
     let said = under_way(&pair, 0);
-    assert!(said.iter().any(|it| matches!(it, OneSidedFrame::Write { on_link: true, .. })));
+    let is_on_link =
+        |it: &&Frame| matches!(it, Frame::Offer(Offer::Write { way: WriteWay::Link, .. }));
+    assert!(said.iter().any(is_on_link));
     assert_eq!(parts(&pair, 0), [50, 50, 7], "nothing is waited for");
     hear(&mut pair, 1);
-    assert!(matches!(under_way(&pair, 1)[..], [OneSidedFrame::Answer { why: None, .. }]));
+    assert!(under_way(&pair, 1).into_iter().all(is_done));
     hear(&mut pair, 0);
     assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (Outcome::Done, 107));
     settle(&mut pair);

@@ -10,7 +10,7 @@ use super::driver::{Check, Driver, ensure};
 use super::requests::Note;
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::{Offer, WriteWay};
 use crate::peer::action::{Landing, NoteUse, Outcome};
 use crate::plans::plan::Member;
 use crate::plans::stretch::Stretch;
@@ -42,13 +42,12 @@ pub(super) struct Landed {
 pub(super) fn is_followed(frame: &Frame) -> bool {
     matches!(
         frame,
-        Frame::Deliver { .. }
-            | Frame::Ahead { .. }
-            | Frame::OneSided(
-                OneSidedFrame::Write { note: Some(_), .. }
-                    | OneSidedFrame::WriteNow { .. }
-                    | OneSidedFrame::Part(_)
-                    | OneSidedFrame::Notify { .. }
+        Frame::Part(_)
+            | Frame::Offer(
+                Offer::Ahead { .. }
+                    | Offer::Note { .. }
+                    | Offer::Write { note: Some(_), .. }
+                    | Offer::Write { way: WriteWay::Inline(_), .. }
             )
     )
 }

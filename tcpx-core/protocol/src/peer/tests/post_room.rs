@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use slotmap::{KeyData, SlotMap};
 
 use super::exporting::no_exports;
+use super::said::announce;
 use super::setting::{AMPLE, KEEPS_ALL};
 use crate::frames::eager_terms::{EagerTerms, Keeping};
-use crate::frames::fields::{ChannelHandle, Delivery, HANDLE_BYTES};
+use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::peer::operation::NewOperation;
@@ -45,11 +46,8 @@ fn up() -> PeerProtocol {
     protocol.handle_comms_connected();
     protocol.handle_comms_accepted(ChunkCounts::new());
     protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
-    protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
-    protocol.handle_frame(
-        Frame::MaySend { what: Keeping::Receives, count: 1 << 20 },
-        &mut no_exports(),
-    );
+    protocol.handle_frame(Frame::Open { credit: ChunkCounts::new() }, &mut no_exports());
+    protocol.handle_frame(Frame::may_send(Keeping::Receives, 1 << 20), &mut no_exports());
     while protocol.poll_action().is_some() {}
     assert_eq!(protocol.check_posts(Direction::Send, 1), Ok(()));
     protocol
@@ -109,9 +107,7 @@ fn posts_allocate_nothing_once_there_is_room() {
 fn sends_that_meet_their_receives_have_room_too() {
     let mut protocol = up();
     for recv in 0..POSTS {
-        let (tag, bytes, delivery) = (recv as i64, 2, Delivery::Unpacked);
-        let recv = recv as u64;
-        protocol.handle_frame(Frame::Announce { recv, tag, bytes, delivery }, &mut no_exports());
+        protocol.handle_frame(announce(recv as u64, recv as i64, 2), &mut no_exports());
         // It may announce more before it has announced all that it may.
         while protocol.poll_action().is_some() {}
     }

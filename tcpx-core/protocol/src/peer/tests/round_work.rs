@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use super::exporting::Exporting;
 use super::one_sided_crossings::SETTING;
 use super::pair::Pair;
+use super::said::{list, more_of, read};
 use super::setting::{AMPLE, DEAL_AT_ONCE, Setting};
 use crate::exports::capability::ListedRange;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::{MAX_KEYS, MAX_RANGES, OneSidedFrame};
+use crate::frames::list_part::{KEY_BYTES, LIST_BYTES, ListHead, RANGE_BYTES};
+use crate::frames::messages::MessageId;
 use crate::peer::PeerProtocol;
 use crate::peer::action::Action;
 use crate::peer::one_sided::parts::PIECES_A_PART;
@@ -63,22 +65,22 @@ impl Target {
         target
     }
 
-    fn hear(&mut self, frame: OneSidedFrame) {
-        self.protocol.handle_frame(Frame::OneSided(frame), &mut self.exporting.exports);
+    fn hear(&mut self, frame: Frame) {
+        self.protocol.handle_frame(frame, &mut self.exporting.exports);
     }
 
     fn tell(&mut self) {
-        let (list, kind, count) = (7, OperationKind::Read, self.bytes as u32);
-        let bytes = self.bytes;
-        self.hear(OneSidedFrame::List { list, kind, keys: count, ranges: count, bytes });
+        let (kind, count, bytes) = (OperationKind::Read, self.bytes as u32, self.bytes);
+        let head = ListHead { kind, keys: count, ranges: count, bytes };
+        self.hear(list(7, head, &[], &[]));
         let keys: Vec<_> = self.exporting.areas.iter().map(|area| area.listed).collect();
-        for keys in keys.chunks(MAX_KEYS) {
-            self.hear(OneSidedFrame::ListKeys { list, keys: keys.into() });
+        for keys in keys.chunks(LIST_BYTES / KEY_BYTES) {
+            self.hear(more_of(7, keys, &[]));
         }
         let ranges: Vec<_> =
             (0..count).map(|key| ListedRange { key, offset: 0, bytes: 1 }).collect();
-        for ranges in ranges.chunks(MAX_RANGES) {
-            self.hear(OneSidedFrame::ListRanges { list, ranges: ranges.into() });
+        for ranges in ranges.chunks(LIST_BYTES / RANGE_BYTES) {
+            self.hear(more_of(7, &[], ranges));
         }
     }
 
@@ -87,7 +89,7 @@ impl Target {
         self.reads += 1;
         let op = 1 << 32 | self.reads;
         self.left.insert(op, self.bytes);
-        self.hear(OneSidedFrame::Read { op, list: 7, cut: false, on_link });
+        self.hear(read(op, 7, on_link));
     }
 
     fn act(&mut self) {
@@ -97,11 +99,12 @@ impl Target {
             match action {
                 Action::SendListed { frame, bytes: Some((_, stretch)), .. } => {
                     self.pieces += stretch.iter().count() as u64;
-                    let Frame::OneSided(OneSidedFrame::Part(part)) = frame else { continue };
-                    self.came(part.op, part.bytes.into());
+                    let Frame::Part(part) = frame else { continue };
+                    let MessageId::Read(op) = part.of else { panic!("a part of {}", part.of) };
+                    self.came(op, part.bytes.into());
                     self.protocol.handle_part_room(1 << 20);
                 }
-                Action::Send(Frame::Section { recv, bytes, .. }) => self.came(recv, bytes),
+                Action::Send(Frame::Chunks(chunks)) => self.came(chunks.recvs[0], chunks.bytes),
                 Action::SendChunks(plan) => {
                     self.pieces += plan.members.as_slice().len() as u64;
                     self.protocol.handle_finished(match plan.members {

@@ -3,10 +3,11 @@
 use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::Pair;
+use super::said::{announce, matched, section};
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
-use crate::frames::fields::Delivery;
-use crate::frames::frame::{Frame, Names};
+use crate::frames::frame::Frame;
+use crate::frames::messages::{Names, Ready};
 use crate::peer::SLICE;
 use crate::peer::action::{Action, Ending, Outcome, Violation};
 use crate::peer::schedule::tuning::Tuning;
@@ -157,7 +158,7 @@ fn violation(
 ) -> Result<Vec<(u64, u64)>, Violation> {
     let mut pair = up();
     pair.ends[0].post(Direction::Receive, &[(1, bytes, MemoryType::Device, false)]).unwrap();
-    let Some(Frame::Announce { recv, .. }) = pair.ends[0].outbox.pop_front() else {
+    let Some(Frame::Ready(Ready::Receive { recv, .. })) = pair.ends[0].outbox.pop_front() else {
         panic!("it announces")
     };
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");
@@ -168,6 +169,7 @@ fn violation(
     while let Some(action) = protocol.poll_action() {
         match action {
             Action::ReceiveChunks(plan) => dealt.push((plan.offset, plan.bytes)),
+            Action::Complete(_) => assert_eq!(bytes, 0, "nothing has moved"),
             Action::End { ending: Ending::Broken(violation), .. } => return Err(violation),
             other => panic!("{other:?}"),
         }
@@ -178,13 +180,7 @@ fn violation(
 #[test]
 fn sections_that_are_not_right_are_a_violation() {
     let message_bytes = 5 * CHUNK + 10;
-    let section = |recv, offset, bytes| Frame::Section {
-        recv,
-        first_channel: 0,
-        offset,
-        bytes,
-        chunk_bytes: CHUNK_BYTES,
-    };
+    let section = |recv, offset, bytes| section(recv, 0, (offset, bytes), CHUNK_BYTES);
     let of = |sections: &[(u64, u64)]| {
         violation(message_bytes, |recv| {
             sections.iter().map(|(offset, bytes)| section(recv, *offset, *bytes)).collect()
@@ -216,36 +212,19 @@ fn sections_that_are_not_right_are_a_violation() {
 #[test]
 fn a_section_is_of_a_receive_that_is_there() {
     let bytes = 3 * CHUNK;
-    let section = |recv, first_channel| Frame::Section {
-        recv,
-        first_channel,
-        offset: 0,
-        bytes,
-        chunk_bytes: CHUNK_BYTES,
-    };
+    let section = |recv, first_channel| section(recv, first_channel, (0, bytes), CHUNK_BYTES);
     let outcome = violation(bytes, |recv| vec![section(recv, 1)]);
     assert_eq!(outcome, Err(Violation::MatchChannel(1)));
     let outcome = violation(bytes, |recv| vec![section(recv + 1, 0)]);
     assert!(matches!(outcome, Err(Violation::UnknownReceive { .. })), "{outcome:?}");
-    // A message that was matched as a whole has no sections.
-    let outcome = violation(bytes, |recv| {
-        let recvs = Names::from_slice(&[recv]);
-        let whole = Frame::Match { first_channel: 0, chunk_bytes: CHUNK_BYTES, recvs };
-        vec![whole, section(recv, 0)]
-    });
+    // A message that came as a whole does not begin again.
+    let outcome = violation(bytes, |recv| vec![section(recv, 0), section(recv, 0)]);
     assert!(matches!(outcome, Err(Violation::Section { dealt: 192, .. })), "{outcome:?}");
-    // And one that has them is not matched again.
-    let outcome = violation(bytes, |recv| {
-        let first = Frame::Section {
-            recv,
-            first_channel: 0,
-            offset: 0,
-            bytes: CHUNK,
-            chunk_bytes: CHUNK_BYTES,
-        };
-        let recvs = Names::from_slice(&[recv]);
-        vec![first, Frame::Match { first_channel: 0, chunk_bytes: CHUNK_BYTES, recvs }]
-    });
+    let outcome = violation(0, |recv| vec![matched(&[recv], 0, CHUNK_BYTES); 2]);
+    assert!(matches!(outcome, Err(Violation::UnknownReceive { .. })), "{outcome:?}");
+    // Nor does one that shared a chunk.
+    let outcome =
+        violation(bytes, |recv| vec![section(recv, 0), matched(&[recv; 2], 0, CHUNK_BYTES)]);
     assert!(matches!(outcome, Err(Violation::UnknownReceive { .. })), "{outcome:?}");
 }
 
@@ -260,10 +239,7 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
         memory: MemoryType::Device,
     };
     let (recv, tag, bytes) = (7, 1, 3 * CHUNK);
-    protocol.handle_frame(
-        Frame::Announce { recv, tag, bytes, delivery: Delivery::Unpacked },
-        &mut no_exports(),
-    );
+    protocol.handle_frame(announce(recv, tag, bytes), &mut no_exports());
     let op = protocol.handle_post(crate::peer::operation::NewOperation {
         transfer: transfers.insert(()),
         direction: Direction::Send,
@@ -272,16 +248,7 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
         bytes,
     });
     let recv = op.to_wire();
-    protocol.handle_frame(
-        Frame::Section {
-            recv,
-            first_channel: 0,
-            offset: 0,
-            bytes: CHUNK,
-            chunk_bytes: CHUNK_BYTES,
-        },
-        &mut no_exports(),
-    );
+    protocol.handle_frame(section(recv, 0, (0, CHUNK), CHUNK_BYTES), &mut no_exports());
     let end = std::iter::from_fn(|| protocol.poll_action())
         .find(|action| matches!(action, Action::End { .. }));
     assert!(
@@ -296,10 +263,7 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
 #[test]
 fn a_peer_may_cut_a_message_into_shorter_chunks_but_not_into_crumbs() {
     let matched = |bytes, chunk_bytes| {
-        violation(bytes, |recv| {
-            let recvs = Names::from_slice(&[recv]);
-            vec![Frame::Match { first_channel: 0, chunk_bytes, recvs }]
-        })
+        violation(bytes, |recv| vec![self::matched(&[recv], bytes, chunk_bytes)])
     };
     for chunk_bytes in [CHUNK_BYTES / 8, CHUNK_BYTES / 3, CHUNK_BYTES] {
         assert_eq!(matched(3 * CHUNK, chunk_bytes), Ok(vec![(0, 3 * CHUNK)]));
@@ -316,17 +280,29 @@ fn a_peer_may_cut_a_message_into_shorter_chunks_but_not_into_crumbs() {
     let messages = [(1, 20, MemoryType::Device, false); 2];
     pair.ends[0].post(Direction::Receive, &messages).unwrap();
     let names = |frame: &Frame| match frame {
-        Frame::Announce { recv, .. } => *recv,
+        Frame::Ready(Ready::Receive { recv, .. }) => *recv,
         other => panic!("{other:?}"),
     };
     let recvs: Names = pair.ends[0].outbox.iter().map(names).collect();
     let recv = recvs[1];
-    let mut protocol = pair.ends[0].take_protocol().expect("it is up");
-    protocol
-        .handle_frame(Frame::Match { first_channel: 0, chunk_bytes: 39, recvs }, &mut no_exports());
-    let end = protocol.poll_action();
-    let is_refused = |ending: &Ending| *ending == Ending::Broken(Violation::CannotShare { recv });
-    assert!(matches!(&end, Some(Action::End { ending, .. }) if is_refused(ending)), "{end:?}");
+    let first = recvs[0];
+    let wrong_bytes = |bytes| {
+        let (recv, offset, dealt, message_bytes) = (first, 0, 0, 40);
+        Violation::Section { recv, offset, bytes, dealt, message_bytes }
+    };
+    for (bytes, chunk_bytes, violation) in [
+        (40, 39, Violation::CannotShare { recv }),
+        (39, 40, wrong_bytes(39)),
+        (41, 41, wrong_bytes(41)),
+    ] {
+        let mut pair = up();
+        pair.ends[0].post(Direction::Receive, &messages).unwrap();
+        let mut protocol = pair.ends[0].take_protocol().expect("it is up");
+        protocol.handle_frame(self::matched(&recvs, bytes, chunk_bytes), &mut no_exports());
+        let end = protocol.poll_action();
+        let is_refused = |ending: &Ending| *ending == Ending::Broken(violation.clone());
+        assert!(matches!(&end, Some(Action::End { ending, .. }) if is_refused(ending)), "{end:?}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::requests::{Note, Ranges, Request};
 use super::setting::Setting;
 use crate::exports::capability::ListedRange;
 use crate::frames::frame::Frame;
-use crate::frames::frame::one_sided::OneSidedFrame;
+use crate::frames::messages::{Offer, WriteWay};
 use crate::peer::one_sided::telling::PreparedList;
 use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::plans::pieces::{Piece, Pieces};
@@ -206,13 +206,12 @@ impl Seen {
     pub(super) fn look(&mut self, pair: &Pair) {
         for end in ENDS {
             for frame in &pair.ends[end].outbox {
-                let Frame::OneSided(frame) = frame else { continue };
-                self.inline |= matches!(frame, OneSidedFrame::WriteNow { .. });
+                self.inline |=
+                    matches!(frame, Frame::Offer(Offer::Write { way: WriteWay::Inline(_), .. }));
                 // A short read is answered with the one part that it has.
                 self.inline |=
-                    matches!(frame, OneSidedFrame::Part(part) if u64::from(part.bytes) == LITTLE);
-                self.parts |=
-                    matches!(frame, OneSidedFrame::Part(part) if u64::from(part.bytes) > LITTLE);
+                    matches!(frame, Frame::Part(part) if u64::from(part.bytes) == LITTLE);
+                self.parts |= matches!(frame, Frame::Part(part) if u64::from(part.bytes) > LITTLE);
             }
             for chunk in pair.ends[end].sent.iter().flatten() {
                 self.in_place |= chunk.len() == 1;

@@ -6,17 +6,18 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use slotmap::{KeyData, SlotMap};
-use smallvec::smallvec;
 use tcpx_testkit::Random;
 
 use super::driver::CHUNK_BYTES;
 use super::exporting::no_exports;
 use super::revocations;
+use super::said::{announce, matched};
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL};
 use crate::frames::eager_terms::{EagerTerms, Keeping};
-use crate::frames::fields::{ChannelHandle, Delivery, HANDLE_BYTES};
+use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
+use crate::frames::messages::{Ended, MessageId};
 use crate::peer::action::{Action, Outcome};
 use crate::peer::operation::{NewOperation, Withdrawal};
 use crate::peer::tags::withdrawing::Unmatched;
@@ -72,11 +73,8 @@ impl Lone {
         lone.protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
         lone.protocol.handle_comms_connected();
         lone.protocol.handle_comms_accepted(ChunkCounts::new());
-        lone.protocol.handle_frame(Frame::Ready { credit: ChunkCounts::new() }, &mut no_exports());
-        lone.protocol.handle_frame(
-            Frame::MaySend { what: Keeping::Receives, count: 1 << 22 },
-            &mut no_exports(),
-        );
+        lone.protocol.handle_frame(Frame::Open { credit: ChunkCounts::new() }, &mut no_exports());
+        lone.protocol.handle_frame(Frame::may_send(Keeping::Receives, 1 << 22), &mut no_exports());
         lone.act();
         lone
     }
@@ -127,7 +125,9 @@ impl Lone {
                     let before = self.ended.insert(completion.tag, completion.outcome);
                     assert_eq!(before, None, "tag {} ends twice", completion.tag);
                 }
-                Action::Send(Frame::Cancel { recv }) => self.asked.push(recv),
+                Action::Send(Frame::Cancel { message: MessageId::Receive(recv), .. }) => {
+                    self.asked.push(recv);
+                }
                 Action::Send(Frame::Goodbye) => self.has_said_goodbye = true,
                 Action::Send(_)
                 | Action::OpenChannels
@@ -144,23 +144,20 @@ impl Lone {
     fn agree(&mut self) {
         for recv in std::mem::take(&mut self.asked) {
             self.input(|protocol| {
-                protocol.handle_frame(Frame::Cancelled { recv }, &mut no_exports())
+                protocol.handle_frame(Frame::end_of(recv, Ended::Withdrawn), &mut no_exports())
             });
         }
     }
 
     /// The peer matches a receive.
     fn match_receive(&mut self, op: OpKey) {
-        let recvs = smallvec![op.to_wire()];
-        let chunk_bytes = CHUNK_BYTES;
-        let frame = Frame::Match { first_channel: 0, chunk_bytes, recvs };
+        let frame = matched(&[op.to_wire()], 0, CHUNK_BYTES);
         self.input(|protocol| protocol.handle_frame(frame, &mut no_exports()));
     }
 
     /// The peer announces a receive for a send.
     fn announce(&mut self, tag: i64) {
-        let (recv, delivery) = (1_000_000 + tag as u64, Delivery::Unpacked);
-        let frame = Frame::Announce { recv, tag, bytes: 0, delivery };
+        let frame = announce(1_000_000 + tag as u64, tag, 0);
         self.input(|protocol| protocol.handle_frame(frame, &mut no_exports()));
     }
 

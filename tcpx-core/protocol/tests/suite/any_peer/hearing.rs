@@ -2,11 +2,13 @@
 
 use super::memory::Memory;
 use tcpx_protocol::exports::capability::ListedRange;
-use tcpx_protocol::exports::refusal::Refusal;
-use tcpx_protocol::frames::fields::LinkPart;
+use tcpx_protocol::exports::refusal::{Refusal, Refused};
 use tcpx_protocol::frames::frame::Frame;
-use tcpx_protocol::frames::frame::one_sided::OneSidedFrame as F;
 use tcpx_protocol::frames::link_frame::LinkFrame;
+use tcpx_protocol::frames::list_part::{ListHead, ListPart};
+use tcpx_protocol::frames::messages::{
+    Chunks, Ended, LinkPart, MessageId, Names, Offer, Ready, WriteWay,
+};
 use tcpx_protocol::types::memory::OperationKind;
 
 pub(super) const CHANNELS: u16 = 2;
@@ -79,7 +81,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// A list that is told well, whatever its keys and ranges are.
-    fn whole_list(&mut self, memory: &Memory) -> Vec<F> {
+    fn whole_list(&mut self, memory: &Memory) -> Vec<Frame> {
         let (list, kind) = (self.list(), self.kind());
         let keys: Vec<_> = (0..1 + self.next() % 3).map(|_| memory.key(self.next())).collect();
         let count = keys.len() as u8 + self.next() % 20;
@@ -89,30 +91,36 @@ impl<'a> Bytes<'a> {
             range.bytes = range.bytes.max(1);
         }
         let bytes = ranges.iter().fold(0u64, |sum, range| sum.wrapping_add(range.bytes));
-        vec![
-            F::List { list, kind, keys: keys.len() as u32, ranges: count.into(), bytes },
-            F::ListKeys { list, keys: keys.into() },
-            F::ListRanges { list, ranges: ranges.into() },
-        ]
+        let head = ListHead { kind, keys: keys.len() as u32, ranges: count.into(), bytes };
+        let part = |head, keys: &[_], ranges: &[_]| {
+            Frame::List(Box::new(ListPart { list, head, keys: keys.into(), ranges: ranges.into() }))
+        };
+        // In one frame, or in several.
+        match self.bool() {
+            true => vec![part(Some(head), &keys, &ranges)],
+            false => {
+                let (first, rest) = ranges.split_at(ranges.len() / 2);
+                vec![part(Some(head), &[], &[]), part(None, &keys, first), part(None, &[], rest)]
+            }
+        }
     }
 
     /// What the peer says next. It is only what can be on the wire.
     pub(super) fn frames(&mut self, memory: &Memory, names: &[u64]) -> Vec<Frame> {
         let said = match self.next() % 20 {
-            0..=2 => self.whole_list(memory).into_iter().map(Frame::OneSided).collect(),
+            0..=2 => self.whole_list(memory),
             3 => vec![self.any_frame()],
             4..=6 => vec![self.section(names)],
             7 => {
-                let (recv, bytes) = (self.name(names), self.next().into());
-                vec![Frame::Deliver { recv, bytes }]
+                let (of, bytes) = (MessageId::Receive(self.name(names)), self.next().into());
+                vec![Frame::Part(LinkPart { of, bytes })]
             }
-            8 => vec![match self.next() % 4 {
+            8 => vec![match self.next() % 3 {
                 0 => Frame::Goodbye,
                 1 => Frame::Closed,
-                2 => Frame::AskSent,
                 _ => Frame::Ping,
             }],
-            _ => vec![Frame::OneSided(self.one_sided(memory, names))],
+            _ => vec![self.one_sided(memory, names)],
         };
         let can_be = |frame: &Frame| {
             let mut wire = Vec::new();
@@ -129,7 +137,7 @@ impl<'a> Bytes<'a> {
                 self.0 = &self.0[taken..];
                 frame
             }
-            _ => Frame::Pong,
+            _ => Frame::Ping,
         }
     }
 
@@ -138,65 +146,78 @@ impl<'a> Bytes<'a> {
         let first_channel = u16::from(self.next()) % (CHANNELS + 1);
         let chunk_bytes = if self.bool() { CHUNK_BYTES } else { self.next().into() };
         let (offset, bytes) = (self.number(), self.number());
-        Frame::Section { recv, first_channel, offset, bytes, chunk_bytes }
+        let recvs = Names::from_slice(&[recv]);
+        Frame::Chunks(Chunks { recvs, first_channel, chunk_bytes, offset, bytes })
     }
 
-    fn one_sided(&mut self, memory: &Memory, names: &[u64]) -> F {
-        match self.next() % 14 {
-            0 => F::List {
-                list: self.list(),
-                kind: self.kind(),
-                keys: self.number() as u32,
-                ranges: self.number() as u32,
-                bytes: self.number(),
-            },
-            1 => {
-                let list = self.list();
-                let keys = (0..=self.next() % 3).map(|_| memory.key(self.next())).collect();
-                F::ListKeys { list, keys }
+    fn refused(&mut self) -> Refused {
+        Refused { why: self.why(), range: self.number() as u32 }
+    }
+
+    /// A read or a write: one that the end has told of, or one of the peer's.
+    fn access(&mut self, names: &[u64]) -> MessageId {
+        let op = if self.bool() { self.name(names) } else { self.next().into() };
+        MessageId::of(self.kind(), op)
+    }
+
+    fn list_part(&mut self, memory: &Memory) -> Frame {
+        let list = self.list();
+        let mut part =
+            ListPart { list, head: None, keys: Default::default(), ranges: Default::default() };
+        match self.next() % 3 {
+            0 => {
+                let (kind, bytes) = (self.kind(), self.number());
+                let (keys, ranges) = (self.number() as u32, self.number() as u32);
+                part.head = Some(ListHead { kind, keys, ranges, bytes });
             }
-            2 => {
-                let (list, count) = (self.list(), 1 + self.next() % 8);
-                F::ListRanges { list, ranges: self.ranges(count).into() }
+            1 => part.keys = (0..=self.next() % 3).map(|_| memory.key(self.next())).collect(),
+            _ => {
+                let count = 1 + self.next() % 8;
+                part.ranges = self.ranges(count).into();
             }
-            3 => F::Forget { list: self.list() },
-            4 => F::Write {
+        }
+        Frame::List(Box::new(part))
+    }
+
+    fn one_sided(&mut self, memory: &Memory, names: &[u64]) -> Frame {
+        match self.next() % 12 {
+            0..=2 => self.list_part(memory),
+            3 => Frame::Forget { list: self.list() },
+            4 => Frame::Offer(Offer::Write {
                 op: self.next().into(),
                 list: self.list(),
                 note: self.note(),
-                on_link: self.bool(),
-            },
-            5 => F::WriteNow {
+                way: if self.bool() { WriteWay::Link } else { WriteWay::Channels },
+            }),
+            5 => Frame::Offer(Offer::Write {
                 op: self.next().into(),
                 list: self.list(),
-                bytes: self.next().into(),
+                way: WriteWay::Inline(self.next().into()),
                 note: self.note(),
-            },
-            6 => F::Read {
+            }),
+            6 => Frame::Ready(Ready::Read {
                 op: self.next().into(),
                 list: self.list(),
                 cut: self.bool(),
                 on_link: self.bool(),
-            },
-            7 => F::Grant { op: self.name(names), recv: self.number(), cut: self.bool() },
-            8 => {
-                let op = if self.bool() { self.name(names) } else { self.next().into() };
-                F::Halt { kind: self.kind(), op, why: self.why() }
-            }
+            }),
+            7 => Frame::Ready(Ready::Write {
+                op: self.name(names),
+                recv: self.number(),
+                cut: self.bool(),
+            }),
+            8 => Frame::Cancel { message: self.access(names), why: self.why() },
             9 => {
-                let kind = self.kind();
-                let op = if self.bool() { self.name(names) } else { self.next().into() };
-                F::Stopped { kind, op, why: self.why(), range: self.number() as u32 }
+                let message = self.access(names);
+                let how = match self.next() % 4 {
+                    0 => Ended::Done,
+                    1 => Ended::Refused(self.refused()),
+                    _ => Ended::Stopped(self.refused()),
+                };
+                Frame::End { message, how }
             }
-            10 => {
-                let why = Some(self.why()).filter(|why| *why != Refusal::NoMemory);
-                F::Answer { op: self.name(names), why, range: self.number() as u32 }
-            }
-            12 => {
-                let op = if self.bool() { self.name(names) } else { self.next().into() };
-                F::Part(LinkPart { kind: self.kind(), op, bytes: self.next().into() })
-            }
-            _ => F::Notify { bytes: self.next().into() },
+            10 => Frame::Part(LinkPart { of: self.access(names), bytes: self.next().into() }),
+            _ => Frame::Offer(Offer::Note { bytes: self.next().into() }),
         }
     }
 }
@@ -204,8 +225,7 @@ impl<'a> Bytes<'a> {
 /// The name by which a frame lets the peer speak of something.
 pub(super) fn name_in(frame: &Frame) -> Option<u64> {
     match frame {
-        Frame::OneSided(F::Grant { recv, .. }) => Some(*recv),
-        Frame::Announce { recv, .. } => Some(*recv),
+        Frame::Ready(Ready::Write { recv, .. } | Ready::Receive { recv, .. }) => Some(*recv),
         _ => None,
     }
 }

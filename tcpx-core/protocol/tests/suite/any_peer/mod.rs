@@ -128,10 +128,10 @@ impl Prey {
         prey.act();
         if !has(7) {
             prey.hear(Frame::Handles(handles()));
-            prey.hear(Frame::Ready { credit: SmallVec::new() });
+            prey.hear(Frame::Open { credit: SmallVec::new() });
         }
         for (what, count) in [(Keeping::Receives, 5), (Keeping::Notes, NOTE_BYTES)] {
-            prey.hear(Frame::MaySend { what, count });
+            prey.hear(Frame::Credit { what, counts: ChunkCounts::from_slice(&[count]) });
         }
         prey
     }
@@ -151,7 +151,7 @@ impl Prey {
                 let transfer = transfer(bytes.next());
                 match bytes.next() % 6 {
                     4 => self.hear(Frame::Handles(handles())),
-                    5 => self.hear(Frame::Ready { credit: SmallVec::new() }),
+                    5 => self.hear(Frame::Open { credit: SmallVec::new() }),
                     0 => self.protocol.handle_cancel(transfer),
                     1 => self.protocol.handle_unsent(usize::MAX),
                     2 => self.protocol.handle_unsent(0),

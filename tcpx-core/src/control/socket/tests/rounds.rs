@@ -47,12 +47,12 @@ fn a_round_is_bounded_and_what_it_leaves_comes_before_the_end_of_the_link() {
         until("all is here", || right.stream.peek(&mut seen).unwrap_or(0) == bytes);
         assert_eq!(round(&mut right), Ok(FRAMES_A_ROUND));
         // The other end closes with a frame unread: the link is reset.
-        right.queue(&Frame::Pong);
+        right.queue(&Frame::Ping);
         right.flush().unwrap();
         until("it is here", || left.stream.peek(&mut [0]).is_ok());
         drop(left);
         until("its end is seen", || {
-            right.queue(&Frame::Pong);
+            right.queue(&Frame::Ping);
             assert!(right.flush().is_ok(), "frames are left");
             right.ended.is_some()
         });

@@ -37,7 +37,7 @@ fn telling(lists: usize, ranges: usize) -> Telling {
 }
 
 /// Everything that is to be said, with the requests that are ready then.
-fn say_all(telling: &mut Telling) -> (Vec<OneSidedFrame>, Vec<OpKey>) {
+fn say_all(telling: &mut Telling) -> (Vec<Frame>, Vec<OpKey>) {
     let (mut frames, mut ready) = (Vec::new(), Vec::new());
     while let Some(said) = telling.next() {
         assert!(telling.known.len() <= telling.limits.lists);
@@ -50,16 +50,16 @@ fn say_all(telling: &mut Telling) -> (Vec<OneSidedFrame>, Vec<OpKey>) {
 }
 
 /// A request of a list that is told at once, and answered.
-fn use_once(telling: &mut Telling, list: &Arc<PreparedList>) -> Vec<OneSidedFrame> {
+fn use_once(telling: &mut Telling, list: &Arc<PreparedList>) -> Vec<Frame> {
     assert_ne!(telling.begin_use(list, op(1)), Use::NoRoom);
     let (frames, _) = say_all(telling);
     telling.end_use(list.key);
     frames
 }
 
-fn forgets(frames: &[OneSidedFrame]) -> Vec<u32> {
-    let forgotten = |frame: &OneSidedFrame| match frame {
-        OneSidedFrame::Forget { list } => Some(*list),
+fn forgets(frames: &[Frame]) -> Vec<u32> {
+    let forgotten = |frame: &Frame| match frame {
+        Frame::Forget { list } => Some(*list),
         _ => None,
     };
     frames.iter().filter_map(forgotten).collect()
@@ -72,13 +72,11 @@ fn a_list_is_told_once_and_its_requests_are_ready_with_its_last_range() {
     assert_eq!(telling.begin_use(&list, op(1)), Use::Later);
     assert_eq!(telling.begin_use(&list, op(2)), Use::Later);
     assert_eq!(telling.number(list.key), None);
-    for frame in 0..2 {
-        let said = telling.next().expect("it is told");
-        assert!(said.ready.is_empty(), "frame {frame}: {said:?}");
-    }
     let (frames, ready) = say_all(&mut telling);
-    assert!(
-        matches!(&frames[..], [OneSidedFrame::ListRanges { list: 0, ranges }] if ranges.len() == 3)
+    let [Frame::List(part)] = &frames[..] else { panic!("{frames:?}") };
+    assert_eq!(
+        (part.list, part.head, part.keys.len(), part.ranges.len()),
+        (0, Some(list.head()), 2, 3)
     );
     assert_eq!(ready, [op(1), op(2)]);
     assert_eq!(telling.begin_use(&list, op(3)), Use::Known(0));
@@ -88,39 +86,31 @@ fn a_list_is_told_once_and_its_requests_are_ready_with_its_last_range() {
 
 #[test]
 fn a_long_list_is_cut_into_frames_that_hold_all_of_it_in_order() {
-    for (keys, ranges) in [
-        (1, 1),
-        (1, MAX_RANGES),
-        (1, MAX_RANGES + 1),
-        (MAX_KEYS, MAX_KEYS),
-        (MAX_KEYS + 1, 2 * MAX_RANGES),
-        (2 * MAX_KEYS + 7, 3 * MAX_RANGES + 9),
+    let (most_keys, most_ranges) = (LIST_BYTES / KEY_BYTES, LIST_BYTES / RANGE_BYTES);
+    for (keys, ranges, count) in [
+        (1, 1, 1),
+        (1, most_ranges - 2, 1),
+        (1, most_ranges - 1, 2),
+        (most_keys, most_keys, 2),
+        (most_keys - 100, most_keys - 100, 2),
+        (most_keys + 1, 2 * most_ranges, 4),
+        (2 * most_keys + 7, 3 * most_ranges + 9, 6),
     ] {
         let list = list(1, keys, ranges);
-        let frames = use_once(&mut telling(1, 1 << 20), &list);
-        let head = OneSidedFrame::List {
-            list: 0,
-            kind: OperationKind::Write,
-            keys: keys as u32,
-            ranges: ranges as u32,
-            bytes: ranges as u64,
-        };
-        assert_eq!(frames[0], head);
-        assert_eq!(frames.len(), 1 + keys.div_ceil(MAX_KEYS) + ranges.div_ceil(MAX_RANGES));
+        let limits = ListLimits { lists: 1, ranges: 1 << 20 };
+        let mut telling = Telling::new(limits);
+        telling.begin_use(&list, op(1));
         let (mut told_keys, mut told_ranges) = (Vec::new(), Vec::new());
-        for frame in &frames[1..] {
-            match frame {
-                OneSidedFrame::ListKeys { list: 0, keys } if told_ranges.is_empty() => {
-                    assert!((1..=MAX_KEYS).contains(&keys.len()));
-                    told_keys.extend(keys.iter().copied());
-                }
-                OneSidedFrame::ListRanges { list: 0, ranges } => {
-                    assert!((1..=MAX_RANGES).contains(&ranges.len()));
-                    told_ranges.extend(ranges.iter().copied());
-                }
-                other => panic!("{other:?}"),
-            }
+        for number in 1..=count {
+            let Said { frame, ready } = telling.next().expect("there is more");
+            let Frame::List(part) = frame else { panic!("{frame:?}") };
+            assert_eq!((part.list, part.head), (0, (number == 1).then(|| list.head())));
+            assert!(told_ranges.is_empty() || part.keys.is_empty(), "keys come first");
+            told_keys.extend(part.keys.iter().copied());
+            told_ranges.extend(part.ranges.iter().copied());
+            assert_eq!(!ready.is_empty(), number == count, "it is ready with its last range");
         }
+        assert!(!telling.has_more());
         assert_eq!((&told_keys[..], &told_ranges[..]), (&list.keys[..], &list.ranges[..]));
     }
 }
@@ -134,7 +124,7 @@ fn the_list_that_was_used_longest_ago_makes_room() {
     }
     let frames = use_once(&mut telling, &lists[3]);
     assert_eq!(forgets(&frames), [1], "0 was used again");
-    assert_eq!(frames[0], OneSidedFrame::Forget { list: 1 }, "before the next one is told");
+    assert_eq!(frames[0], Frame::Forget { list: 1 }, "before the next one is told");
     assert_eq!(forgets(&use_once(&mut telling, &lists[4])), [2]);
     assert_eq!(forgets(&use_once(&mut telling, &lists[1])), [0]);
     assert_eq!(telling.sizes(), (3, 3));
@@ -168,14 +158,15 @@ fn a_list_that_is_in_use_stays_and_others_wait_for_it() {
 
 #[test]
 fn a_list_whose_requests_are_gone_before_it_is_told_is_told_to_its_end() {
-    let mut telling = telling(1, 100);
-    let (first, second) = (list(1, 1, 2), list(2, 1, 1));
+    let ranges = LIST_BYTES / RANGE_BYTES + 1;
+    let mut telling = telling(1, ranges);
+    let (first, second) = (list(1, 1, ranges), list(2, 1, 1));
     telling.begin_use(&first, op(1));
     telling.next();
     telling.end_use(first.key);
     assert_eq!(telling.begin_use(&second, op(2)), Use::NoRoom, "half of it is told");
     let (frames, ready) = say_all(&mut telling);
-    assert_eq!((frames.len(), ready), (2, vec![op(1)]));
+    assert_eq!((frames.len(), ready), (1, vec![op(1)]));
     assert_eq!(telling.begin_use(&second, op(2)), Use::Later, "it is idle now");
 }
 
@@ -197,7 +188,7 @@ fn a_dropped_list_is_forgotten_when_nothing_waits_for_it() {
     telling.end_use(lists[2].key);
     telling.drop_list(lists[2].key);
     let (frames, _) = say_all(&mut telling);
-    assert_eq!(frames.last(), Some(&OneSidedFrame::Forget { list: 2 }), "behind its last range");
+    assert_eq!(frames.last(), Some(&Frame::Forget { list: 2 }), "behind its last range");
     assert_eq!(telling.sizes(), (0, 0));
     assert!(telling.idle.is_empty() && telling.numbers.is_empty());
 }

@@ -83,9 +83,21 @@ impl ToldLists {
         exports: &Exports,
     ) -> Result<(), ListFault> {
         let bytes = ranges.iter().map(|range| range.bytes).sum();
-        self.handle_list(list, kind, (keys.len() as u32, ranges.len() as u32), bytes)?;
-        self.handle_keys(list, keys, exports)?;
-        self.handle_ranges(list, ranges, exports)
+        let (count, of_keys) = (ranges.len() as u32, keys.len() as u32);
+        let head = Some(ListHead { kind, keys: of_keys, ranges: count, bytes });
+        let part = ListPart { list, head, keys: keys.into(), ranges: ranges.into() };
+        self.handle_part(&part, exports)
+    }
+
+    /// A list begins, and nothing else of it has come.
+    fn begin_list(
+        &mut self,
+        list: u32,
+        kind: OperationKind,
+        (keys, ranges): (u32, u32),
+        bytes: u64,
+    ) -> Result<(), ListFault> {
+        self.begin(list, ListHead { kind, keys, ranges, bytes })
     }
 }
 
@@ -120,7 +132,7 @@ fn a_list_leads_to_what_is_exported() {
 fn a_list_that_comes_in_parts_is_known_with_the_last() {
     let (exports, keys) = exports();
     let mut lists = lists();
-    lists.handle_list(1, Write, (2, 3), 6).unwrap();
+    lists.begin_list(1, Write, (2, 3), 6).unwrap();
     for key in &keys[..2] {
         lists.handle_keys(1, &[*key], &exports).unwrap();
     }
@@ -161,7 +173,7 @@ fn each_thing_that_cannot_be_opened_is_refused_with_its_range() {
 fn a_key_that_is_taken_back_while_the_list_is_told_opens_nothing() {
     let (mut exports, keys) = exports();
     let mut lists = lists();
-    lists.handle_list(1, Read, (1, 2), 2).unwrap();
+    lists.begin_list(1, Read, (1, 2), 2).unwrap();
     lists.handle_keys(1, &keys[..1], &exports).unwrap();
     lists.handle_ranges(1, &[range(0, 0, 1)], &exports).unwrap();
     let opened = exports.open(keys[0].export, &keys[0].secret).unwrap();
@@ -176,9 +188,9 @@ fn a_list_cannot_be_told_twice_or_within_another() {
     let (exports, keys) = exports();
     let mut lists = lists();
     lists.tell(1, Read, &keys[..1], &[range(0, 0, 1)], &exports).unwrap();
-    assert_eq!(lists.handle_list(1, Read, (1, 1), 1), Err(ListFault::Known));
-    lists.handle_list(2, Read, (1, 1), 1).unwrap();
-    assert_eq!(lists.handle_list(3, Read, (1, 1), 1), Err(ListFault::NotWhole));
+    assert_eq!(lists.begin_list(1, Read, (1, 1), 1), Err(ListFault::Known));
+    lists.begin_list(2, Read, (1, 1), 1).unwrap();
+    assert_eq!(lists.begin_list(3, Read, (1, 1), 1), Err(ListFault::NotWhole));
     assert_eq!(lists.handle_keys(1, &keys[..1], &exports), Err(ListFault::NotTold));
     assert_eq!(lists.handle_ranges(3, &[range(0, 0, 1)], &exports), Err(ListFault::NotTold));
 }
@@ -196,9 +208,9 @@ fn sizes_that_no_list_has_are_found_out_before_anything_is_kept() {
         ((1, u32::MAX), 7),
     ] {
         let fault = Err(ListFault::Sizes { keys, ranges, bytes });
-        assert_eq!(lists().handle_list(1, Read, (keys, ranges), bytes), fault);
+        assert_eq!(lists().begin_list(1, Read, (keys, ranges), bytes), fault);
     }
-    assert_eq!(lists().handle_list(1, Read, (1, 1), i64::MAX as u64), Ok(()));
+    assert_eq!(lists().begin_list(1, Read, (1, 1), i64::MAX as u64), Ok(()));
 }
 
 #[test]
@@ -207,15 +219,15 @@ fn there_are_no_more_lists_and_ranges_than_agreed() {
     let one = [range(0, 0, 1)];
     let mut lists = lists();
     let most = u32::MAX;
-    assert_eq!(lists.handle_list(1, Read, (1, most), most.into()), Err(ListFault::TooMany));
-    assert_eq!(lists.handle_list(1, Read, (1, 11), 11), Err(ListFault::TooMany));
+    assert_eq!(lists.begin_list(1, Read, (1, most), most.into()), Err(ListFault::TooMany));
+    assert_eq!(lists.begin_list(1, Read, (1, 11), 11), Err(ListFault::TooMany));
     for list in 1..=3 {
         lists.tell(list, Read, &keys[..1], &one, &exports).unwrap();
     }
     assert_eq!(lists.tell(4, Read, &keys[..1], &one, &exports), Err(ListFault::TooMany));
     lists.handle_forget(2, &mut exports).unwrap();
-    assert_eq!(lists.handle_list(4, Read, (1, 9), 9), Err(ListFault::TooMany), "2 are left");
-    lists.handle_list(4, Read, (1, 8), 8).unwrap();
+    assert_eq!(lists.begin_list(4, Read, (1, 9), 9), Err(ListFault::TooMany), "2 are left");
+    lists.begin_list(4, Read, (1, 8), 8).unwrap();
     assert_eq!(lists.sizes(), (2, 10), "what is announced counts");
 }
 
@@ -224,7 +236,7 @@ fn what_was_announced_comes_in_order_and_no_more_of_it() {
     let (exports, keys) = exports();
     let begun = || {
         let mut lists = lists();
-        lists.handle_list(1, Read, (2, 3), 3).unwrap();
+        lists.begin_list(1, Read, (2, 3), 3).unwrap();
         lists
     };
     let order = Err(ListFault::Order);
@@ -251,14 +263,14 @@ fn ranges_that_cannot_be_are_found_out() {
         (range(0, 0, u64::MAX), 2),
     ] {
         let mut lists = lists();
-        lists.handle_list(1, Read, (1, 2), bytes).unwrap();
+        lists.begin_list(1, Read, (1, 2), bytes).unwrap();
         lists.handle_keys(1, &keys[..1], &exports).unwrap();
         let fault = ListFault::Range { key: bad.key, bytes: bad.bytes };
         assert_eq!(lists.handle_ranges(1, &[bad], &exports), Err(fault));
     }
     let mut lists = lists();
     let fault = ListFault::Sizes { keys: 1, ranges: 1, bytes: 3 };
-    lists.handle_list(1, Read, (1, 1), 3).unwrap();
+    lists.begin_list(1, Read, (1, 1), 3).unwrap();
     lists.handle_keys(1, &keys[..1], &exports).unwrap();
     assert_eq!(lists.handle_ranges(1, &[range(0, 0, 2)], &exports), Err(fault), "too few bytes");
 }
@@ -267,7 +279,7 @@ fn ranges_that_cannot_be_are_found_out() {
 fn only_a_list_that_is_whole_is_forgotten_and_only_once() {
     let (mut exports, keys) = exports();
     let mut lists = lists();
-    lists.handle_list(1, Read, (1, 1), 1).unwrap();
+    lists.begin_list(1, Read, (1, 1), 1).unwrap();
     assert_eq!(lists.handle_forget(1, &mut exports), Err(ListFault::NotTold));
     lists.handle_keys(1, &keys[..1], &exports).unwrap();
     lists.handle_ranges(1, &[range(0, 0, 1)], &exports).unwrap();
@@ -296,7 +308,7 @@ proptest! {
         let mut lists = lists();
         let kind = if is_write { Write } else { Read };
         let (key_count, range_count, bytes) = announced;
-        let mut fault = lists.handle_list(1, kind, (key_count, range_count), bytes).err();
+        let mut fault = lists.begin_list(1, kind, (key_count, range_count), bytes).err();
         let forged = ListedKey { secret: ExportSecret::new([9; 16]), ..keys[0] };
         for frame in frames {
             if fault.is_some() {
