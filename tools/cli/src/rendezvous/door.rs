@@ -176,7 +176,8 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         }
     }
 
-    fn turn_away(&mut self, address: SocketAddr, failure: &Failure) {
+    /// Says why somebody is not let in, or not served.
+    pub(crate) fn turn_away(&mut self, address: SocketAddr, failure: &Failure) {
         self.turned_away += 1;
         let reason = failure.one_line();
         match self.turned_away.cmp(&MOST_LINES) {

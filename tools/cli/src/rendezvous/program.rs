@@ -178,7 +178,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
             let client = queue.next()?;
             let address = client.link.peer();
             let backstop = Backstop::start(client.link.budget())?;
-            let outcome = queue.while_busy(|| self.serve(client, &backstop))?;
+            let outcome = queue.while_busy(address, || self.serve(client, &backstop))?;
             drop(backstop);
             let told = outcome.and_then(&tell);
             if let Err(Failure::Interrupted) = told {

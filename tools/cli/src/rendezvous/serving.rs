@@ -1,9 +1,9 @@
 //! The clients of a server: who proves to be one, and whose turn it is.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::args::EndsArgs;
@@ -24,6 +24,11 @@ const HEARING: Duration = Duration::from_secs(10);
 /// How long a client waits for the end of the one before, which has gone when its program has ended
 /// but not always at the server.
 const TURN: Duration = Duration::from_secs(3);
+/// How many wait for their turn. Others hear at once that the server is busy: without a token,
+/// anyone who speaks the protocol can be any number of clients.
+const MOST_WAITING: usize = 32;
+/// How long it may take to say that the server is busy, for which a socket has room.
+const SAYING_BUSY: Duration = Duration::from_millis(500);
 /// Longer than any server runs.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
@@ -104,129 +109,217 @@ fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Clie
 
 /// The clients of a server that is there for ever, one after the other. Others wait a moment for
 /// their turn, and hear then that it is busy. One door is there all the time, so no client is cut
-/// off at its threshold.
+/// off at its threshold; and those that wait stand behind it, where no stranger takes their place.
 pub(super) struct Queue<'a> {
     door: Door<'a, Client>,
-    turn: Arc<Turn>,
-    /// Who came in before the last client had gone.
-    next: Option<Client>,
-}
-
-/// Whose turn it is at a server that serves one client at a time.
-#[derive(Default)]
-struct Turn {
-    /// Whom the server is busy with.
-    busy_with: Mutex<Option<SocketAddr>>,
-    /// It is busy no more.
-    over: Condvar,
-}
-
-impl Turn {
-    fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {
-        self.busy_with.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until the server is free, for at most this time, and is the next client then.
-    ///
-    /// # Errors
-    /// Whom it is busy with.
-    fn take(&self, client: SocketAddr, time: Duration) -> Result<(), SocketAddr> {
-        let waited = self.over.wait_timeout_while(self.lock(), time, |busy| busy.is_some());
-        let (mut busy_with, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match *busy_with {
-            Some(with) => Err(with),
-            None => {
-                *busy_with = Some(client);
-                Ok(())
-            }
-        }
-    }
-
-    fn end(&self) {
-        *self.lock() = None;
-        self.over.notify_one();
-    }
+    /// Clients that came in while the server was busy, and until when each waits. The oldest first.
+    waiting: VecDeque<(Client, Deadline)>,
 }
 
 impl<'a> Queue<'a> {
     pub(super) fn new(port: &'a Port<'a>) -> Result<Self, Failure> {
-        let turn = Arc::<Turn>::default();
-        let (token, args, turns) = (port.token.clone(), port.args.clone(), Arc::clone(&turn));
-        let door = Door::new(&port.listener, move |stream| {
-            let Client { mut link, request } = hear(stream, args.budget(), token.as_ref())?;
-            match turns.take(link.peer(), TURN) {
-                Ok(()) => Ok(Client { link, request }),
-                Err(with) => Err(server::say_busy(&mut link, with)),
-            }
-        })?;
-        Ok(Self { door, turn, next: None })
+        let (token, args) = (port.token.clone(), port.args.clone());
+        let check = move |stream| hear(stream, args.budget(), token.as_ref());
+        Ok(Self::behind(Door::new(&port.listener, check)?))
+    }
+
+    fn behind(door: Door<'a, Client>) -> Self {
+        Self { door, waiting: VecDeque::new() }
     }
 
     /// Waits for the next client.
     pub(super) fn next(&mut self) -> Result<Client, Failure> {
-        match self.next.take() {
-            Some(client) => Ok(client),
+        self.forget_those_that_left();
+        match self.waiting.pop_front() {
+            Some((client, _)) => Ok(client),
             None => Ok(self.door.admit(Deadline::after(FOREVER), None)?),
         }
     }
 
-    /// Does `serve`, which has the client whose turn it is. Others wait meanwhile, or hear that the
-    /// server is busy.
-    pub(super) fn while_busy<T>(&mut self, serve: impl FnOnce() -> T) -> Result<T, Failure> {
-        let Self { door, turn, next } = self;
+    /// Does `serve`, which has a client that came from `with`. Others wait meanwhile, or hear that
+    /// the server is busy.
+    pub(super) fn while_busy<T>(
+        &mut self,
+        with: SocketAddr,
+        serve: impl FnOnce() -> T,
+    ) -> Result<T, Failure> {
         let (stop, running) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
         std::thread::scope(|scope| {
-            let admit = || door.admit(Deadline::after(FOREVER), Some(stop.as_fd()));
-            let others = process::spawn_in(scope, "door", admit)?;
+            let others = || self.keep_waiting(with, stop.as_fd());
+            let others = process::spawn_in(scope, "door", others)?;
             let served = serve();
-            turn.end();
             drop(running);
-            match others.join() {
-                Ok(Ok(client)) => *next = Some(client),
-                Ok(Err(Nobody::Failed(failure) | Nobody::InTime(failure))) => {
-                    tracing::warn!("others heard nothing while the server was busy: {failure}");
-                }
-                // A panic was told.
-                Ok(Err(Nobody::Stopped)) | Err(_) => {}
+            // A panic was told.
+            if let Ok(Err(failure)) = others.join() {
+                tracing::warn!("others heard nothing while the server was busy: {failure}");
             }
             Ok(served)
         })
+    }
+
+    /// Has those that come wait. Ends once `stop` has something to say.
+    fn keep_waiting(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), Failure> {
+        loop {
+            match self.keep_waiting_once(with, stop) {
+                Ok(()) => {}
+                Err(Nobody::Stopped) => return Ok(()),
+                Err(Nobody::InTime(failure) | Nobody::Failed(failure)) => return Err(failure),
+            }
+        }
+    }
+
+    /// Tells the first that the server is busy if its time is over; waits else until that or until
+    /// another client comes.
+    fn keep_waiting_once(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), Nobody> {
+        let forever = || Deadline::after(FOREVER);
+        let until = self.waiting.front().map_or_else(forever, |(_, until)| *until);
+        if until.left().is_zero() {
+            if let Some((client, _)) = self.waiting.pop_front() {
+                self.say_busy(client, with);
+            }
+            return Ok(());
+        }
+        match self.door.admit(until, Some(stop)) {
+            Ok(client) => self.have_wait(client, with),
+            Err(Nobody::InTime(_)) => {}
+            Err(nobody) => return Err(nobody),
+        }
+        Ok(())
+    }
+
+    fn have_wait(&mut self, client: Client, with: SocketAddr) {
+        self.forget_those_that_left();
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back((client, Deadline::after(TURN)));
+        } else {
+            self.say_busy(client, with);
+        }
+    }
+
+    /// Has those that gave up take neither a place nor a turn: a session would be made for each.
+    fn forget_those_that_left(&mut self) {
+        self.waiting.retain(|(client, _)| !client.link.has_hung_up());
+    }
+
+    fn say_busy(&mut self, Client { mut link, .. }: Client, with: SocketAddr) {
+        // Its time for being served may be over by now, and the others are not to wait for it.
+        link.limit(Some(Deadline::after(SAYING_BUSY)));
+        let failure = server::say_busy(&mut link, with);
+        self.door.turn_away(link.peer(), &failure);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::{PipeReader, PipeWriter, Read};
 
-    fn client(port: u16) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, port).into()
+    use super::super::link::encode;
+    use super::super::message::Answer;
+    use super::super::role::Role;
+    use super::*;
+    use crate::session::test_session;
+
+    /// More than a door hears at once.
+    const STRANGERS: usize = 260;
+
+    /// A server that is busy, and never ready.
+    struct BusyServer<'a> {
+        queue: Queue<'a>,
+        address: SocketAddr,
+        stop: PipeReader,
+        _running: PipeWriter,
+    }
+
+    impl<'a> BusyServer<'a> {
+        fn new(listener: &'a TcpListener) -> Self {
+            let check = |stream| hear(stream, Budget::new(None), None);
+            let queue = Queue::behind(Door::new(listener, check).unwrap());
+            let (stop, running) = std::io::pipe().unwrap();
+            Self { queue, address: listener.local_addr().unwrap(), stop, _running: running }
+        }
+
+        /// Returns a client that has said what it wants, and was heard. If it waits, it does for
+        /// ever, however slow this machine is.
+        fn client(&mut self) -> DoorLink {
+            let address = self.address;
+            let client = std::thread::scope(|scope| {
+                let client = scope.spawn(move || {
+                    let stream = TcpStream::connect(address).unwrap();
+                    let mut link = DoorLink::new(stream, Budget::new(None)).unwrap();
+                    link.greet(Role::Client, None).unwrap();
+                    let (_, session) = test_session();
+                    let plan = encode(&()).unwrap();
+                    link.send(&Request { command: "test".into(), session, plan }).unwrap();
+                    link
+                });
+                self.go_on();
+                client.join().unwrap()
+            });
+            self.queue.waiting.iter_mut().for_each(|it| it.1 = Deadline::after(FOREVER));
+            client
+        }
+
+        fn go_on(&mut self) {
+            let went_on = self.queue.keep_waiting_once(self.address, self.stop.as_fd());
+            went_on.unwrap_or_else(|nobody| panic!("{}", Failure::from(nobody)));
+        }
+
+        /// Tells whether the next client that is served is this one.
+        fn is_next(&mut self, client: &DoorLink) -> bool {
+            let next = self.queue.next().unwrap();
+            next.link.peer().port() == client.socket().local_addr().unwrap().port()
+        }
+    }
+
+    fn hears_busy(client: &mut DoorLink) -> bool {
+        matches!(client.receive(), Ok(Answer::Busy { .. }))
+    }
+
+    fn listener() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").unwrap()
     }
 
     #[test]
-    fn one_at_a_time_has_its_turn() {
-        let turn = Turn::default();
-        turn.take(client(1), Duration::ZERO).expect("it is free");
-        assert_eq!(turn.take(client(2), Duration::ZERO), Err(client(1)));
-        std::thread::scope(|scope| {
-            let waits = |port| {
-                scope.spawn({
-                    let turn = &turn;
-                    move || turn.take(client(port), FOREVER)
-                })
-            };
-            let others = [waits(2), waits(3), waits(4)];
-            let has_turn = || *turn.lock();
-            let mut served = vec![client(1)];
-            while served.len() < 4 {
-                turn.end();
-                while has_turn().is_none() {
-                    std::thread::yield_now();
-                }
-                served.extend(has_turn());
-            }
-            others.into_iter().for_each(|it| it.join().expect("no panic").expect("its turn"));
-            served.sort_unstable();
-            assert_eq!(served, [1, 2, 3, 4].map(client), "each once");
+    fn no_stranger_takes_the_place_of_a_client_that_waits_for_its_turn() {
+        let listener = listener();
+        let mut server = BusyServer::new(&listener);
+        let waits = server.client();
+        let address = server.address;
+        let strangers = server.queue.while_busy(address, || {
+            let mut strangers: Vec<TcpStream> =
+                (0..STRANGERS).map(|_| TcpStream::connect(address).unwrap()).collect();
+            // The last ones are in when the first one is out.
+            let _ = strangers[0].read_to_end(&mut Vec::new());
+            strangers
         });
+        assert!(!waits.has_hung_up());
+        assert!(server.is_next(&waits));
+        drop(strangers);
+    }
+
+    #[test]
+    fn a_client_hears_that_the_server_is_busy_when_its_time_is_over() {
+        let listener = listener();
+        let mut server = BusyServer::new(&listener);
+        let mut clients = [server.client(), server.client()];
+        let (first, until) = server.queue.waiting.front_mut().unwrap();
+        // Nor has the server any time left for it.
+        first.link.limit(Some(Deadline::after(Duration::ZERO)));
+        *until = Deadline::after(Duration::ZERO);
+        server.go_on();
+        assert!(hears_busy(&mut clients[0]));
+        assert!(server.is_next(&clients[1]));
+    }
+
+    #[test]
+    fn some_wait_in_the_order_in_which_they_came_and_more_hear_at_once_that_the_server_is_busy() {
+        let listener = listener();
+        let mut server = BusyServer::new(&listener);
+        let mut clients: Vec<DoorLink> = (0..MOST_WAITING).map(|_| server.client()).collect();
+        assert!(hears_busy(&mut server.client()));
+        // One that gives up leaves its place, and has no turn.
+        drop(clients.remove(0));
+        clients.push(server.client());
+        assert!(clients.iter().all(|client| server.is_next(client)));
     }
 }

@@ -14,6 +14,13 @@ use crate::failure::{ConnectionError, Failure};
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 impl DoorLink {
+    /// Tells, without waiting, whether the other end has hung up.
+    pub(super) fn has_hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(self.socket(), PollFlags::RDHUP)];
+        // A socket that cannot be asked fails when it is used.
+        Deadline::after(Duration::ZERO).poll(&mut fds).unwrap_or(false)
+    }
+
     /// Waits until `peer` is up, which the session has begun to connect or to accept, for as long
     /// as the other end is there.
     pub(super) fn while_there(

@@ -35,6 +35,16 @@ fn clients_get_in_from_afar_while_strangers_come() {
     assert!(failed.is_empty(), "{} of {CLIENTS}: {failed:?}", failed.len());
     let took: Vec<_> = took.iter().map(|(_, took)| took).collect();
     println!("{count} came, {a_second:.0} a second, {out} turned out; clients took {took:?}");
+    let busy = network.at(Side::Left, || {
+        let idle = ["perf", "--latency", "--idle-ms", "100", "--iters", "100000"];
+        let long = client(&address, &idle).env("RUST_LOG", "tcpx=debug").start();
+        long.wait_for_line("measuring");
+        let busy = client(&address, &words).run();
+        long.process.signal(Signal::KILL);
+        long.finish();
+        busy
+    });
+    busy.expect_error(&["the server is busy with 10.231.0.1:", "try again later"]);
     drop(newcomers);
     server.running.process.signal(Signal::TERM);
     let finished = server.finish();
