@@ -29,6 +29,8 @@ pub(crate) struct Door<'a, T> {
     check: Arc<Check<T>>,
     /// Those that are being heard, the oldest first.
     visitors: VecDeque<Visitor>,
+    /// Those that have passed, the oldest first.
+    admitted: VecDeque<T>,
     next_number: u64,
     heard: Receiver<Heard<T>>,
     tell: Sender<Heard<T>>,
@@ -71,6 +73,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
             listener,
             check: Arc::new(check),
             visitors: VecDeque::new(),
+            admitted: VecDeque::new(),
             next_number: 0,
             heard,
             tell,
@@ -81,19 +84,16 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         })
     }
 
-    /// The next one who passes. Nobody is waited for once `stop` has something to say.
+    /// Waits for the next one who passes, or until `stop` has something to say.
     pub(crate) fn admit(
         &mut self,
         waited: Deadline,
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<T, Nobody> {
         loop {
-            while let Ok(Heard { number, address, outcome }) = self.heard.try_recv() {
-                self.visitors.retain(|visitor| visitor.number != number);
-                match outcome {
-                    Ok(admitted) => return Ok(admitted),
-                    Err(failure) => self.turn_away(address, &failure),
-                }
+            self.settle();
+            if let Some(admitted) = self.admitted.pop_front() {
+                return Ok(admitted);
             }
             self.take_in().map_err(Nobody::Failed)?;
             let mut fds = vec![
@@ -115,6 +115,17 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         }
     }
 
+    /// Notes what became of those that were heard.
+    fn settle(&mut self) {
+        while let Ok(Heard { number, address, outcome }) = self.heard.try_recv() {
+            self.visitors.retain(|visitor| visitor.number != number);
+            match outcome {
+                Ok(admitted) => self.admitted.push_back(admitted),
+                Err(failure) => self.turn_away(address, &failure),
+            }
+        }
+    }
+
     fn nobody_came(&self, waited: Deadline) -> Nobody {
         let address = match self.listener.local_addr() {
             Ok(address) => address,
@@ -132,9 +143,10 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         Nobody::InTime(ConnectionError::NobodyCame { address, waited, others }.into())
     }
 
-    /// Accepts all that there are.
+    /// Accepts those that there are. At most as many as are heard at once, so that those that have
+    /// passed are not more either.
     fn take_in(&mut self) -> Result<(), Failure> {
-        loop {
+        for _ in 0..MOST_VISITORS {
             match self.listener.accept() {
                 Ok((stream, address)) => self.hear(stream, address),
                 Err(error) => match error.kind() {
@@ -142,6 +154,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
                     // A connection that was gone before it was accepted.
                     ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
                     _ if is_out_of_files(&error) && !self.visitors.is_empty() => {
+                        self.settle();
                         // It is accepted when their threads have given theirs back.
                         self.visitors.drain(..).for_each(Visitor::hang_up);
                         return Ok(());
@@ -150,10 +163,15 @@ impl<'a, T: Send + 'static> Door<'a, T> {
                 },
             }
         }
+        Ok(())
     }
 
     /// Has a thread hear somebody. Who cannot be heard is turned away.
     fn hear(&mut self, stream: TcpStream, address: SocketAddr) {
+        if self.visitors.len() >= MOST_VISITORS {
+            // One that has passed by now is no visitor any more.
+            self.settle();
+        }
         if self.visitors.len() >= MOST_VISITORS {
             self.visitors.pop_front().into_iter().for_each(Visitor::hang_up);
         }
@@ -261,6 +279,26 @@ mod tests {
         for mut stream in silent {
             assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "hung up");
         }
+    }
+
+    #[test]
+    fn one_who_has_passed_makes_room_for_no_newcomer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut door = Door::new(&listener, polite).unwrap();
+        let come = |door: &mut Door<'_, TcpStream>| {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            door.take_in().unwrap();
+            stream
+        };
+        let mut honest = come(&mut door);
+        honest.write_all(b"hello").unwrap();
+        let mut bell = [PollFd::new(&door.bell, PollFlags::IN)];
+        assert!(Deadline::after(LONG).poll(&mut bell).unwrap(), "it is heard");
+        let _silent: Vec<TcpStream> = (0..=MOST_VISITORS).map(|_| come(&mut door)).collect();
+        let admitted = door.admit(Deadline::after(LONG), None);
+        let mut admitted = admitted.unwrap_or_else(|nobody| panic!("{}", Failure::from(nobody)));
+        admitted.write_all(b"!").unwrap();
+        honest.read_exact(&mut [0]).unwrap();
     }
 
     #[test]
