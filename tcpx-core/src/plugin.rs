@@ -53,7 +53,7 @@ use self::environment::{
     largest_chunk,
 };
 use self::nic::{NicError, read_nic};
-use crate::error::{Error, Phase, PluginFailure, Result, SettingProblem};
+use crate::error::{Error, Phase, PluginFailure, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
 use crate::types::SessionNumber;
@@ -278,11 +278,7 @@ impl Plugin {
                 );
                 Ok(())
             }
-            Fit::Refused => {
-                let (wanted, opened) = (wanted.words(), opened.words());
-                let problem = SettingProblem::OtherTransport { wanted, opened };
-                Err(Error::setting("plugin", options.plugin.to_string(), problem))
-            }
+            Fit::Refused => Err(self::soft::other_transport(&options.plugin, wanted, opened)),
         }
     }
 

@@ -86,6 +86,13 @@ fn refuse(error: SettingsError) -> Error {
     }
 }
 
+/// Returns the error of a session whose choice asks for another transport than this process has.
+pub(crate) fn other_transport(choice: &PluginChoice, wanted: Carrier, opened: Carrier) -> Error {
+    let (wanted, opened) = (wanted.words(), opened.words());
+    let problem = SettingProblem::OtherTransport { wanted, opened };
+    Error::setting("plugin", choice.to_string(), problem)
+}
+
 /// Whether NICs reach the memory of this GPU.
 pub(crate) fn uses_device_memory(gpu: u32) -> bool {
     tcpx_softnet::uses_device_memory(gpu)
