@@ -111,6 +111,9 @@ def thawed():
     here, there = Agent("here", parameters=SILENCE), Peer("there", parameters=SILENCE)
     with there:
         mine, its = here.add_area(MIB), there.add_area(MIB)
+        # What a lost transfer has sent goes on landing in `its` after the thaw: as long as the
+        # program there has heard of no end, only memory that no peer writes is its own to fill.
+        own = there.add_area(MIB)
         metadata = there.metadata()
         here.know(metadata)
         there.know(here.metadata())
@@ -124,8 +127,8 @@ def thawed():
             must_fail(here, handle, "REMOTE_DISCONNECT")
             there.thaw()
             if case == "there first":
-                there.fill(0, 10 + seed)
-                there.transfer_at_last("WRITE", span(its, mine, MIB), "here", b"theirs %d" % seed)
+                there.fill(own[0], 10 + seed)
+                there.transfer_at_last("WRITE", span(own, mine, MIB), "here", b"theirs %d" % seed)
                 assert here.notifications("there") == [b"theirs %d" % seed]
                 assert here.is_filled(0, 10 + seed)
             if case == "removed":

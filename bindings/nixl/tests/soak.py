@@ -41,8 +41,9 @@ def turn(random_, here, there, areas, number):
     here.drop_area(back)
     here.areas.pop()
     here.registrations.pop()
-    # One that is given up, one that is posted again and again, and notifications.
-    handle = here.prepare("WRITE", span(mine, its, AREA), "there")
+    # One that is given up, one that is posted again and again, and notifications. Bytes of the
+    # first may come after its release: into memory that the next turn does not look at.
+    handle = here.prepare("WRITE", span(mine, its, AREA, AREA), "there")
     here.post(handle)
     here.nixl.release_xfer_handle(handle)
     here.move("READ", span(mine, its, 4096), "there", b"", 50)
@@ -61,7 +62,10 @@ def soak():
     random_, sizes = random.Random(7), []
     here, there = Agent("here"), Peer("there")
     with there:
-        areas = here.add_area(AREA), there.add_area(AREA)
+        areas = here.add_area(2 * AREA), there.add_area(2 * AREA)
+        # No page of them is new later.
+        for agent in (here, there):
+            agent.fill(0, 0)
         here.know(there.metadata())
         there.know(here.metadata())
         begin = time.monotonic()
