@@ -1806,6 +1806,11 @@ tcpx_status tcpx_operation_prepare_notification(struct tcpx_session session,
  * and those of a read must be neither read nor written. Two operations that touch the same bytes
  * have no order.
  *
+ * A write that has failed because its peer was lost may go on there for a while: the peer may have
+ * received bytes that it has not put in place. They come before anything that is sent later. So
+ * the peer's program leaves that memory alone until something has come that was sent later, or
+ * until it has taken back the key (`tcpx_unexport`, `tcpx_session_deregister_memory`).
+ *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_NULL` for bytes of a notification without an address;
  * `TCPX_ERR_ARGUMENT` for a notification that is too long; `TCPX_ERR_PEER_STATE` while it is under
  * way; `TCPX_ERR_UNKNOWN_MEMORY` when its memory was deregistered; `TCPX_ERR_PEER_STATE`,
