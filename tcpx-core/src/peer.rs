@@ -187,9 +187,9 @@ impl Peer {
         (session == other && !self.is_leaving()).then_some(*connection)
     }
 
-    /// Whether it is, or was, a connection with this session.
-    pub(crate) fn is_of_session(&self, session: &SessionId) -> bool {
-        self.origin.session == *session
+    /// The session at its other end.
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.origin.session
     }
 
     /// Whether it has come in from the session that this connection info leads to, and stays.

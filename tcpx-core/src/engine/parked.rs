@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::peer::operation::{NewOperation, PostedOperation};
-use tcpx_protocol::types::RegistrationKey;
+use tcpx_protocol::types::{Direction, RegistrationKey};
 
 use crate::error::Error;
+use crate::peer::Peer;
 use crate::peer::commons::Ledger;
 use crate::peer::ending::{LeftList, Leftover, Whose};
 use crate::plugin::comm::{ReturnedHandles, close_comms};
@@ -23,6 +25,8 @@ const LONGEST_STEP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Parked {
     pub(super) name: PeerName,
+    /// The session at its other end.
+    session: SessionId,
     /// Why the peer ended.
     error: Error,
     leftover: Leftover,
@@ -49,8 +53,17 @@ pub(super) enum Verdict {
 }
 
 impl Parked {
-    pub(super) fn new(name: PeerName, error: Error, leftover: Leftover) -> Self {
-        Self { name, error, leftover, looked_at: None, waited: Duration::ZERO, held: None }
+    pub(super) fn new(peer: &Peer, error: Error, leftover: Leftover) -> Self {
+        let (name, session) = (peer.name().clone(), *peer.session());
+        Self { name, session, error, leftover, looked_at: None, waited: Duration::ZERO, held: None }
+    }
+
+    /// Whether bytes that this session was writing may still come to their memory.
+    pub(super) fn is_written_by(&self, session: &SessionId) -> bool {
+        let is_write = |left: &LeftList| {
+            matches!(left.whose, Whose::Peers { direction: Direction::Receive, .. })
+        };
+        self.session == *session && self.leftover.listed.iter().any(is_write)
     }
 
     /// Nobody can say any more when its batch ends.
@@ -157,7 +170,7 @@ impl Parked {
                     let error = self.error.seen_by(direction);
                     ledger.listed_ended(transfer, &left.pieces, Err(error));
                 }
-                Whose::Peers(uses) => {
+                Whose::Peers { uses, .. } => {
                     ledger.exports.end_all(&uses);
                     ledger.exports.forget_uses(&uses);
                 }

@@ -63,7 +63,11 @@ impl Engine {
             }
         }
         self.look(now);
+        let parked = self.parked.len();
         let settled = self.settle_parked(now) | self.settle_attempts(now);
+        if self.parked.len() < parked {
+            self.meet_again();
+        }
         self.has_news |= settled;
         self.commons.workers.tend();
         self.book_time();
@@ -128,6 +132,10 @@ impl Engine {
 
     /// Drives one peer a step.
     fn drive(&mut self, key: PeerKey, now: Instant) -> bool {
+        if self.is_dialled_too_early(key) {
+            self.agenda.settle(key, Attention::default());
+            return false;
+        }
         let Some(peer) = self.peers.get_mut(key) else { return false };
         let (was_up, was_leaving) = (is_up(peer), peer.is_leaving());
         let moved = match peer.progress(now, &mut self.commons) {

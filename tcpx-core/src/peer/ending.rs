@@ -99,7 +99,7 @@ impl Peer {
             let Some(operation) = unfinished.remove(op) else { continue };
             let NewOperation { transfer, direction, .. } = operation.posted;
             let whose = match uses {
-                Some(uses) => Whose::Peers(uses),
+                Some(uses) => Whose::Peers { uses, direction },
                 None => Whose::Own { transfer, direction },
             };
             if operation.is_matched() {
@@ -146,7 +146,7 @@ pub(crate) enum Whose {
     /// This end's program has posted it.
     Own { transfer: TransferKey, direction: Direction },
     /// The peer has asked for it, and it uses these exports.
-    Peers(Arc<[ExportKey]>),
+    Peers { uses: Arc<[ExportKey]>, direction: Direction },
 }
 
 #[derive(Debug)]

@@ -249,7 +249,7 @@ impl Engine {
         let is_of: &dyn Fn(&SessionId) -> bool = match (self.present(name), self.infos.get(name)) {
             (Ok((_, peer)), _) => {
                 peer.check_requests()?;
-                &|session| peer.is_of_session(session)
+                &|session| peer.session() == session
             }
             (Err(_), Some(info)) => &|session| info.session == *session,
             (Err(unknown), None) => return Err(unknown),
@@ -288,7 +288,7 @@ impl Engine {
         let Some(info) = self.infos.get(name) else { return false };
         let is_over = match peer.status() {
             PeerStatus::Connecting | PeerStatus::Up => false,
-            PeerStatus::Parted => !peer.is_of_session(&info.session),
+            PeerStatus::Parted => peer.session() != &info.session,
             PeerStatus::Failed(_) => true,
         };
         is_over && !peer.is_left()

@@ -23,6 +23,7 @@ use tcpx_protocol::frames::handshake_frame::Introduction;
 use super::accept_queue::Newcomer;
 use crate::control::connector::Connector;
 use crate::control::inbound_handshake::Welcomed;
+use crate::engine::parked::Parked;
 use crate::engine::{Engine, unknown};
 use crate::error::{Error, Result};
 use crate::peer::Peer;
@@ -146,6 +147,10 @@ impl Engine {
         }
         let Some(introduction) = listener.introduction(number) else { return false };
         let ours = &self.commons.session.identity.session;
+        if is_writing(&self.parked, introduction.session()) {
+            listener.hold(number);
+            return false;
+        }
         // A session that connects to itself is two peers, one at each end.
         let is_own = introduction.session() == ours;
         let dial = self.peers.iter().find_map(|(key, peer)| {
@@ -193,6 +198,24 @@ impl Engine {
         }
     }
 
+    /// Whether the dial of a peer, if it is one, has to wait for what its session was writing.
+    pub(in crate::engine) fn is_dialled_too_early(&self, key: PeerKey) -> bool {
+        !self.parked.is_empty() && {
+            let dial = self.peers.get(key).filter(|peer| peer.connector().is_some());
+            dial.is_some_and(|peer| is_writing(&self.parked, peer.session()))
+        }
+    }
+
+    /// Less is parked than before: a session that was to wait for that may be met now.
+    pub(in crate::engine) fn meet_again(&mut self) {
+        self.is_listener_due = true;
+        for (key, peer) in &self.peers {
+            if peer.connector().is_some() {
+                self.agenda.mark(key);
+            }
+        }
+    }
+
     /// A peer that came in is the one that a connect waits for. The connect's own dial ends before
     /// the peer hears of it.
     fn adopt(&mut self, key: PeerKey, number: u64, now: Instant) {
@@ -227,6 +250,13 @@ impl Engine {
         }
         self.fail_peer(key, error);
     }
+}
+
+/// Whether bytes that this session was writing on a connection that is over may still land. Until
+/// it is sure that they cannot, the session is neither reached nor taken in: they would land on
+/// what it writes later.
+fn is_writing(parked: &[Parked], session: &SessionId) -> bool {
+    parked.iter().any(|parked| parked.is_written_by(session))
 }
 
 /// The peer that is the same connection of the same session, which the other end must have lost.

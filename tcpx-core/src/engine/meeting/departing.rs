@@ -168,7 +168,7 @@ impl Engine {
         self.commons.ledger.exports.rest();
         peer.show_at_gate();
         if let Some(leftover) = leftover {
-            let mut parked = Parked::new(peer.name().clone(), error, leftover);
+            let mut parked = Parked::new(peer, error, leftover);
             if self.is_stuck {
                 parked.never_ends();
             }

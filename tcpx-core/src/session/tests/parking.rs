@@ -11,9 +11,13 @@ use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::{PATIENCE, until};
 use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use super::{connect, open, pass_unpack_timeout, soft, take_turns, uses};
+use super::{LOOPBACK, connect, open, pass_unpack_timeout, soft, take_turns, uses};
 use crate::engine::UNPACK_TIMEOUT;
-use crate::{Departure, Error, MemoryId, Phase, Post, Session, Transfer};
+use crate::settings::LinkBytes;
+use crate::{
+    Departure, Error, ExportOptions, MemoryId, MemoryRange, OperationKind, OperationStatus,
+    PeerState, Phase, Post, RemoteAccess, RemoteRange, Session, Transfer,
+};
 
 const BYTES: u64 = 50_000;
 
@@ -77,16 +81,19 @@ struct Scene {
     gpu: Arc<Gpu>,
 }
 
+/// Has a session unpack with a GPU that hangs.
+fn hang(session: &Session) -> Arc<Gpu> {
+    let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
+    let held = Arc::clone(&gpu);
+    let mut engine = session.shared.engine().expect("no fork");
+    engine.unpack_with(|real| Box::new(Holding { real, gpu: held }));
+    gpu
+}
+
 /// A receiver whose GPU hangs while it unpacks.
 fn unpacking() -> Scene {
     let [left, right] = [(); 2].map(|()| open(soft().channels(1)));
-    let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
-    let held = Arc::clone(&gpu);
-    right
-        .shared
-        .engine()
-        .expect("no fork")
-        .unpack_with(|real| Box::new(Holding { real, gpu: held }));
+    let gpu = hang(&right);
     connect(&left, &right);
     let [source, memory] = [&left, &right]
         .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
@@ -215,4 +222,61 @@ fn an_unpacker_that_has_failed_may_still_copy() {
     close_at_last(&right);
     assert!(right.is_settled());
     right.deregister_memory(memory).expect("nothing touches it");
+}
+
+fn is_up(session: &Session, name: &str) -> bool {
+    matches!(session.peer_state(name), Ok(PeerState::Up))
+}
+
+/// Whichever end begins anew: what is written then must not come before it.
+#[test]
+fn a_lost_peer_whose_write_is_still_unpacked_is_not_met_again_before_it_is() {
+    let options = || {
+        let options = soft().channels(1).accept_all(true).listen(LOOPBACK);
+        options.eager_bytes(0).link_bytes(LinkBytes::Most(0))
+    };
+    for begins in ["left", "right"] {
+        let [left, right] = ["left", "right"].map(|name| open(options().name(name)));
+        let gpu = hang(&right);
+        right.load_remote_conn_info("left", &left.listen().expect("listen")).expect("they load");
+        let info = right.listen().expect("listen");
+        left.load_remote_conn_info("right", &info).expect("they load");
+        let [source, memory] = [&left, &right]
+            .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
+        let key = right.export(memory, ExportOptions::new(RemoteAccess::Write)).expect("it fits");
+        let local = [MemoryRange { memory: source, offset: 0, bytes: BYTES }];
+        let remote = [RemoteRange { key: &key, offset: 0, bytes: BYTES }];
+        let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("it fits");
+        write.post(None).expect("it is connected");
+        let both = [&left, &right];
+        take_turns(&both, "a chunk comes", || gpu.submitted.load(Ordering::Relaxed) > 0);
+        let lost = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
+        left.shared.engine().expect("no fork").fail_peer(lost, Error::Cancelled);
+        take_turns(&both, "the abort comes", || !is_up(&right, "left"));
+        take_turns(&both, "it fails", || matches!(write.status(), OperationStatus::Failed(_)));
+
+        match begins {
+            "left" => write.post(None).expect("it is there"),
+            _ => right.notify("left", b"again").expect("it is there"),
+        }
+        let is_met = || is_up(&right, "left") || is_up(&left, "right");
+        for name in ["first", "second"] {
+            // Another one, which comes later, is served.
+            let other = open(options().name(name));
+            other.load_remote_conn_info("right", &info).expect("they load");
+            other.notify("right", b"").expect("it is there");
+            take_turns(&[&left, &right, &other], "another comes", || {
+                assert!(!is_met(), "{begins} begins");
+                is_up(&right, name)
+            });
+            // Not even when nothing waits for the unpack any more.
+            pass_unpack_timeout(&right);
+        }
+        gpu.hangs.store(false, Ordering::Relaxed);
+        take_turns(&both, "they meet", || is_up(&right, "left") && is_up(&left, "right"));
+        if begins == "right" {
+            write.post(None).expect("it is up");
+        }
+        take_turns(&both, "the next one", || matches!(write.status(), OperationStatus::Done));
+    }
 }
