@@ -216,8 +216,8 @@ impl PeerProtocol {
         }
     }
 
-    /// How many chunks this end has sent on each channel: the peer has asked for that, or for a sign
-    /// of life.
+    /// How many chunks this end has sent on each channel: the peer has asked for that, or for a
+    /// sign of life.
     pub fn handle_sent(&mut self, chunks: ChunkCounts) {
         self.cx.send(Frame::Pong(chunks));
     }

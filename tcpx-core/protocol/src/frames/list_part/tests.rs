@@ -81,7 +81,7 @@ fn keys_that_are_counted_and_do_not_come_are_found_out() {
     for count in [0u16, 1, 3, u16::MAX] {
         body[4..6].copy_from_slice(&count.to_le_bytes());
         let read = ListPart::decode(&mut Fields::of(&body));
-        // Two keys and a range are 68 bytes: three ranges and some, or a key and two ranges and some.
+        // Two keys and a range are 68 bytes: three ranges and some, or a key, two ranges and some.
         assert_eq!(read, None, "{count} keys");
     }
 }
