@@ -34,17 +34,13 @@ pub(crate) mod round;
 mod unpacking;
 mod watching;
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use foldhash::{HashMap, HashMapExt};
 use slotmap::SlotMap;
 use tcpx_protocol::exports::capability::StableKeys;
 use tcpx_protocol::exports::table::Exports;
-use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_protocol::peer::operation::NewOperation;
 use tcpx_protocol::types::PreparedKey;
 use tcpx_protocol::types::memory::Device;
@@ -54,8 +50,7 @@ use self::agenda::Agenda;
 use self::deadlines::Deadlines;
 use self::hung_calls::HungCalls;
 use self::inbox::{Errands, Inbox};
-use self::meeting::accept_queue::AcceptQueue;
-use self::meeting::attempts::Attempts;
+use self::meeting::Meeting;
 use self::meeting::membership::Membership;
 use self::parked::Parked;
 use self::prepared_pairs::Prepared;
@@ -63,15 +58,14 @@ use super::stats::watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
 use crate::control::identity::{ChannelOffer, Identity, random};
-use crate::control::listener::ControlListener;
-use crate::error::{Error, Result, SettingProblem};
+use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::commons::{Commons, Ledger};
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::registrations::Registrations;
 use crate::plugin::{Plugin, chunk_size, nics};
-use crate::settings::{SessionOptions, check_name};
+use crate::settings::SessionOptions;
 use crate::stats::report::Sums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
@@ -88,23 +82,8 @@ pub(crate) struct Engine {
     peers: SlotMap<PeerKey, Peer>,
     agenda: Agenda,
     names: HashMap<String, PeerKey>,
-    infos: BTreeMap<String, ConnInfo>,
-    listener: Option<ControlListener>,
-    /// Of a session of a group.
-    membership: Option<Membership>,
-    /// How many are on their way to other sessions of the group.
-    pub(crate) handed_over: Arc<AtomicUsize>,
-    /// Something has happened to the listener, or to who waits for it.
-    is_listener_due: bool,
-    accept_queue: AcceptQueue<PeerKey>,
-    /// How many accepts of anyone there have been.
-    accepts_of_anyone: u64,
-    /// How many names were made up.
-    names_made_up: u64,
-    attempts: Attempts,
+    pub(crate) meeting: Meeting,
     deadlines: Deadlines,
-    /// Where a program hears of peers.
-    peer_events: Arc<PeerQueue>,
     unpack: Box<dyn Unpack>,
     /// It wakes whoever leads when something has finished: nobody has to ask it.
     unpack_tells: bool,
@@ -210,17 +189,8 @@ impl Engine {
             peers: SlotMap::with_key(),
             agenda: Agenda::default(),
             names: HashMap::new(),
-            infos: BTreeMap::new(),
-            listener,
-            membership,
-            handed_over: Arc::default(),
-            is_listener_due: false,
-            accept_queue: AcceptQueue::default(),
-            accepts_of_anyone: 0,
-            names_made_up: 0,
-            attempts: Attempts::default(),
+            meeting: Meeting::new(membership, listener, peer_events),
             deadlines: Deadlines::default(),
-            peer_events,
             unpack: opened.unpack,
             unpack_tells,
             ending: None,
@@ -247,71 +217,8 @@ impl Engine {
         })
     }
 
-    /// Opens the control listener, once, and says how to reach it.
-    pub(crate) fn listen(&mut self) -> Result<Vec<u8>> {
-        self.check_open()?;
-        let listener = match &self.listener {
-            Some(listener) => listener,
-            None => {
-                let session = &self.commons.session;
-                let mut listener =
-                    ControlListener::listen(session.options.listen, &session.options.advertise)?;
-                listener.watch(&session.poller);
-                self.listener.insert(listener)
-            }
-        };
-        let bound = listener.address()?;
-        let options = &self.commons.session.options;
-        let addresses = match (options.advertise.is_empty(), bound.ip().is_unspecified()) {
-            (false, _) => options.advertise.clone(),
-            (true, false) => vec![bound.ip()],
-            (true, true) => nics::local_addresses(),
-        };
-        let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, bound.port())).collect();
-        let info = ConnInfo {
-            session: self.commons.session.identity.session,
-            secret: self.commons.session.identity.secret.clone(),
-            addresses: ConnInfo::limit_addresses(addresses),
-        };
-        tracing::debug!(addresses = ?info.addresses, "listening for peers");
-        Ok(info.encode())
-    }
-
-    pub(crate) fn load_conn_info(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let info = self.check_conn_info(name, bytes)?;
-        self.infos.insert(name.to_owned(), info);
-        Ok(())
-    }
-
-    /// Connection info that may be loaded under this name.
-    pub(crate) fn check_conn_info(&self, name: &str, bytes: &[u8]) -> Result<ConnInfo> {
-        self.check_open()?;
-        check_peer_name(name)?;
-        Ok(ConnInfo::decode(bytes)?)
-    }
-
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed { Err(Error::Closed) } else { Ok(()) }
-    }
-
-    /// A name is free when no peer has it, or a peer that is over, and nobody waits for one.
-    fn check_free(&self, name: &str) -> Result<()> {
-        if self.accept_queue.is_accepting(name) {
-            return Err(Error::PeerState {
-                peer: name.to_owned(),
-                state: "being accepted",
-                cure: "another thread waits for it",
-            });
-        }
-        match self.peer(name) {
-            Err(_) => Ok(()),
-            Ok((_, peer)) if peer.is_gone() => Ok(()),
-            Ok((_, peer)) => Err(Error::PeerState {
-                peer: name.to_owned(),
-                state: peer.state(),
-                cure: "it is known already; disconnect it first",
-            }),
-        }
     }
 
     pub(crate) fn peer(&self, name: &str) -> Result<(PeerKey, &Peer)> {
@@ -321,7 +228,7 @@ impl Engine {
 
     /// The device whose session this is.
     pub(super) fn device(&self) -> Device {
-        self.membership.as_ref().map_or(Device::Host, |group| group.device)
+        self.meeting.device()
     }
 
     pub(crate) fn name_of(&self, key: PeerKey) -> Option<String> {
@@ -354,11 +261,4 @@ fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
     let mut known: Vec<&str> = known.map(String::as_str).collect();
     known.sort_unstable();
     Error::UnknownPeer { peer: name.to_owned(), known: known.join(", ") }
-}
-
-fn check_peer_name(name: &str) -> Result<()> {
-    if name.is_empty() {
-        return Err(Error::setting("peer name", "", SettingProblem::Empty));
-    }
-    check_name("peer name", name)
 }

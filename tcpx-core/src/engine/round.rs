@@ -113,7 +113,7 @@ impl Engine {
     fn hear(&mut self, event: IoEvent) {
         let (Target::Link(key) | Target::Send(key, _) | Target::Receive(key, _)) = event.target
         else {
-            self.is_listener_due = true;
+            self.meeting.look_at_listener();
             return;
         };
         if let Some(peer) = self.peers.get_mut(key) {
@@ -143,7 +143,9 @@ impl Engine {
                 let is_up = is_up(peer);
                 self.has_news |= is_up != was_up;
                 // Its successor may have waited for that.
-                self.is_listener_due |= peer.is_leaving() != was_leaving;
+                if peer.is_leaving() != was_leaving {
+                    self.meeting.look_at_listener();
+                }
                 if is_up && !was_up {
                     self.tell_up(key);
                 }
@@ -224,7 +226,7 @@ impl Engine {
     /// Whether a round would find something to do, or must ask for it.
     pub(crate) fn wants_round(&self) -> bool {
         let batch = &self.commons.batch;
-        let has_more = self.agenda.due() > 0 || self.is_listener_due || batch.has_more();
+        let has_more = self.agenda.due() > 0 || self.meeting.is_due() || batch.has_more();
         let asks = batch.is_unpacking() && !self.unpack_tells;
         has_more || self.agenda.is_polling() || asks || self.is_due_sooner()
     }
@@ -243,10 +245,10 @@ impl Engine {
 
     fn next_round(&self, now: Instant) -> Rest {
         let batch = &self.commons.batch;
-        if self.agenda.due() > 0 || self.is_listener_due || batch.has_more() {
+        if self.agenda.due() > 0 || self.meeting.is_due() || batch.has_more() {
             return Rest::None;
         }
-        let listener = self.listener.as_ref().map(|it| it.attention()).unwrap_or_default();
+        let listener = self.meeting.attention();
         let unpacks = batch.is_unpacking() || batch.is_refused() || self.ending.is_some();
         let unpacks = unpacks && !self.unpack_tells;
         if self.agenda.is_polling() || listener.polls || unpacks {
@@ -257,10 +259,10 @@ impl Engine {
 
     /// When something is to be done next of which no descriptor tells.
     fn next_time(&self, now: Instant) -> Instant {
-        let listener = self.listener.as_ref().and_then(|it| it.attention().timeout);
+        let listener = self.meeting.attention().timeout;
         let parked = (!self.parked.is_empty()).then(|| now + PARKED_LOOK);
         let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
-        let attempts = self.attempts.next_overdue();
+        let attempts = self.meeting.next_overdue();
         let overdue = self.deadlines.next();
         let timers = [self.agenda.next_timer(), listener, parked, workers, attempts, overdue];
         let look = self.watch.rounds.next_at(now);

@@ -13,10 +13,11 @@ use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::types::memory::Device;
 
 use super::accept_queue::{Accept, Newcomer};
+use super::listening::check_peer_name;
 use crate::control::identity::ChannelClaim;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
 use crate::control::socket::LinkSocket;
-use crate::engine::{Engine, check_peer_name};
+use crate::engine::Engine;
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::Peer;
 use crate::types::{PeerKey, PeerName};
@@ -26,7 +27,7 @@ impl Engine {
     pub(crate) fn start_accept(&mut self, accept: &Accept) -> Result<()> {
         self.check_open()?;
         accept.name().map_or(Ok(()), check_peer_name)?;
-        if self.listener.is_none() {
+        if self.meeting.listener.is_none() {
             return Err(Error::PeerState {
                 peer: accept.name().unwrap_or("anyone").to_owned(),
                 state: "not able to come",
@@ -35,41 +36,41 @@ impl Engine {
         }
         accept.name().map_or(Ok(()), |name| self.check_free(name))?;
         if let Some(name) = accept.name() {
-            self.attempts.forget_failure(name);
+            self.meeting.attempts.forget_failure(name);
         }
         self.forget_gone_unclaimed();
         let peers = &self.peers;
-        let info = accept.name().and_then(|name| self.infos.get(name));
+        let info = accept.name().and_then(|name| self.meeting.infos.get(name));
         let proves = info
             .map(|info| move |key| peers.get(key).is_some_and(|peer: &Peer| peer.came_from(info)));
         let proves = proves.as_ref().map(|proves| proves as &dyn Fn(PeerKey) -> bool);
-        if let Some(key) = self.accept_queue.start_accept(accept.clone(), proves) {
+        if let Some(key) = self.meeting.accept_queue.start_accept(accept.clone(), proves) {
             self.claim_for(accept, key);
         }
         // There may be room now for one who waits.
-        self.is_listener_due = true;
+        self.meeting.is_listener_due = true;
         Ok(())
     }
 
     /// An accept of whoever comes.
     pub(crate) fn accept_of_anyone(&mut self) -> Accept {
-        self.accepts_of_anyone += 1;
-        Accept::Anyone(self.accepts_of_anyone)
+        self.meeting.accepts_of_anyone += 1;
+        Accept::Anyone(self.meeting.accepts_of_anyone)
     }
 
     /// The peer that came for an accept, once there is one.
     pub(crate) fn accepted(&mut self, accept: &Accept) -> Result<Option<PeerKey>> {
         self.check_open()?;
-        Ok(self.accept_queue.take_accepted(accept))
+        Ok(self.meeting.accept_queue.take_accepted(accept))
     }
 
     /// An accept ends without a peer, for which nobody came in time.
     pub(crate) fn accept_overdue(&mut self, accept: &Accept, waited: Duration) -> Error {
-        self.accept_queue.stop_accept(accept);
-        let mut why = self.accept_queue.why_nobody();
+        self.meeting.accept_queue.stop_accept(accept);
+        let mut why = self.meeting.accept_queue.why_nobody();
         if let Some(name) = accept.name()
-            && self.infos.contains_key(name)
-            && self.accept_queue.is_waiting(name)
+            && self.meeting.infos.contains_key(name)
+            && self.meeting.accept_queue.is_waiting(name)
         {
             why += &format!(
                 "; who calls itself {name} is not the session that the connection info leads to \
@@ -83,7 +84,7 @@ impl Engine {
 
     /// Takes the peer that waits longest as an accept of anyone does, which nobody asks about.
     fn accept_by_itself(&mut self) {
-        if let Some(key) = self.accept_queue.take_by_itself() {
+        if let Some(key) = self.meeting.accept_queue.take_by_itself() {
             let accept = self.accept_of_anyone();
             self.claim_for(&accept, key);
         }
@@ -105,9 +106,9 @@ impl Engine {
     /// The first free name under which connection info was loaded that leads to a peer which came
     /// in; its own before others. A group's names know that by themselves.
     fn loaded_name(&self, key: PeerKey) -> Option<String> {
-        let peer = self.peers.get(key).filter(|_| self.membership.is_none())?;
+        let peer = self.peers.get(key).filter(|_| self.meeting.membership.is_none())?;
         let given = &peer.introduction()?.proven.hello.name;
-        let loaded = self.infos.iter().filter(|(_, info)| peer.came_from(info));
+        let loaded = self.meeting.infos.iter().filter(|(_, info)| peer.came_from(info));
         let mut free = loaded.map(|(name, _)| name).filter(|name| self.check_free(name).is_ok());
         let first = free.next()?;
         let is_its_own = |name: &&String| *name == given;
@@ -118,7 +119,7 @@ impl Engine {
     /// or else what it calls itself.
     fn given_name(&self, key: PeerKey) -> String {
         let introduction = self.peers.get(key).and_then(Peer::introduction);
-        let given = introduction.map(|it| match &self.membership {
+        let given = introduction.map(|it| match &self.meeting.membership {
             Some(group) => group.names.of(it),
             None => it.proven.hello.name.clone(),
         });
@@ -129,15 +130,16 @@ impl Engine {
     /// so on: the first that no peer has, and that no connection info was loaded for.
     fn free_name(&mut self, given: String) -> String {
         let is_good = check_peer_name(&given).is_ok() && !given.contains(char::is_control);
-        let is_anothers = self.membership.is_none() && self.infos.contains_key(&given);
+        let is_anothers =
+            self.meeting.membership.is_none() && self.meeting.infos.contains_key(&given);
         if is_good && !is_anothers && self.check_free(&given).is_ok() {
             return given;
         }
         loop {
-            self.names_made_up += 1;
-            let name = format!("peer-{}", self.names_made_up);
+            self.meeting.names_made_up += 1;
+            let name = format!("peer-{}", self.meeting.names_made_up);
             if !self.names.contains_key(&name)
-                && !self.infos.contains_key(&name)
+                && !self.meeting.infos.contains_key(&name)
                 && self.check_free(&name).is_ok()
             {
                 return name;
@@ -148,7 +150,7 @@ impl Engine {
     /// Gives a peer that came in the name that an accept, or a connect, has for it. One that was
     /// accepted by itself is known by both names then, and speaks under the first.
     pub(super) fn claim(&mut self, name: &str, key: PeerKey) {
-        self.attempts.forget_failure(name);
+        self.meeting.attempts.forget_failure(name);
         self.forget_name(name);
         self.names.insert(name.to_owned(), key);
         self.has_news = true;
@@ -170,14 +172,14 @@ impl Engine {
         let Welcomed { link, agreement, introduction, channels } = welcomed;
         let given = introduction.proven.hello.name.clone();
         let name = PeerName::unclaimed(&given, &address);
-        let infos = self.infos.values().filter(|info| introduction.is_of(info));
+        let infos = self.meeting.infos.values().filter(|info| introduction.is_of(info));
         let loaded = infos.flat_map(ConnInfo::ips).collect();
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));
-        let (infos, peer) = (&self.infos, self.peers.get(key));
+        let (infos, peer) = (&self.meeting.infos, self.peers.get(key));
         let is_of = |info| peer.is_some_and(|peer| peer.came_from(info));
         let proves = |name: &str| infos.get(name).map(is_of);
         let newcomer = Newcomer { given: &given, proves: &proves };
-        if let Some(accept) = self.accept_queue.arrive(key, &newcomer).cloned() {
+        if let Some(accept) = self.meeting.accept_queue.arrive(key, &newcomer).cloned() {
             self.claim_for(&accept, key);
         } else if self.commons.session.options.accept_all {
             self.accept_by_itself();
@@ -207,14 +209,14 @@ impl Engine {
     pub(super) fn forget_gone_unclaimed(&mut self) {
         let peers = &self.peers;
         let is_gone = |key| peers.get(key).is_none_or(Peer::is_gone);
-        for key in self.accept_queue.take_gone(is_gone) {
+        for key in self.meeting.accept_queue.take_gone(is_gone) {
             let Some(peer) = self.take_out(key) else { continue };
             if let Some(error) = peer.why_gone() {
                 tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
             }
         }
-        while let Some(key) = self.accept_queue.take_ended() {
-            let is_loaded = |peer: &Peer| self.infos.contains_key(peer.name().as_str());
+        while let Some(key) = self.meeting.accept_queue.take_ended() {
+            let is_loaded = |peer: &Peer| self.meeting.infos.contains_key(peer.name().as_str());
             if self.peers.get(key).is_some_and(|peer| peer.is_gone() && !is_loaded(peer)) {
                 self.forget(key);
             }
@@ -230,11 +232,11 @@ impl Engine {
     /// Somebody wants the session of another device. A worker brings it there, and makes that
     /// session if nobody has needed it before.
     pub(super) fn hand_over(&mut self, device: Device, handshake: InboundHandshake) {
-        let hand_over = self.membership.as_ref().and_then(|group| group.hand_over.as_ref());
+        let hand_over = self.meeting.membership.as_ref().and_then(|group| group.hand_over.as_ref());
         let Some(hand_over) = hand_over.map(Arc::clone) else {
             return handshake.refuse(format!("this session is in no group: it is not of {device}"));
         };
-        let under_way = Arc::clone(&self.handed_over);
+        let under_way = Arc::clone(&self.meeting.handed_over);
         if under_way.fetch_add(1, Ordering::Relaxed) >= MOST_HANDED_OVER {
             under_way.fetch_sub(1, Ordering::Relaxed);
             return handshake.refuse(format!("too many wait for {device}; try again"));
@@ -248,14 +250,14 @@ impl Engine {
     /// Takes in somebody who has come for this session, and has proven itself to the one that
     /// listens for its group.
     pub(crate) fn take_in(&mut self, mut handshake: InboundHandshake) {
-        let Some(listener) = &mut self.listener else {
+        let Some(listener) = &mut self.meeting.listener else {
             return handshake.refuse("the session is closed".to_owned());
         };
         if let Err(error) = handshake.hand_to(&self.commons.session.identity) {
             return handshake.refuse(error.to_string());
         }
         match listener.take_in(handshake) {
-            Ok(()) => self.is_listener_due = true,
+            Ok(()) => self.meeting.is_listener_due = true,
             Err(error) => tracing::warn!(%error, "somebody who came in was dropped"),
         }
     }
@@ -268,7 +270,7 @@ impl Engine {
     /// Remembers how a session of another group is reached.
     pub(crate) fn know(&mut self, name: &str, info: ConnInfo) -> Result<()> {
         self.check_open()?;
-        self.infos.insert(name.to_owned(), info);
+        self.meeting.infos.insert(name.to_owned(), info);
         Ok(())
     }
 }

@@ -45,7 +45,7 @@ impl Engine {
     }
 
     fn begin(&mut self, aim: Aim, peer: Option<PeerKey>, time: Duration, started_at: Instant) {
-        self.attempts.begin(Attempt { aim, peer, started_at, time });
+        self.meeting.attempts.begin(Attempt { aim, peer, started_at, time });
     }
 
     /// Begins to leave what has this name: a peer, which is returned if there is something to wait
@@ -68,13 +68,13 @@ impl Engine {
     /// Ends the attempt that has this name, and forgets a failure. Returns whether nothing of a
     /// peer is left.
     fn give_up(&mut self, name: &str) -> bool {
-        if self.attempts.forget_failure(name) {
+        if self.meeting.attempts.forget_failure(name) {
             return true;
         }
-        match self.attempts.take(name) {
+        match self.meeting.attempts.take(name) {
             Some(Attempt { aim: Aim::Accept(accept), peer: None, .. }) => {
                 // Somebody may have come since the last round: that peer is left like any other.
-                self.accept_queue.stop_accept(&accept).is_none()
+                self.meeting.accept_queue.stop_accept(&accept).is_none()
             }
             _ => false,
         }
@@ -82,22 +82,22 @@ impl Engine {
 
     /// Ends the accepts of anyone for which nobody has come.
     pub(crate) fn give_up_anyone(&mut self) {
-        for mut attempt in self.attempts.take_anyone() {
+        for mut attempt in self.meeting.attempts.take_anyone() {
             if let Aim::Accept(accept) = &attempt.aim {
-                attempt.peer = self.accept_queue.stop_accept(accept);
+                attempt.peer = self.meeting.accept_queue.stop_accept(accept);
             }
             // Somebody has come since the last round.
             if attempt.peer.is_some() {
-                self.attempts.begin(attempt);
+                self.meeting.attempts.begin(attempt);
             }
         }
     }
 
     /// The name of the peer that an accept of anyone has taken. Each one is answered once.
     pub(crate) fn poll_anyone(&mut self) -> Result<Poll<String>> {
-        match self.attempts.next_of_anyone() {
+        match self.meeting.attempts.next_of_anyone() {
             Some(outcome) => outcome.map(Poll::Ready),
-            None if self.attempts.awaits_anyone() => Ok(Poll::Pending),
+            None if self.meeting.attempts.awaits_anyone() => Ok(Poll::Pending),
             None => Err(Error::PeerState {
                 peer: String::new(),
                 state: "not being accepted",
@@ -109,10 +109,10 @@ impl Engine {
     /// What the peer of this name is up to.
     pub(crate) fn peer_state(&self, name: &str) -> Result<PeerState> {
         self.check_open()?;
-        if let Some(error) = self.attempts.failure(name) {
+        if let Some(error) = self.meeting.attempts.failure(name) {
             return Ok(PeerState::Failed(error.clone()));
         }
-        if self.accept_queue.awaits(name) {
+        if self.meeting.accept_queue.awaits(name) {
             return Ok(PeerState::Accepting);
         }
         let (_, peer) = self.peer(name)?;
@@ -156,7 +156,7 @@ impl Engine {
 
     /// Looks after all attempts, and signals the event when one has ended. Returns whether one has.
     pub(in crate::engine) fn settle_attempts(&mut self, now: Instant) -> bool {
-        let mut attempts = self.attempts.take_running();
+        let mut attempts = self.meeting.attempts.take_running();
         let before = attempts.len();
         attempts.retain_mut(|attempt| match self.step_attempt(attempt, now) {
             Ok(Poll::Pending) => true,
@@ -170,7 +170,7 @@ impl Engine {
             }
         });
         let has_ended = attempts.len() < before;
-        self.attempts.go_on(attempts);
+        self.meeting.attempts.go_on(attempts);
         if has_ended {
             self.commons.ledger.transfers.completions().event().signal();
         }
@@ -179,7 +179,7 @@ impl Engine {
 
     fn step_attempt(&mut self, attempt: &mut Attempt, now: Instant) -> Result<Poll<()>> {
         if let (Aim::Accept(accept), None) = (&attempt.aim, attempt.peer) {
-            attempt.peer = self.accept_queue.take_accepted(accept);
+            attempt.peer = self.meeting.accept_queue.take_accepted(accept);
             if attempt.peer.is_none() {
                 return self.step_lonely(accept, attempt, now);
             }
@@ -205,7 +205,7 @@ impl Engine {
         now: Instant,
     ) -> Result<Poll<()>> {
         if self.is_closed {
-            self.accept_queue.stop_accept(accept);
+            self.meeting.accept_queue.stop_accept(accept);
             return Err(Error::Closed);
         }
         if !attempt.is_overdue(now) {
@@ -229,10 +229,10 @@ impl Engine {
                 if attempt.peer.is_none() {
                     self.tell_failure(name, &error);
                 }
-                self.attempts.failed(name, error);
+                self.meeting.attempts.failed(name, error);
             }
             (None, outcome) => {
-                self.attempts.anyone_ended(outcome.map(|()| name.unwrap_or_default()));
+                self.meeting.attempts.anyone_ended(outcome.map(|()| name.unwrap_or_default()));
             }
         }
     }
@@ -246,14 +246,15 @@ impl Engine {
         name: &str,
         mut sessions: impl Iterator<Item = SessionId>,
     ) -> Result<()> {
-        let is_of: &dyn Fn(&SessionId) -> bool = match (self.present(name), self.infos.get(name)) {
-            (Ok((_, peer)), _) => {
-                peer.check_requests()?;
-                &|session| peer.session() == session
-            }
-            (Err(_), Some(info)) => &|session| info.session == *session,
-            (Err(unknown), None) => return Err(unknown),
-        };
+        let is_of: &dyn Fn(&SessionId) -> bool =
+            match (self.present(name), self.meeting.infos.get(name)) {
+                (Ok((_, peer)), _) => {
+                    peer.check_requests()?;
+                    &|session| peer.session() == session
+                }
+                (Err(_), Some(info)) => &|session| info.session == *session,
+                (Err(unknown), None) => return Err(unknown),
+            };
         match sessions.all(|session| is_of(&session)) {
             true => Ok(()),
             false => {
@@ -268,7 +269,7 @@ impl Engine {
     pub(in crate::engine) fn reach(&mut self, name: &str) -> Result<PeerKey> {
         match self.present(name) {
             Ok((key, _)) => Ok(key),
-            Err(unknown) if !self.infos.contains_key(name) => Err(unknown),
+            Err(unknown) if !self.meeting.infos.contains_key(name) => Err(unknown),
             Err(_) => self.begin_connect(name, Instant::now()),
         }
     }
@@ -285,7 +286,7 @@ impl Engine {
     /// Whether a peer has failed, or has left and other connection info was loaded since, so that a
     /// post connects it again. One that has said goodbye is believed.
     fn is_lost(&self, name: &str, peer: &Peer) -> bool {
-        let Some(info) = self.infos.get(name) else { return false };
+        let Some(info) = self.meeting.infos.get(name) else { return false };
         let is_over = match peer.status() {
             PeerStatus::Connecting | PeerStatus::Up => false,
             PeerStatus::Parted => peer.session() != &info.session,
@@ -313,7 +314,7 @@ impl Engine {
         }
         let (name, session) = (operation.peer_name.clone(), operation.session);
         // One that was there and cannot be reached from here has been left.
-        let is_known = self.names.contains_key(&*name) || self.infos.contains_key(&*name);
+        let is_known = self.names.contains_key(&*name) || self.meeting.infos.contains_key(&*name);
         if !operation.peer.is_null() && !is_known {
             return Err(Error::Closed);
         }

@@ -40,16 +40,16 @@ impl Engine {
     /// Starts reaching a peer whose connection info was loaded, unless it has come in itself.
     pub(crate) fn start_connect(&mut self, name: &str) -> Result<PeerKey> {
         self.check_open()?;
-        let Some(info) = self.infos.get(name) else {
-            return Err(unknown(name, self.infos.keys()));
+        let Some(info) = self.meeting.infos.get(name) else {
+            return Err(unknown(name, self.meeting.infos.keys()));
         };
         let info = info.clone();
         if let Some(key) = self.is_met(name, &info) {
-            self.accept_queue.note_named(key);
+            self.meeting.accept_queue.note_named(key);
             return Ok(key);
         }
         self.check_free(name)?;
-        self.attempts.forget_failure(name);
+        self.meeting.attempts.forget_failure(name);
         if let Some(key) = self.take_unnamed_from(&info) {
             self.claim(name, key);
             return Ok(key);
@@ -60,7 +60,7 @@ impl Engine {
         let key = self.peers.insert_with_key(|key| Peer::dial(key, peer_name, connector));
         self.agenda.mark(key);
         // Somebody may have come in from there who waits.
-        self.is_listener_due = true;
+        self.meeting.is_listener_due = true;
         self.names.insert(name.to_owned(), key);
         Ok(key)
     }
@@ -73,7 +73,7 @@ impl Engine {
             return None;
         }
         let (key, peer) = self.peer(name).ok()?;
-        let is_dialled = self.membership.is_some()
+        let is_dialled = self.meeting.membership.is_some()
             && peer.introduction().is_none()
             && peer.connection_with(&info.session).is_some();
         ((is_dialled || peer.came_from(info)) && !peer.is_left()).then_some(key)
@@ -85,7 +85,7 @@ impl Engine {
         let peers = &self.peers;
         let came_from = |peer: &Peer| peer.came_from(info) && !peer.is_left();
         let is_reached = |key| peers.get(key).is_some_and(came_from);
-        self.accept_queue.take_for_connect(is_reached)
+        self.meeting.accept_queue.take_for_connect(is_reached)
     }
 
     /// The number of a further connection with a session: the smallest that is free here.
@@ -101,27 +101,27 @@ impl Engine {
     /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
     /// connected whether or not their accept has been called.
     pub(in crate::engine) fn accept_links(&mut self, now: Instant) -> bool {
-        let is_due = std::mem::take(&mut self.is_listener_due);
-        let Some(listener) = &mut self.listener else { return false };
+        let is_due = std::mem::take(&mut self.meeting.is_listener_due);
+        let Some(listener) = &mut self.meeting.listener else { return false };
         let wants = listener.attention();
         if !is_due && !wants.polls && wants.timeout.is_none_or(|timeout| now < timeout) {
             return false;
         }
         let mut moved = listener.progress(now, &self.commons.session.identity);
         self.forget_gone_unclaimed();
-        if let Some(listener) = &self.listener
+        if let Some(listener) = &self.meeting.listener
             && listener.has_proven()
         {
             moved |= self.meet(now);
         }
-        self.is_listener_due |= moved;
+        self.meeting.is_listener_due |= moved;
         moved
     }
 
     /// Decides on every peer that has proven itself.
     fn meet(&mut self, now: Instant) -> bool {
         let mut moved = false;
-        let waiting = self.listener.iter().flat_map(|listener| listener.proven());
+        let waiting = self.meeting.listener.iter().flat_map(|listener| listener.proven());
         for number in waiting.map(|(number, _)| number).collect::<Vec<_>>() {
             moved |= self.meet_one(number, now);
         }
@@ -131,12 +131,12 @@ impl Engine {
     /// Whether a peer that has proven itself waits.
     #[cfg(test)]
     pub(crate) fn has_proven(&self) -> bool {
-        self.listener.as_ref().is_some_and(ControlListener::has_proven)
+        self.meeting.listener.as_ref().is_some_and(ControlListener::has_proven)
     }
 
     fn meet_one(&mut self, number: u64, now: Instant) -> bool {
         let device = self.device();
-        let Some(listener) = &mut self.listener else { return false };
+        let Some(listener) = &mut self.meeting.listener else { return false };
         let Some(introduction) = listener.introduction(number) else { return false };
         let wanted = introduction.wanted();
         if wanted != device {
@@ -175,10 +175,10 @@ impl Engine {
                     self.doubt(lost, now);
                     return false;
                 }
-                let infos = &self.infos;
+                let infos = &self.meeting.infos;
                 let proves = |name: &str| infos.get(name).map(|info| introduction.is_of(info));
                 let newcomer = Newcomer { given: &introduction.proven.hello.name, proves: &proves };
-                if !self.accept_queue.has_room_for(&newcomer) {
+                if !self.meeting.accept_queue.has_room_for(&newcomer) {
                     return false;
                 }
                 if let Some(handshake) = listener.take(number) {
@@ -208,7 +208,7 @@ impl Engine {
 
     /// Less is parked than before: a session that was to wait for that may be met now.
     pub(in crate::engine) fn meet_again(&mut self) {
-        self.is_listener_due = true;
+        self.meeting.is_listener_due = true;
         for (key, peer) in &self.peers {
             if peer.connector().is_some() {
                 self.agenda.mark(key);
@@ -219,7 +219,7 @@ impl Engine {
     /// A peer that came in is the one that a connect waits for. The connect's own dial ends before
     /// the peer hears of it.
     fn adopt(&mut self, key: PeerKey, number: u64, now: Instant) {
-        let handshake = self.listener.as_mut().and_then(|listener| listener.take(number));
+        let handshake = self.meeting.listener.as_mut().and_then(|listener| listener.take(number));
         self.agenda.mark(key);
         let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
         let instead_of = peer.connector().and_then(Connector::unanswered);
@@ -228,7 +228,7 @@ impl Engine {
         let Welcomed { link, agreement, channels, .. } = welcomed;
         let loaded = peer.connector().map(|dial| dial.info().ips()).unwrap_or_default();
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
-        self.accept_queue.note_taken_by_connect();
+        self.meeting.accept_queue.note_taken_by_connect();
         self.link_up(key, (link, agreement, channels), loaded, now);
     }
 
@@ -236,7 +236,7 @@ impl Engine {
     /// waits for it, if no address has led to the peer and it may come.
     pub(in crate::engine) fn step_failed(&mut self, key: PeerKey, error: Error, now: Instant) {
         if let Some(connector) = self.peers.get_mut(key).and_then(|peer| peer.connector_mut())
-            && let Some(listener) = &self.listener
+            && let Some(listener) = &self.meeting.listener
         {
             let come = listener.proven().find(|(_, introduction)| is_same(connector, introduction));
             if let Some((number, _)) = come {

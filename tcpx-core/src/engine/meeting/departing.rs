@@ -30,20 +30,20 @@ impl Engine {
     /// of another. Peers that are over are forgotten, too.
     pub(crate) fn forget_conn_info(&mut self, name: &str) -> Result<()> {
         self.check_open()?;
-        let is_group = self.membership.is_some();
+        let is_group = self.meeting.membership.is_some();
         let is_it = |other: &str| name == if is_group { Device::group_name(other) } else { other };
-        let before = self.infos.len();
-        self.infos.retain(|other, _| !is_it(other));
-        if self.infos.len() == before {
-            return Err(unknown(name, self.infos.keys()));
+        let before = self.meeting.infos.len();
+        self.meeting.infos.retain(|other, _| !is_it(other));
+        if self.meeting.infos.len() == before {
+            return Err(unknown(name, self.meeting.infos.keys()));
         }
-        self.attempts.forget_failures(is_it);
+        self.meeting.attempts.forget_failures(is_it);
         let named = self.names.iter().filter(|(other, _)| is_it(other)).map(|(_, key)| *key);
         for key in named.collect::<Vec<_>>() {
             if self.peers.get(key).is_none_or(Peer::is_gone) {
                 self.forget(key);
             } else if self.commons.session.options.accept_all {
-                self.accept_queue.note_forgotten(key);
+                self.meeting.accept_queue.note_forgotten(key);
             }
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Engine {
         let Some(peer) = self.peers.get_mut(key) else { return };
         self.has_news = true;
         // Its successor may have waited for that.
-        self.is_listener_due = true;
+        self.meeting.is_listener_due = true;
         self.agenda.mark(key);
         let leaving = peer.disconnect(&mut self.commons);
         peer.show_at_gate();
@@ -163,7 +163,7 @@ impl Engine {
         self.agenda.settle(key, Attention::default());
         self.has_news = true;
         // Another may have waited for its place, or for its dial to end.
-        self.is_listener_due = true;
+        self.meeting.is_listener_due = true;
         let leftover = peer.end(error.clone(), &mut self.commons, reached);
         self.commons.ledger.exports.rest();
         peer.show_at_gate();
@@ -202,7 +202,7 @@ impl Engine {
     /// once.
     pub(crate) fn start_close(&mut self) {
         (self.is_closed, self.has_news) = (true, true);
-        self.listener = None;
+        self.meeting.listener = None;
         for key in self.peers.keys().collect::<Vec<_>>() {
             self.start_disconnect(key);
         }
@@ -232,7 +232,7 @@ impl Drop for Engine {
 impl Engine {
     /// Where peers that come up or end wait for the program.
     pub(crate) fn peer_events(&self) -> &Arc<PeerQueue> {
-        &self.peer_events
+        &self.meeting.peer_events
     }
 
     /// A peer has come up, or has got its name.
@@ -240,7 +240,7 @@ impl Engine {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         if matches!(peer.status(), PeerStatus::Up) && !peer.is_left() {
             let (name, connection) = self.told_as(peer.name().as_str());
-            self.peer_events.up(name, connection);
+            self.meeting.peer_events.up(name, connection);
         }
     }
 
@@ -248,7 +248,7 @@ impl Engine {
     fn tell_left(&self, peer: &Peer) {
         if peer.name().is_bound() {
             let (name, connection) = self.told_as(peer.name().as_str());
-            self.peer_events.left(name, &connection);
+            self.meeting.peer_events.left(name, &connection);
         }
     }
 
@@ -259,7 +259,7 @@ impl Engine {
         match peer.status() {
             PeerStatus::Connecting | PeerStatus::Up => {}
             // A group leaves several connections, of which some may find the peer leaving.
-            _ if peer.is_left() && self.membership.is_some() => {}
+            _ if peer.is_left() && self.meeting.membership.is_some() => {}
             PeerStatus::Parted => self.tell_ended(name, PeerState::Parted),
             PeerStatus::Failed(error) => self.tell_failure(name, error),
         }
@@ -275,12 +275,12 @@ impl Engine {
 
     fn tell_ended(&self, name: &str, how: PeerState) {
         let (name, connection) = self.told_as(name);
-        self.peer_events.ended(name, &connection, how);
+        self.meeting.peer_events.ended(name, &connection, how);
     }
 
     /// What the program calls a peer, and the connection that this session has with it.
     fn told_as<'a>(&self, name: &'a str) -> (&'a str, DeviceAndName) {
-        let peer = self.membership.as_ref().map_or(name, |_| Device::group_name(name));
+        let peer = self.meeting.membership.as_ref().map_or(name, |_| Device::group_name(name));
         (peer, (self.device(), name.to_owned()))
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! Sessions that come in for another session of a group.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
@@ -122,7 +121,7 @@ fn options() -> SessionOptions {
 
 /// How many are on their way.
 fn handed_over(front: &Session) -> usize {
-    front.shared.engine().expect("no fork").handed_over.load(Ordering::Relaxed)
+    front.shared.engine().expect("no fork").meeting.handed_over()
 }
 
 /// A member takes long to be made: those that want it wait, up to a number.
