@@ -12,10 +12,10 @@
 //!   a session's place in its group. A room of its own.
 //! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
 //!   a list. Pure.
-//! - `parked`: what is left of peers that ended while a copy was under way.
 //! - `posting`: transfers, and what is posted to them.
 //! - `report`: the engine in numbers, and what a wait that ended was waiting for.
-//! - `unpacking`: a batch each round, and the end after a failure.
+//! - `unpacking`: a batch each round, the end after a failure, and what is left of peers that ended
+//!   while a copy was under way.
 //! - `watching`: what the counters say is wrong, what hangs, and what has taken too long.
 
 mod agenda;
@@ -25,7 +25,6 @@ mod hung_calls;
 pub(crate) mod inbox;
 pub(crate) mod meeting;
 pub(crate) mod operating;
-mod parked;
 pub(crate) mod posting;
 mod prepared_pairs;
 pub(crate) mod registering;
@@ -44,7 +43,6 @@ use tcpx_protocol::exports::table::Exports;
 use tcpx_protocol::peer::operation::NewOperation;
 use tcpx_protocol::types::PreparedKey;
 use tcpx_protocol::types::memory::Device;
-use tcpx_unpack::Unpack;
 
 use self::agenda::Agenda;
 use self::deadlines::Deadlines;
@@ -52,8 +50,8 @@ use self::hung_calls::HungCalls;
 use self::inbox::{Errands, Inbox};
 use self::meeting::Meeting;
 use self::meeting::membership::Membership;
-use self::parked::Parked;
 use self::prepared_pairs::Prepared;
+use self::unpacking::Unpacking;
 use super::stats::watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
@@ -74,7 +72,7 @@ use crate::transfer::transfers::Transfers;
 use crate::types::PeerKey;
 use crate::workers::Workers;
 
-pub(crate) use parked::UNPACK_TIMEOUT;
+pub(crate) use unpacking::UNPACK_TIMEOUT;
 
 /// Everything of a session.
 pub(crate) struct Engine {
@@ -84,20 +82,13 @@ pub(crate) struct Engine {
     names: HashMap<String, PeerKey>,
     pub(crate) meeting: Meeting,
     deadlines: Deadlines,
-    unpack: Box<dyn Unpack>,
-    /// It wakes whoever leads when something has finished: nobody has to ask it.
-    unpack_tells: bool,
-    /// The one before, which has failed and may still be copying.
-    ending: Option<Box<dyn Unpack>>,
-    unpack_why: String,
-    unpack_batches: u64,
+    unpacking: Unpacking,
     peers_failed: u64,
     /// Something about peers has changed since somebody asked.
     has_news: bool,
     /// What peers that are forgotten have counted.
     departed: Sums,
     watch: SessionWatch,
-    parked: Vec<Parked>,
     hung_calls: HungCalls,
     /// Operations that were prepared.
     prepared: SlotMap<PreparedKey, Prepared>,
@@ -115,8 +106,6 @@ pub(crate) struct Engine {
     resting_until: Option<Instant>,
     /// Room for the peers whose chunks are asked about.
     holding: Vec<PeerKey>,
-    /// Unpacking has stopped with copies under way that will not be seen to finish.
-    is_stuck: bool,
     stages: StageClock,
     /// What has ended since the last round.
     ended: Activity,
@@ -191,16 +180,11 @@ impl Engine {
             names: HashMap::new(),
             meeting: Meeting::new(membership, listener, peer_events),
             deadlines: Deadlines::default(),
-            unpack: opened.unpack,
-            unpack_tells,
-            ending: None,
-            unpack_why: opened.why,
-            unpack_batches: 0,
+            unpacking: Unpacking::new(opened, unpack_tells),
             peers_failed: 0,
             has_news: false,
             departed: Sums::default(),
             watch: SessionWatch::default(),
-            parked: Vec::new(),
             hung_calls: HungCalls::default(),
             prepared: SlotMap::with_key(),
             inbox: Arc::default(),
@@ -210,7 +194,6 @@ impl Engine {
             has_posted: false,
             resting_until: None,
             holding: Vec::new(),
-            is_stuck: false,
             stages: StageClock::default(),
             ended: Activity::default(),
             is_closed: false,

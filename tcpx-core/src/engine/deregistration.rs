@@ -86,7 +86,7 @@ impl Engine {
     pub(crate) fn finish_deregistering(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let mut owned = self.commons.ledger.registrations.remove(id)?;
         // Freeing a GPU's memory waits for the GPU.
-        if self.is_stuck && matches!(owned, Some(OwnedMemory::Gpu(_))) {
+        if self.unpacking.is_stuck() && matches!(owned, Some(OwnedMemory::Gpu(_))) {
             std::mem::forget(owned.take());
         }
         Ok(owned)
@@ -102,7 +102,7 @@ impl Engine {
             }
         }
         if !handles.is_empty() {
-            self.parked.iter().for_each(|parked| parked.take_back(&mut handles));
+            self.unpacking.take_back(&mut handles);
         }
         handles.into_calls()
     }
@@ -156,9 +156,7 @@ impl Engine {
                 holders.insert(format!("peer {}: it is {}", peer.name(), peer.state()));
             }
         }
-        for parked in self.parked.iter().filter(|parked| parked.holds(key)) {
-            holders.insert(format!("peer {}: {}", parked.name, parked.waits_for(reached)));
-        }
+        holders.extend(self.unpacking.holders(key, reached));
         if ledger.registrations.is_copied(key) {
             holders.insert("a copy through the session".to_owned());
         }

@@ -3,8 +3,8 @@
 //! for the rest of the engine.
 //!
 //! [`Meeting`] owns what that takes, and nothing outside the room changes it. What the room does to
-//! the [`Engine`](super::Engine) is in five files one above the other. Each calls those below it, and
-//! none above:
+//! the [`Engine`](super::Engine) is in five files one above the other. Each calls those below it,
+//! and none above:
 //!
 //! - `attempting`: connects, accepts and goodbyes that no call waits for, and peers that operations
 //!   and notifications go to, connected if need be. `attempts`: until when each may go on, and how

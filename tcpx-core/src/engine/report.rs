@@ -8,7 +8,7 @@ use tcpx_protocol::peer::tags::withdrawing::Unmatched;
 use tcpx_protocol::types::TransferKey;
 
 use super::Engine;
-use super::parked::UNPACK_TIMEOUT;
+use super::unpacking::UNPACK_TIMEOUT;
 use crate::control::connector::Connector;
 use crate::error::awaited::{AwaitedPeer, AwaitedTransfer};
 use crate::error::{Awaited, Error, Phase, PluginHang};
@@ -111,16 +111,16 @@ impl Engine {
             plugin_name: plugin.name().to_owned(),
             plugin_path: plugin.path().display().to_string(),
             device_memory: self.commons.session.memory.name().to_owned(),
-            unpack: self.unpack.backend().to_string(),
-            unpack_why: self.unpack_why.clone(),
-            unpack_batches: self.unpack_batches,
+            unpack: self.unpacking.backend().to_string(),
+            unpack_why: self.unpacking.why().to_owned(),
+            unpack_batches: self.unpacking.batches(),
             unpack_ns: self.commons.batch.busy().as_nanos() as u64,
             stages: self.stages.times(),
             staging: staging(plugin),
             staging_memory: self.commons.ledger.staging.report(),
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
-            peers_parked: self.peers_parked(),
+            peers_parked: self.unpacking.held(self.commons.batch.reached()),
             plugin_calls_hung: self.hung_calls(Instant::now()).len(),
             kept_for_peers_bytes: self.commons.session.kept.used(),
             notifications_waiting: notifications.waiting(),

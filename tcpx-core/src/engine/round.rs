@@ -54,7 +54,7 @@ impl Engine {
                 break;
             }
         }
-        match self.unpack_round() {
+        match self.unpacking.round(&mut self.commons.batch) {
             Ok(finished) => moved |= self.consume(now, finished),
             Err(failure) => {
                 let (error, reached) = self.stop_unpacking(failure);
@@ -63,9 +63,9 @@ impl Engine {
             }
         }
         self.look(now);
-        let parked = self.parked.len();
-        let settled = self.settle_parked(now) | self.settle_attempts(now);
-        if self.parked.len() < parked {
+        let parked = self.unpacking.parked();
+        let settled = self.unpacking.settle(now, &mut self.commons) | self.settle_attempts(now);
+        if self.unpacking.parked() < parked {
             self.meet_again();
         }
         self.has_news |= settled;
@@ -227,7 +227,7 @@ impl Engine {
     pub(crate) fn wants_round(&self) -> bool {
         let batch = &self.commons.batch;
         let has_more = self.agenda.due() > 0 || self.meeting.is_due() || batch.has_more();
-        let asks = batch.is_unpacking() && !self.unpack_tells;
+        let asks = batch.is_unpacking() && self.unpacking.is_to_be_asked(batch);
         has_more || self.agenda.is_polling() || asks || self.is_due_sooner()
     }
 
@@ -249,9 +249,8 @@ impl Engine {
             return Rest::None;
         }
         let listener = self.meeting.attention();
-        let unpacks = batch.is_unpacking() || batch.is_refused() || self.ending.is_some();
-        let unpacks = unpacks && !self.unpack_tells;
-        if self.agenda.is_polling() || listener.polls || unpacks {
+        let asks = self.unpacking.is_to_be_asked(batch);
+        if self.agenda.is_polling() || listener.polls || asks {
             return Rest::Poll;
         }
         Rest::Until(self.next_time(now))
@@ -260,7 +259,7 @@ impl Engine {
     /// When something is to be done next of which no descriptor tells.
     fn next_time(&self, now: Instant) -> Instant {
         let listener = self.meeting.attention().timeout;
-        let parked = (!self.parked.is_empty()).then(|| now + PARKED_LOOK);
+        let parked = (self.unpacking.parked() > 0).then(|| now + PARKED_LOOK);
         let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
         let attempts = self.meeting.next_overdue();
         let overdue = self.deadlines.next();

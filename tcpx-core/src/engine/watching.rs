@@ -38,7 +38,7 @@ impl Engine {
                 peer.watch(&look, alarms);
             }
         }
-        let (memory, backend) = (self.commons.session.memory.kind(), self.unpack.backend());
+        let (memory, backend) = (self.commons.session.memory.kind(), self.unpacking.backend());
         let received = || {
             let mut received = ChannelStats::default();
             self.peers.values().for_each(|peer| peer.add_received(&mut received));
@@ -46,7 +46,7 @@ impl Engine {
         };
         let is_slow = is_slow(memory, backend, received);
         troubles.set(Alarm::SlowBackend, is_slow, alarms, None, || {
-            format!("backend {backend}, chosen because {}", self.unpack_why)
+            format!("backend {backend}, chosen because {}", self.unpacking.why())
         });
         self.check_data_paths(&watched, now);
         let Self { agenda, peers, .. } = self;

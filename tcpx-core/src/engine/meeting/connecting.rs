@@ -23,7 +23,6 @@ use tcpx_protocol::frames::handshake_frame::Introduction;
 use super::accept_queue::Newcomer;
 use crate::control::connector::Connector;
 use crate::control::inbound_handshake::Welcomed;
-use crate::engine::parked::Parked;
 use crate::engine::{Engine, unknown};
 use crate::error::{Error, Result};
 use crate::peer::Peer;
@@ -147,7 +146,7 @@ impl Engine {
         }
         let Some(introduction) = listener.introduction(number) else { return false };
         let ours = &self.commons.session.identity.session;
-        if is_writing(&self.parked, introduction.session()) {
+        if self.unpacking.is_written_by(introduction.session()) {
             listener.hold(number);
             return false;
         }
@@ -200,9 +199,9 @@ impl Engine {
 
     /// Whether the dial of a peer, if it is one, has to wait for what its session was writing.
     pub(in crate::engine) fn is_dialled_too_early(&self, key: PeerKey) -> bool {
-        !self.parked.is_empty() && {
+        self.unpacking.parked() > 0 && {
             let dial = self.peers.get(key).filter(|peer| peer.connector().is_some());
-            dial.is_some_and(|peer| is_writing(&self.parked, peer.session()))
+            dial.is_some_and(|peer| self.unpacking.is_written_by(peer.session()))
         }
     }
 
@@ -250,13 +249,6 @@ impl Engine {
         }
         self.fail_peer(key, error);
     }
-}
-
-/// Whether bytes that this session was writing on a connection that is over may still land. Until
-/// it is sure that they cannot, the session is neither reached nor taken in: they would land on
-/// what it writes later.
-fn is_writing(parked: &[Parked], session: &SessionId) -> bool {
-    parked.iter().any(|parked| parked.is_written_by(session))
 }
 
 /// The peer that is the same connection of the same session, which the other end must have lost.

@@ -10,7 +10,6 @@ use tcpx_protocol::types::memory::Device;
 
 use crate::completions::PeerState;
 use crate::completions::peer_queue::{DeviceAndName, PeerQueue};
-use crate::engine::parked::Parked;
 use crate::engine::{Engine, unknown};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::device_memory::DeviceMemory;
@@ -168,11 +167,7 @@ impl Engine {
         self.commons.ledger.exports.rest();
         peer.show_at_gate();
         if let Some(leftover) = leftover {
-            let mut parked = Parked::new(peer, error, leftover);
-            if self.is_stuck {
-                parked.never_ends();
-            }
-            self.parked.push(parked);
+            self.unpacking.park(peer, error, leftover);
         }
         self.tell_end(key);
     }
@@ -191,7 +186,7 @@ impl Engine {
             return;
         }
         let registrations = std::mem::take(&mut self.commons.ledger.registrations);
-        let unpacker = self.take_unpacker();
+        let unpacker = self.unpacking.take();
         self.commons.workers.close((registrations, unpacker));
         if !self.commons.workers.finish(self.patience_with_workers()) {
             tracing::warn!("the GPU is busy: a session's memory is freed when it has finished");
@@ -217,15 +212,17 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if self.is_settled() && !self.is_stuck && !self.has_long_calls() {
+        if self.is_settled() && !self.unpacking.is_stuck() && !self.has_long_calls() {
             return self.free();
         }
         // Whatever a copy or kernel under way may still touch stays, for as long as the process
         // lives.
-        tracing::error!(peers = self.parked.len(), "memory that is still in use is left behind");
-        std::mem::forget(std::mem::take(&mut self.parked));
+        tracing::error!(
+            peers = self.unpacking.parked(),
+            "memory that is still in use is left behind"
+        );
         std::mem::forget(std::mem::take(&mut self.commons.ledger.registrations));
-        self.leave_unpackers();
+        self.unpacking.leave();
     }
 }
 

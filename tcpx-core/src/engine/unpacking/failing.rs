@@ -1,0 +1,84 @@
+//! Unpacking that has failed, with the chunk that it was about; and what is said of what does not
+//! end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(all(test, feature = "soft"))]
+use tcpx_cuda::CudaError;
+use tcpx_protocol::types::Direction;
+#[cfg(all(test, feature = "soft"))]
+use tcpx_unpack::Unpack;
+
+use super::parked::Parked;
+#[cfg(all(test, feature = "soft"))]
+use super::{Stopped, Unpacking};
+use crate::engine::Engine;
+use crate::error::unpack_failure::UnpackFailure;
+use crate::error::{Awaited, Error, Phase};
+use crate::transfer::batch::{BatchFailure, BatchNumber};
+use crate::transfer::job::JobLabel;
+
+impl Engine {
+    /// Ends unpacking for good, and names the chunk. Peers must end next: chunks that have arrived
+    /// will never be consumed, and those that are gathered never sent.
+    pub(in crate::engine) fn stop_unpacking(
+        &mut self,
+        failure: BatchFailure,
+    ) -> (Error, BatchNumber) {
+        let error = self.name_chunk(&failure);
+        tracing::error!(%error, "unpacking stopped");
+        let reached = self.unpacking.stop(failure.source, &mut self.commons);
+        (error, reached)
+    }
+
+    fn name_chunk(&self, failure: &BatchFailure) -> Error {
+        let Some(job) = &failure.suspect else { return failure.source.clone().into() };
+        let JobLabel { peer, direction, channel, registration, tag, chunk } = job.label;
+        let peer = self.peers.get(peer);
+        Error::UnpackFailed(Arc::new(UnpackFailure {
+            is_send: direction == Direction::Send,
+            peer: peer.map(|peer| peer.name().to_string()).unwrap_or_default(),
+            channel,
+            registration: self.commons.ledger.registrations.id_of(registration),
+            tag,
+            chunk,
+            chunk_bytes: job.dst_bytes,
+            others: failure.others,
+            source: failure.source.clone(),
+        }))
+    }
+
+    /// Whether nothing of a peer that ended is left.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unpacking.is_settled()
+    }
+
+    /// Whether nothing is parked but what waits for copies that nobody waits for any more.
+    pub(crate) fn is_settled_or_given_up(&self) -> bool {
+        self.unpacking.is_given_up(self.commons.batch.reached())
+    }
+
+    /// What is said of the parked when the session closes.
+    pub(crate) fn unsettled(&self, waited: Duration) -> Error {
+        let reached = self.commons.batch.reached();
+        let of_peer = |parked: &Parked| format!("{}: {}", parked.name, parked.waits_for(reached));
+        let peers: Vec<String> = self.unpacking.parked.iter().map(of_peer).collect();
+        let detail = format!(
+            "peers that ended still use memory ({}); memory registered for receiving from them or \
+             sending to them must stay as it is",
+            peers.join(", ")
+        );
+        Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail: Awaited::words(detail) }
+    }
+
+    /// Puts another unpacker in the place of the session's.
+    #[cfg(all(test, feature = "soft"))]
+    pub(crate) fn unpack_with(&mut self, unpack: impl FnOnce(Box<dyn Unpack>) -> Box<dyn Unpack>) {
+        let Unpacking { unpack: place, tells, .. } = &mut self.unpacking;
+        let failure = CudaError::NoDriver.into();
+        let nothing = Box::new(Stopped { backend: place.backend(), failure });
+        *place = unpack(std::mem::replace(place, nothing));
+        *tells = place.on_finished(Box::new(self.commons.session.poller.waker()));
+    }
+}
