@@ -321,10 +321,11 @@ fn pump(
 
 /// The next frame, with the bytes that follow it. `None`: the stream has ended.
 fn read_frame(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
-    let Some((kind, body)) = frame::read(from, MAX_BODY_BYTES)? else { return Ok(None) };
+    let Some((number, body)) = frame::read(from, MAX_BODY_BYTES)? else { return Ok(None) };
     let mut whole = Vec::with_capacity(frame::HEADER_BYTES + body.len());
-    frame::append(&mut whole, kind, |out| out.extend_from_slice(&body));
-    io::copy(&mut from.take(payload_bytes(kind, &body)), &mut whole)?;
+    frame::append(&mut whole, number, |out| out.extend_from_slice(&body));
+    let kind = kind::of(number, &body);
+    io::copy(&mut from.take(kind::payload_bytes(kind, &body)), &mut whole)?;
     Ok(Some((kind, whole)))
 }
 
@@ -359,14 +360,6 @@ fn tampered(direction: Direction, kind: u16, whole: Vec<u8>, shared: &Shared) ->
     state.late = (!late.is_empty()).then_some((direction, late));
     shared.changed.notify_all();
     now
-}
-
-/// Bytes that follow a frame, as far as it is known here.
-fn payload_bytes(kind: u16, body: &[u8]) -> u64 {
-    match (kind, body.last_chunk()) {
-        (kind::PART, Some(bytes)) => u32::from_le_bytes(*bytes).into(),
-        _ => 0,
-    }
 }
 
 /// What becomes of a frame.

@@ -54,7 +54,7 @@ fn closed_in_the_handshake() {
         (Direction::ToListener, kind::HELLO),
         (Direction::ToConnector, kind::WELCOME),
         (Direction::ToConnector, kind::HANDLES),
-        (Direction::ToConnector, kind::READY),
+        (Direction::ToConnector, kind::OPEN),
     ]);
 }
 

@@ -144,11 +144,9 @@ fn a_notification_waits_for_bytes_whatever_rests() {
 #[test]
 fn a_notification_waits_for_what_is_held_on_the_link() {
     in_own_process!("TCPX_SOFT_SEED" = "3");
-    for (way, word) in [
-        (Way::LinkParts, kind::PART),
-        (Way::InPlace, kind::SECTION),
-        (Way::Gathered, kind::SECTION),
-    ] {
+    for (way, word) in
+        [(Way::LinkParts, kind::PART), (Way::InPlace, kind::CHUNKS), (Way::Gathered, kind::CHUNKS)]
+    {
         let [left, right] = [open(way.options()), open(way.options())];
         let info = right.listen().expect("it listens");
         let proxy = LinkProxy::start(tcpx_tests::control_addresses(&info)[0]);

@@ -161,7 +161,7 @@ impl Moment {
 
 /// Whether the victim may have done its part when this word is about to pass.
 fn is_too_late(moment: Moment) -> bool {
-    matches!(moment, Word(ToConnector, kind::SECTION | kind::PART | kind::ANSWER))
+    matches!(moment, Word(ToConnector, kind::CHUNKS | kind::PART | kind::ANSWER))
 }
 
 fn target_struck(is_write: bool, blow: Blow, moment: Moment) {
@@ -230,7 +230,7 @@ fn the_target_of_a_write_is_struck() {
 fn the_target_of_a_read_is_struck() {
     let moments = [
         Word(ToListener, kind::READ),
-        Word(ToConnector, kind::SECTION),
+        Word(ToConnector, kind::CHUNKS),
         Word(ToConnector, kind::PART),
         Call("isend@10"),
     ];
@@ -241,7 +241,7 @@ fn the_target_of_a_read_is_struck() {
 #[ignore = "deep: thirty processes"]
 fn the_initiator_of_a_write_is_struck() {
     let moments = [
-        Word(ToConnector, kind::LIST_RANGES),
+        Word(ToConnector, kind::LIST),
         Word(ToConnector, kind::PART),
         Word(ToListener, kind::GRANT),
         Call("isend@10"),
@@ -255,7 +255,7 @@ fn the_initiator_of_a_write_is_struck() {
 fn the_initiator_of_a_read_is_struck() {
     let moments = [
         Word(ToConnector, kind::READ),
-        Word(ToListener, kind::SECTION),
+        Word(ToListener, kind::CHUNKS),
         Word(ToListener, kind::PART),
         Call("irecv@10"),
     ];
@@ -326,9 +326,9 @@ fn the_way_of_a_write_is_cut() {
 #[ignore = "deep: thirty processes"]
 fn the_way_between_both_ends_is_cut() {
     cut_off_at_once(&[
-        (true, Cut::Link(ToListener, kind::LIST_RANGES)),
+        (true, Cut::Link(ToListener, kind::LIST)),
         (true, Cut::Link(ToConnector, kind::GRANT)),
-        (true, Cut::Link(ToListener, kind::SECTION)),
+        (true, Cut::Link(ToListener, kind::CHUNKS)),
         (true, Cut::Link(ToListener, kind::PART)),
         (false, Cut::Link(ToConnector, kind::PART)),
         (true, Cut::Link(ToConnector, kind::ANSWER)),

@@ -135,7 +135,7 @@ fn reads_that_nobody_takes_are_bounded() {
     liar.say(&all);
     liar.say(&names().take(400).flat_map(|name| read(name, LIST)).collect::<Vec<u8>>());
     // The round that deals anything deals all that may be under way.
-    liar.hear(kind::SECTION);
+    liar.hear(kind::CHUNKS);
     liar.wait_until_heard();
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 100_000, "{grown} KiB for reads that nobody takes");

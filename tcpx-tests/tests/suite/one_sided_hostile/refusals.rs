@@ -4,7 +4,7 @@ use tcpx_tests::proxy::kind;
 
 use super::arena::BYTES;
 use super::scene::{LONG, Scene};
-use super::words::{WireKey, keys, list, list_of, ranges, read, why, write, write_now};
+use super::words::{End, WireKey, how, keys, list, list_of, ranges, read, why, write, write_now};
 
 /// From here on the liar's numbers of lists are not those of the correct peer.
 const LIST: u32 = 1 << 20;
@@ -58,10 +58,10 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
                 true => write_now(request, number, &[1; 64]),
                 false => write(request, number),
             });
-            let answer = liar.hear(kind::ANSWER);
-            assert_eq!(answer[..8], request.to_le_bytes(), "{case}");
-            assert_eq!(answer[8], expected, "{case}, in one go: {is_now}");
-            assert_eq!(answer[9..], [0; 4], "{case}: the index of the range");
+            let answer = End::of(&liar.hear(kind::ANSWER));
+            let (is_write, how, why, range) = (true, how::REFUSED, expected, 0);
+            let refused = End { is_write, request, how, why, range };
+            assert_eq!(answer, refused, "{case}, in one go: {is_now}");
         }
         scene.assert_unharmed(case);
     }
@@ -71,13 +71,9 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
     for (number, expected, range) in [(LIST + 1, why::ACCESS, 0), (LIST + 2, why::OUT_OF_RANGE, 1)]
     {
         liar.say(&read(5, number));
-        let stopped = liar.hear(kind::STOPPED);
-        assert_eq!(
-            (stopped[0], &stopped[1..9]),
-            (0, &5u64.to_le_bytes()[..]),
-            "a read, by its name"
-        );
-        assert_eq!((stopped[9], &stopped[10..]), (expected, &[range, 0, 0, 0][..]));
+        let stopped = End::of(&liar.hear(kind::STOPPED));
+        assert!(!stopped.is_write && stopped.request == 5, "a read, by its name: {stopped:?}");
+        assert_eq!((stopped.why, stopped.range), (expected, range));
     }
     // A key that is good helps one that is not nothing.
     liar.say(&list_of(LIST, false, (2, 2), 128));
@@ -85,7 +81,8 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
         &[keys(LIST, &[liar.read_key, other]), ranges(LIST, &[(0, 0, 64), (1, 0, 64)])].concat(),
     );
     liar.say(&read(5, LIST));
-    assert_eq!(liar.hear(kind::STOPPED)[9..], [why::UNKNOWN_KEY, 1, 0, 0, 0]);
+    let stopped = End::of(&liar.hear(kind::STOPPED));
+    assert_eq!((stopped.why, stopped.range), (why::UNKNOWN_KEY, 1));
     // It knows a list of what is taken back, and tells another one.
     liar.say(&list(LIST + 3, true, &key, &[(0, 0, 64)]));
     liar.wait_until_heard();
@@ -93,7 +90,8 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
     liar.say(&list(LIST + 4, true, &key, &[(0, 0, 64)]));
     for number in [LIST + 3, LIST + 4] {
         liar.say(&write_now(6, number, &[1; 64]));
-        assert_eq!(liar.hear(kind::ANSWER)[8], why::REVOKED, "list {number}");
+        let answer = End::of(&liar.hear(kind::ANSWER));
+        assert_eq!((answer.how, answer.why), (how::REFUSED, why::REVOKED), "list {number}");
     }
     liar.end();
     scene.end("keys and ranges");

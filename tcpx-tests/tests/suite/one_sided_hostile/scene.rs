@@ -14,7 +14,7 @@ use tcpx_tests::sessions::{drop_all, join_by, lively, open};
 use tcpx_wire::frame;
 
 use super::arena::{Arena, BYTES, MARGIN};
-use super::words::{self, WireKey};
+use super::words::{self, End, WireKey};
 
 /// How long whoever uses memory that is taken back has for giving it up.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub(crate) const CHUNK_BYTES: u32 = 65_536;
 /// Longer than what travels on the control link: the proxy knows frames alone.
 pub(crate) const LONG: u64 = 100_000;
 /// What the target says to requests that the liar itself knows nothing of.
-const ANSWERS: [u16; 5] = [kind::GRANT, kind::ANSWER, kind::STOPPED, kind::HALT, kind::SECTION];
+const ANSWERS: [u16; 5] = [kind::GRANT, kind::ANSWER, kind::STOPPED, kind::CANCEL, kind::CHUNKS];
 
 fn session() -> Session {
     let options = lively().close_timeout(CLOSE_TIMEOUT);
@@ -79,9 +79,10 @@ impl Scene {
             operation.wait(Some(PATIENCE)).expect("it is allowed");
             // Not forgotten, so that nothing but what is injected goes to the target.
             std::mem::forget(operation);
-            let told = proxy.passed(Direction::ToListener, kind::LIST_KEYS);
+            let told = proxy.passed(Direction::ToListener, kind::LIST);
             let body = &told.last().expect("it told its list")[frame::HEADER_BYTES..];
-            body[4..].try_into().expect("one key")
+            // Behind its number, how many keys are here, and what it comes to.
+            body[24..48].try_into().expect("one key")
         };
         let read_key = behave(OperationKind::Read, &self.readable);
         let write_key = behave(OperationKind::Write, &self.writable);
@@ -183,7 +184,7 @@ impl Liar {
         let (number, request) = (u32::MAX, u64::MAX);
         self.say(&words::list(number, true, &self.write_key, &[(0, 0, 1)]));
         self.say(&words::write_now(request, number, &[0]));
-        while self.hear(kind::ANSWER)[..8] != request.to_le_bytes() {}
+        while End::of(&self.hear(kind::ANSWER)).request != request {}
         self.say(&words::forget(number));
     }
 
@@ -191,8 +192,8 @@ impl Liar {
     pub(crate) fn begin_write(&self, request: u64, list: u32) -> u64 {
         self.say(&words::write(request, list));
         let granted = self.hear(kind::GRANT);
-        assert_eq!(granted[..8], request.to_le_bytes());
-        u64::from_le_bytes(granted[8..16].try_into().expect("a name"))
+        assert_eq!(granted[1..9], request.to_le_bytes());
+        u64::from_le_bytes(granted[9..17].try_into().expect("a name"))
     }
 
     /// Ends the session at the liar's end, without a goodbye that the target would answer.

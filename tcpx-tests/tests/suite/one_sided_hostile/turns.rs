@@ -1,4 +1,4 @@
-//! Requests of a long list, sent as fast as a peer can: each is 22 bytes, and makes the target look
+//! Requests of a long list, sent as fast as a peer can: each is 23 bytes, and makes the target look
 //! at any number of keys or pieces. A message of another peer has its turn all the same.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tcpx_tests::proxy::kind;
 
 use super::arena::{BYTES, MARGIN};
 use super::scene::{Liar, Scene};
-use super::words::{WireKey, WireRange, list_of_keys, read, read_on_link, why, wire_key};
+use super::words::{End, WireKey, WireRange, list_of_keys, read, read_on_link, why, wire_key};
 
 const LIST: u32 = 1 << 20;
 const REQUEST: u64 = 77 << 32 | 5;
@@ -131,7 +131,7 @@ fn beside(keys: u64, is_open: bool) -> Duration {
         let last = exported.last().expect("there are some");
         scene.target.unexport(last).expect("nothing uses it");
         liar.say(&read(REQUEST, LIST));
-        assert_eq!(liar.hear(kind::STOPPED)[9], why::REVOKED);
+        assert_eq!(End::of(&liar.hear(kind::STOPPED)).why, why::REVOKED);
     }
     let quiet = half_round_trip(&scene);
     let is_over = AtomicBool::new(false);

@@ -29,28 +29,68 @@ pub(crate) fn wire_key(key: &RemoteKey) -> WireKey {
 /// A range: the index of its key, where it begins, and its bytes.
 pub(crate) type WireRange = (u32, u64, u64);
 
-fn framed(word: u16, fields: &[&[u8]]) -> Vec<u8> {
+/// How a request has ended, as an answer says it.
+pub(crate) mod how {
+    pub(crate) const REFUSED: u8 = 3;
+}
+
+/// In the place of the kind of a message.
+const WRITES: u8 = 3;
+
+/// A frame of this kind. A kind that has several says first which of them it is.
+fn framed(kind: u16, fields: &[&[u8]]) -> Vec<u8> {
     let mut whole = Vec::new();
-    frame::append(&mut whole, word, |out| out.extend_from_slice(&fields.concat()));
+    frame::append(&mut whole, kind::number(kind), |out| out.extend_from_slice(&fields.concat()));
     whole
+}
+
+/// What an offer, or a word that one is ready, says first.
+fn first(kind: u16) -> [u8; 1] {
+    [(kind >> 8) as u8]
+}
+
+/// What an end says: whether of a write, its name, how, why, and the range that it is about.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) is_write: bool,
+    pub(crate) request: u64,
+    pub(crate) how: u8,
+    pub(crate) why: u8,
+    pub(crate) range: u32,
+}
+
+impl End {
+    /// Reads the body of one.
+    pub(crate) fn of(body: &[u8]) -> Self {
+        let field = |at: usize| body.get(at).copied().unwrap_or_default();
+        Self {
+            is_write: body[0] == WRITES,
+            request: u64::from_le_bytes(body[1..9].try_into().expect("a name")),
+            how: body[9],
+            why: field(10),
+            range: u32::from_le_bytes([11, 12, 13, 14].map(field)),
+        }
+    }
 }
 
 /// A list begins. `sizes`: keys and ranges.
 pub(crate) fn list_of(number: u32, is_write: bool, sizes: (u32, u32), bytes: u64) -> Vec<u8> {
     let (keys, ranges) = (sizes.0.to_le_bytes(), sizes.1.to_le_bytes());
-    let kind = [u8::from(is_write)];
-    framed(kind::LIST, &[&number.to_le_bytes(), &kind, &keys, &ranges, &bytes.to_le_bytes()])
+    // It has no keys, and says what it comes to.
+    let begins = [0, 0, 1, u8::from(is_write)];
+    framed(kind::LIST, &[&number.to_le_bytes(), &begins, &keys, &ranges, &bytes.to_le_bytes()])
 }
 
 pub(crate) fn keys(number: u32, keys: &[WireKey]) -> Vec<u8> {
-    framed(kind::LIST_KEYS, &[&number.to_le_bytes(), &keys.concat()])
+    let count = (keys.len() as u16).to_le_bytes();
+    framed(kind::LIST, &[&number.to_le_bytes(), &count, &[0], &keys.concat()])
 }
 
 pub(crate) fn ranges(number: u32, ranges: &[WireRange]) -> Vec<u8> {
     let fields = ranges.iter().flat_map(|(key, offset, bytes)| {
         [&key.to_le_bytes()[..], &offset.to_le_bytes(), &bytes.to_le_bytes()].concat()
     });
-    framed(kind::LIST_RANGES, &[&number.to_le_bytes(), &fields.collect::<Vec<u8>>()])
+    framed(kind::LIST, &[&number.to_le_bytes(), &[0; 3], &fields.collect::<Vec<u8>>()])
 }
 
 /// A whole list of one key.
@@ -76,54 +116,63 @@ pub(crate) fn forget(number: u32) -> Vec<u8> {
     framed(kind::FORGET, &[&number.to_le_bytes()])
 }
 
+/// A write, which comes the way that its kind says.
+fn offered(kind: u16, request: u64, list: u32, inline: u32) -> Vec<u8> {
+    let [list, inline, note] = [list, inline, NO_NOTE].map(u32::to_le_bytes);
+    framed(kind, &[&first(kind), &request.to_le_bytes(), &list, &inline, &note])
+}
+
 pub(crate) fn write(request: u64, list: u32) -> Vec<u8> {
-    let [list, note] = [list, NO_NOTE].map(u32::to_le_bytes);
-    framed(kind::WRITE, &[&request.to_le_bytes(), &list, &note, &[0]])
+    offered(kind::WRITE, request, list, 0)
 }
 
 /// The same, whose bytes follow on the link.
 pub(crate) fn write_on_link(request: u64, list: u32) -> Vec<u8> {
-    let [list, note] = [list, NO_NOTE].map(u32::to_le_bytes);
-    framed(kind::WRITE, &[&request.to_le_bytes(), &list, &note, &[1]])
+    offered(kind::WRITE_ON_LINK, request, list, 0)
 }
 
 /// The next bytes of a write on the link.
 pub(crate) fn part(request: u64, bytes: &[u8]) -> Vec<u8> {
     let count = (bytes.len() as u32).to_le_bytes();
-    let mut words = framed(kind::PART, &[&[1], &request.to_le_bytes(), &count]);
+    let mut words = framed(kind::PART, &[&[WRITES], &request.to_le_bytes(), &count]);
     words.extend_from_slice(bytes);
     words
 }
 
 pub(crate) fn write_now(request: u64, list: u32, bytes: &[u8]) -> Vec<u8> {
-    let [list, count, note] = [list, bytes.len() as u32, NO_NOTE].map(u32::to_le_bytes);
-    let mut words = framed(kind::WRITE_NOW, &[&request.to_le_bytes(), &list, &count, &note]);
+    let mut words = offered(kind::WRITE_INLINE, request, list, bytes.len() as u32);
     words.extend_from_slice(bytes);
     words
 }
 
+fn asked(request: u64, list: u32, on_link: bool) -> Vec<u8> {
+    let (request, list) = (request.to_le_bytes(), list.to_le_bytes());
+    framed(kind::READ, &[&first(kind::READ), &request, &list, &[0, u8::from(on_link)]])
+}
+
 pub(crate) fn read(request: u64, list: u32) -> Vec<u8> {
-    framed(kind::READ, &[&request.to_le_bytes(), &list.to_le_bytes(), &[0, 0]])
+    asked(request, list, false)
 }
 
 /// The same, whose bytes are to come on the link.
 pub(crate) fn read_on_link(request: u64, list: u32) -> Vec<u8> {
-    framed(kind::READ, &[&request.to_le_bytes(), &list.to_le_bytes(), &[0, 1]])
+    asked(request, list, true)
 }
 
 pub(crate) fn section(receive: u64, offset: u64, bytes: u64) -> Vec<u8> {
     let (receive, offset) = (receive.to_le_bytes(), offset.to_le_bytes());
     let (channel, chunk) = ([0; 2], super::scene::CHUNK_BYTES.to_le_bytes());
-    framed(kind::SECTION, &[&receive, &offset, &bytes.to_le_bytes(), &channel, &chunk])
+    framed(kind::CHUNKS, &[&offset, &bytes.to_le_bytes(), &channel, &chunk, &receive])
 }
 
 /// The initiator has cancelled a write.
 pub(crate) fn stopped(request: u64) -> Vec<u8> {
-    framed(kind::STOPPED, &[&[1], &request.to_le_bytes(), &[7], &[0; 4]])
+    let how = first(kind::STOPPED);
+    framed(kind::STOPPED, &[&[WRITES], &request.to_le_bytes(), &how, &[7], &[0; 4]])
 }
 
 pub(crate) fn notify(note: &[u8]) -> Vec<u8> {
-    let mut words = framed(kind::NOTIFY, &[&(note.len() as u32).to_le_bytes()]);
+    let mut words = framed(kind::NOTE, &[&first(kind::NOTE), &(note.len() as u32).to_le_bytes()]);
     words.extend_from_slice(note);
     words
 }
