@@ -95,21 +95,25 @@ impl Meeting {
     }
 
     /// Has the next round look at the listener.
+    #[inline]
     pub(super) fn look_at_listener(&mut self) {
         self.is_listener_due = true;
     }
 
     /// Whether the next round looks at the listener.
+    #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.is_listener_due
     }
 
     /// What the listener waits for.
+    #[inline]
     pub(super) fn attention(&self) -> Attention {
         self.listener.as_ref().map(ControlListener::attention).unwrap_or_default()
     }
 
     /// When an attempt has taken too long next.
+    #[inline]
     pub(super) fn next_overdue(&self) -> Option<Instant> {
         self.attempts.next_overdue()
     }

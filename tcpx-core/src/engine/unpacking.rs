@@ -157,6 +157,7 @@ impl Unpacking {
     }
 
     /// Whether rounds have to ask how far it is.
+    #[inline]
     pub(super) fn is_to_be_asked(&self, batch: &Batch) -> bool {
         let is_at_work = batch.is_unpacking() || batch.is_refused() || self.ending.is_some();
         is_at_work && !self.tells
@@ -197,11 +198,13 @@ impl Unpacking {
     }
 
     /// Whether nothing of a peer that ended is left.
+    #[inline]
     pub(super) fn is_settled(&self) -> bool {
         self.parked.is_empty() && self.ending.is_none()
     }
 
     /// Peers of which something is left.
+    #[inline]
     pub(super) fn parked(&self) -> usize {
         self.parked.len()
     }

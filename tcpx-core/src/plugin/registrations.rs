@@ -289,6 +289,7 @@ impl Registrations {
         self.usable_of(id, key)?.span(offset, bytes, access)
     }
 
+    #[inline]
     fn usable_of(&self, id: MemoryId, key: RegistrationKey) -> Result<Usable> {
         Ok(Usable { key, info: self.info(id)?, receives_host: !self.refuses_host })
     }
