@@ -1,6 +1,6 @@
 //! Layers that a machine checks: the crates use each other downwards only, and so do the files of a
-//! crate. Files that hold one type call each other in known circles only. No two types of a crate
-//! share a name, and comments are no wider than code.
+//! crate, also those that hold one type. No two types of a crate share a name, comments are no
+//! wider than code, and documents lead to what is there.
 //!
 //! `cargo test -p tcpx-tests --test suite layering -- --nocapture` prints how large each crate is.
 //!
@@ -8,7 +8,8 @@
 //! with the help of `attributes`, which know what is there for tests only, and of `syntax`, which
 //! knows no tree. `resolve` says which file such a path means, and `graph` finds circles among the
 //! files: `made_up` tests the three. The checks are `crates`, `circles`, `methods`, `names`,
-//! `comments`; `packages`, for what crates.io asks; and `suites`, for how tests are kept fast.
+//! `comments`, `documents`; `packages`, for what crates.io asks; and `suites`, for how tests are
+//! kept fast.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,6 +22,7 @@ mod attributes;
 mod circles;
 mod comments;
 mod crates;
+mod documents;
 mod graph;
 mod made_up;
 mod methods;

@@ -19,14 +19,19 @@ fn no_comment_is_wider_than_code() {
 
 /// All Rust files below a folder, but for what cargo builds.
 pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
+    files_of(folder, "rs")
+}
+
+/// All files below a folder whose names end so, but for what cargo builds.
+pub(super) fn files_of(folder: &Path, wanted: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder of the tree") {
         let path = entry.expect("an entry of a folder").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_symlink() || name.starts_with('.') || name == "target" {
         } else if path.is_dir() {
-            files.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.extend(files_of(&path, wanted));
+        } else if path.extension().is_some_and(|extension| extension == wanted) {
             files.push(path);
         }
     }
