@@ -101,7 +101,11 @@ impl Group {
     /// # Errors
     /// Those of [`Session::new`], for a GPU that does not exist or cannot be used;
     /// [`Error::Closed`].
-    fn with<T>(&self, device: Device, call: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
+    pub(crate) fn with<T>(
+        &self,
+        device: Device,
+        call: impl FnOnce(&Session) -> Result<T>,
+    ) -> Result<T> {
         match device {
             Device::Host => call(&self.front),
             device => {

@@ -15,8 +15,8 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connected, soft};
 use crate::{
-    Departure, Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, OperationKind, Post,
-    RemoteAccess, RemoteRange, Session, UnpackFailure,
+    Departure, Device, Error, ExportOptions, Group, LinkBytes, MemoryId, MemoryRange,
+    OperationKind, Post, RemoteAccess, RemoteRange, Session, UnpackFailure,
 };
 
 const CHUNK_BYTES: u32 = 16 << 10;
@@ -215,6 +215,51 @@ fn a_failed_unpack_ends_an_operation_at_both_ends_and_leaves_no_memory_in_use() 
             }
             assert_eq!(right.poll_notifications(&mut Vec::new(), 1).expect("no fork"), 0);
         }
+    }
+}
+
+/// A device whose unpack fails ends what it does itself; the other seven go on.
+#[test]
+fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
+    const GPUS: u32 = 8;
+    const SICK: u32 = 3;
+    let options = |name| {
+        let options = soft().emulated_gpus(GPUS).channels(1).link_bytes(LinkBytes::Most(0));
+        Group::new(options.name(name)).expect("the software plugin is always there")
+    };
+    let (here, there) = (options("here"), options("there"));
+    here.load_remote_conn_info("there", &there.listen().expect("listen")).expect("they load");
+    let writes: Vec<_> = (0..GPUS)
+        .map(|gpu| {
+            let [memory, target] = [&here, &there].map(|group| {
+                group.allocate(Device::Gpu(gpu), MESSAGE_BYTES).expect("there is room")
+            });
+            let key = there.export(target, ExportOptions::new(RemoteAccess::Write));
+            let key = key.expect("it is registered");
+            let local = [MemoryRange { memory, offset: 0, bytes: MESSAGE_BYTES }];
+            let remote = [RemoteRange { key: &key, offset: 0, bytes: MESSAGE_BYTES }];
+            here.prepare("there", OperationKind::Write, &local, &remote).expect("it fits")
+        })
+        .collect();
+    let run = || {
+        writes.iter().for_each(|write| write.post(None).expect("it is connected"));
+        let ends = writes.iter().map(|write| write.wait(Some(PATIENCE)));
+        ends.collect::<Vec<_>>()
+    };
+    assert!(run().iter().all(Result::is_ok), "nothing is wrong yet");
+    let fail = |session: &Session| {
+        session.shared.engine()?.unpack_with(|real| {
+            Box::new(Faulty { real, healthy: 0, at: Call::Submit, stuck_after: None })
+        });
+        Ok(())
+    };
+    there.with(Device::Gpu(SICK), fail).expect("it is made");
+    // Twice: those that go on are still there.
+    for round in 1..=2 {
+        let sick: Vec<_> = (0..GPUS).zip(run()).filter(|(_, end)| end.is_err()).collect();
+        let [(SICK, Err(error))] = &sick[..] else { panic!("round {round}: {sick:?}") };
+        let reason = error.to_string();
+        assert!(reason.contains("cuTestCall") || reason.contains("gone"), "{reason}");
     }
 }
 
