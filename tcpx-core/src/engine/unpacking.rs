@@ -3,19 +3,19 @@
 //! a peer that ended. `failing`: what the engine says of these.
 //!
 //! A copy that has started cannot be called back, and a comm uses memory until it is closed, which
-//! a worker does (`workers`). Everything that they read or write stays as it is until
-//! then. These things are *parked*:
+//! a worker does (`workers`). Everything that they read or write stays as it is until then. These
+//! things are *parked* (`parked`):
 //!
 //! - the peer's receive comms, with their bounce buffers, until their chunks are unpacked;
 //! - its staging buffers, until their chunks are gathered and the comms closed;
 //! - its operations that had a counterpart, so that their memory may be used, until both.
 //!
-//! What does not finish makes nobody wait for ever: after a few seconds the operations end all the
-//! same. Their registrations then stay in use, and comms and staging buffers stay what they are,
-//! until it finishes after all or the process ends.
+//! What does not finish keeps no program waiting for ever: after a few seconds the operations end
+//! all the same. Their registrations then stay in use, and comms and staging buffers stay what they
+//! are, until it finishes after all or the process ends.
 //!
 //! The unpacker of a session whose unpacking has failed is kept likewise, until nothing of it is
-//! under way (`unpacking`).
+//! under way.
 
 mod failing;
 mod parked;
@@ -203,7 +203,7 @@ impl Unpacking {
         self.parked.is_empty() && self.ending.is_none()
     }
 
-    /// Peers of which something is left.
+    /// Returns how many peers have left something.
     #[inline]
     pub(super) fn parked(&self) -> usize {
         self.parked.len()
@@ -214,7 +214,7 @@ impl Unpacking {
         self.parked.iter().filter(|parked| parked.is_held(reached)).count()
     }
 
-    /// Whether nothing is parked but what waits for copies that nobody waits for any more.
+    /// Whether nothing is parked but what waits for copies that no operation waits for.
     fn is_given_up(&self, reached: BatchNumber) -> bool {
         self.parked.iter().all(|parked| parked.is_given_up_copying(reached))
     }

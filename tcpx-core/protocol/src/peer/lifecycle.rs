@@ -268,14 +268,12 @@ impl Lifecycle {
         if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_said_goodbye()) {
             return Ok(());
         }
-        if let Channels::None = self.channels
-            && handles.len() == usize::from(self.agreement.channels)
-        {
+        let is_for_each = handles.len() == usize::from(self.agreement.channels);
+        if is_for_each && matches!(self.channels, Channels::None) {
             self.begin_channels(actions);
         }
-        let channels = usize::from(self.agreement.channels);
         match self.setup_mut() {
-            Some(setup) if !setup.has_handles && handles.len() == channels => {
+            Some(setup) if !setup.has_handles && is_for_each => {
                 setup.has_handles = true;
                 actions.push_back(Action::Connect(handles));
                 Ok(())
@@ -334,9 +332,7 @@ impl Lifecycle {
         }
         match self.setup_mut() {
             Some(setup) if !setup.peer_is_open => setup.peer_is_open = true,
-            _ => {
-                return Err(self.unexpected(&Frame::Open { credit }));
-            }
+            _ => return Err(self.unexpected(&Frame::Open { credit })),
         }
         self.credit = credit;
         Ok(self.open_when_both_are(actions))
@@ -370,10 +366,10 @@ impl Lifecycle {
 
     /// This end has room for so many chunks on each channel.
     pub(super) fn handle_credit(&self, chunks: ChunkCounts, actions: &mut Actions) {
-        actions.extend(
-            self.may_say()
-                .then_some(Action::Send(Frame::Credit { what: Keeping::Chunks, counts: chunks })),
-        );
+        if self.may_say() {
+            let credit = Frame::Credit { what: Keeping::Chunks, counts: chunks };
+            actions.push_back(Action::Send(credit));
+        }
     }
 
     /// The peer has room for so many chunks.

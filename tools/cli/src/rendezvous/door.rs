@@ -194,7 +194,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         }
     }
 
-    /// Says why somebody is not let in, or not served.
+    /// Says why a visitor is not let in, or a client not served.
     pub(crate) fn turn_away(&mut self, address: SocketAddr, failure: &Failure) {
         self.turned_away += 1;
         let reason = failure.one_line();

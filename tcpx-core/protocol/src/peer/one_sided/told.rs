@@ -90,10 +90,8 @@ pub enum ListFault {
 #[derive(Debug)]
 struct Partial {
     list: u32,
-    kind: OperationKind,
-    keys: usize,
-    ranges: usize,
-    bytes: u64,
+    /// What all of it comes to.
+    head: ListHead,
     /// What was told so far.
     keys_told: usize,
     ranges_told: usize,
@@ -160,7 +158,7 @@ impl ToldLists {
         if !is_empty && !is_possible || bytes > i64::MAX as u64 {
             return Err(ListFault::Sizes { keys, ranges, bytes });
         }
-        let (keys, ranges) = (keys as usize, ranges as usize);
+        let ranges = ranges as usize;
         if self.lists.len() >= self.limits.lists
             || ranges > self.limits.ranges
             || self.ranges + ranges > self.limits.ranges
@@ -174,10 +172,7 @@ impl ToldLists {
         self.ranges += ranges;
         self.partial = Some(Partial {
             list,
-            kind,
-            keys,
-            ranges,
-            bytes,
+            head,
             keys_told: 0,
             ranges_told: 0,
             bytes_told: 0,
@@ -202,7 +197,7 @@ impl ToldLists {
         let partial = self.partial.as_mut().filter(|partial| partial.list == list);
         let partial = partial.ok_or(ListFault::NotTold)?;
         partial.keys_told += keys.len();
-        if partial.keys_told > partial.keys || partial.ranges_told > 0 {
+        if partial.keys_told > partial.head.keys as usize || partial.ranges_told > 0 {
             return Err(ListFault::Order);
         }
         partial.keep(keys.len(), KEY_COST, &mut self.share);
@@ -222,18 +217,19 @@ impl ToldLists {
     ) -> Result<(), ListFault> {
         let partial = self.partial.as_mut().filter(|partial| partial.list == list);
         let partial = partial.ok_or(ListFault::NotTold)?;
-        if partial.keys_told < partial.keys || partial.ranges_told + ranges.len() > partial.ranges {
+        let ListHead { keys, ranges: most, bytes, .. } = partial.head;
+        let told = partial.ranges_told + ranges.len();
+        if partial.keys_told < keys as usize || told > most as usize {
             return Err(ListFault::Order);
         }
         partial.keep(ranges.len(), RANGE_COST, &mut self.share);
         partial.add_ranges(ranges, exports)?;
         partial.give_back_if_refused(&mut self.share);
-        if partial.ranges_told < partial.ranges {
+        if told < most as usize {
             return Ok(());
         }
-        if partial.bytes_told != partial.bytes {
-            let (keys, ranges) = (partial.keys as u32, partial.ranges as u32);
-            return Err(ListFault::Sizes { keys, ranges, bytes: partial.bytes });
+        if partial.bytes_told != bytes {
+            return Err(ListFault::Sizes { keys, ranges: most, bytes });
         }
         if let Some(partial) = self.partial.take() {
             self.lists.insert(list, partial.whole());
@@ -337,10 +333,10 @@ impl Partial {
         }
         for range in ranges {
             let ListedRange { key, bytes, .. } = *range;
-            if bytes == 0 || key as usize >= self.keys {
+            if bytes == 0 || key >= self.head.keys {
                 return Err(ListFault::Range { key, bytes });
             }
-            let told = self.bytes_told.checked_add(bytes).filter(|told| *told <= self.bytes);
+            let told = self.bytes_told.checked_add(bytes).filter(|told| *told <= self.head.bytes);
             self.bytes_told = told.ok_or(ListFault::Range { key, bytes })?;
             if self.refused.is_none() {
                 match self.place(range, exports) {
@@ -358,7 +354,7 @@ impl Partial {
         let ListedRange { key, offset, bytes } = *range;
         let opened = self.opened.get(key as usize).copied().unwrap_or(Err(Refusal::NoMemory))?;
         let export = exports.get(opened).ok_or(Refusal::Revoked)?;
-        let address = export.address_of(offset, bytes, self.kind)?;
+        let address = export.address_of(offset, bytes, self.head.kind)?;
         let memory = export.range().span.memory;
         if *self.memory.get_or_insert(memory) != memory {
             return Err(Refusal::MixedMemory);
@@ -375,12 +371,13 @@ impl Partial {
     }
 
     fn whole(self) -> ToldList {
-        let Self { kind, bytes, ranges, opened, owners, memory, pieces, refused, kept, .. } = self;
+        let Self { head, opened, owners, memory, pieces, refused, kept, .. } = self;
+        let ListHead { kind, ranges, bytes, .. } = head;
         let opened = match refused {
             Some(refused) => Err(refused),
             None => open_list(memory, owners, pieces, &opened),
         };
-        ToldList { kind, bytes, ranges, opened, active: 0, kept }
+        ToldList { kind, bytes, ranges: ranges as usize, opened, active: 0, kept }
     }
 }
 
