@@ -395,8 +395,7 @@ typedef int32_t tcpx_status;
 
 /**
  * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
- * `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of
- * peers.
+ * `group` 1 it is of the host and of all GPUs.
  *
  * An id of 0 is no session.
  */
@@ -877,10 +876,10 @@ typedef struct tcpx_session_options {
    */
   int32_t accept_all;
   /**
-   * With 1, the handle stands for a group: a session of the host, and one of each GPU that is
-   * used, which have one connection info, one name, and one set of peers. It is for operations
-   * on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
-   * default.
+   * With 1, the session is of the host and of all GPUs, which have one connection info, one
+   * name, and one set of peers. Memory is registered with its device, peers that have proven
+   * themselves are accepted, and threads make progress. `gpu` says only which GPU sends host
+   * memory over the hardware plugin. 0 is the default.
    */
   int32_t group;
   /**
@@ -1293,8 +1292,8 @@ tcpx_status tcpx_transfer_report_completions(struct tcpx_transfer transfer, uint
  *
  * A peer is told of under the name that the program knows it by: one that comes in, once an accept
  * has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
- * session. A peer of a group is up from its first connection on, whichever devices have it, until
- * the last one has ended.
+ * session. With `group` 1 a peer is up from its first connection on, whichever devices have it,
+ * until the last one has ended.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
  */
@@ -1479,9 +1478,10 @@ tcpx_status tcpx_set_plugin_log_level(int32_t level);
  * `tcpx_export`.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
- * `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, when the
- * session's GPU does not reach it or may only read what is to be received into, or when the plugin
- * cannot receive into memory of this type. Any thread; does not block.
+ * `is_recv` other than 0 and 1, and for TCPX_PTR_CUDA with `group` 1, where
+ * `tcpx_session_register_memory_on` says which GPU; `TCPX_ERR_MEMORY` when there can be no such
+ * memory, when the session's GPU does not reach it or may only read what is to be received into,
+ * or when the plugin cannot receive into memory of this type. Any thread; does not block.
  *
  * Pointers:
  * `address` is NULL or the start of `bytes` bytes that follow the rules above; `out_memory` is
@@ -1498,12 +1498,12 @@ tcpx_status tcpx_session_register_memory(struct tcpx_session session,
  * Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
  * memory. Otherwise it does what `tcpx_session_register_memory` does.
  *
- * In a group, this makes the session of the GPU, if there is none: that may take a while. A
- * session that is in no group has one GPU at most, and takes memory of that one and of the host.
+ * With `group` 1 the first memory of a GPU opens the GPU: that may take a while. With 0 a session
+ * has one GPU at most, and takes memory of that one and of the host.
  *
  * Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
- * of the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such
- * as `TCPX_ERR_UNAVAILABLE`. Any thread.
+ * of the session's; with `group` 1 what is wrong with a GPU that is not there or cannot be used,
+ * such as `TCPX_ERR_UNAVAILABLE`. Any thread.
  *
  * Pointers:
  * As for `tcpx_session_register_memory`.
@@ -1612,7 +1612,7 @@ tcpx_status tcpx_session_register_memory_list(struct tcpx_session session,
  * Writes what sessions count as text that Prometheus reads, with a terminating NUL.
  *
  * It is one page, for a program to answer a request for `/metrics` with: a page has each metric
- * once, so pages are not joined. `sessions` are `count` sessions or groups. Every sample has the
+ * once, so pages are not joined. `sessions` are `count` sessions. Every sample has the
  * labels `session`, the option `name`, and `device`, "host" or "gpu0" and so on; sessions that
  * have both in common get a number behind the name. docs/metrics.md has all metrics.
  *
@@ -1748,8 +1748,8 @@ tcpx_status tcpx_wait_notifications(struct tcpx_session session,
  *
  * `pairs` is an array of `count` pairs, of `pair_bytes` each, which is sizeof(tcpx_pair). It is
  * copied, and so are the keys. Neighbours are put together: it does not matter into how many pairs
- * a range is cut. At one end all ranges lie in host memory, or all in device memory; with a group
- * they may lie on any devices. Nothing is said to the peer before the first post.
+ * a range is cut. At one end all ranges lie in host memory, or all in device memory; with `group`
+ * 1 they may lie on any devices. Nothing is said to the peer before the first post.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT`, also for a `count` above
  * TCPX_MAX_PAIRS; `TCPX_ERR_DESCRIPTOR` when the bytes of a key are none; `TCPX_ERR_REMOTE_MEMORY`
@@ -2000,7 +2000,8 @@ tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer,
                                           size_t count);
 
 /**
- * Makes a session, or with `group` 1 of the options a group. End it with `tcpx_session_destroy`.
+ * Makes a session, with `group` 1 of the options one of the host and of all GPUs. End it with
+ * `tcpx_session_destroy`.
  *
  * It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
  * environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
@@ -2111,8 +2112,8 @@ tcpx_status tcpx_session_load_remote_conn_info(struct tcpx_session session,
 
 /**
  * Forgets how `peer` is reached, and why it is over if it is. A connection that is there stays.
- * For programs whose peers come and go. In a group it may be any name of the peer, which then has
- * none.
+ * For programs whose peers come and go. With `group` 1 it may be any name of the peer, which then
+ * has none.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
  * nothing was loaded under the name; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -2179,7 +2180,7 @@ tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *pee
 tcpx_status tcpx_session_progress(struct tcpx_session session, bool *out_moved);
 
 /**
- * Writes sums over the session's whole life. Those of a group are over all of its devices; each
+ * Writes sums over the session's whole life, of all devices; each
  * two devices that are connected count as a peer there.
  *
  * Set `out_stats->size` to sizeof(tcpx_session_stats) first.
@@ -2197,8 +2198,8 @@ tcpx_status tcpx_session_get_stats(struct tcpx_session session,
  *
  * The object has the transport ("software" or "hardware"), the plugin, the unpack backend and why
  * it was chosen, and trouble that was noticed by the id of its diagnosis. It has each peer with
- * its state, and each channel's numbers. That of a group has `sessions`, an array of such objects,
- * one for each device that is used: `device` is "host", or "gpu0" and so on.
+ * its state, and each channel's numbers. With `group` 1 it has `sessions`, an array of such
+ * objects, one for each device that is used: `device` is "host", or "gpu0" and so on.
  *
  * `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
  * alone. Numbers grow between two calls: leave some room, or ask again after

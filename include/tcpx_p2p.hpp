@@ -694,7 +694,7 @@ class Session {
 
   /**
    * Makes `size` bytes of a device known: of the GPU with this CUDA ordinal, or of the host for
-   * TCPX_GPU_NONE. Otherwise as registerMemory(). For groups, which have several GPUs.
+   * TCPX_GPU_NONE. Otherwise as registerMemory(). For a session of all devices.
    */
   uint64_t registerMemoryOn(int device, void* buffer, size_t size, bool is_recv) {
     uint64_t id = 0;

@@ -85,7 +85,7 @@ pub unsafe extern "C" fn tcpx_session_start_connect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.any()?.start_connect(peer)?)
+        Ok(session.get()?.start_connect(peer)?)
     })
 }
 
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn tcpx_session_start_disconnect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.any()?.start_disconnect(peer)?)
+        Ok(session.get()?.start_disconnect(peer)?)
     })
 }
 
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn tcpx_session_peer_state(
         let out = unsafe { Output::new("out_state", out_state) }?;
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        out.write(number(&session.any()?.peer_state(peer)?)?);
+        out.write(number(&session.get()?.peer_state(peer)?)?);
         Ok(())
     })
 }
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn tcpx_session_peer_error(
         let out = unsafe { ErrorOutput::new(out_error, buffer, capacity, out_size) }?;
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        match session.any()?.peer_state(peer)? {
+        match session.get()?.peer_state(peer)? {
             PeerState::Failed(error) => out.write(Some(&error)),
             _ => out.write(None),
         }

@@ -128,13 +128,13 @@ pub extern "C" fn tcpx_transfer_report_completions(
 ///
 /// A peer is told of under the name that the program knows it by: one that comes in, once an accept
 /// has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
-/// session. A peer of a group is up from its first connection on, whichever devices have it, until
-/// the last one has ended.
+/// session. With `group` 1 a peer is up from its first connection on, whichever devices have it,
+/// until the last one has ended.
 ///
 /// Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_report_peers(session: tcpx_session) -> tcpx_status {
-    boundary::call(|| Ok(session.any()?.report_peers()?))
+    boundary::call(|| Ok(session.get()?.report_peers()?))
 }
 
 /// Takes out of the session's queue peers that have come up or ended, if the program has asked for
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
         // SAFETY: passed on from the caller.
         let entries =
             unsafe { Entries::new("out_completions", out_completions, entry_bytes, capacity) }?;
-        let session = session.any()?;
+        let session = session.get()?;
         let entries_written = if entry_bytes < WITH_PEER {
             let mut completions = Vec::new();
             session.poll_completions(&mut completions, entries.capacity())?;
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn tcpx_session_event_fd(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_fd", out_fd) }?;
-        out.write(session.any()?.event_fd()?.as_raw_fd());
+        out.write(session.get()?.event_fd()?.as_raw_fd());
         Ok(())
     })
 }

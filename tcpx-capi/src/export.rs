@@ -153,7 +153,7 @@ pub unsafe extern "C" fn tcpx_export(
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
         let options = options.to_core()?;
         let memory = input::memory_id(memory)?;
-        let session = session.any()?;
+        let session = session.get()?;
         if out.wants(TCPX_REMOTE_KEY_BYTES)? {
             out.write(&session.export(memory, options)?.serialize())?;
         }
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn tcpx_unexport(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let key = unsafe { read_key(key, key_bytes) }?;
-        Ok(session.any()?.unexport(&key)?)
+        Ok(session.get()?.unexport(&key)?)
     })
 }
 

@@ -17,7 +17,6 @@
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod abi;
-mod any_session;
 mod attempts;
 mod boundary;
 mod completions;

@@ -3,9 +3,8 @@
 
 use std::ffi::c_void;
 
-use tcpx_core::{Access, Device, MemoryAddress, MemoryId, MemoryType};
+use tcpx_core::{Access, Device, MemoryAddress, MemoryType};
 
-use crate::any_session::AnySession;
 use crate::failure::Failure;
 use crate::growing::{Growing, Place};
 use crate::options::TCPX_GPU_NONE;
@@ -90,9 +89,10 @@ pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
 /// `tcpx_export`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
-/// `is_recv` other than 0 and 1; `TCPX_ERR_MEMORY` when there can be no such memory, when the
-/// session's GPU does not reach it or may only read what is to be received into, or when the plugin
-/// cannot receive into memory of this type. Any thread; does not block.
+/// `is_recv` other than 0 and 1, and for TCPX_PTR_CUDA with `group` 1, where
+/// `tcpx_session_register_memory_on` says which GPU; `TCPX_ERR_MEMORY` when there can be no such
+/// memory, when the session's GPU does not reach it or may only read what is to be received into,
+/// or when the plugin cannot receive into memory of this type. Any thread; does not block.
 ///
 /// # Safety
 /// `address` is NULL or the start of `bytes` bytes that follow the rules above; `out_memory` is
@@ -114,17 +114,9 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
         }
         let (memory, access) = (read_type(ptr_type)?, read_access(is_recv)?);
         let address = MemoryAddress::from_ptr(address);
-        let session = session.any()?;
-        let device = match (&session, memory) {
-            (AnySession::Group(_), MemoryType::Device) => {
-                return Err(Failure::argument(
-                    "a group has several GPUs: tcpx_session_register_memory_on says which",
-                ));
-            }
-            _ => Device::Host,
-        };
+        let session = session.get()?;
         // SAFETY: the rules above are those of `register_memory`, and the caller keeps them.
-        let id = unsafe { register(&session, (device, memory), address, bytes, access) }?;
+        let id = unsafe { session.register_memory(address, bytes, memory, access) }?;
         out.write(id.get());
         Ok(())
     })
@@ -133,12 +125,12 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
 /// Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
 /// memory. Otherwise it does what `tcpx_session_register_memory` does.
 ///
-/// In a group, this makes the session of the GPU, if there is none: that may take a while. A
-/// session that is in no group has one GPU at most, and takes memory of that one and of the host.
+/// With `group` 1 the first memory of a GPU opens the GPU: that may take a while. With 0 a session
+/// has one GPU at most, and takes memory of that one and of the host.
 ///
 /// Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
-/// of the session's; in a group, what is wrong with a GPU that is not there or cannot be used, such
-/// as `TCPX_ERR_UNAVAILABLE`. Any thread.
+/// of the session's; with `group` 1 what is wrong with a GPU that is not there or cannot be used,
+/// such as `TCPX_ERR_UNAVAILABLE`. Any thread.
 ///
 /// # Safety
 /// As for `tcpx_session_register_memory`.
@@ -161,36 +153,12 @@ pub unsafe extern "C" fn tcpx_session_register_memory_on(
         let receives = input::flag("is_recv", is_recv)?;
         let access = if receives { Access::ReadWrite } else { Access::ReadOnly };
         let address = MemoryAddress::from_ptr(address);
-        let session = session.any()?;
-        let memory = memory_on(&session, device)?;
+        let session = session.get()?;
         // SAFETY: the rules above are those of `register_memory`, and the caller keeps them.
-        let id = unsafe { register(&session, (device, memory), address, bytes, access) }?;
+        let id = unsafe { session.register_memory(address, bytes, device, access) }?;
         out.write(id.get());
         Ok(())
     })
-}
-
-/// Registers memory: of a device in a group, of a kind in a session.
-///
-/// # Safety
-/// As for [`Session::register_memory`](tcpx_core::Session::register_memory).
-unsafe fn register(
-    session: &AnySession,
-    (device, memory): (Device, MemoryType),
-    address: MemoryAddress,
-    bytes: u64,
-    access: Access,
-) -> Result<MemoryId, Failure> {
-    Ok(match session {
-        // SAFETY: passed on from the caller.
-        AnySession::Session(session) => unsafe {
-            session.register_memory(address, bytes, memory, access)
-        },
-        // SAFETY: passed on from the caller.
-        AnySession::Group(group) => unsafe {
-            group.register_memory(device, address, bytes, access)
-        },
-    }?)
 }
 
 fn device_of(ordinal: i32) -> Result<Device, Failure> {
@@ -198,17 +166,6 @@ fn device_of(ordinal: i32) -> Result<Device, Failure> {
         (TCPX_GPU_NONE, _) => Ok(Device::Host),
         (_, Ok(gpu)) => Ok(Device::Gpu(gpu)),
         _ => Err(Failure::argument(format!("device is {ordinal}; -1 or an ordinal is taken"))),
-    }
-}
-
-/// What memory of a device is; a session that is in no group has one GPU at most.
-fn memory_on(session: &AnySession, device: Device) -> Result<MemoryType, Failure> {
-    match (device, session) {
-        (Device::Host, _) => Ok(MemoryType::Host),
-        (Device::Gpu(gpu), AnySession::Session(session)) if session.options().gpu != Some(gpu) => {
-            Err(Failure::argument(format!("device is {gpu}, which is not the session's GPU")))
-        }
-        (Device::Gpu(_), _) => Ok(MemoryType::Device),
     }
 }
 
@@ -230,7 +187,7 @@ pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,
     memory: u64,
 ) -> tcpx_status {
-    boundary::call(|| Ok(session.any()?.deregister_memory(input::memory_id(memory)?)?))
+    boundary::call(|| Ok(session.get()?.deregister_memory(input::memory_id(memory)?)?))
 }
 
 /// Writes what the session knows of a registration.
@@ -251,7 +208,7 @@ pub unsafe extern "C" fn tcpx_session_memory_info(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Place::new(out_info) }?;
-        let info = session.any()?.memory_info(input::memory_id(memory)?)?;
+        let info = session.get()?.memory_info(input::memory_id(memory)?)?;
         out.write(tcpx_memory_info {
             size: size_of::<tcpx_memory_info>(),
             id: info.id.get(),

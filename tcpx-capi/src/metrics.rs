@@ -5,7 +5,6 @@ use std::ffi::c_char;
 
 use tcpx_core::SessionReport;
 
-use crate::any_session::AnySession;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::output::ByteOutput;
@@ -18,7 +17,7 @@ const MOST_SESSIONS: usize = 65_536;
 /// Writes what sessions count as text that Prometheus reads, with a terminating NUL.
 ///
 /// It is one page, for a program to answer a request for `/metrics` with: a page has each metric
-/// once, so pages are not joined. `sessions` are `count` sessions or groups. Every sample has the
+/// once, so pages are not joined. `sessions` are `count` sessions. Every sample has the
 /// labels `session`, the option `name`, and `device`, "host" or "gpu0" and so on; sessions that
 /// have both in common get a number behind the name. docs/metrics.md has all metrics.
 ///
@@ -49,7 +48,7 @@ pub unsafe extern "C" fn tcpx_metrics_text(
     })
 }
 
-/// What sessions and groups count.
+/// What sessions count, by their devices.
 ///
 /// # Safety
 /// `sessions` is NULL or points to `count` handles.
@@ -72,12 +71,8 @@ unsafe fn reports(
         // SAFETY: the caller vouches for `count` handles from here on, and `index` is below it.
         let place = unsafe { sessions.add(index) };
         // SAFETY: as above; it is not NULL, and aligned. Every bit pattern is a handle.
-        match unsafe { place.read() }.any()? {
-            AnySession::Session(session) => reports.push(session.stats()),
-            AnySession::Group(group) => {
-                reports.extend(group.stats().into_iter().map(|(_, report)| report));
-            }
-        }
+        let session = unsafe { place.read() }.get()?;
+        reports.extend(session.stats_by_device().into_iter().map(|(_, report)| report));
     }
     Ok(reports)
 }

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn tcpx_session_nic_count(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_count", out_count) }?;
-        out.write(session.any()?.nics().len());
+        out.write(session.get()?.nics().len());
         Ok(())
     })
 }
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn tcpx_session_nic(
     out_nic: *mut tcpx_nic,
 ) -> tcpx_status {
     boundary::call(|| {
-        let nics = session.any()?.nics();
+        let nics = session.get()?.nics();
         let nic = nics.get(position).ok_or_else(|| {
             Failure::argument(format!("position is {position}, there are {} NICs", nics.len()))
         })?;

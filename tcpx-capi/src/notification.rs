@@ -69,7 +69,7 @@ pub unsafe extern "C" fn tcpx_notify(
         let peer = unsafe { peer_name(peer) }?;
         // SAFETY: passed on from the caller.
         let bytes = unsafe { note(notification, notification_bytes) }?;
-        Ok(session.any()?.notify(peer, bytes)?)
+        Ok(session.get()?.notify(peer, bytes)?)
     })
 }
 
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn tcpx_poll_notifications(
         let mut places =
             unsafe { Places::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes) }?;
         let mut taken = Vec::new();
-        session.any()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
+        session.get()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
         places.write(&taken)?;
         count.write(taken.len());
         Ok(())
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn tcpx_wait_notifications(
         let mut places =
             unsafe { Places::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes) }?;
         let (timeout, mut taken) = (timeout(timeout_ms)?, Vec::new());
-        session.any()?.wait_notifications_within(&mut taken, capacity, buffer_bytes, timeout)?;
+        session.get()?.wait_notifications_within(&mut taken, capacity, buffer_bytes, timeout)?;
         places.write(&taken)?;
         count.write(taken.len());
         Ok(())

@@ -77,8 +77,8 @@ pub(crate) unsafe fn note<'a>(bytes: *const c_void, count: usize) -> Result<&'a 
 ///
 /// `pairs` is an array of `count` pairs, of `pair_bytes` each, which is sizeof(tcpx_pair). It is
 /// copied, and so are the keys. Neighbours are put together: it does not matter into how many pairs
-/// a range is cut. At one end all ranges lie in host memory, or all in device memory; with a group
-/// they may lie on any devices. Nothing is said to the peer before the first post.
+/// a range is cut. At one end all ranges lie in host memory, or all in device memory; with `group`
+/// 1 they may lie on any devices. Nothing is said to the peer before the first post.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT`, also for a `count` above
 /// TCPX_MAX_PAIRS; `TCPX_ERR_DESCRIPTOR` when the bytes of a key are none; `TCPX_ERR_REMOTE_MEMORY`
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn tcpx_operation_prepare(
         let kind = kind_from(kind)?;
         // SAFETY: passed on from the caller.
         let items = unsafe { Items::new("pairs", pairs, pair_bytes, count, TCPX_MAX_PAIRS) }?;
-        let session = session.any()?;
+        let session = session.get()?;
         // SAFETY: passed on from the caller.
         let pairs = unsafe { Pairs::read(&items) }?;
         let operation = session.prepare(peer, kind, pairs.local(), &pairs.remote()?)?;
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn tcpx_operation_prepare_notification(
         let out = unsafe { Output::new("out_operation", out_operation) }?;
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        let operation = session.any()?.prepare_notification(peer)?;
+        let operation = session.get()?.prepare_notification(peer)?;
         out.write(tcpx_operation { id: registry::add(operation) });
         Ok(())
     })

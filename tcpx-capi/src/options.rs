@@ -120,10 +120,10 @@ pub struct tcpx_session_options {
     /// one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
     /// `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
     pub accept_all: i32,
-    /// With 1, the handle stands for a group: a session of the host, and one of each GPU that is
-    /// used, which have one connection info, one name, and one set of peers. It is for operations
-    /// on memory of peers, and takes `gpu` only for the hardware plugin's host memory. 0 is the
-    /// default.
+    /// With 1, the session is of the host and of all GPUs, which have one connection info, one
+    /// name, and one set of peers. Memory is registered with its device, peers that have proven
+    /// themselves are accepted, and threads make progress. `gpu` says only which GPU sends host
+    /// memory over the hardware plugin. 0 is the default.
     pub group: i32,
     /// With 1, everything on the control link after the two hellos carries a MAC, and so it does
     /// with 0, the default, when the other end has 1. Whoever changes, leaves out, repeats or puts
@@ -174,25 +174,24 @@ fn defaults() -> Result<SessionOptions, Failure> {
     Ok(SessionOptions::default().progress_thread(true).with_env()?)
 }
 
-/// Turns a caller's options into those of tcpx-core, and says whether they are those of a group.
-/// NULL stands for the environment's.
+/// Turns a caller's options into those of tcpx-core. NULL stands for the environment's.
 ///
 /// # Safety
 /// `options` is NULL or points to a struct of the size it names, whose texts are NULL or end with
 /// NUL.
 pub(crate) unsafe fn to_core(
     options: *const tcpx_session_options,
-) -> Result<(SessionOptions, bool), Failure> {
+) -> Result<SessionOptions, Failure> {
     let mut core = defaults()?;
     if options.is_null() {
-        return Ok((core, false));
+        return Ok(core);
     }
     // SAFETY: passed on from the caller.
     let options = unsafe { growing::read(options, tcpx_session_options::from_core(&core)) }?;
     options.numbers(&mut core)?;
     // SAFETY: passed on from the caller.
     unsafe { options.texts(&mut core) }?;
-    Ok((core, input::flag("group", options.group)?))
+    Ok(core.all_devices(input::flag("group", options.group)?))
 }
 
 impl tcpx_session_options {
@@ -314,7 +313,7 @@ mod tests {
     fn convert(options: tcpx_session_options) -> Result<SessionOptions, tcpx_status> {
         // SAFETY: a whole struct; every test's texts are C strings.
         let converted = unsafe { to_core(&raw const options) };
-        converted.map(|(core, _)| core).map_err(|failure| failure.status)
+        converted.map_err(|failure| failure.status)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
-use tcpx_core::{Group, Operation, Session, Transfer};
+use tcpx_core::{Operation, Session, Transfer};
 
 use crate::failure::Failure;
 use crate::status::tcpx_status::{TCPX_ERR_BUSY, TCPX_ERR_HANDLE};
@@ -17,7 +17,6 @@ new_key_type! {
 /// One object that a program holds a handle to.
 pub(crate) enum Object {
     Session(Arc<Session>),
-    Group(Arc<Group>),
     Transfer(Arc<Transfer>),
     Operation(Arc<Operation>),
 }
@@ -50,21 +49,6 @@ impl Handled for Session {
     fn of(object: &Object) -> Option<&Arc<Self>> {
         match object {
             Object::Session(session) => Some(session),
-            _ => None,
-        }
-    }
-}
-
-impl Handled for Group {
-    const KIND: &'static str = "group of sessions";
-
-    fn into_object(self) -> Object {
-        Object::Group(Arc::new(self))
-    }
-
-    fn of(object: &Object) -> Option<&Arc<Self>> {
-        match object {
-            Object::Group(group) => Some(group),
             _ => None,
         }
     }
@@ -108,17 +92,6 @@ pub(crate) fn add(object: impl Handled) -> u64 {
 /// The object of a handle, kept alive for the length of a call.
 pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get(handle)
-}
-
-/// What is picked out of the object of a handle, if it has one. Nothing is said about why not.
-pub(crate) fn pick<T>(handle: u64, pick: impl FnOnce(&Object) -> Option<T>) -> Option<T> {
-    let objects = REGISTRY.objects.read().unwrap_or_else(PoisonError::into_inner);
-    pick(entry(&objects, handle)?.1)
-}
-
-/// Whether a handle is one of this kind.
-pub(crate) fn is_a<T: Handled>(handle: u64) -> bool {
-    pick(handle, |object| T::of(object).map(|_| ())).is_some()
 }
 
 /// The object of a handle, for the call that ends it. It fails while another call uses the object.
@@ -178,11 +151,7 @@ fn find<T: Handled>(
 ) -> Result<(HandleKey, &Arc<T>), Failure> {
     let (key, object) = entry(objects, handle).ok_or_else(|| unknown::<T>(handle))?;
     T::of(object).map(|object| (key, object)).ok_or_else(|| {
-        let text = match object {
-            Object::Group(_) => "stands for a group, which this call is not for".to_owned(),
-            _ => format!("is not a {}", T::KIND),
-        };
-        Failure::new(TCPX_ERR_HANDLE, format!("handle {handle:#x} {text}"))
+        Failure::new(TCPX_ERR_HANDLE, format!("handle {handle:#x} is not a {}", T::KIND))
     })
 }
 

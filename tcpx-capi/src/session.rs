@@ -4,14 +4,12 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use tcpx_core::{Group, Session};
+use tcpx_core::Session;
 
-use crate::any_session::{self, AnySession};
 use crate::failure::Failure;
 use crate::input::peer_name;
 use crate::options::{self, tcpx_session_options};
 use crate::output::{ByteOutput, Output};
-use crate::registry::Object;
 use crate::status::tcpx_status;
 use crate::{boundary, input, registry};
 
@@ -19,8 +17,7 @@ use crate::{boundary, input, registry};
 pub const TCPX_MAX_CONN_INFO_BYTES: usize = 65_576;
 
 /// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
-/// `group` 1 it stands for a group: the host and all GPUs as one, for operations on memory of
-/// peers.
+/// `group` 1 it is of the host and of all GPUs.
 ///
 /// An id of 0 is no session.
 #[repr(C)]
@@ -31,24 +28,13 @@ pub struct tcpx_session {
 }
 
 impl tcpx_session {
-    /// The session; fails for a group.
     pub(crate) fn get(self) -> Result<Arc<Session>, Failure> {
         registry::get(self.id)
     }
-
-    /// The session, or the group.
-    pub(crate) fn any(self) -> Result<AnySession, Failure> {
-        let any = registry::pick(self.id, |object| match object {
-            Object::Session(session) => Some(AnySession::Session(Arc::clone(session))),
-            Object::Group(group) => Some(AnySession::Group(Arc::clone(group))),
-            _ => None,
-        });
-        // A program that polls asks for it again and again, so words are made only where it fails.
-        any.map_or_else(|| self.get().map(AnySession::Session), Ok)
-    }
 }
 
-/// Makes a session, or with `group` 1 of the options a group. End it with `tcpx_session_destroy`.
+/// Makes a session, with `group` 1 of the options one of the host and of all GPUs. End it with
+/// `tcpx_session_destroy`.
 ///
 /// It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
 /// environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
@@ -70,12 +56,8 @@ pub unsafe extern "C" fn tcpx_session_create(
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::new("out_session", out_session) }?;
         // SAFETY: passed on from the caller.
-        let (options, is_group) = unsafe { options::to_core(options) }?;
-        let id = match is_group {
-            true => registry::add(Group::new(options)?),
-            false => registry::add(Session::new(options)?),
-        };
-        out.write(tcpx_session { id });
+        let options = unsafe { options::to_core(options) }?;
+        out.write(tcpx_session { id: registry::add(Session::new(options)?) });
         Ok(())
     })
 }
@@ -96,7 +78,7 @@ pub unsafe extern "C" fn tcpx_session_create(
 /// unpacks under way end and comms close.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
-    boundary::call(|| Ok(session.any()?.close()?))
+    boundary::call(|| Ok(session.get()?.close()?))
 }
 
 /// Ends a session. It closes the session as `tcpx_session_close` does, but does not say whether
@@ -115,7 +97,15 @@ pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
 /// while unpacks under way end and comms close.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_destroy(session: tcpx_session) -> tcpx_status {
-    boundary::call(|| any_session::destroy(session.id))
+    boundary::call(|| {
+        let held = registry::get_unused::<Session>(session.id)?;
+        let closed = held.close();
+        if !held.is_settled() {
+            closed?;
+        }
+        drop(registry::take(session.id, held)?);
+        Ok(())
+    })
 }
 
 /// Writes the connection info, which peers load with `tcpx_session_load_remote_conn_info`. The
@@ -140,7 +130,7 @@ pub unsafe extern "C" fn tcpx_session_listen(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
-        out.write(&session.any()?.listen()?)
+        out.write(&session.get()?.listen()?)
     })
 }
 
@@ -198,13 +188,13 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
         // SAFETY: passed on from the caller.
         let bytes =
             unsafe { input::array("bytes", bytes.cast::<u8>(), size, TCPX_MAX_CONN_INFO_BYTES) }?;
-        Ok(session.any()?.load_remote_conn_info(peer, bytes)?)
+        Ok(session.get()?.load_remote_conn_info(peer, bytes)?)
     })
 }
 
 /// Forgets how `peer` is reached, and why it is over if it is. A connection that is there stays.
-/// For programs whose peers come and go. In a group it may be any name of the peer, which then has
-/// none.
+/// For programs whose peers come and go. With `group` 1 it may be any name of the peer, which then
+/// has none.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
 /// nothing was loaded under the name; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -219,7 +209,7 @@ pub unsafe extern "C" fn tcpx_session_forget_remote_conn_info(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.any()?.forget_remote_conn_info(peer)?)
+        Ok(session.get()?.forget_remote_conn_info(peer)?)
     })
 }
 
@@ -252,7 +242,7 @@ pub unsafe extern "C" fn tcpx_session_connect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.any()?.connect(peer)?)
+        Ok(session.get()?.connect(peer)?)
     })
 }
 
@@ -278,7 +268,7 @@ pub unsafe extern "C" fn tcpx_session_disconnect(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
-        Ok(session.any()?.disconnect(peer)?)
+        Ok(session.get()?.disconnect(peer)?)
     })
 }
 
@@ -299,7 +289,7 @@ pub unsafe extern "C" fn tcpx_session_progress(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { Output::optional("out_moved", out_moved) }?;
-        let moved = session.any()?.progress();
+        let moved = session.get()?.progress();
         if let Some(out) = out {
             out.write(moved);
         }

@@ -6,7 +6,6 @@ use std::ffi::c_char;
 
 use tcpx_core::{ChannelStats, OneSidedStats, SessionReport};
 
-use crate::any_session::AnySession;
 use crate::boundary;
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
@@ -188,7 +187,7 @@ impl tcpx_session_stats {
     }
 }
 
-/// Writes sums over the session's whole life. Those of a group are over all of its devices; each
+/// Writes sums over the session's whole life, of all devices; each
 /// two devices that are connected count as a peer there.
 ///
 /// Set `out_stats->size` to sizeof(tcpx_session_stats) first.
@@ -203,12 +202,8 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
     out_stats: *mut tcpx_session_stats,
 ) -> tcpx_status {
     boundary::call(|| {
-        let stats = match session.any()? {
-            AnySession::Session(session) => tcpx_session_stats::of([&session.stats()]),
-            AnySession::Group(group) => {
-                tcpx_session_stats::of(group.stats().iter().map(|(_, report)| report))
-            }
-        };
+        let devices = session.get()?.stats_by_device();
+        let stats = tcpx_session_stats::of(devices.iter().map(|(_, report)| report));
         // SAFETY: passed on from the caller.
         unsafe { growing::fill(out_stats, stats) }
     })
@@ -218,8 +213,8 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
 ///
 /// The object has the transport ("software" or "hardware"), the plugin, the unpack backend and why
 /// it was chosen, and trouble that was noticed by the id of its diagnosis. It has each peer with
-/// its state, and each channel's numbers. That of a group has `sessions`, an array of such objects,
-/// one for each device that is used: `device` is "host", or "gpu0" and so on.
+/// its state, and each channel's numbers. With `group` 1 it has `sessions`, an array of such
+/// objects, one for each device that is used: `device` is "host", or "gpu0" and so on.
 ///
 /// `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
 /// alone. Numbers grow between two calls: leave some room, or ask again after
@@ -240,12 +235,13 @@ pub unsafe extern "C" fn tcpx_session_stats_json(
     boundary::call(|| {
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
-        let json = match session.any()? {
-            AnySession::Session(session) => serde_json::to_string(&session.stats()),
-            AnySession::Group(group) => {
-                let sessions: Vec<_> =
-                    group.stats().into_iter().map(|(_, report)| report).collect();
-                serde_json::to_string(&BTreeMap::from([("sessions", sessions)]))
+        let session = session.get()?;
+        let json = match session.options().all_devices {
+            false => serde_json::to_string(&session.stats()),
+            true => {
+                let devices = session.stats_by_device().into_iter();
+                let devices: Vec<_> = devices.map(|(_, report)| report).collect();
+                serde_json::to_string(&BTreeMap::from([("sessions", devices)]))
             }
         };
         let json = json.map_err(|error| Failure::new(TCPX_ERR_INTERNAL, error.to_string()))?;
@@ -318,8 +314,8 @@ mod tests {
         assert_eq!((stats.notifications_sent, stats.notifications_received), (40, 41));
         assert_eq!((stats.notifications_waiting, stats.notifications_unsent), (42, 43));
         assert_eq!((stats.link_bytes_sent, stats.link_bytes_received), (44, 45));
-        let of_group = tcpx_session_stats::of([&report, &report, &SessionReport::default()]);
-        assert_eq!((of_group.peers, of_group.bytes_sent, of_group.fragments), (4, 120, 3600));
-        assert_eq!((of_group.reads_served, of_group.unpack_ns), (62, 12));
+        let of_devices = tcpx_session_stats::of([&report, &report, &SessionReport::default()]);
+        assert_eq!((of_devices.peers, of_devices.bytes_sent, of_devices.fragments), (4, 120, 3600));
+        assert_eq!((of_devices.reads_served, of_devices.unpack_ns), (62, 12));
     }
 }

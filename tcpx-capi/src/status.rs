@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use tcpx_core::{Error, MemoryUnavailable};
+use tcpx_core::{Error, MemoryUnavailable, RegistrationProblem};
 
 /// What a function returns: 0, or a negative number.
 ///
@@ -210,7 +210,14 @@ impl From<&Error> for tcpx_status {
             Error::Protocol { .. } => TCPX_ERR_PROTOCOL,
             Error::SizeMismatch { .. } => TCPX_ERR_SIZE_MISMATCH,
             Error::UnknownRegistration { .. } => TCPX_ERR_UNKNOWN_MEMORY,
-            Error::Registration { .. } | Error::ListedRegistration { .. } => TCPX_ERR_MEMORY,
+            Error::Registration { problem, .. } | Error::ListedRegistration { problem, .. } => {
+                match problem {
+                    RegistrationProblem::OtherGpu { .. } | RegistrationProblem::WhichGpu => {
+                        TCPX_ERR_ARGUMENT
+                    }
+                    _ => TCPX_ERR_MEMORY,
+                }
+            }
             Error::InUse { .. } => TCPX_ERR_MEMORY_IN_USE,
             Error::Remote { .. } => TCPX_ERR_REMOTE_MEMORY,
             Error::RemoteKey(_) => TCPX_ERR_DESCRIPTOR,

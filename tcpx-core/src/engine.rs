@@ -8,8 +8,8 @@
 //! - `inbox`: posts and errands that were handed in while another thread had the engine.
 //! - `hung_calls`: calls of the plugin that do not return, or are never ready, and what the daemon
 //!   answers that they may wait for.
-//! - `meeting`: how peers meet this session, by a connect or by themselves, and how they leave it;
-//!   a session's place in its group. A room of its own.
+//! - `meeting`: how peers meet this session, by a connect or by themselves, and how they leave it.
+//!   A room of its own.
 //! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
 //!   a list. Pure.
 //! - `posting`: transfers, and what is posted to them.
@@ -49,13 +49,12 @@ use self::deadlines::Deadlines;
 use self::hung_calls::HungCalls;
 use self::inbox::{Errands, Inbox};
 use self::meeting::Meeting;
-use self::meeting::membership::Membership;
+use self::meeting::device_context::DeviceContext;
 use self::prepared_pairs::Prepared;
 use self::unpacking::Unpacking;
 use super::stats::watch::SessionWatch;
 use crate::completions::notification_queue::NotificationQueue;
-use crate::completions::peer_queue::PeerQueue;
-use crate::control::identity::{ChannelOffer, Identity, random};
+use crate::control::identity::{ChannelOffer, random};
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::peer::commons::{Commons, Ledger};
@@ -122,7 +121,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(options: SessionOptions, membership: Option<Membership>) -> Result<Self> {
+    pub(crate) fn new(options: SessionOptions, context: DeviceContext) -> Result<Self> {
         options.check()?;
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options)?;
@@ -145,26 +144,18 @@ impl Engine {
         );
         let staging = StagingPool::new(options.staging_bytes);
         let workers = Workers::default();
-        let ids_before = membership.as_ref().map_or(0, |group| group.device.ids_before());
+        let ids_before = context.device.ids_before();
         let registrations = Registrations::new(workers.clone(), plugin.receives_host(), ids_before);
-        let completions = membership.as_ref().map(|group| Arc::clone(&group.completions));
-        let transfers = Transfers::new(completions.unwrap_or_default());
-        let peer_events = match &membership {
-            Some(group) => Arc::clone(&group.peers),
-            None => Arc::new(PeerQueue::new(Arc::clone(transfers.completions()))),
-        };
+        let transfers = Transfers::new(Arc::clone(&context.completions));
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
         let channels = channel_offer(&options, &plugin, &memory, processors);
-        let identity = match &membership {
-            Some(group) => group.identity(&options, plugin.name(), chunk_bytes, channels),
-            None => Identity::new(&options, plugin.name(), chunk_bytes, channels)?,
-        };
+        let identity = context.identity(&options, plugin.name(), chunk_bytes, channels);
         let session =
             SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
-        let completions = Arc::clone(transfers.completions());
+        let completions = Arc::clone(&context.completions);
         let notifications = Arc::new(NotificationQueue::new(completions, &session.kept));
-        let listener = membership.as_ref().map_or(Ok(None), |group| group.listener(&session))?;
+        let listener = context.listener(&session)?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
         let errands = Arc::new(Errands::new(Arc::clone(&session.poller)));
         let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
@@ -178,7 +169,7 @@ impl Engine {
             peers: SlotMap::with_key(),
             agenda: Agenda::default(),
             names: HashMap::new(),
-            meeting: Meeting::new(membership, listener, peer_events),
+            meeting: Meeting::new(context, listener),
             deadlines: Deadlines::default(),
             unpacking: Unpacking::new(opened, unpack_tells),
             peers_failed: 0,

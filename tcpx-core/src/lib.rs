@@ -65,7 +65,6 @@ pub(crate) mod completions;
 mod control;
 mod engine;
 mod error;
-mod group;
 pub(crate) mod memory;
 mod peer;
 mod plugin;
@@ -85,10 +84,9 @@ pub use error::{
     PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, RemoteKeyError,
     RemoteProblem, Result, SettingProblem,
 };
-pub use group::Group;
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
-pub use memory::{MemoryAddress, NewRegistration};
+pub use memory::{MemoryAddress, NewRegistration, Placement};
 pub use plugin::Nic;
 pub use plugin::process::set_plugin_log_level;
 pub use plugin::registrations::MemoryInfo;

@@ -13,6 +13,7 @@ pub(crate) mod memory_descriptor;
 
 use std::fmt;
 
+use tcpx_protocol::types::memory::Device;
 use tcpx_protocol::types::{Access, MemoryType};
 
 /// Where memory begins: a pointer of this process, or an address on a GPU.
@@ -53,6 +54,29 @@ impl fmt::Display for MemoryAddress {
 impl fmt::Debug for MemoryAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MemoryAddress({self})")
+    }
+}
+
+/// Where memory lies that is registered or allocated: on a device, or on the session's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Placement {
+    /// On this device of the machine.
+    Device(Device),
+    /// On the host, or on the GPU of a session that has one. Ordinary memory stands in for device
+    /// memory in a session without a GPU.
+    Type(MemoryType),
+}
+
+impl From<Device> for Placement {
+    fn from(device: Device) -> Self {
+        Self::Device(device)
+    }
+}
+
+impl From<MemoryType> for Placement {
+    fn from(memory: MemoryType) -> Self {
+        Self::Type(memory)
     }
 }
 

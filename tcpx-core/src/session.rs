@@ -1,6 +1,8 @@
 //! The session: what a program holds, and the thread that makes progress whatever the program does.
 
+mod closing;
 mod connecting;
+mod devices;
 mod exporting;
 mod lead;
 mod notifying;
@@ -13,39 +15,66 @@ pub(crate) mod transfer;
 mod wait;
 mod waiting;
 
+use std::borrow::Cow;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
-use tcpx_protocol::types::memory::Device;
-use tcpx_sys::{Stay, is_forked};
+use tcpx_protocol::exports::remote_key::RemoteKey;
+use tcpx_protocol::types::MemoryType;
+use tcpx_protocol::types::memory::{Device, MemoryId};
+use tcpx_sys::is_forked;
 
+use self::closing::LET_GO_TIMEOUT;
+use self::devices::OtherDevices;
 use self::shared::{EngineGuard, Shared};
 use self::transfer::Transfer;
-use self::wait::{EventSet, WaitLimit};
+use self::wait::EventSet;
 use crate::completions::TransferCompletion;
-use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::peer_queue::PeerQueue;
 use crate::completions::queue::CompletionQueue;
-use crate::engine::meeting::membership::Membership;
-use crate::engine::{Engine, UNPACK_TIMEOUT};
-use crate::error::{Error, Result};
+use crate::engine::meeting::device_context::DeviceContext;
+#[cfg(doc)]
+use crate::error::Phase;
+use crate::error::{Error, RegistrationProblem, Result, SettingProblem};
+use crate::memory::Placement;
 use crate::plugin::Nic;
 use crate::settings::SessionOptions;
 use crate::stats::metrics::metrics_text;
 use crate::stats::report::SessionReport;
 
-#[cfg(doc)]
-use crate::error::Phase;
-
-/// How long copies and comms of peers that have ended may take to let go of memory, and calls of
-/// the plugin to take it back.
-const LET_GO_TIMEOUT: Duration = UNPACK_TIMEOUT.saturating_mul(2);
-
-/// One GPU (or host memory), its NICs, its peers and its registrations.
+/// One GPU (or host memory), its NICs, its peers and its registrations; or the host and all GPUs,
+/// as [`SessionOptions::all_devices`] says:
+///
+/// ```
+/// use tcpx_core::{
+///     Access, Device, ExportOptions, MemoryRange, OperationKind, RemoteAccess, RemoteRange,
+///     Session, SessionOptions,
+/// };
+/// # fn main() -> tcpx_core::Result<()> {
+/// // Ordinary memory stands in for GPUs here.
+/// let options = || SessionOptions::default().all_devices(true).emulated_gpus(2);
+/// let prefill = Session::new(options().name("prefill"))?;
+/// let decode = Session::new(options().name("decode"))?;
+///
+/// // Prefill has something in memory of its second GPU that others may read.
+/// let cache = prefill.allocate(4096, Device::Gpu(1))?;
+/// prefill.write_memory(cache, 0, &[7; 4096])?;
+/// let key = prefill.export(cache, ExportOptions::new(RemoteAccess::Read))?;
+///
+/// // Decode has the connection info and the key, and reads it into memory of its host.
+/// decode.load_remote_conn_info("prefill", &prefill.listen()?)?;
+/// let here = decode.register_buffer(vec![0; 4096], Access::ReadWrite)?;
+/// let local = [MemoryRange { memory: here, offset: 0, bytes: 4096 }];
+/// let remote = [RemoteRange { key: &key, offset: 0, bytes: 4096 }];
+/// let read = decode.prepare("prefill", OperationKind::Read, &local, &remote)?;
+/// read.post(Some(b"done with it"))?;
+/// read.wait(None)?;
+/// assert_eq!(*decode.take_buffer(here)?, [7; 4096]);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// `Send + Sync`: any thread may call anything; calls are serialised inside. Progress is made
 /// inside the calls of this library, or by a thread of the session
@@ -59,13 +88,16 @@ const LET_GO_TIMEOUT: Duration = UNPACK_TIMEOUT.saturating_mul(2);
 /// see [Fork](crate#fork).
 #[derive(Debug)]
 pub struct Session {
+    /// The engine of the session's own device: the host, and the GPU of its options.
     shared: Arc<Shared>,
+    /// In a session of all devices.
+    others: Option<Arc<OtherDevices>>,
     options: SessionOptions,
-    thread: Option<ProgressThread>,
     completions: Arc<CompletionQueue>,
     event_set: EventSet,
-    notifications: Arc<NotificationQueue>,
     peers: Arc<PeerQueue>,
+    /// Counts polls for notifications: devices come first by turns.
+    notification_turns: AtomicUsize,
     /// [`LET_GO_TIMEOUT`] but for tests.
     let_go_timeout: Duration,
 }
@@ -78,34 +110,41 @@ impl Session {
     /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`]; [`Error::Forked`] in a
     /// child forked from a process that had made a session; [`Error::Io`].
     pub fn new(options: SessionOptions) -> Result<Self> {
-        Self::with_membership(options, None)
+        let context = DeviceContext::new()?;
+        let (options, others, context) = match options.all_devices {
+            false => (options, None, context),
+            true => {
+                let options = options.progress_thread(true).accept_all(true);
+                let (others, context) = OtherDevices::new(options.clone(), context);
+                (options, Some(others), context)
+            }
+        };
+        Self::open(options, others, context)
     }
 
-    /// A session of a group, or of none.
-    pub(crate) fn with_membership(
+    fn open(
         options: SessionOptions,
-        membership: Option<Membership>,
+        others: Option<Arc<OtherDevices>>,
+        context: DeviceContext,
     ) -> Result<Self> {
-        // Before any lock: a child forked from now on may find it held.
-        let stay = Stay::begin()?;
-        stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
-        let engine = Engine::new(options.clone(), membership)?;
-        let completions = Arc::clone(engine.commons.ledger.transfers.completions());
-        let notifications = Arc::clone(&engine.commons.ledger.notifications);
-        let peers = Arc::clone(engine.peer_events());
-        let shared = Shared::new(engine, options.spin);
-        let thread = options.progress_thread.then(|| ProgressThread::start(&shared)).transpose()?;
-        let event_set = EventSet::default();
-        let let_go_timeout = LET_GO_TIMEOUT;
+        let completions = Arc::clone(&context.completions);
+        let peers = Arc::clone(&context.peers);
+        let shared = match Shared::open(options.clone(), context.clone()) {
+            // Memory of the host is sent with the first GPU.
+            Err(Error::Setting { problem: SettingProblem::GpuNeeded, .. }) if others.is_some() => {
+                Shared::open(options.clone().gpu(Some(0)), context)?
+            }
+            opened => opened?,
+        };
         Ok(Self {
             shared,
+            others,
             options,
-            thread,
             completions,
-            event_set,
-            notifications,
+            event_set: EventSet::default(),
             peers,
-            let_go_timeout,
+            notification_turns: AtomicUsize::new(0),
+            let_go_timeout: LET_GO_TIMEOUT,
         })
     }
 
@@ -114,7 +153,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
     pub fn create_transfer(&self, peer: &str) -> Result<Transfer> {
-        let transfer = self.shared.engine()?.create_transfer(peer)?;
+        let transfer = self.shared.engine()?.create_transfer(&self.called(peer))?;
         let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
         Ok(Transfer::new(shared, transfer, completions))
     }
@@ -160,9 +199,9 @@ impl Session {
             return Err(Error::Forked);
         }
         let completed = self.completions.event().open()?;
-        match self.thread {
-            Some(_) => Ok(completed),
-            None => self.event_set.open(completed, self.shared.poller()),
+        match self.options.progress_thread {
+            true => Ok(completed),
+            false => self.event_set.open(completed, self.shared.poller()),
         }
     }
 
@@ -175,37 +214,20 @@ impl Session {
     /// [`Error::Deadline`] names the peers that did not answer; everything is closed all the same.
     /// In phase [`Phase::Unpack`] it says that something of a peer that ended still uses registered
     /// memory: chunks are being unpacked or gathered, or comms being closed. That memory must stay.
-    /// Closing again looks again.
+    /// Closing again looks again. Of several devices with an error, the first is named.
     pub fn close(&self) -> Result<()> {
-        let start = Instant::now();
-        self.shared.engine()?.start_close();
-        let closed = self.shared.wait(
-            WaitLimit::for_time(self.options.close_timeout),
-            |engine| Ok(if engine.is_quiet() { Poll::Ready(()) } else { Poll::Pending }),
-            |engine, waited, now| engine.close_deadline(waited, now),
-        );
-        self.shared.engine()?.finish_close();
-        // What is parked ends, or is given up, within a time of its own.
-        let settled = self.shared.wait(
-            WaitLimit::for_time(self.let_go_timeout),
-            |engine| {
-                let is_over = engine.is_settled_or_given_up();
-                Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
-            },
-            |engine, waited, _| engine.unsettled(waited),
-        );
-        if let Some(thread) = &self.thread {
-            thread.stop();
+        if let Some(others) = &self.others {
+            others.close();
         }
-        settled?;
-        let engine = self.shared.engine()?;
-        if !engine.is_settled() {
-            return Err(engine.unsettled(start.elapsed()));
+        let devices = self.devices();
+        devices.iter().try_for_each(|device| device.start_close())?;
+        let times = (self.options.close_timeout, self.let_go_timeout);
+        let closed = devices.iter().map(|device| device.finish_close(times));
+        let closed = closed.fold(Ok(()), Result::and);
+        if devices.len() > 1 {
+            // What ended last may have asked something of an engine that was closed before.
+            self.progress();
         }
-        // Everything is closed: the workers have only to end.
-        let (workers, patience) = (engine.commons.workers.clone(), engine.patience_with_workers());
-        drop(engine);
-        workers.finish(patience);
         closed
     }
 
@@ -213,12 +235,13 @@ impl Session {
     /// session: nothing touches memory that was registered with it, whether or not every peer
     /// answered.
     pub fn is_settled(&self) -> bool {
-        self.shared.engine().is_ok_and(|engine| engine.is_settled())
+        let is_settled = |device: &Shared| device.engine().is_ok_and(|it| it.is_settled());
+        is_settled(&self.shared) && self.others().iter().all(|device| is_settled(device))
     }
 
     /// One round of progress over everything, without waiting. Returns whether anything moved.
     pub fn progress(&self) -> bool {
-        self.shared.progress()
+        self.others().iter().fold(self.shared.progress(), |moved, it| it.progress() | moved)
     }
 
     /// The NICs that the plugin offers; none in a forked child.
@@ -227,19 +250,34 @@ impl Session {
         self.shared.engine().map(nics).unwrap_or_default()
     }
 
-    /// The session as it is now; in a forked child an empty report.
+    /// The session as it is now; in a forked child an empty report. Of a session of all devices,
+    /// it is the host's part: [`stats_by_device`](Self::stats_by_device) has the rest.
     pub fn stats(&self) -> SessionReport {
-        let Ok(report) = self.shared.engine().map(|engine| engine.report()) else {
+        self.report(self.options.gpu.map_or(Device::Host, Device::Gpu), &self.shared)
+    }
+
+    /// The same of each device that is used.
+    pub fn stats_by_device(&self) -> Vec<(Device, SessionReport)> {
+        let Some(others) = &self.others else {
+            return vec![(self.options.gpu.map_or(Device::Host, Device::Gpu), self.stats())];
+        };
+        let host = (Device::Host, self.report(Device::Host, &self.shared));
+        let others = others.by_device().into_iter();
+        let others = others.map(|(device, shared)| (device, self.report(device, &shared)));
+        std::iter::once(host).chain(others).collect()
+    }
+
+    fn report(&self, device: Device, shared: &Shared) -> SessionReport {
+        let Ok(report) = shared.engine().map(|engine| engine.report()) else {
             return SessionReport::default();
         };
-        let device = self.options.gpu.map_or(Device::Host, Device::Gpu);
         SessionReport { name: self.options.name.clone(), device: device.to_string(), ..report }
     }
 
-    /// The same as text that Prometheus reads, for a program to offer to it. See
+    /// The same as text that Prometheus reads, for a program to offer to it, of all devices. See
     /// [`metrics_text`](crate::metrics_text), which joins several sessions.
     pub fn metrics_text(&self) -> String {
-        metrics_text(&[self.stats()])
+        metrics_text(self.stats_by_device().iter().map(|(_, report)| report))
     }
 
     /// The settings it was made with.
@@ -248,54 +286,79 @@ impl Session {
     }
 }
 
+impl Session {
+    /// The engines of all devices that are used, the session's own first.
+    pub(super) fn devices(&self) -> Vec<Arc<Shared>> {
+        let mut devices = vec![Arc::clone(&self.shared)];
+        devices.extend(self.others());
+        devices
+    }
+
+    /// The engines of all devices that are used, but for the session's own.
+    pub(super) fn others(&self) -> Vec<Arc<Shared>> {
+        self.others.as_ref().map_or_else(Vec::new, |others| others.all())
+    }
+
+    /// What the peer is called that has this name, too.
+    pub(super) fn called<'a>(&self, peer: &'a str) -> Cow<'a, str> {
+        match &self.others {
+            Some(others) => Cow::Owned(others.names.called(peer)),
+            None => Cow::Borrowed(peer),
+        }
+    }
+
+    /// The engine of a device, if the session has one.
+    pub(super) fn used(&self, device: Device) -> Result<Option<Arc<Shared>>> {
+        match (device, &self.others) {
+            (Device::Host, _) => Ok(Some(Arc::clone(&self.shared))),
+            (_, Some(others)) => others.get(device),
+            (_, None) => Ok(None),
+        }
+    }
+
+    /// The engine that has this memory.
+    pub(super) fn holder_of(&self, id: MemoryId) -> Result<Arc<Shared>> {
+        self.used(id.device())?.ok_or(Error::UnknownRegistration { id })
+    }
+
+    /// The engine that gave this key out, if the session did; otherwise one that refuses it.
+    pub(super) fn exporter_of(&self, key: &RemoteKey) -> Result<Arc<Shared>> {
+        let exporter = self.used(Device::of_session(&key.session))?;
+        Ok(exporter.unwrap_or_else(|| Arc::clone(&self.shared)))
+    }
+
+    /// The engine that is to have memory there, and what the memory is to it.
+    ///
+    /// # Errors
+    /// What is wrong with a device that cannot be used.
+    pub(super) fn engine_for(&self, place: Placement) -> Result<(Arc<Shared>, MemoryType)> {
+        let refuse = |problem| Err(Error::Registration { id: None, problem });
+        let own = || Arc::clone(&self.shared);
+        match (place, &self.others) {
+            (Placement::Device(Device::Host), _) => Ok((own(), MemoryType::Host)),
+            (Placement::Device(device), Some(others)) => {
+                Ok((others.get_or_make(device)?, MemoryType::Device))
+            }
+            (Placement::Device(Device::Gpu(gpu)), None) if self.options.gpu != Some(gpu) => {
+                refuse(RegistrationProblem::OtherGpu { gpu })
+            }
+            (Placement::Type(MemoryType::Device), Some(_)) => refuse(RegistrationProblem::WhichGpu),
+            (Placement::Device(_), None) => Ok((own(), MemoryType::Device)),
+            (Placement::Type(memory), _) => Ok((own(), memory)),
+        }
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         if is_forked() {
-            // There is no such thread here, and the C library must not be asked to let go of it.
-            std::mem::forget(self.thread.take());
+            // Another thread of the parent may have held the locks inside.
             self.shared.leave();
+            std::mem::forget(self.others.take());
             return;
         }
         if let Err(error) = self.close() {
             tracing::warn!(%error, "the session did not end cleanly");
-        }
-    }
-}
-
-/// A running progress thread.
-#[derive(Debug)]
-pub(super) struct ProgressThread {
-    shared: Arc<Shared>,
-    stop: Arc<AtomicBool>,
-    handle: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl ProgressThread {
-    pub(super) fn start(shared: &Arc<Shared>) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (driven, stopped) = (Arc::clone(shared), Arc::clone(&stop));
-        let handle = std::thread::Builder::new()
-            .name("tcpx-progress".into())
-            .spawn(move || {
-                // It ends when it is stopped, or in a forked child.
-                let _ = driven.serve(&stopped);
-            })
-            .map_err(|error| Error::io("starting the progress thread", &error))?;
-        Ok(Self { shared: Arc::clone(shared), stop, handle: Mutex::new(Some(handle)) })
-    }
-
-    /// Lets it end, and waits for that: at most a round. More than one call does no harm.
-    pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::SeqCst);
-        self.shared.wake();
-        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(handle) = &handle {
-            handle.thread().unpark();
-        }
-        if let Some(handle) = handle
-            && handle.thread().id() != std::thread::current().id()
-        {
-            let _ = handle.join();
         }
     }
 }

@@ -86,8 +86,17 @@ pub struct SessionOptions {
     /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device
     /// memory, which a hardware plugin refuses. It sends from host memory in a session with a GPU.
     pub gpu: Option<u32>,
-    /// How many GPUs ordinary memory stands in for in a [group](crate::Group), for hosts that have
-    /// none; 0: the group's GPUs are real. Sessions outside groups take no notice of it.
+    /// Whether the session is of the host and of all GPUs: one name, one connection info and one
+    /// set of peers for all of them. Memory is registered with its [device](crate::Device), and ids
+    /// and keys say which that is from then on. Two devices, one here and one at a peer, are
+    /// connected with the first operation between them. Each device that is used has a lock and a
+    /// progress thread of its own, whatever `progress_thread` says, and peers that have proven
+    /// themselves are accepted, whatever `accept_all` says. Sends and receives by tag are between
+    /// hosts. Over a hardware plugin `gpu` says with which GPU memory of the host is sent, or else
+    /// the first does it.
+    pub all_devices: bool,
+    /// How many GPUs ordinary memory stands in for in a session of all devices, for hosts that have
+    /// none; 0: the GPUs are real. Other sessions take no notice of it.
     pub emulated_gpus: u32,
     /// NICs by name; channels go round robin over them. Empty: chosen for each peer.
     pub nics: Vec<String>,
@@ -159,7 +168,7 @@ pub struct SessionOptions {
     /// also of peers that have ended. What finds no room waits at its sender, but lists, which are
     /// refused. One peer may have most of what no other needs. 144 KiB are each one's own whatever
     /// others hold, so that all go on: 256 receives, 16 KiB of lists, 8 KiB ahead, and 72 KiB of
-    /// notifications. Each session of a group has as much.
+    /// notifications. Each device of a session of all devices has as much.
     pub kept_for_peers_bytes: u64,
     /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
     /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
@@ -216,6 +225,7 @@ impl Default for SessionOptions {
         Self {
             plugin: PluginChoice::Auto,
             gpu: None,
+            all_devices: false,
             emulated_gpus: 0,
             nics: Vec::new(),
             name: String::new(),

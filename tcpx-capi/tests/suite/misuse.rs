@@ -64,7 +64,7 @@ fn lists_of_memory_are_registered_whole_or_not_at_all() {
 }
 
 #[test]
-fn groups_move_bytes_between_devices_and_refuse_the_rest() {
+fn sessions_of_all_devices_move_bytes_between_them_and_refuse_the_rest() {
     survive(GCC, Linkage::Shared, "c/group.c", &[]);
     pass(GXX, Linkage::Shared, "cpp/group.cpp", &[], &[]);
 }

@@ -5,10 +5,10 @@
 //! bounded by the names. It has a lock of its own, which nobody holds for longer than it takes to
 //! move an entry.
 //!
-//! The sessions of a group share one, by the names of groups: there a peer is up from its first
+//! The devices of a session share one, by the names of peers: there a peer is up from its first
 //! connection until the last one has ended.
 //!
-//! Which peers have connections that are up: in a group one for each pair of devices. Pure.
+//! Which peers have connections that are up: one for each pair of devices. Pure.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ impl Contents {
     }
 }
 
-/// The queue of a session, or of a group.
+/// The queue of a session.
 #[derive(Debug)]
 pub(crate) struct PeerQueue {
     contents: Mutex<Contents>,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_of_a_group_ends_with_its_last_connection_unless_the_program_leaves_it() {
+    fn a_peer_of_several_devices_ends_with_its_last_connection_unless_the_program_leaves_it() {
         let queue = queue();
         queue.want();
         let (hosts, gpus) = (only("a"), (Device::Gpu(0), "a/gpu1".to_owned()));

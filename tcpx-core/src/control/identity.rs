@@ -45,25 +45,10 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The identity of a new session, with an id and a secret that nobody can guess. `chunk_bytes`
-    /// is the largest chunk that it takes.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when the system has no random bytes.
+    /// The identity of a session with this id and secret. `chunk_bytes` is the largest chunk that
+    /// it takes.
     pub(crate) fn new(
-        options: &SessionOptions,
-        plugin: &str,
-        chunk_bytes: u32,
-        channels: ChannelOffer,
-    ) -> Result<Self> {
-        let (session, secret) = new_id()?;
-        Ok(Self::with_id(session, secret, options, plugin, chunk_bytes, channels))
-    }
-
-    /// The identity of a session with this id and secret.
-    pub(crate) fn with_id(
-        session: SessionId,
-        secret: Secret,
+        (session, secret): (SessionId, Secret),
         options: &SessionOptions,
         plugin: &str,
         chunk_bytes: u32,
@@ -131,7 +116,7 @@ fn eager_offer(options: &SessionOptions) -> EagerOffer {
     }
 }
 
-/// The id of a new session or group, and its secret.
+/// The id of a new session, and its secret.
 ///
 /// # Errors
 /// [`Error::Io`] when the system has no random bytes.

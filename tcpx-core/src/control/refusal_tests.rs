@@ -12,7 +12,7 @@ use tcpx_testkit::{eventually, until};
 
 use super::socket::LinkSocket;
 use crate::control::connector::Connector;
-use crate::control::identity::{ChannelOffer, Identity};
+use crate::control::identity::{ChannelOffer, Identity, new_id};
 use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
@@ -30,8 +30,8 @@ const INCOMPATIBILITIES: [Incompatibility; 6] = [
 ];
 
 fn identity() -> Identity {
-    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
-        .expect("random bytes")
+    let (id, options) = (new_id().expect("random bytes"), SessionOptions::default());
+    Identity::new(id, &options, "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
 }
 
 fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
@@ -113,7 +113,7 @@ fn a_connector_refuses_an_incompatible_peer() {
     }
 }
 
-/// Members of a group share a secret.
+/// Devices of a session share a secret.
 #[test]
 fn a_connector_refuses_the_welcome_of_another_session_with_the_same_secret() {
     let [ours, theirs, others] = [(); 3].map(|()| identity());

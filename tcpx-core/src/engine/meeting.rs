@@ -11,16 +11,16 @@
 //!   it ended. Pure.
 //! - `connecting`: connects of this session, and peers that come in from where they lead; which of
 //!   two dials stays that cross.
-//! - `accepting`: peers that come in, for this session or for another one of its group.
+//! - `accepting`: peers that come in, for this session or for an engine of another device.
 //!   `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `departing`: peers that are left, that end, and that are forgotten; what a program hears of
 //!   peers without asking; how a session ends.
 //! - `listening`: the listener, connection info, and names that peers may have.
 //!
-//! Beside them, what makes several sessions one to their peers:
+//! Beside them, what makes the engines of several devices one session to their peers:
 //!
-//! - `membership`: a session's place in its group. `group_names`: what other groups are called.
-//!   Pure.
+//! - `device_context`: what an engine is given by its session. `peer_names`: what peers are called
+//!   that have several devices. Pure.
 
 pub(crate) mod accept_queue;
 pub(crate) mod accepting;
@@ -28,9 +28,9 @@ mod attempting;
 mod attempts;
 mod connecting;
 mod departing;
-pub(crate) mod group_names;
+pub(crate) mod device_context;
 mod listening;
-pub(crate) mod membership;
+pub(crate) mod peer_names;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ use tcpx_protocol::types::memory::Device;
 
 use self::accept_queue::AcceptQueue;
 use self::attempts::Attempts;
-use self::membership::Membership;
+use self::device_context::DeviceContext;
+use self::peer_names::PeerNames;
 use crate::completions::peer_queue::PeerQueue;
 use crate::control::listener::ControlListener;
 use crate::reactor::Attention;
@@ -55,9 +56,8 @@ pub(crate) struct Meeting {
     listener: Option<ControlListener>,
     /// Something has happened to the listener, or to a session that waits for it.
     is_listener_due: bool,
-    /// Of a session of a group.
-    membership: Option<Membership>,
-    /// How many are on their way to other sessions of the group.
+    context: DeviceContext,
+    /// How many are on their way to engines of other devices.
     handed_over: Arc<AtomicUsize>,
     accept_queue: AcceptQueue<PeerKey>,
     /// How many accepts of anyone there have been.
@@ -65,33 +65,36 @@ pub(crate) struct Meeting {
     /// How many names were made up.
     names_made_up: u64,
     attempts: Attempts,
-    /// Where a program hears of peers.
-    peer_events: Arc<PeerQueue>,
 }
 
 impl Meeting {
-    pub(super) fn new(
-        membership: Option<Membership>,
-        listener: Option<ControlListener>,
-        peer_events: Arc<PeerQueue>,
-    ) -> Self {
+    pub(super) fn new(context: DeviceContext, listener: Option<ControlListener>) -> Self {
         Self {
             infos: BTreeMap::new(),
             listener,
             is_listener_due: false,
-            membership,
+            context,
             handed_over: Arc::default(),
             accept_queue: AcceptQueue::default(),
             accepts_of_anyone: 0,
             names_made_up: 0,
             attempts: Attempts::default(),
-            peer_events,
         }
     }
 
-    /// The device whose session this is.
+    /// The device that the engine is for.
     pub(super) fn device(&self) -> Device {
-        self.membership.as_ref().map_or(Device::Host, |group| group.device)
+        self.context.device
+    }
+
+    /// The names of peers, in a session of all devices.
+    fn names(&self) -> Option<&PeerNames> {
+        self.context.names.as_deref()
+    }
+
+    /// The queue of peers that have come up or ended.
+    fn peer_events(&self) -> &PeerQueue {
+        &self.context.peers
     }
 
     /// Has the next round look at the listener.
@@ -118,7 +121,7 @@ impl Meeting {
         self.attempts.next_overdue()
     }
 
-    /// How many are on their way to other sessions of the group.
+    /// How many are on their way to engines of other devices.
     #[cfg(test)]
     pub(crate) fn handed_over(&self) -> usize {
         self.handed_over.load(std::sync::atomic::Ordering::Relaxed)

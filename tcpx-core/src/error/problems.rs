@@ -92,6 +92,15 @@ pub enum RegistrationProblem {
          register GPU memory, or register this for sending only"
     )]
     ReceiveIntoHostMemory,
+    /// Memory of a GPU that is not the session's.
+    #[error("GPU {gpu} is not the session's; a session of all devices has memory of several GPUs")]
+    OtherGpu {
+        /// Its CUDA ordinal.
+        gpu: u32,
+    },
+    /// Device memory, in a session of all devices.
+    #[error("the session has several GPUs: say which the memory is of")]
+    WhichGpu,
     /// Device memory of another GPU, or of none.
     #[error(
         "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that \
@@ -242,7 +251,7 @@ pub enum SettingProblem {
     /// A name has to have at least one letter.
     #[error("must not be empty")]
     Empty,
-    /// The name of a group would be that of a device of another.
+    /// The name of a peer would be that of a device of another.
     #[error("ends as the names of devices do, with \"/gpu\" and a number")]
     NameOfDevice,
     /// A name is longer than a hello has room for.

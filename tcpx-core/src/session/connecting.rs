@@ -1,16 +1,21 @@
 //! The session's peers: how they are reached, come in, and are left.
 
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use tcpx_protocol::types::memory::{Device, LONGEST_SUFFIX};
+
 use super::Session;
+use super::devices::OtherDevices;
+use super::shared::Shared;
 use super::wait::WaitLimit;
 use crate::completions::PeerState;
 use crate::engine::meeting::accept_queue::Accept;
-use crate::error::{Phase, Result};
-use crate::types::PeerKey;
+use crate::error::{Error, Phase, Result, SettingProblem};
 #[cfg(doc)]
-use crate::{error::Error, settings::SessionOptions};
+use crate::settings::SessionOptions;
+use crate::types::{MAX_NAME_BYTES, PeerKey};
 
 impl Session {
     /// Opens the control listener and returns the connection info that peers load.
@@ -117,7 +122,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`] when there is none, and no accept waits for one; [`Error::Closed`].
     pub fn peer_state(&self, peer: &str) -> Result<PeerState> {
-        self.shared.engine()?.peer_state(peer)
+        self.shared.engine()?.peer_state(&self.called(peer))
     }
 
     /// Remembers how `peer` is reached. `conn_info` is what its [`listen`](Self::listen) returned.
@@ -125,7 +130,25 @@ impl Session {
     /// # Errors
     /// [`Error::ConnInfo`] when the bytes are damaged or of another version.
     pub fn load_remote_conn_info(&self, peer: &str, conn_info: &[u8]) -> Result<()> {
-        self.shared.engine()?.load_conn_info(peer, conn_info)
+        let Some(OtherDevices { names, .. }) = self.others.as_deref() else {
+            return self.shared.engine()?.load_conn_info(peer, conn_info);
+        };
+        let refuse = |problem| Error::setting("peer name", peer, problem);
+        if Device::peer_name(peer) != peer {
+            return Err(refuse(SettingProblem::NameOfDevice));
+        }
+        let (bytes, limit) = (peer.len(), MAX_NAME_BYTES - LONGEST_SUFFIX);
+        if bytes > limit {
+            return Err(refuse(SettingProblem::TooLong { bytes, limit }));
+        }
+        let info = self.shared.engine()?.check_conn_info(peer, conn_info)?;
+        if let Some(stranger) = names.stranger(&info)
+            && !self.is_here(&stranger)?
+        {
+            names.stranger_left(&info);
+        }
+        let called = names.load(peer, info.clone());
+        self.shared.engine()?.know(&called, info)
     }
 
     /// Forgets how `peer` is reached, and why it is over if it is. A connection that is there
@@ -134,7 +157,19 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`] when nothing was loaded under the name; [`Error::Closed`].
     pub fn forget_remote_conn_info(&self, peer: &str) -> Result<()> {
-        self.shared.engine()?.forget_conn_info(peer)
+        let called = self.called(peer);
+        if let Some(OtherDevices { names, .. }) = self.others.as_deref() {
+            let stays = self.is_here(&called)?;
+            names.forget(peer, stays);
+        }
+        for device in self.others() {
+            match device.engine()?.forget_conn_info(&called) {
+                // None of its devices was reached from this one.
+                Ok(()) | Err(Error::UnknownPeer { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.shared.engine()?.forget_conn_info(&called)
     }
 
     /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and
@@ -162,7 +197,7 @@ impl Session {
     /// waits for that, for a tenth of it;
     /// [`Error::Closed`] as soon as another thread closes the session or disconnects the peer.
     pub fn connect(&self, peer: &str) -> Result<()> {
-        let key = self.shared.engine()?.start_connect(peer)?;
+        let key = self.shared.engine()?.start_connect(&self.called(peer))?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
     }
 
@@ -174,7 +209,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] when the name is taken; [`Error::Closed`].
     pub fn start_connect(&self, peer: &str) -> Result<()> {
-        self.shared.engine()?.begin_connect(peer, Instant::now()).map(drop)
+        self.shared.engine()?.begin_connect(&self.called(peer), Instant::now()).map(drop)
     }
 
     fn wait_until_up(&self, key: PeerKey, limit: WaitLimit, phase: Phase) -> Result<()> {
@@ -210,13 +245,31 @@ impl Session {
     ///
     /// [`Error::UnknownPeer`] when no peer has the name.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
-        let Some(key) = self.shared.engine()?.leave(peer)? else { return Ok(()) };
-        let outcome = self.shared.wait(
+        let peer = &*self.called(peer);
+        let left = self.leave_devices(peer)?;
+        if left.is_empty() {
+            // Also ends an attempt, and says what is known.
+            return self.disconnect_from(&self.shared, peer);
+        }
+        let mut outcome = Ok(());
+        for (device, name) in left {
+            // All of them are leaving: each is waited for.
+            match self.disconnect_from(&device, &name) {
+                Err(Error::UnknownPeer { .. }) => {}
+                parted => outcome = outcome.and(parted),
+            }
+        }
+        outcome
+    }
+
+    fn disconnect_from(&self, device: &Shared, peer: &str) -> Result<()> {
+        let Some(key) = device.engine()?.leave(peer)? else { return Ok(()) };
+        let outcome = device.wait(
             WaitLimit::for_time(self.options.close_timeout),
             |engine| engine.departure(key),
             |engine, waited, now| engine.end_overdue(key, Phase::Close, waited, now),
         );
-        self.shared.engine()?.forget(key);
+        device.engine()?.forget(key);
         outcome
     }
 
@@ -227,6 +280,48 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownPeer`] when no peer has the name.
     pub fn start_disconnect(&self, peer: &str) -> Result<()> {
-        self.shared.engine()?.begin_disconnect(peer, Instant::now())
+        let peer = &*self.called(peer);
+        match self.leave_devices(peer)?.is_empty() {
+            true => self.shared.engine()?.begin_disconnect(peer, Instant::now()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Peers that have several devices, as a session of all devices has them.
+impl Session {
+    /// The connections that a peer has with each device, but for a session of one device: the
+    /// device, and the name that the connection has there.
+    fn connections_of(&self, peer: &str) -> Result<Vec<(Arc<Shared>, String)>> {
+        let mut connections = Vec::new();
+        if self.others.is_some() {
+            for device in self.devices() {
+                let names = device.engine()?.connections_of(peer);
+                connections.extend(names.into_iter().map(|name| (Arc::clone(&device), name)));
+            }
+        }
+        Ok(connections)
+    }
+
+    /// Whether a device has a connection with a peer that is not over.
+    fn is_here(&self, called: &str) -> Result<bool> {
+        let connections = self.connections_of(called)?;
+        Ok(connections.iter().any(|(device, name)| {
+            // It may have gone since.
+            let state = device.engine().and_then(|engine| engine.peer_state(name));
+            !matches!(state, Err(_) | Ok(PeerState::Parted | PeerState::Failed(_)))
+        }))
+    }
+
+    /// Begins to say goodbye to all devices of a peer, in a session of all devices. Returns the
+    /// connections.
+    fn leave_devices(&self, peer: &str) -> Result<Vec<(Arc<Shared>, String)>> {
+        let mut connections = self.connections_of(peer)?;
+        connections.retain(|(device, name)| {
+            // It may have gone since.
+            let left = device.engine().and_then(|mut it| it.begin_disconnect(name, Instant::now()));
+            left.is_ok()
+        });
+        Ok(connections)
     }
 }

@@ -8,6 +8,7 @@ use tcpx_protocol::exports::remote_key::RemoteKey;
 use tcpx_protocol::types::memory::MemoryId;
 
 use super::Session;
+use super::shared::Shared;
 use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -44,7 +45,7 @@ impl Session {
     /// # }
     /// ```
     pub fn export(&self, memory: MemoryId, options: ExportOptions) -> Result<RemoteKey> {
-        let key = self.shared.engine()?.export(memory, options)?;
+        let key = self.holder_of(memory)?.engine()?.export(memory, options)?;
         tracing::debug!(
             id = %memory, number = key.export.to_wire(), offset = options.offset, bytes = key.bytes,
             access = ?key.access, "exported memory"
@@ -62,11 +63,13 @@ impl Session {
     /// plugin or a GPU does not let go of the memory even then: nobody can begin to use it any
     /// more, but it must stay. [`deregister_memory`](Self::deregister_memory) waits again.
     pub fn unexport(&self, key: &RemoteKey) -> Result<()> {
-        let mut engine = self.shared.engine()?;
+        let shared = self.exporter_of(key)?;
+        let mut engine = shared.engine()?;
         let export = engine.revoke(key)?;
         tracing::debug!(number = key.export.to_wire(), "took an export back");
         drop(engine);
         self.wait_for_users(
+            &shared,
             |engine| {
                 let is_idle = engine.commons.ledger.exports.is_idle(export);
                 Ok(if is_idle { Poll::Ready(()) } else { Poll::Pending })
@@ -80,12 +83,13 @@ impl Session {
     /// time for a goodbye are ended themselves: the memory is the program's.
     pub(super) fn wait_for_users<T>(
         &self,
+        shared: &Shared,
         mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         end_users: impl FnOnce(&mut Engine, Duration),
         error: impl Fn(&Engine) -> Error,
     ) -> Result<T> {
         let mut is_overdue = false;
-        let in_time = self.shared.wait(
+        let in_time = shared.wait(
             WaitLimit::for_time(self.options.close_timeout),
             &mut check,
             |engine, waited, _| {
@@ -97,13 +101,11 @@ impl Session {
         match is_overdue {
             false => in_time,
             // Comms are closed, and copies end.
-            true => {
-                self.shared.wait(WaitLimit::for_time(self.let_go_timeout), check, |engine, _, _| {
-                    let error = error(engine);
-                    tracing::error!(%error, "memory that is taken back is still in use");
-                    error
-                })
-            }
+            true => shared.wait(WaitLimit::for_time(self.let_go_timeout), check, |engine, _, _| {
+                let error = error(engine);
+                tracing::error!(%error, "memory that is taken back is still in use");
+                error
+            }),
         }
     }
 }

@@ -1,17 +1,31 @@
-//! Notifications and events, as a program sends and takes them; and a session's place in a group.
+//! Notifications and events, as a program sends and takes them.
 
+use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::types::memory::Device;
 use tcpx_sys::is_forked;
 
 use super::Session;
+use super::shared::Shared;
 use super::wait::WaitLimit;
+use crate::completions::news::LONGEST_WAIT;
 use crate::completions::{Notification, SessionEvent};
-use crate::control::inbound_handshake::InboundHandshake;
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
+
+/// The order in which the queues of devices are asked: each comes first once in as many turns as
+/// there are queues, and has all the room then.
+fn by_turns(turn: usize, queues: usize) -> impl Iterator<Item = usize> {
+    (0..queues).map(move |index| (turn % queues + index) % queues)
+}
+
+/// The error of a wait for notifications.
+fn none_has_come(waited: Duration) -> Error {
+    let detail = Awaited::words("no notification has come");
+    Error::Deadline { phase: Phase::Receive, peer: None, waited, detail }
+}
 
 impl Session {
     /// Sends a notification to a peer, behind those sent before: up to 65,536 bytes, also none. It
@@ -30,7 +44,7 @@ impl Session {
     /// is yet to be reached; [`Error::NotificationTooLong`]; [`Error::UnknownPeer`];
     /// [`Error::PeerState`] or the peer's own error when it is leaving or over.
     pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
-        self.shared.engine()?.notify(peer, bytes)
+        self.shared.engine()?.notify(&self.called(peer), bytes)
     }
 
     /// Takes out at most `most` notifications that have come, those first that came first, and
@@ -58,15 +72,26 @@ impl Session {
         most: usize,
         most_bytes: usize,
     ) -> Result<usize> {
-        if tcpx_sys::is_forked() {
+        if is_forked() {
             return Err(Error::Forked);
         }
-        let taken = self.notifications.take(notifications, most, most_bytes);
-        if self.notifications.owes() {
-            // Whoever leads tells the senders that there is room.
-            self.shared.wake();
+        let before = notifications.len();
+        let others = self.others();
+        let turn = self.notification_turns.fetch_add(1, Ordering::Relaxed);
+        for device in by_turns(turn, others.len() + 1) {
+            let taken = &notifications[before..];
+            let room = most_bytes - taken.iter().map(|note| note.bytes.len()).sum::<usize>();
+            let most = most - taken.len();
+            let device = device.checked_sub(1).map_or(&self.shared, |other| &others[other]);
+            device.take_notifications(notifications, (most, room));
         }
-        Ok(taken)
+        if self.others.is_some() {
+            for note in &mut notifications[before..] {
+                let length = Device::peer_name(&note.peer).len();
+                note.peer.truncate(length);
+            }
+        }
+        Ok(notifications.len() - before)
     }
 
     /// As [`poll_notifications`](Self::poll_notifications), and waits until one has come, for
@@ -101,17 +126,40 @@ impl Session {
             return Ok(taken);
         }
         let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
+        if let Some(others) = &self.others {
+            let poll = || match self.poll_notifications_within(notifications, most, most_bytes)? {
+                0 if others.is_closed() => Err(Error::Closed),
+                taken => Ok((taken > 0).then_some(taken)),
+            };
+            return self.wait_for_any(limit, poll);
+        }
         self.shared.wait(
             limit,
             |engine| match self.poll_notifications_within(notifications, most, most_bytes)? {
                 0 => engine.check_open().map(|()| Poll::Pending),
                 taken => Ok(Poll::Ready(taken)),
             },
-            |_, waited, _| {
-                let detail = Awaited::words("no notification has come");
-                Error::Deadline { phase: Phase::Receive, peer: None, waited, detail }
-            },
+            |_, waited, _| none_has_come(waited),
         )
+    }
+
+    /// Waits for what the threads of several devices bring.
+    fn wait_for_any<T>(
+        &self,
+        limit: WaitLimit,
+        mut poll: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        loop {
+            let listening = self.completions.listen_for_notifications();
+            if let Some(found) = poll()? {
+                return Ok(found);
+            }
+            let now = Instant::now();
+            if limit.is_over(now) {
+                return Err(none_has_come(limit.waited(now)));
+            }
+            listening.wait(limit.cut(LONGEST_WAIT, now));
+        }
     }
 }
 
@@ -160,31 +208,45 @@ impl Session {
     }
 }
 
-impl Session {
-    /// Takes in somebody who has proven itself to the session that listens for the group.
-    pub(crate) fn take_in(&self, handshake: InboundHandshake) -> Result<()> {
-        self.shared.engine()?.take_in(handshake);
-        Ok(())
+impl Shared {
+    /// Takes out what this device has: how many at most, and of how many bytes together.
+    fn take_notifications(
+        &self,
+        notifications: &mut Vec<Notification>,
+        (most, bytes): (usize, usize),
+    ) {
+        self.notifications.take(notifications, most, bytes);
+        if self.notifications.owes() {
+            // The thread that leads tells the senders that there is room.
+            self.wake();
+        }
     }
+}
 
-    /// Connection info that may be loaded under a name.
-    pub(crate) fn check_conn_info(&self, name: &str, conn_info: &[u8]) -> Result<ConnInfo> {
-        self.shared.engine()?.check_conn_info(name, conn_info)
-    }
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-    /// Remembers how a session of another group is reached.
-    pub(crate) fn know(&self, name: &str, info: ConnInfo) -> Result<()> {
-        self.shared.engine()?.know(name, info)
-    }
+    use super::*;
 
-    /// The peers that are sessions of the group with this name.
-    pub(crate) fn peers_of_group(&self, name: &str) -> Result<Vec<String>> {
-        Ok(self.shared.engine()?.peers_of_group(name))
-    }
-
-    /// Begins to say goodbye to everybody, and waits for nobody.
-    pub(crate) fn start_close(&self) -> Result<()> {
-        self.shared.engine()?.start_close();
-        Ok(())
+    proptest! {
+        /// Queues that are never empty, and one with a single note: it comes out in one round of
+        /// turns, however little each poll takes, and wherever the turns began.
+        #[test]
+        fn no_queue_starves(queues in 1_usize..9, first in any::<usize>(), seed in any::<usize>(), most in 1_usize..4) {
+            let waits = seed % queues;
+            let mut has_come = false;
+            for poll in 0..queues {
+                let mut room = most;
+                for queue in by_turns(first.wrapping_add(poll), queues) {
+                    let has = if queue == waits { usize::from(!has_come) } else { usize::MAX };
+                    let taken = has.min(room);
+                    room -= taken;
+                    has_come |= queue == waits && taken > 0;
+                }
+            }
+            // Where the count of turns wraps around, one may come first twice.
+            prop_assert!(has_come || first.checked_add(queues).is_none());
+        }
     }
 }

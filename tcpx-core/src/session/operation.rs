@@ -1,8 +1,10 @@
 //! An operation: reads or writes memory of a peer, as often as it is posted.
 //!
-//! - `part`: one operation of one session. `joint`: what several parts have in common.
+//! - `splitting`: its parts, each between two devices. Pure.
+//! - `joint`: one of these parts, and what several have in common.
 
-pub(crate) mod joint;
+mod joint;
+mod splitting;
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -14,9 +16,11 @@ use tcpx_protocol::types::memory::{Device, OperationKind};
 use tcpx_sys::is_forked;
 
 use self::joint::{Joint, Part};
+use self::splitting::{only_pair, split};
 use super::Session;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
+use crate::engine::meeting::peer_names::PeerNames;
 use crate::error::{Error, Result};
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::{MemoryRange, PostOptions, TransferCounts};
@@ -61,7 +65,7 @@ pub struct Operation {
 #[derive(Debug)]
 enum Form {
     One(Part),
-    /// One for each pair of devices, of a session each; more than one.
+    /// One for each pair of devices; more than one.
     Several(Arc<Joint>, Box<[Part]>),
 }
 
@@ -71,6 +75,16 @@ impl Session {
     /// out. Nothing is said to the peer before the first post, and it need not be up: it may be
     /// about to be, or merely have its connection info
     /// [loaded](Self::load_remote_conn_info).
+    ///
+    /// In a session of [all devices](crate::SessionOptions::all_devices) ranges may be of any
+    /// devices at both ends, in all four ways: host or GPU here, host or GPU there; but no hardware
+    /// plugin receives into memory of a host. Ranges of several devices are one operation all the
+    /// same: its bytes go between each two devices by themselves, side by side, and it is done when
+    /// all are. A notification comes after all bytes, with those that are sent last: a few, which
+    /// take another round trip. When something fails between two devices the rest is given up, and
+    /// the operation ends with that error once nothing of it uses memory. The first post between
+    /// two devices connects them, and waits for that. Errors name the peer with the device,
+    /// "decode/gpu1", and for ranges of several devices also the one here: "decode/gpu1 from gpu0".
     ///
     /// # Errors
     /// [`Error::Remote`] when the two do not fit, a key is of another session, or does not allow
@@ -84,8 +98,47 @@ impl Session {
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
     ) -> Result<Operation> {
-        let part = self.prepare_part(peer, kind, local, remote, Device::Host)?;
-        Ok(Operation::one(part, Arc::clone(&self.completions)))
+        let Some(others) = &self.others else {
+            let part = self.shared.prepare_part(peer, kind, (local, remote), Device::Host)?;
+            return Ok(Operation::one(part, Arc::clone(&self.completions)));
+        };
+        let names = &others.names;
+        if let Some(pair) = only_pair(local, remote) {
+            let part = self.prepare_pair((names, peer), kind, pair, (local, remote))?;
+            return Ok(Operation::one(part, Arc::clone(&self.completions)));
+        }
+        let mut parts = Vec::new();
+        for pair in split(kind, local, remote).map_err(|problem| refused(peer, problem))? {
+            let ranges = (&*pair.local, &*pair.remote);
+            match self.prepare_pair((names, peer), kind, (pair.here, pair.there), ranges) {
+                Ok(part) => parts.push(part),
+                // Its ranges are empty, and were checked.
+                Err(Error::Remote { problem: RemoteProblem::Nothing, .. }) => {}
+                Err(error) => return Err(pair.place(error).of_device(pair.here)),
+            }
+        }
+        self.join(peer, kind, parts)
+    }
+
+    /// The part of an operation between two devices. The one here knows the way to the other.
+    fn prepare_pair(
+        &self,
+        (names, peer): (&PeerNames, &str),
+        kind: OperationKind,
+        (here, there): (Device, Device),
+        ranges: (&[MemoryRange], &[RemoteRange<'_>]),
+    ) -> Result<Part> {
+        let (called, info) = names.way(peer, there);
+        let name = there.name_in(&called);
+        let unknown = || match ranges.0.first() {
+            Some(range) => Error::UnknownRegistration { id: range.memory },
+            None => Error::Closed,
+        };
+        let shared = self.used(here)?.ok_or_else(unknown)?;
+        if let Some(info) = info {
+            shared.engine()?.know(&name, info)?;
+        }
+        shared.prepare_part(&name, kind, ranges, here)
     }
 
     /// Prepares an operation that moves no bytes: each post brings its notification, and is
@@ -97,47 +150,28 @@ impl Session {
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is leaving or
     /// over.
     pub fn prepare_notification(&self, peer: &str) -> Result<Operation> {
-        let keys = self.shared.engine()?.prepare_notification(peer)?;
+        let keys = self.shared.engine()?.prepare_notification(&self.called(peer))?;
         let part = Part::new(Arc::clone(&self.shared), keys, Device::Host);
         Ok(Operation::one(part, Arc::clone(&self.completions)))
     }
 
-    /// As [`prepare`](Self::prepare), for what may be a part of a group's operation. This session
-    /// is of `device`.
-    pub(crate) fn prepare_part(
-        &self,
-        peer: &str,
-        kind: OperationKind,
-        local: &[MemoryRange],
-        remote: &[RemoteRange<'_>],
-        device: Device,
-    ) -> Result<Part> {
-        let keys = self.shared.engine()?.prepare(peer, kind, local, remote)?;
-        Ok(Part::new(Arc::clone(&self.shared), keys, device))
-    }
-
     /// One operation with a peer of all these parts. A notification goes with the last one, which
-    /// is posted when all others have ended well. This session has the queue of completions.
-    pub(crate) fn join(
-        &self,
-        peer: &str,
-        kind: OperationKind,
-        mut parts: Vec<Part>,
-    ) -> Result<Operation> {
+    /// is posted when all others have ended well.
+    fn join(&self, peer: &str, kind: OperationKind, mut parts: Vec<Part>) -> Result<Operation> {
         let completions = Arc::clone(&self.completions);
         if parts.len() <= 1 {
-            let nothing = || Error::Remote {
-                peer: Some(peer.to_owned()),
-                memory: None,
-                problem: RemoteProblem::Nothing,
-            };
-            let part = parts.pop().ok_or_else(nothing)?;
+            let part = parts.pop().ok_or_else(|| refused(peer, RemoteProblem::Nothing))?;
             return Ok(Operation::one(part, completions));
         }
         let joint = Joint::new(peer, kind, &parts, Arc::clone(&completions))?;
         let cell = Arc::clone(joint.cell());
         Ok(Operation { cell, completions, form: Form::Several(joint, parts.into()) })
     }
+}
+
+/// The error of ranges that make no operation with this peer.
+fn refused(peer: &str, problem: RemoteProblem) -> Error {
+    Error::Remote { peer: Some(peer.to_owned()), memory: None, problem }
 }
 
 impl Operation {

@@ -8,12 +8,13 @@ use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, Span};
 
 use super::Session;
+use super::shared::Shared;
 use crate::engine::Engine;
 use crate::engine::deregistration::Deregistered;
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
 use crate::memory::host_buffer::LentBuffer;
-use crate::memory::{MemoryAddress, NewRegistration};
+use crate::memory::{MemoryAddress, NewRegistration, Placement};
 use crate::plugin::handle_table::device_segments;
 use crate::plugin::registrations::MemoryInfo;
 use crate::plugin::registrations::stage::Forgetting;
@@ -22,9 +23,13 @@ impl Session {
     /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every
     /// peer and channel.
     ///
-    /// `memory` says how it is received into: [`MemoryType::Host`] straight, [`MemoryType::Device`]
-    /// through the bounce buffer. Any address, any size; the same memory may be registered more
-    /// than once.
+    /// `place` says how it is received into: [`MemoryType::Host`] straight, [`MemoryType::Device`],
+    /// or a GPU, through the bounce buffer. Any address, any size; the same memory may be
+    /// registered more than once.
+    ///
+    /// A session of [all devices](crate::SessionOptions::all_devices) takes a
+    /// [`Device`](crate::Device), and opens a GPU with its first memory: that may take a while. The
+    /// id says which device it is. Other sessions take memory of the host and of their GPU.
     ///
     /// # Errors
     /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach
@@ -44,10 +49,11 @@ impl Session {
         &self,
         address: MemoryAddress,
         bytes: u64,
-        memory: MemoryType,
+        place: impl Into<Placement>,
         access: Access,
     ) -> Result<MemoryId> {
-        self.register(address.get(), bytes, memory, access, None)
+        let (shared, memory) = self.engine_for(place.into())?;
+        shared.register(NewRegistration { address, bytes, memory, access }, None)
     }
 
     /// Makes many ranges known, all of them or none, and returns their ids in the order of the
@@ -60,8 +66,9 @@ impl Session {
     /// # Safety
     /// What [`register_memory`](Self::register_memory) says holds for each range.
     pub unsafe fn register_memory_list(&self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
-        for (index, NewRegistration { address, bytes, memory, access }) in list.iter().enumerate() {
-            self.check_memory(address.get(), *bytes, *memory, *access)
+        for (index, registration) in list.iter().enumerate() {
+            self.engine_for(registration.memory.into())
+                .and_then(|(shared, _)| shared.check_memory(registration))
                 .map_err(|error| error.at_index_of_list(index))?;
         }
         let ids = self.shared.engine()?.register_list(list)?;
@@ -76,7 +83,8 @@ impl Session {
     /// # Errors
     /// [`Error::Io`] when there is no memory, [`Error::MemoryUnavailable`] when the GPU has none;
     /// as for [`register_memory`](Self::register_memory).
-    pub fn allocate(&self, bytes: u64, memory: MemoryType) -> Result<MemoryId> {
+    pub fn allocate(&self, bytes: u64, place: impl Into<Placement>) -> Result<MemoryId> {
+        let (shared, memory) = self.engine_for(place.into())?;
         let refuse = |problem| Error::Registration { id: None, problem };
         let length = match usize::try_from(bytes) {
             Ok(0) => return Err(refuse(RegistrationProblem::Empty)),
@@ -84,56 +92,11 @@ impl Session {
             Err(_) => return Err(refuse(RegistrationProblem::TooLarge { bytes })),
         };
         // A GPU may make it wait: nobody else does.
-        let kind = self.shared.engine()?.commons.session.memory.clone();
+        let kind = shared.engine()?.commons.session.memory.clone();
         let buffer = kind.allocate(length, memory)?;
-        self.register(buffer.address(), bytes, memory, Access::ReadWrite, Some(buffer))
-    }
-
-    /// Asks plugin and driver whether they can do with the memory what is wanted.
-    fn check_memory(
-        &self,
-        address: u64,
-        bytes: u64,
-        memory: MemoryType,
-        access: Access,
-    ) -> Result<()> {
-        let (device, plugin) = {
-            let session = &self.shared.engine()?.commons.session;
-            (session.memory.clone(), Arc::clone(&session.plugin))
-        };
-        let receives = access == Access::ReadWrite;
-        if receives && memory == MemoryType::Host && !plugin.receives_host() {
-            let problem = RegistrationProblem::ReceiveIntoHostMemory;
-            return Err(Error::Registration { id: None, problem });
-        }
-        // What is wrong with an impossible range is said by `add`.
-        let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
-        if is_range && memory == MemoryType::Device {
-            // The driver may take its time: nobody waits for it.
-            check_gpu_access(&device, address, bytes, access)?;
-            if plugin.takes_dma_bufs(&device) {
-                check_export(&device, address, bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn register(
-        &self,
-        address: u64,
-        bytes: u64,
-        memory: MemoryType,
-        access: Access,
-        owned: Option<OwnedMemory>,
-    ) -> Result<MemoryId> {
-        self.check_memory(address, bytes, memory, access)?;
-        let mut engine = self.shared.engine()?;
-        let id = engine.register(address, bytes, memory, access, owned)?;
-        tracing::debug!(
-            %id, address = format_args!("{address:#x}"), bytes, %memory, ?access,
-            "registered memory"
-        );
-        Ok(id)
+        let address = MemoryAddress::from_device(buffer.address());
+        let access = Access::ReadWrite;
+        shared.register(NewRegistration { address, bytes, memory, access }, Some(buffer))
     }
 
     /// Takes over a buffer, a `Vec<u8>` or `Box<[u8]>`, and registers it as host memory.
@@ -177,13 +140,9 @@ impl Session {
         let buffer = buffer.into();
         let bytes = buffer.len() as u64;
         let lent = LentBuffer::new(buffer);
-        self.register(
-            lent.address(),
-            bytes,
-            MemoryType::Host,
-            access,
-            Some(OwnedMemory::Lent(lent)),
-        )
+        let address = MemoryAddress::from_device(lent.address());
+        let registration = NewRegistration { address, bytes, memory: MemoryType::Host, access };
+        self.shared.register(registration, Some(OwnedMemory::Lent(lent)))
     }
 
     /// Deregisters memory as [`deregister_memory`](Self::deregister_memory) does, and returns the
@@ -193,7 +152,7 @@ impl Session {
     /// Those of [`deregister_memory`](Self::deregister_memory), and the buffer is not given back;
     /// [`Error::Registration`] for memory that was registered otherwise.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
-        self.shared.engine()?.commons.ledger.registrations.check_is_lent(id)?;
+        self.holder_of(id)?.engine()?.commons.ledger.registrations.check_is_lent(id)?;
         match self.take_out(id)? {
             Some(OwnedMemory::Lent(buffer)) => Ok(buffer.into_box()),
             _ => Err(Error::Registration { id: Some(id), problem: RegistrationProblem::NotLent }),
@@ -223,14 +182,15 @@ impl Session {
     /// Takes a registration out, and returns the memory that it owned. The plugin has forgotten it
     /// by then. Nobody waits for that with the engine locked.
     fn take_out(&self, id: MemoryId) -> Result<Option<OwnedMemory>> {
-        let mut engine = self.shared.engine()?;
+        let shared = self.holder_of(id)?;
+        let mut engine = shared.engine()?;
         engine.start_deregistering(id)?;
         let unused = engine.deregister(id)?;
         let workers = engine.commons.workers.clone();
         drop(engine);
         let unused = match unused {
             Poll::Ready(unused) => unused,
-            Poll::Pending => self.deregister_when_unused(id)?,
+            Poll::Pending => self.deregister_when_unused(&shared, id)?,
         };
         let Forgetting { returned, hang } = match unused {
             Deregistered::Out(owned) => return Ok(owned),
@@ -241,11 +201,12 @@ impl Session {
             tracing::error!(%id, %error, "memory cannot be deregistered: it must stay as it is");
             return Err(error);
         }
-        self.shared.engine()?.finish_deregistering(id)
+        shared.engine()?.finish_deregistering(id)
     }
 
-    fn deregister_when_unused(&self, id: MemoryId) -> Result<Deregistered> {
+    fn deregister_when_unused(&self, shared: &Shared, id: MemoryId) -> Result<Deregistered> {
         self.wait_for_users(
+            shared,
             |engine| engine.deregister(id),
             |engine, waited| engine.end_users_of(id, waited),
             |engine| engine.still_used(id),
@@ -257,7 +218,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownRegistration`].
     pub fn memory_info(&self, id: MemoryId) -> Result<MemoryInfo> {
-        self.shared.engine()?.commons.ledger.registrations.info(id)
+        self.holder_of(id)?.engine()?.commons.ledger.registrations.info(id)
     }
 
     /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or taken over
@@ -296,7 +257,8 @@ impl Session {
         bytes: usize,
         copy: impl FnOnce(&DeviceMemory, u64) -> Result<()>,
     ) -> Result<()> {
-        let mut engine = self.shared.engine()?;
+        let shared = self.holder_of(id)?;
+        let mut engine = shared.engine()?;
         let span = own_span(&engine, id, offset, bytes)?;
         let gpu = match (&engine.commons.session.memory, span.memory) {
             (gpu @ DeviceMemory::Cuda(_), MemoryType::Device) => gpu.clone(),
@@ -305,10 +267,49 @@ impl Session {
         engine.begin_copy(id, span.registration)?;
         drop(engine);
         let copied = copy(&gpu, span.address);
-        if let Ok(mut engine) = self.shared.engine() {
+        if let Ok(mut engine) = shared.engine() {
             engine.end_copy(id, span.registration);
         }
         copied
+    }
+}
+
+impl Shared {
+    /// Asks plugin and driver whether they can do with the memory what is wanted.
+    fn check_memory(&self, registration: &NewRegistration) -> Result<()> {
+        let NewRegistration { address, bytes, memory, access } = *registration;
+        let address = address.get();
+        let (device, plugin) = {
+            let session = &self.engine()?.commons.session;
+            (session.memory.clone(), Arc::clone(&session.plugin))
+        };
+        let receives = access == Access::ReadWrite;
+        if receives && memory == MemoryType::Host && !plugin.receives_host() {
+            let problem = RegistrationProblem::ReceiveIntoHostMemory;
+            return Err(Error::Registration { id: None, problem });
+        }
+        // What is wrong with an impossible range is said by `add`.
+        let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
+        if is_range && memory == MemoryType::Device {
+            // The driver may take its time: nobody waits for it.
+            check_gpu_access(&device, address, bytes, access)?;
+            if plugin.takes_dma_bufs(&device) {
+                check_export(&device, address, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn register(
+        &self,
+        registration: NewRegistration,
+        owned: Option<OwnedMemory>,
+    ) -> Result<MemoryId> {
+        self.check_memory(&registration)?;
+        let NewRegistration { address, bytes, memory, access } = registration;
+        let id = self.engine()?.register(address.get(), bytes, memory, access, owned)?;
+        tracing::debug!(%id, %address, bytes, %memory, ?access, "registered memory");
+        Ok(id)
     }
 }
 

@@ -26,19 +26,23 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::types::Direction;
-use tcpx_sys::is_forked;
+use tcpx_sys::{Stay, is_forked};
 
 use super::lead::Lead;
 use super::wait::{Askers, MANY};
 use crate::completions::news::News;
+use crate::completions::notification_queue::NotificationQueue;
 use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};
+use crate::engine::meeting::device_context::DeviceContext;
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
+use crate::settings::SessionOptions;
 use crate::transfer::Post;
 use crate::types::PeerKey;
 
@@ -53,6 +57,8 @@ pub(crate) struct Shared {
     /// Posts of those who did not wait for the engine.
     inbox: Arc<Inbox>,
     pub(super) poller: Arc<Poller>,
+    pub(super) notifications: Arc<NotificationQueue>,
+    thread: ProgressThread,
     /// Held by the thread that leads.
     lead: Mutex<Lead>,
     pub(super) askers: Askers,
@@ -81,8 +87,28 @@ pub(super) struct LeadGuard<'a> {
     pub(super) lead: Option<MutexGuard<'a, Lead>>,
 }
 
+/// The progress thread, if there is one.
+#[derive(Debug, Default)]
+struct ProgressThread {
+    stop: Arc<AtomicBool>,
+    handle: Mutex<Option<JoinHandle<()>>>,
+}
+
 impl Shared {
-    pub(super) fn new(engine: Engine, spin: Duration) -> Arc<Self> {
+    /// Makes the engine of a device, and its progress thread if the options say so.
+    pub(super) fn open(options: SessionOptions, context: DeviceContext) -> Result<Arc<Self>> {
+        // Before any lock: a child forked from now on may find it held.
+        let stay = Stay::begin()?;
+        stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
+        let (spin, has_thread) = (options.spin, options.progress_thread);
+        let shared = Self::new(Engine::new(options, context)?, spin);
+        if has_thread {
+            shared.start_thread()?;
+        }
+        Ok(shared)
+    }
+
+    fn new(engine: Engine, spin: Duration) -> Arc<Self> {
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let shared = Weak::clone(shared);
             engine.commons.workers.on_moved(move |peer| {
@@ -92,6 +118,8 @@ impl Shared {
             });
             Self {
                 poller: Arc::clone(&engine.commons.session.poller),
+                notifications: Arc::clone(&engine.commons.ledger.notifications),
+                thread: ProgressThread::default(),
                 inbox: Arc::clone(engine.inbox()),
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(Lead::new(spin)),
@@ -103,6 +131,32 @@ impl Shared {
                 changed: News::default(),
             }
         })
+    }
+
+    fn start_thread(self: &Arc<Self>) -> Result<()> {
+        let (driven, stopped) = (Arc::clone(self), Arc::clone(&self.thread.stop));
+        let handle = std::thread::Builder::new()
+            .name("tcpx-progress".into())
+            .spawn(move || {
+                // It ends when it is stopped, or in a forked child.
+                let _ = driven.serve(&stopped);
+            })
+            .map_err(|error| Error::io("starting the progress thread", &error))?;
+        *self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+        Ok(())
+    }
+
+    /// Lets the progress thread end, and waits for that: at most a round. More than one call does
+    /// no harm.
+    pub(super) fn stop_thread(&self) {
+        self.thread.stop.store(true, Ordering::SeqCst);
+        let handle = self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(handle) = handle else { return };
+        self.wake();
+        handle.thread().unpark();
+        if handle.thread().id() != std::thread::current().id() {
+            let _ = handle.join();
+        }
     }
 
     /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which

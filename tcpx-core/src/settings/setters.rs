@@ -26,6 +26,7 @@ macro_rules! setters {
 setters! {
     plugin: PluginChoice,
     gpu: Option<u32>,
+    all_devices: bool,
     emulated_gpus: u32,
     nics: Vec<String>,
     name: impl Into<String>,
@@ -72,6 +73,7 @@ mod tests {
         let SessionOptions {
             plugin,
             gpu,
+            all_devices,
             emulated_gpus,
             nics,
             name,
@@ -105,6 +107,7 @@ mod tests {
         } = SessionOptions::default()
             .plugin(PluginChoice::Soft)
             .gpu(Some(3))
+            .all_devices(true)
             .emulated_gpus(2)
             .nics(vec!["eth1".into()])
             .name("hub")
@@ -142,7 +145,8 @@ mod tests {
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
         assert_eq!((link_bytes, kept_for_peers_bytes), (LinkBytes::Most(17), 18));
-        assert!(connect_channels && authenticate_link && accept_all && emulated_gpus == 2);
+        assert!(connect_channels && authenticate_link && accept_all);
+        assert!(all_devices && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));

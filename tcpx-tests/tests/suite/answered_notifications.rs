@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tcpx_core::{Error, Group, Operation, OperationStatus, PostOptions, Session, SessionOptions};
+use tcpx_core::{Error, Operation, OperationStatus, PostOptions, Session, SessionOptions};
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::sessions::{lively, open};
 
@@ -86,8 +86,9 @@ fn a_post_waits_for_room_at_the_peer() {
 
 #[test]
 fn groups_have_them_under_any_name_of_the_peer() {
-    let [left, right] = ["left", "right"]
-        .map(|name| Group::new(options(name)).expect("the software plugin is always there"));
+    let [left, right] = ["left", "right"].map(|name| {
+        Session::new(options(name).all_devices(true)).expect("the software plugin is always there")
+    });
     let info = right.listen().expect("listen");
     for name in ["right", "other"] {
         left.load_remote_conn_info(name, &info).expect("own bytes load");

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tcpx_core::{
-    Access, Departure, Device, Error, ExportOptions, Group, LinkBytes, MemoryAddress, MemoryId,
+    Access, Departure, Device, Error, ExportOptions, LinkBytes, MemoryAddress, MemoryId,
     MemoryRange, MemoryType, OperationKind, Post, RemoteAccess, RemoteRange, Session,
     SessionOptions,
 };
@@ -177,13 +177,15 @@ fn a_session_reaches_itself() {
 
 #[test]
 fn groups_move_bytes_between_their_devices() {
-    let group =
-        |name| Group::new(options(true).emulated_gpus(2).name(name)).expect("ordinary memory");
+    let group = |name| {
+        Session::new(options(true).emulated_gpus(2).name(name).all_devices(true))
+            .expect("ordinary memory")
+    };
     let (left, right) = (group("left"), group("right"));
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
     for (here, there) in [(Device::Host, Device::Host), (Device::Gpu(0), Device::Gpu(1))] {
-        let memory = |group: &Group, device, byte| {
-            let memory = group.allocate(device, LONG as u64).expect("memory");
+        let memory = |group: &Session, device, byte| {
+            let memory = group.allocate(LONG as u64, device).expect("memory");
             group.write_memory(memory, 0, &vec![byte; LONG]).expect("nothing uses it");
             memory
         };

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use tcpx_core::{
-    Access, Device, Error, Group, MemoryAddress, MemoryType, PluginChoice, RegistrationProblem,
-    Session, SessionOptions, SettingProblem,
+    Access, Device, Error, MemoryAddress, MemoryType, PluginChoice, RegistrationProblem, Session,
+    SessionOptions, SettingProblem,
 };
 use tcpx_cuda::{CudaGpu, DeviceBuffer, PAGE_BYTES, PinnedBuffer};
 use tcpx_testkit::in_own_process;
@@ -62,7 +62,7 @@ fn a_session_without_a_gpu_is_refused_before_there_is_a_comm() {
 #[test]
 fn a_group_sends_from_host_memory_and_does_not_receive_into_it() {
     in_own_process!("TCPX_NULL_NAME" = "hardware");
-    let group = Group::new(options());
+    let group = Session::new(options().all_devices(true));
     if !has_gpu() {
         let refused = group.expect_err("there is no GPU");
         assert!(matches!(refused, Error::MemoryUnavailable(_)), "{refused}");
@@ -71,7 +71,7 @@ fn a_group_sends_from_host_memory_and_does_not_receive_into_it() {
     let group = group.expect("it takes the first GPU");
     let refused = group.register_buffer(vec![0; 8], Access::ReadWrite).map(drop);
     assert_eq!(problem(refused), RegistrationProblem::ReceiveIntoHostMemory);
-    let refused = group.allocate(Device::Host, 8).map(drop);
+    let refused = group.allocate(8, Device::Host).map(drop);
     assert_eq!(problem(refused), RegistrationProblem::ReceiveIntoHostMemory);
     let memory = group.register_buffer(vec![0; 8], Access::ReadOnly).expect("it can be sent from");
     group.deregister_memory(memory).expect("nothing uses it");

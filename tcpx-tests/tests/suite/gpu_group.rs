@@ -3,15 +3,15 @@
 
 use serial_test::serial;
 use tcpx_core::{
-    CudaError, Device, Error, ExportOptions, Group, MemoryRange, MemoryUnavailable, OperationKind,
-    RemoteAccess, RemoteRange, gpu_count,
+    CudaError, Device, Error, ExportOptions, MemoryRange, MemoryUnavailable, OperationKind,
+    RemoteAccess, RemoteRange, Session, gpu_count,
 };
 use tcpx_testkit::{PATIENCE, in_own_process};
 use tcpx_tests::has_gpu;
 use tcpx_tests::sessions::soft;
 
-fn group() -> Group {
-    Group::new(soft()).expect("the software plugin is always there")
+fn group() -> Session {
+    Session::new(soft().all_devices(true)).expect("the software plugin is always there")
 }
 
 /// The host, and the first two GPUs.
@@ -21,10 +21,10 @@ fn devices() -> Vec<Device> {
 }
 
 /// Writes to memory of one device of a peer, and reads it back.
-fn there_and_back([left, right]: [&Group; 2], peer: &str, here: Device, there: Device) {
+fn there_and_back([left, right]: [&Session; 2], peer: &str, here: Device, there: Device) {
     for bytes in [1000usize, 700_001] {
-        let ours = left.allocate(here, bytes as u64).expect("memory");
-        let theirs = right.allocate(there, bytes as u64).expect("memory");
+        let ours = left.allocate(bytes as u64, here).expect("memory");
+        let theirs = right.allocate(bytes as u64, there).expect("memory");
         let pattern: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
         left.write_memory(ours, 0, &pattern).expect("nothing uses it");
         let options = ExportOptions::new(RemoteAccess::ReadWrite);
@@ -80,7 +80,7 @@ fn one_operation_moves_bytes_of_all_devices() {
     let [left, right] = [group(), group()];
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
     let devices = devices();
-    let memory = |group: &Group, device| group.allocate(device, BYTES as u64).expect("memory");
+    let memory = |group: &Session, device| group.allocate(BYTES as u64, device).expect("memory");
     let pattern = |place: usize| vec![place as u8 + 1; BYTES];
     let ours: Vec<_> = devices.iter().map(|device| memory(&left, *device)).collect();
     for (place, memory) in ours.iter().enumerate() {
@@ -118,7 +118,7 @@ fn one_operation_moves_bytes_of_all_devices() {
 fn a_gpu_that_is_not_there_is_named() {
     in_own_process!();
     let missing = gpu_count() + 7;
-    let refused = group().allocate(Device::Gpu(missing), 8).expect_err("it is not there");
+    let refused = group().allocate(8, Device::Gpu(missing)).expect_err("it is not there");
     let Error::MemoryUnavailable(MemoryUnavailable::Cuda(error)) = refused else {
         panic!("{refused}")
     };

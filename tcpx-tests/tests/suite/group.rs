@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpx_core::{
-    Access, CudaError, Device, Error, ExportOptions, Group, MemoryId, MemoryRange,
-    MemoryUnavailable, Notification, Operation, OperationKind, RemoteAccess, RemoteKey,
-    RemoteProblem, RemoteRange, Session, SessionOptions, SettingProblem,
+    Access, CudaError, Device, Error, ExportOptions, MemoryId, MemoryRange, MemoryUnavailable,
+    Notification, Operation, OperationKind, RemoteAccess, RemoteKey, RemoteProblem, RemoteRange,
+    Session, SessionOptions, SettingProblem,
 };
 use tcpx_testkit::{PATIENCE, again, process};
 use tcpx_tests::sessions::soft;
@@ -23,12 +23,13 @@ fn options() -> SessionOptions {
     soft().emulated_gpus(2)
 }
 
-fn group(name: &str) -> Group {
-    Group::new(options().name(name)).expect("the software plugin is always there")
+fn group(name: &str) -> Session {
+    Session::new(options().name(name).all_devices(true))
+        .expect("the software plugin is always there")
 }
 
 /// Two groups, of which the first knows the way to the second.
-fn pair() -> [Group; 2] {
+fn pair() -> [Session; 2] {
     let (left, right) = (group("left"), group("right"));
     let info = right.listen().expect("listen");
     left.load_remote_conn_info("right", &info).expect("own bytes load");
@@ -36,24 +37,24 @@ fn pair() -> [Group; 2] {
 }
 
 /// Memory of a device that is full of a byte.
-fn memory(group: &Group, device: Device, byte: u8, bytes: usize) -> MemoryId {
-    let memory = group.allocate(device, bytes as u64).expect("memory");
+fn memory(group: &Session, device: Device, byte: u8, bytes: usize) -> MemoryId {
+    let memory = group.allocate(bytes as u64, device).expect("memory");
     group.write_memory(memory, 0, &vec![byte; bytes]).expect("nothing uses it");
     memory
 }
 
-fn export(group: &Group, memory: MemoryId) -> RemoteKey {
+fn export(group: &Session, memory: MemoryId) -> RemoteKey {
     group.export(memory, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is registered")
 }
 
-fn is_full_of(group: &Group, memory: MemoryId, byte: u8, bytes: usize) -> bool {
+fn is_full_of(group: &Session, memory: MemoryId, byte: u8, bytes: usize) -> bool {
     let mut contents = vec![!byte; bytes];
     group.read_memory(memory, 0, &mut contents).expect("nothing uses it");
     contents == vec![byte; bytes]
 }
 
 fn prepare(
-    group: &Group,
+    group: &Session,
     peer: &str,
     kind: OperationKind,
     memory: MemoryId,
@@ -68,7 +69,7 @@ fn run(operation: &Operation, note: Option<&[u8]>) {
     operation.wait(Some(PATIENCE)).expect("it goes well");
 }
 
-fn notification(group: &Group) -> Notification {
+fn notification(group: &Session) -> Notification {
     let give_up_at = Instant::now() + PATIENCE;
     let mut taken = Vec::new();
     while group.poll_notifications(&mut taken, 1).expect("no fork") == 0 {
@@ -88,8 +89,8 @@ fn key_of(key: &RemoteKey, device_number: u8) -> RemoteKey {
     RemoteKey::deserialize(&sealed).expect("it is one")
 }
 
-fn connections(group: &Group) -> usize {
-    group.stats().iter().map(|(_, session)| session.peers.len()).sum()
+fn connections(group: &Session) -> usize {
+    group.stats_by_device().iter().map(|(_, session)| session.peers.len()).sum()
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn bytes_move_between_all_devices_of_two_groups() {
             for bytes in [100, 20_000, 600_001] {
                 let (ours, theirs) =
                     (memory(&left, here, 1, bytes), memory(&right, there, 2, bytes));
-                assert_eq!((Group::device_of(ours), Group::device_of(theirs)), (here, there));
+                assert_eq!((ours.device(), theirs.device()), (here, there));
                 let key = export(&right, theirs);
                 let write = prepare(&left, "right", OperationKind::Write, ours, &key);
                 let read = prepare(&left, "right", OperationKind::Read, ours, &key);
@@ -119,9 +120,13 @@ fn bytes_move_between_all_devices_of_two_groups() {
             }
         }
     }
-    assert_eq!(left.stats().iter().map(|(device, _)| *device).collect::<Vec<_>>(), DEVICES);
+    assert_eq!(
+        left.stats_by_device().iter().map(|(device, _)| *device).collect::<Vec<_>>(),
+        DEVICES
+    );
     assert_eq!((connections(&left), connections(&right)), (9, 9), "one for each pair");
-    let left_there = right.stats().iter().flat_map(|(_, session)| session.peers.clone()).count();
+    let left_there =
+        right.stats_by_device().iter().flat_map(|(_, session)| session.peers.clone()).count();
     assert_eq!(left_there, 9);
 
     // The other way round over the same connections, though right does not know where left is.
@@ -191,7 +196,7 @@ fn a_device_that_is_not_there_is_named() {
         }
         error => panic!("{error}"),
     };
-    no_gpu(left.allocate(Device::Gpu(2), 1).expect_err("there are two"));
+    no_gpu(left.allocate(1, Device::Gpu(2)).expect_err("there are two"));
 
     // At the other end; and where the other end is no group.
     let alone = Session::new(options().progress_thread(true).accept_all(true)).expect("soft");
@@ -201,7 +206,7 @@ fn a_device_that_is_not_there_is_named() {
     let lone = alone.export(lone, ExportOptions::new(RemoteAccess::Write)).expect("registered");
     let here = memory(&left, Device::Gpu(0), 1, 8);
     let key = export(&right, memory(&right, Device::Host, 0, 8));
-    for (peer, key, word) in [("right", &key, "gpu6 cannot"), ("alone", &lone, "in no group")] {
+    for (peer, key, word) in [("right", &key, "gpu6 cannot"), ("alone", &lone, "of one device")] {
         let there = key_of(key, 7);
         let write = prepare(&left, peer, OperationKind::Write, here, &there).expect("who knows");
         write.post(None).expect("it waits");
@@ -213,7 +218,7 @@ fn a_device_that_is_not_there_is_named() {
         );
         assert!(refused.to_string().contains(word), "{refused}");
     }
-    // A session that is in no group is a peer like any other.
+    // A session of one device is a peer like any other.
     let write = prepare(&left, "alone", OperationKind::Write, here, &lone).expect("it is known");
     run(&write, None);
     left.deregister_memory(here).expect("nothing uses it");
@@ -302,7 +307,7 @@ fn a_group_that_closes_ends_what_others_have_with_it() {
     right.close().expect("left answers");
     assert!(right.is_settled());
     for answer in [
-        right.allocate(Device::Gpu(1), 1).map(drop),
+        right.allocate(1, Device::Gpu(1)).map(drop),
         right.listen().map(drop),
         right.notify("left", b""),
     ] {
@@ -383,7 +388,8 @@ fn a_group_in_another_process_serves_and_dies() {
     let words: Vec<Vec<u8>> = hear("serves ").split(' ').map(unhex).collect();
     // A tenth of this is how long a peer that cannot be reached may come in by itself.
     let time = Duration::from_secs(30);
-    let client = Group::new(options().name("client").connect_timeout(time)).expect("a group");
+    let client = Session::new(options().name("client").connect_timeout(time).all_devices(true))
+        .expect("a group");
     client.load_remote_conn_info("server", &words[0]).expect("its bytes load");
     let mut writes = Vec::new();
     for (device, key) in DEVICES.into_iter().zip(&words[1..]) {

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use tcpx_core::{
-    Device, Error, ExportOptions, Group, MemoryRange, OperationKind, PeerState, RemoteAccess,
-    RemoteRange, SessionEvent,
+    Device, Error, ExportOptions, MemoryRange, OperationKind, PeerState, RemoteAccess, RemoteRange,
+    Session, SessionEvent,
 };
 use tcpx_testkit::{PATIENCE, until};
 use tcpx_tests::sessions::{drop_all, lively, notifications, open, soft};
@@ -104,14 +104,14 @@ fn a_connect_under_another_name_finds_who_has_come_by_itself() {
     assert_eq!(right.stats().peers.len(), 2);
 }
 
-fn connections(group: &Group) -> usize {
-    group.stats().iter().map(|(_, session)| session.peers.len()).sum()
+fn connections(group: &Session) -> usize {
+    group.stats_by_device().iter().map(|(_, session)| session.peers.len()).sum()
 }
 
 /// Writes some bytes from a device to one of a peer, with a notification.
-fn write_between(from: (&Group, Device), to: (&Group, Device), peer: &str) {
+fn write_between(from: (&Session, Device), to: (&Session, Device), peer: &str) {
     let [here, there] =
-        [from, to].map(|(group, device)| group.allocate(device, 5000).expect("memory"));
+        [from, to].map(|(group, device)| group.allocate(5000, device).expect("memory"));
     let key = to.0.export(there, ExportOptions::new(RemoteAccess::Write)).expect("it is there");
     let local = [MemoryRange { memory: here, offset: 0, bytes: 5000 }];
     let remote = [RemoteRange { key: &key, offset: 0, bytes: 5000 }];
@@ -120,7 +120,7 @@ fn write_between(from: (&Group, Device), to: (&Group, Device), peer: &str) {
     write.wait(Some(PATIENCE)).expect("it goes well");
 }
 
-fn hear_from(group: &Group) -> String {
+fn hear_from(group: &Session) -> String {
     let mut heard = Vec::new();
     group.wait_notifications(&mut heard, 1, Some(PATIENCE)).expect("one comes");
     heard.remove(0).peer
@@ -131,8 +131,8 @@ fn hear_from(group: &Group) -> String {
 fn groups_find_each_other_under_another_name() {
     let [host, gpu] = [Device::Host, Device::Gpu(0)];
     let options = soft().emulated_gpus(1);
-    let [left, right] =
-        ["left", "right"].map(|name| Group::new(options.clone().name(name)).expect("soft"));
+    let [left, right] = ["left", "right"]
+        .map(|name| Session::new(options.clone().name(name).all_devices(true)).expect("soft"));
     let left_info = left.listen().expect("it listens");
     left.load_remote_conn_info("right", &right.listen().expect("it")).expect("own bytes load");
     right.report_peers().expect("no fork");
@@ -192,7 +192,7 @@ fn a_way_is_forgotten_and_a_connection_stays() {
 fn a_group_forgets_all_devices_of_a_peer() {
     let [host, gpu] = [Device::Host, Device::Gpu(0)];
     let options = soft().emulated_gpus(1);
-    let make = |name| Group::new(options.clone().name(name)).expect("soft");
+    let make = |name| Session::new(options.clone().name(name).all_devices(true)).expect("soft");
     let left = make("left");
     for round in 0..3 {
         let right = make("right");
@@ -222,8 +222,8 @@ fn a_group_forgets_all_devices_of_a_peer() {
 fn a_group_that_was_forgotten_and_stays_is_found_under_another_name() {
     let [host, gpu] = [Device::Host, Device::Gpu(0)];
     let options = soft().emulated_gpus(1);
-    let [left, right] =
-        ["left", "right"].map(|name| Group::new(options.clone().name(name)).expect("soft"));
+    let [left, right] = ["left", "right"]
+        .map(|name| Session::new(options.clone().name(name).all_devices(true)).expect("soft"));
     let right_info = right.listen().expect("it listens");
     for round in 0..4 {
         let name = format!("right#{round}");
@@ -240,7 +240,7 @@ fn a_group_that_was_forgotten_and_stays_is_found_under_another_name() {
 #[test]
 fn a_group_forgets_whom_nobody_names() {
     const MOST: usize = 64;
-    let make = |name| Group::new(soft().name(name));
+    let make = |name| Session::new(soft().name(name).all_devices(true));
     let host = make("host").expect("soft");
     let host_info = host.listen().expect("it listens");
     for round in 0..MOST + 8 {
@@ -266,8 +266,8 @@ fn a_group_forgets_whom_nobody_names() {
 #[test]
 fn a_group_that_comes_back_has_the_name_that_was_loaded_meanwhile() {
     let options = soft();
-    let [left, right] =
-        ["left", "right"].map(|name| Group::new(options.clone().name(name)).expect("soft"));
+    let [left, right] = ["left", "right"]
+        .map(|name| Session::new(options.clone().name(name).all_devices(true)).expect("soft"));
     left.load_remote_conn_info("right", &right.listen().expect("it")).expect("own bytes load");
     left.notify("right", b"1").expect("it is reached");
     assert_eq!(hear_from(&right), "left");
@@ -291,16 +291,16 @@ fn a_group_that_comes_back_has_the_name_that_was_loaded_meanwhile() {
 fn groups_find_who_has_come_by_itself() {
     for knows_before in [true, false] {
         let options = soft().emulated_gpus(1);
-        let make = |name| Group::new(options.clone().name(name)).expect("soft");
+        let make = |name| Session::new(options.clone().name(name).all_devices(true)).expect("soft");
         let [left, right] = ["left", "right"].map(make);
         let (left_info, right_info) = (left.listen().expect("it"), right.listen().expect("it"));
         if knows_before {
             right.load_remote_conn_info("left", &left_info).expect("own bytes load");
         }
         left.load_remote_conn_info("right", &right_info).expect("own bytes load");
-        let write = |from: &Group, to: &Group, peer: &str| {
+        let write = |from: &Session, to: &Session, peer: &str| {
             let [here, there] =
-                [from, to].map(|group| group.allocate(Device::Gpu(0), 5000).expect("memory"));
+                [from, to].map(|group| group.allocate(5000, Device::Gpu(0)).expect("memory"));
             let key = to.export(there, ExportOptions::new(RemoteAccess::Write)).expect("it is");
             let local = [MemoryRange { memory: here, offset: 0, bytes: 5000 }];
             let remote = [RemoteRange { key: &key, offset: 0, bytes: 5000 }];
@@ -317,7 +317,8 @@ fn groups_find_who_has_come_by_itself() {
         right.connect("left").expect("it is here");
         write(&right, &left, "left");
         for group in [&left, &right] {
-            let connections = group.stats().iter().map(|(_, it)| it.peers.len()).sum::<usize>();
+            let connections =
+                group.stats_by_device().iter().map(|(_, it)| it.peers.len()).sum::<usize>();
             assert_eq!(connections, 2, "of the hosts, and of the GPUs");
         }
     }

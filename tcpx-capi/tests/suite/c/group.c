@@ -1,5 +1,5 @@
-/* Two groups of this process: the host and two GPUs each, for which ordinary memory stands in. All four ways between
- * host and GPU, and what a group is not for. */
+/* Two sessions of all devices: the host and two GPUs each, for which ordinary memory stands in. All four ways between
+ * host and GPU, and what such a session is not for. */
 #define _POSIX_C_SOURCE 200809L
 #include <limits.h>
 
@@ -163,19 +163,17 @@ static void counted(tcpx_session left, tcpx_session right) {
   TRUE(strstr(page, "\"device\":\"host\"") != NULL && strstr(page, "\"device\":\"gpu1\"") != NULL);
 }
 
-/* Calls that are for sessions outside groups, and devices that there are not. */
+/* Calls that are for sessions of one device, and devices that there are not. */
 static void refused(tcpx_session group) {
   char byte;
   bool flag = false;
   uint64_t id = 0;
-  tcpx_transfer transfer = {0};
   tcpx_session alone = {0};
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_accept(group, "x"));
-  TRUE(strstr(tcpx_last_error(), "group") != NULL);
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept(group, "x"));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_start_accept_any(group));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_stop_accept_any(group));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_create_transfer(group, "right", &transfer));
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_accept(group, "x"));
+  TRUE(strstr(tcpx_last_error(), "all devices") != NULL);
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_accept(group, "x"));
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_accept_any(group));
+  OK(tcpx_session_stop_accept_any(group));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(group, &byte, 1, TCPX_PTR_CUDA, 1, &id));
   EXPECT(TCPX_ERR_UNAVAILABLE, tcpx_session_register_memory_on(group, 2, &byte, 1, 1, &id));
   EXPECT(TCPX_ERR_UNAVAILABLE, tcpx_session_register_memory_on(group, INT32_MAX, &byte, 1, 1, &id));
@@ -191,6 +189,27 @@ static void refused(tcpx_session group) {
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_on(alone, 0, &byte, 1, 1, &id));
   OK(tcpx_session_register_memory_on(alone, TCPX_GPU_NONE, &byte, 1, 1, &id));
   OK(tcpx_session_destroy(alone));
+}
+
+/* Sends and receives by tag are between hosts. */
+static void tagged(tcpx_session left, tcpx_session right) {
+  static char from[BYTES], to[BYTES];
+  tcpx_transfer send = {0}, receive = {0};
+  uint64_t left_id = 0, right_id = 0;
+  memset(from, 5, sizeof from);
+  OK(tcpx_session_register_memory(left, from, sizeof from, TCPX_PTR_HOST, 0, &left_id));
+  OK(tcpx_session_register_memory(right, to, sizeof to, TCPX_PTR_HOST, 1, &right_id));
+  OK(tcpx_session_create_transfer(left, "right", &send));
+  OK(tcpx_session_create_transfer(right, "left", &receive));
+  OK(tcpx_transfer_post_recv(receive, right_id, 0, sizeof to, 3));
+  OK(tcpx_transfer_post_send(send, left_id, 0, sizeof from, 3));
+  OK(tcpx_transfer_wait(send, WAIT_MS));
+  OK(tcpx_transfer_wait(receive, WAIT_MS));
+  TRUE(memcmp(from, to, sizeof to) == 0);
+  OK(tcpx_transfer_release(send));
+  OK(tcpx_transfer_release(receive));
+  OK(tcpx_session_deregister_memory(left, left_id));
+  OK(tcpx_session_deregister_memory(right, right_id));
 }
 
 int main(void) {
@@ -215,6 +234,7 @@ int main(void) {
   for (here = 0; here < DEVICES; ++here)
     for (there = 0; there < DEVICES; ++there) move(left, right, devices[here], devices[there]);
   together(left, right);
+  tagged(left, right);
   counted(left, right);
   OK(tcpx_metrics_text(&left, 1, page, sizeof page, &size));
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"host\"} ") != NULL);

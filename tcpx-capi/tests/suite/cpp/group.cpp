@@ -1,4 +1,4 @@
-// Two groups as C++ objects: from the memory of one GPU to that of another.
+// Two sessions of all devices as C++ objects: from the memory of one GPU to that of another.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -62,10 +62,10 @@ int main() {
     answered.release();
     left.forgetRemoteConnInfo("other");
     try {
-      left.createTransfer("right");
-      require(false, "a group has no transfers");
+      left.accept("x");
+      require(false, "all that come are accepted");
     } catch (const tcpx::Error& error) {
-      require(error.status() == TCPX_ERR_HANDLE, error.what());
+      require(error.status() == TCPX_ERR_PEER_STATE, error.what());
     }
     try {
       left.registerMemoryOn(2, here.data(), here.size(), true);

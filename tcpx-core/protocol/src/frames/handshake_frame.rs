@@ -92,7 +92,7 @@ impl Introduction {
         &self.proven.hello.session
     }
 
-    /// The device whose session it wants, of the listener's group.
+    /// The device of the listener's session that it wants.
     pub fn wanted(&self) -> Device {
         Device::from_number(self.proven.hello.to)
     }

@@ -83,7 +83,7 @@ pub struct Hello {
     pub note_bytes: u32,
     /// Whether this end wants what follows the handshake authenticated. It is when either end does.
     pub authenticates: bool,
-    /// A connector's: the number of the device whose session it wants, of the listener's group.
+    /// A connector's: the number of the device of the listener's session that it wants.
     pub to: u16,
     /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
     /// 0. Two dials that cross are one connection when they agree in it.

@@ -16,14 +16,14 @@ pub enum Device {
     Gpu(u32),
 }
 
-/// Longest end of the name of a GPU's session.
+/// Longest end of the name of a peer's GPU.
 pub const LONGEST_SUFFIX: usize = "/gpu65534".len();
 /// Registrations of a device have ids of their own: these bits say which.
 const ID_SHIFT: u32 = 48;
 
 impl Device {
     /// The number that stands for it in ids of sessions: 0 for the host, which is also that of
-    /// sessions outside groups. `None`: no machine has such a GPU.
+    /// sessions of one device. `None`: no machine has such a GPU.
     pub fn number(self) -> Option<u16> {
         match self {
             Self::Host => Some(0),
@@ -39,9 +39,9 @@ impl Device {
         }
     }
 
-    /// The id of the session of this device in the group with this id.
-    pub fn session_of(self, group: [u8; 16]) -> [u8; 16] {
-        let mut id = group;
+    /// The id that this device has in the session with this id.
+    pub fn session_of(self, session: [u8; 16]) -> [u8; 16] {
+        let mut id = session;
         id[14..].copy_from_slice(&self.number().unwrap_or(u16::MAX).to_le_bytes());
         id
     }
@@ -61,7 +61,7 @@ impl Device {
         Self::from_number((id >> ID_SHIFT) as u16)
     }
 
-    /// What a peer's session of this device is called by those who call its group `name`.
+    /// What this device of a peer is called by those who call the peer `name`.
     pub fn name_in(self, name: &str) -> String {
         match self {
             Self::Host => name.to_owned(),
@@ -69,11 +69,11 @@ impl Device {
         }
     }
 
-    /// What the group is called of which a session has this name.
-    pub fn group_name(name: &str) -> &str {
+    /// What the peer is called that has a device of this name.
+    pub fn peer_name(name: &str) -> &str {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
         match name.rsplit_once("/gpu") {
-            Some((group, ordinal)) if is_number(ordinal) => group,
+            Some((peer, ordinal)) if is_number(ordinal) => peer,
             _ => name,
         }
     }
@@ -97,6 +97,13 @@ impl MemoryId {
     #[must_use]
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
+    }
+
+    /// The device whose memory it is, in a session of all devices. Other sessions give out ids of
+    /// the host.
+    #[must_use]
+    pub fn device(self) -> Device {
+        Device::of_id(self.get())
     }
 
     /// Its number, for where a type cannot go: another language, a file, a log.
@@ -200,11 +207,11 @@ mod tests {
 
     #[test]
     fn sessions_and_registrations_say_whose_they_are() {
-        let group = Device::Host.session_of([9; 16]);
+        let host = Device::Host.session_of([9; 16]);
         for device in SOME {
-            let session = device.session_of(group);
+            let session = device.session_of(host);
             assert_eq!(Device::of_session(&session), device);
-            assert_eq!(Device::Host.session_of(session), group, "the group stays the same");
+            assert_eq!(Device::Host.session_of(session), host, "the session stays the same");
             assert_eq!(Device::of_id(device.ids_before() + 1), device);
         }
         assert_eq!((Device::Host.number(), Device::Host.ids_before()), (Some(0), 0));
@@ -212,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_from_a_group_to_its_sessions_and_back() {
+    fn names_lead_from_a_peer_to_its_devices_and_back() {
         for device in SOME {
             let name = device.name_in("decode");
-            assert_eq!(Device::group_name(&name), "decode");
+            assert_eq!(Device::peer_name(&name), "decode");
         }
         assert_eq!(Device::Gpu(3).name_in("decode"), "decode/gpu3");
         for other in ["decode/gpu", "decode/gpu3x", "gpu3", "decode/3"] {
-            assert_eq!(Device::group_name(other), other);
+            assert_eq!(Device::peer_name(other), other);
         }
     }
 

@@ -3,12 +3,12 @@ use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
 use crate::control::connector::Connector;
-use crate::control::identity::ChannelOffer;
+use crate::control::identity::{ChannelOffer, new_id};
 use crate::settings::SessionOptions;
 
 fn identity() -> Identity {
-    Identity::new(&SessionOptions::default(), "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
-        .expect("random bytes")
+    let (id, options) = (new_id().expect("random bytes"), SessionOptions::default());
+    Identity::new(id, &options, "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
 }
 
 /// No connection is refused for being late here: each has an hour.

@@ -1,7 +1,7 @@
 //! Peers that come in: welcomed as soon as they have proven themselves, named by an accept before
 //! or after.
 //!
-//! Sessions that come in for another session of the group.
+//! Peers that come in for another device of the session.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,6 +27,13 @@ impl Engine {
     pub(crate) fn start_accept(&mut self, accept: &Accept) -> Result<()> {
         self.check_open()?;
         accept.name().map_or(Ok(()), check_peer_name)?;
+        if self.meeting.names().is_some() {
+            return Err(Error::PeerState {
+                peer: accept.name().unwrap_or("anyone").to_owned(),
+                state: "accepted by itself",
+                cure: "a session of all devices accepts all peers that have proven themselves",
+            });
+        }
         if self.meeting.listener.is_none() {
             return Err(Error::PeerState {
                 peer: accept.name().unwrap_or("anyone").to_owned(),
@@ -104,9 +111,9 @@ impl Engine {
     }
 
     /// The first free name under which connection info was loaded that leads to a peer which came
-    /// in; its own before others. A group's names know that by themselves.
+    /// in; its own before others. Names of several devices know that by themselves.
     fn loaded_name(&self, key: PeerKey) -> Option<String> {
-        let peer = self.peers.get(key).filter(|_| self.meeting.membership.is_none())?;
+        let peer = self.peers.get(key).filter(|_| self.meeting.names().is_none())?;
         let given = &peer.introduction()?.proven.hello.name;
         let loaded = self.meeting.infos.iter().filter(|(_, info)| peer.came_from(info));
         let mut free = loaded.map(|(name, _)| name).filter(|name| self.check_free(name).is_ok());
@@ -115,12 +122,12 @@ impl Engine {
         Some(std::iter::once(first).chain(free).find(is_its_own).unwrap_or(first).clone())
     }
 
-    /// What a peer that came in is to be called: what its group is called, in a session of a group,
+    /// What a peer that came in is to be called: in a session of all devices as all of its devices,
     /// or else what it calls itself.
     fn given_name(&self, key: PeerKey) -> String {
         let introduction = self.peers.get(key).and_then(Peer::introduction);
-        let given = introduction.map(|it| match &self.meeting.membership {
-            Some(group) => group.names.of(it),
+        let given = introduction.map(|it| match self.meeting.names() {
+            Some(names) => names.of(it),
             None => it.proven.hello.name.clone(),
         });
         given.unwrap_or_default()
@@ -130,8 +137,7 @@ impl Engine {
     /// so on: the first that no peer has, and that no connection info was loaded for.
     fn free_name(&mut self, given: String) -> String {
         let is_good = check_peer_name(&given).is_ok() && !given.contains(char::is_control);
-        let is_anothers =
-            self.meeting.membership.is_none() && self.meeting.infos.contains_key(&given);
+        let is_anothers = self.meeting.names().is_none() && self.meeting.infos.contains_key(&given);
         if is_good && !is_anothers && self.check_free(&given).is_ok() {
             return given;
         }
@@ -232,9 +238,9 @@ impl Engine {
     /// Somebody wants the session of another device. A worker brings it there, and makes that
     /// session if nobody has needed it before.
     pub(super) fn hand_over(&mut self, device: Device, handshake: InboundHandshake) {
-        let hand_over = self.meeting.membership.as_ref().and_then(|group| group.hand_over.as_ref());
-        let Some(hand_over) = hand_over.map(Arc::clone) else {
-            return handshake.refuse(format!("this session is in no group: it is not of {device}"));
+        let hand_over = self.meeting.context.hand_over.clone();
+        let Some(hand_over) = hand_over else {
+            return handshake.refuse(format!("this session is of one device, and not of {device}"));
         };
         let under_way = Arc::clone(&self.meeting.handed_over);
         if under_way.fetch_add(1, Ordering::Relaxed) >= MOST_HANDED_OVER {
@@ -248,7 +254,7 @@ impl Engine {
     }
 
     /// Takes in somebody who has come for this session, and has proven itself to the one that
-    /// listens for its group.
+    /// listens for all devices.
     pub(crate) fn take_in(&mut self, mut handshake: InboundHandshake) {
         let Some(listener) = &mut self.meeting.listener else {
             return handshake.refuse("the session is closed".to_owned());
@@ -262,12 +268,12 @@ impl Engine {
         }
     }
 
-    /// The peers that are sessions of the group with this name.
-    pub(crate) fn peers_of_group(&self, name: &str) -> Vec<String> {
-        self.names.keys().filter(|peer| Device::group_name(peer) == name).cloned().collect()
+    /// The names of connections with the devices of a peer.
+    pub(crate) fn connections_of(&self, name: &str) -> Vec<String> {
+        self.names.keys().filter(|peer| Device::peer_name(peer) == name).cloned().collect()
     }
 
-    /// Remembers how a session of another group is reached.
+    /// Remembers how a device of a peer is reached.
     pub(crate) fn know(&mut self, name: &str, info: ConnInfo) -> Result<()> {
         self.check_open()?;
         self.meeting.infos.insert(name.to_owned(), info);

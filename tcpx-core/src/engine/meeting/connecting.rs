@@ -65,14 +65,14 @@ impl Engine {
     }
 
     /// The peer that has this name, if it has come in by itself from where this connection info
-    /// leads, and was accepted without an accept. Of a group also one that is being reached, or
-    /// was: its programs need not connect, and may do so under each of its names.
+    /// leads, and was accepted without an accept. In a session of all devices also one that is
+    /// being reached, or was: its programs need not connect, and may do so under each of its names.
     fn is_met(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
         if !self.commons.session.options.accept_all {
             return None;
         }
         let (key, peer) = self.peer(name).ok()?;
-        let is_dialled = self.meeting.membership.is_some()
+        let is_dialled = self.meeting.names().is_some()
             && peer.introduction().is_none()
             && peer.connection_with(&info.session).is_some();
         ((is_dialled || peer.came_from(info)) && !peer.is_left()).then_some(key)

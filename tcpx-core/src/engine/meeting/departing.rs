@@ -1,7 +1,6 @@
 //! Peers that are left, that end, and that are forgotten; what a program hears of peers without
 //! asking; and how a session ends.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tcpx_diagnosis::table::limits;
@@ -9,7 +8,7 @@ use tcpx_protocol::peer::lifecycle::stage::Leaving;
 use tcpx_protocol::types::memory::Device;
 
 use crate::completions::PeerState;
-use crate::completions::peer_queue::{DeviceAndName, PeerQueue};
+use crate::completions::peer_queue::DeviceAndName;
 use crate::engine::{Engine, unknown};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::device_memory::DeviceMemory;
@@ -25,12 +24,13 @@ impl Engine {
         self.take_out(key);
     }
 
-    /// Forgets how the peers are reached that have this name: in a session of a group all devices
-    /// of another. Peers that are over are forgotten, too.
+    /// Forgets how the peers are reached that have this name: in a session of all devices, those of
+    /// all devices of the peer. Peers that are over are forgotten, too.
     pub(crate) fn forget_conn_info(&mut self, name: &str) -> Result<()> {
         self.check_open()?;
-        let is_group = self.meeting.membership.is_some();
-        let is_it = |other: &str| name == if is_group { Device::group_name(other) } else { other };
+        let has_devices = self.meeting.names().is_some();
+        let is_it =
+            |other: &str| name == if has_devices { Device::peer_name(other) } else { other };
         let before = self.meeting.infos.len();
         self.meeting.infos.retain(|other, _| !is_it(other));
         if self.meeting.infos.len() == before {
@@ -227,17 +227,12 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Where peers that come up or end wait for the program.
-    pub(crate) fn peer_events(&self) -> &Arc<PeerQueue> {
-        &self.meeting.peer_events
-    }
-
     /// A peer has come up, or has got its name.
     pub(in crate::engine) fn tell_up(&self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         if matches!(peer.status(), PeerStatus::Up) && !peer.is_left() {
             let (name, connection) = self.told_as(peer.name().as_str());
-            self.meeting.peer_events.up(name, connection);
+            self.meeting.peer_events().up(name, connection);
         }
     }
 
@@ -245,7 +240,7 @@ impl Engine {
     fn tell_left(&self, peer: &Peer) {
         if peer.name().is_bound() {
             let (name, connection) = self.told_as(peer.name().as_str());
-            self.meeting.peer_events.left(name, &connection);
+            self.meeting.peer_events().left(name, &connection);
         }
     }
 
@@ -255,8 +250,8 @@ impl Engine {
         let name = peer.name().as_str();
         match peer.status() {
             PeerStatus::Connecting | PeerStatus::Up => {}
-            // A group leaves several connections, of which some may find the peer leaving.
-            _ if peer.is_left() && self.meeting.membership.is_some() => {}
+            // Several connections are left, of which some may find the peer leaving.
+            _ if peer.is_left() && self.meeting.names().is_some() => {}
             PeerStatus::Parted => self.tell_ended(name, PeerState::Parted),
             PeerStatus::Failed(error) => self.tell_failure(name, error),
         }
@@ -272,12 +267,12 @@ impl Engine {
 
     fn tell_ended(&self, name: &str, how: PeerState) {
         let (name, connection) = self.told_as(name);
-        self.meeting.peer_events.ended(name, &connection, how);
+        self.meeting.peer_events().ended(name, &connection, how);
     }
 
     /// What the program calls a peer, and the connection that this session has with it.
     fn told_as<'a>(&self, name: &'a str) -> (&'a str, DeviceAndName) {
-        let peer = self.meeting.membership.as_ref().map_or(name, |_| Device::group_name(name));
+        let peer = self.meeting.names().map_or(name, |_| Device::peer_name(name));
         (peer, (self.device(), name.to_owned()))
     }
 }

@@ -1,14 +1,14 @@
 //! What the parts of an operation have in common: it is over when all of them are.
 //!
-//! A part ends while its session's engine is locked. So it is heard without waiting for anybody,
-//! and what other sessions are to do then is left with them (`Errands`). They are of a group, whose
-//! threads make progress.
+//! A part ends while the engine of its device is locked. So its end takes no other lock for longer
+//! than a moment, and what other devices are to do then is left with them (`Errands`). Their
+//! threads do it.
 //!
 //! A notification goes with the last part, which is posted when all others have ended well: so it
 //! comes after every byte. The first failure is that of the whole, and the other parts are
 //! cancelled.
 //!
-//! One operation of one session: all of what a program has prepared, or a part of it.
+//! One operation of one device: all of what a program has prepared, or a part of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -16,6 +16,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tcpx_protocol::exports::remote_key::RemoteRange;
 use tcpx_protocol::types::memory::{Device, OperationKind};
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 use tcpx_sys::is_forked;
@@ -28,7 +29,7 @@ use crate::engine::inbox::{Errand, Errands, LatePost};
 use crate::engine::operating::{OperationKeys, check_note};
 use crate::error::{Error, Result};
 use crate::transfer::transfer_cell::{RoundListener, TransferCell};
-use crate::transfer::{PostOptions, TransferCounts};
+use crate::transfer::{MemoryRange, PostOptions, TransferCounts};
 
 /// It outlives the operation, until its parts have ended.
 #[derive(Debug)]
@@ -264,7 +265,7 @@ impl Joint {
             }
             listening.wait(limit.cut(LONGEST_WAIT, now));
             if self.cell.outcome().is_pending() {
-                // The sessions' own threads do, unless their group is closed.
+                // The sessions' own threads do, unless the session is closed.
                 parts.iter().try_for_each(Part::progress)?;
             }
         }
@@ -345,6 +346,20 @@ impl Part {
     /// What a wait of this limit that is over was waiting for.
     pub(super) fn deadline(&self, limit: WaitLimit, now: Instant) -> Result<Error> {
         Ok(self.shared.engine()?.transfer_deadline(self.transfer, limit.waited(now), now))
+    }
+}
+
+impl Shared {
+    /// Prepares an operation, which may be a part of one, with memory of this device.
+    pub(super) fn prepare_part(
+        self: &Arc<Self>,
+        peer: &str,
+        kind: OperationKind,
+        (local, remote): (&[MemoryRange], &[RemoteRange<'_>]),
+        device: Device,
+    ) -> Result<Part> {
+        let keys = self.engine()?.prepare(peer, kind, local, remote)?;
+        Ok(Part::new(Arc::clone(self), keys, device))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Short messages behind a long one to the same peer, and a long one among short ones without end.
 //! One thread drives both ends, and counts tell who was first.
 //!
-//! Sessions that come in for another session of a group.
+//! Peers that come in for another device.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,10 +10,8 @@ use tcpx_protocol::types::MemoryType;
 use tcpx_protocol::types::memory::Device;
 
 use super::{connected, open, soft, take_turns};
-use crate::completions::peer_queue::PeerQueue;
-use crate::control::identity::new_id;
 use crate::engine::meeting::accepting::MOST_HANDED_OVER;
-use crate::engine::meeting::membership::Membership;
+use crate::engine::meeting::device_context::DeviceContext;
 use crate::{Error, PeerState, Post, Session, SessionOptions, Transfer};
 
 const LONG_BYTES: u64 = 64 << 20;
@@ -127,30 +125,21 @@ fn handed_over(front: &Session) -> usize {
 /// A member takes long to be made: those that want it wait, up to a number.
 #[test]
 fn those_who_wait_for_a_member_are_bounded() {
-    let (group, secret) = new_id().expect("random bytes");
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
     let waits = Arc::clone(&gate);
-    let completions = Arc::default();
-    let membership = Membership {
-        group,
-        secret,
-        device: Device::Host,
-        names: Arc::default(),
-        peers: Arc::new(PeerQueue::new(Arc::clone(&completions))),
-        completions,
-        hand_over: Some(Arc::new(move |device, handshake| {
-            drop(waits.lock());
-            handshake.refuse(format!("{device} is no more"));
-        })),
-    };
-    let front = Session::with_membership(options(), Some(membership)).expect("soft");
+    let mut context = DeviceContext::new().expect("random bytes");
+    context.hand_over = Some(Arc::new(move |device, handshake| {
+        drop(waits.lock());
+        handshake.refuse(format!("{device} is no more"));
+    }));
+    let front = Session::open(options(), None, context).expect("soft");
     let info = ConnInfo::decode(&front.listen().expect("listen")).expect("own bytes load");
     let info = ConnInfo { session: Device::Gpu(3).session_of(info.session), ..info };
     let client = open(options());
     let names: Vec<String> = (0..=MOST_HANDED_OVER).map(|number| format!("x{number}")).collect();
     for (number, name) in names.iter().enumerate() {
-        client.know(name, info.clone()).expect("it is open");
+        client.shared.engine().expect("no fork").know(name, info.clone()).expect("it is open");
         client.start_connect(name).expect("it is known");
         // One after the other: an address has a share of those that have not said who they are.
         take_turns(&[&front, &client], "they come in", || {

@@ -15,8 +15,8 @@ use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connected, soft};
 use crate::{
-    Departure, Device, Error, ExportOptions, Group, LinkBytes, MemoryId, MemoryRange,
-    OperationKind, Post, RemoteAccess, RemoteRange, Session, UnpackFailure,
+    Departure, Device, Error, ExportOptions, LinkBytes, MemoryId, MemoryRange, OperationKind, Post,
+    RemoteAccess, RemoteRange, Session, UnpackFailure,
 };
 
 const CHUNK_BYTES: u32 = 16 << 10;
@@ -225,14 +225,15 @@ fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
     const SICK: u32 = 3;
     let options = |name| {
         let options = soft().emulated_gpus(GPUS).channels(1).link_bytes(LinkBytes::Most(0));
-        Group::new(options.name(name)).expect("the software plugin is always there")
+        Session::new(options.name(name).all_devices(true))
+            .expect("the software plugin is always there")
     };
     let (here, there) = (options("here"), options("there"));
     here.load_remote_conn_info("there", &there.listen().expect("listen")).expect("they load");
     let writes: Vec<_> = (0..GPUS)
         .map(|gpu| {
-            let [memory, target] = [&here, &there].map(|group| {
-                group.allocate(Device::Gpu(gpu), MESSAGE_BYTES).expect("there is room")
+            let [memory, target] = [&here, &there].map(|session| {
+                session.allocate(MESSAGE_BYTES, Device::Gpu(gpu)).expect("there is room")
             });
             let key = there.export(target, ExportOptions::new(RemoteAccess::Write));
             let key = key.expect("it is registered");
@@ -247,13 +248,10 @@ fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
         ends.collect::<Vec<_>>()
     };
     assert!(run().iter().all(Result::is_ok), "nothing is wrong yet");
-    let fail = |session: &Session| {
-        session.shared.engine()?.unpack_with(|real| {
-            Box::new(Faulty { real, healthy: 0, at: Call::Submit, stuck_after: None })
-        });
-        Ok(())
-    };
-    there.with(Device::Gpu(SICK), fail).expect("it is made");
+    let sick = there.used(Device::Gpu(SICK)).expect("no fork").expect("it is made");
+    sick.engine().expect("no fork").unpack_with(|real| {
+        Box::new(Faulty { real, healthy: 0, at: Call::Submit, stuck_after: None })
+    });
     // Twice: those that go on are still there.
     for round in 1..=2 {
         let sick: Vec<_> = (0..GPUS).zip(run()).filter(|(_, end)| end.is_err()).collect();

@@ -1,8 +1,8 @@
 //! Two groups, memory of all their devices, and operations between them.
 
 use tcpx_core::{
-    Device, Error, ExportOptions, Group, MemoryId, MemoryRange, Operation, OperationKind,
-    RemoteAccess, RemoteKey, RemoteRange, SessionOptions,
+    Device, Error, ExportOptions, MemoryId, MemoryRange, Operation, OperationKind, RemoteAccess,
+    RemoteKey, RemoteRange, Session, SessionOptions,
 };
 use tcpx_tests::sessions::{self, soft, take};
 
@@ -14,8 +14,9 @@ pub(crate) fn options() -> SessionOptions {
     soft().emulated_gpus(2)
 }
 
-pub(crate) fn group(name: &str) -> Group {
-    Group::new(options().name(name)).expect("the software plugin is always there")
+pub(crate) fn group(name: &str) -> Session {
+    Session::new(options().name(name).all_devices(true))
+        .expect("the software plugin is always there")
 }
 
 /// Memory of each device of a group, and keys to it.
@@ -25,23 +26,23 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    pub(crate) fn new(group: &Group) -> Self {
-        let ids = DEVICES.map(|device| group.allocate(device, BYTES).expect("memory"));
+    pub(crate) fn new(group: &Session) -> Self {
+        let ids = DEVICES.map(|device| group.allocate(BYTES, device).expect("memory"));
         let access = RemoteAccess::ReadWrite;
         let keys = ids.map(|id| group.export(id, ExportOptions::new(access)).expect("it is there"));
         Self { ids, keys }
     }
 
-    pub(crate) fn fill(&self, group: &Group, device: usize, contents: &[u8]) {
+    pub(crate) fn fill(&self, group: &Session, device: usize, contents: &[u8]) {
         group.write_memory(self.ids[device], 0, contents).expect("nothing uses it");
     }
 
-    pub(crate) fn fill_all(&self, group: &Group, byte: u8) {
+    pub(crate) fn fill_all(&self, group: &Session, byte: u8) {
         (0..3).for_each(|device| self.fill(group, device, &vec![byte; BYTES as usize]));
     }
 
     /// What is there. It is refused while a peer still uses the memory.
-    pub(crate) fn contents(&self, group: &Group, device: usize) -> Vec<u8> {
+    pub(crate) fn contents(&self, group: &Session, device: usize) -> Vec<u8> {
         let mut contents = vec![0; BYTES as usize];
         group.read_memory(self.ids[device], 0, &mut contents).expect("nothing uses it");
         contents
@@ -49,7 +50,7 @@ impl Memories {
 }
 
 /// Two groups, of which the first knows the way to the second, and their memory.
-pub(crate) fn pair() -> ([Group; 2], [Memories; 2]) {
+pub(crate) fn pair() -> ([Session; 2], [Memories; 2]) {
     let (left, right) = (group("left"), group("right"));
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
     let memories = [Memories::new(&left), Memories::new(&right)];
@@ -70,7 +71,7 @@ pub(crate) struct Range {
 }
 
 pub(crate) fn prepare(
-    group: &Group,
+    group: &Session,
     peer: &str,
     kind: OperationKind,
     (ids, keys): (&[MemoryId; 3], &[RemoteKey; 3]),
@@ -90,7 +91,7 @@ pub(crate) fn crosswise() -> [Range; 3] {
     [0, 1, 2].map(|device| Range { here: (device, 0), there: ((device + 1) % 3, 0), bytes: BYTES })
 }
 
-pub(crate) fn notes(group: &Group, count: usize) -> Vec<Vec<u8>> {
+pub(crate) fn notes(group: &Session, count: usize) -> Vec<Vec<u8>> {
     let taken = take(count, |taken, room| group.poll_notifications(taken, room));
     taken.into_iter().map(|note| note.bytes).collect()
 }

@@ -81,7 +81,8 @@ fn ranges_of_all_devices_are_one_operation() {
             }
         }
     }
-    let connections: usize = left.stats().iter().map(|(_, session)| session.peers.len()).sum();
+    let connections: usize =
+        left.stats_by_device().iter().map(|(_, session)| session.peers.len()).sum();
     assert_eq!(connections, 9, "one for each pair");
     assert!(right.poll_notifications(&mut Vec::new(), 1).expect("no fork") == 0, "one each");
 }

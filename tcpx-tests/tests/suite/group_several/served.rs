@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
-use tcpx_core::{Group, LinkBytes, Operation, OperationKind, RemoteKey};
+use tcpx_core::{LinkBytes, Operation, OperationKind, RemoteKey, Session};
 use tcpx_testkit::{PATIENCE, process};
 
 use super::groups::{Memories, crosswise, group, options, prepare};
@@ -31,7 +31,7 @@ pub(crate) fn is_server() -> bool {
 /// A process that serves memory of all devices, and this end.
 pub(crate) struct Served {
     pub(crate) child: process::Owned,
-    pub(crate) client: Group,
+    pub(crate) client: Session,
     pub(crate) ours: Memories,
     pub(crate) keys: [RemoteKey; 3],
     pub(crate) info: Vec<u8>,
@@ -47,8 +47,9 @@ impl Served {
         let line = lines.find_map(|line| line.ok()?.strip_prefix("serves ").map(str::to_owned));
         let words: Vec<_> = line.expect("it says so").split(' ').map(unhex).collect();
         // What travels on the link uses no memory once it is sent.
-        let client = Group::new(options().name("client").link_bytes(LinkBytes::Most(0)))
-            .expect("the software plugin is always there");
+        let client =
+            Session::new(options().name("client").link_bytes(LinkBytes::Most(0)).all_devices(true))
+                .expect("the software plugin is always there");
         client.load_remote_conn_info("server", &words[0]).expect("its bytes load");
         let key = |at: usize| RemoteKey::deserialize(&words[at]).expect("a key");
         let keys = [1, 2, 3].map(key);

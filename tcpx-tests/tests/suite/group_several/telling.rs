@@ -1,13 +1,13 @@
 //! Peers of groups are told of, by the names of groups.
 
-use tcpx_core::{Device, Group, OperationKind, PeerState, SessionEvent};
+use tcpx_core::{Device, OperationKind, PeerState, Session, SessionEvent};
 use tcpx_testkit::{PATIENCE, again, until};
 
 use super::groups::{DEVICES, Memories, crosswise, group, notes, pair, prepare};
 use super::served::{Served, is_server};
 
 /// The next event of a peer.
-fn next_peer(group: &Group) -> (String, PeerState) {
+fn next_peer(group: &Session) -> (String, PeerState) {
     let mut events = Vec::new();
     until("something is told", || group.poll_events(&mut events, 1).expect("no fork") == 1);
     match events.remove(0) {
@@ -78,7 +78,7 @@ fn notifications_of_every_device_have_their_turn() {
     write.post(Some(b"of an operation")).expect("it waits");
     write.wait(Some(PATIENCE)).expect("it goes well, and its notification is there");
     until("the host's are there, too", || {
-        let sessions = right.stats();
+        let sessions = right.stats_by_device();
         let host = sessions.iter().find(|(device, _)| *device == Device::Host);
         host.is_some_and(|(_, host)| host.total.one_sided.notifications_received >= 64)
     });

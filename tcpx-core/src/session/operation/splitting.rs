@@ -39,7 +39,7 @@ fn only(mut devices: impl Iterator<Item = Device>) -> Option<Device> {
 }
 
 fn device_here(range: &MemoryRange) -> Device {
-    Device::of_id(range.memory.get())
+    range.memory.device()
 }
 
 fn device_there(range: &RemoteRange<'_>) -> Device {

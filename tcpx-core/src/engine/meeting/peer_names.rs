@@ -1,6 +1,6 @@
-//! What other groups, and sessions outside groups, are called by all sessions of a group: by the
-//! name under which their connection info was loaded, or else by the one that they give themselves.
-//! Who has one name and gets another is known by both, and called by the first. Pure.
+//! Names of peers, as all devices of a session use them: the name under which a peer's connection
+//! info was loaded, or else the one that it gives itself. A peer that has one name and gets another
+//! is known by both, and called by the first. Pure.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use crate::types::MAX_NAME_BYTES;
 /// Most names of those whose connection info was not loaded. Of more, the oldest are forgotten.
 const MOST_STRANGERS: usize = 4096;
 
-/// The names, shared by the sessions of a group.
+/// The names, shared by the devices of a session.
 #[derive(Debug, Default)]
-pub(crate) struct GroupNames(Mutex<Names>);
+pub(crate) struct PeerNames(Mutex<Names>);
 
 #[derive(Debug, Default)]
 struct Names {
@@ -49,7 +49,7 @@ enum Who {
 }
 
 impl Who {
-    /// Whether this is a group that the connection info leads to.
+    /// Whether this is a peer that the connection info leads to.
     fn is_of(&self, info: &ConnInfo) -> bool {
         match self {
             Self::Came(introduction) => is_of(introduction, info),
@@ -58,14 +58,14 @@ impl Who {
     }
 }
 
-impl GroupNames {
-    /// This connection info leads to the group of this name. Returns what the group is called: by
+impl PeerNames {
+    /// This connection info leads to the peer of this name. Returns what the peer is called: by
     /// another name, if it had one before.
     pub(crate) fn load(&self, name: &str, info: ConnInfo) -> String {
         let mut names = self.names();
-        let group = Device::Host.session_of(info.session);
+        let peer = Device::Host.session_of(info.session);
         names.unload(name);
-        let stranger = names.forget_stranger(&group);
+        let stranger = names.forget_stranger(&peer);
         let is_it = |stranger: &Stranger| stranger.who.is_of(&info);
         if let Some(Stranger { name, .. }) = stranger.filter(is_it)
             && !names.loaded.contains_key(&name)
@@ -85,14 +85,14 @@ impl GroupNames {
         names.loaded.retain(|_, other| !is_same(other, &info));
         names.rename(&called, &info, None);
         if stays {
-            let group = Device::Host.session_of(info.session);
-            names.forget_stranger(&group);
-            names.add_stranger(group, Stranger { name: called, who: Who::Stayed(info) });
+            let peer = Device::Host.session_of(info.session);
+            names.forget_stranger(&peer);
+            names.add_stranger(peer, Stranger { name: called, who: Who::Stayed(info) });
         }
         true
     }
 
-    /// The group that this connection info leads to, if it has come in by itself, and what it is
+    /// The peer that this connection info leads to, if it has come in by itself, and what it is
     /// called.
     pub(crate) fn stranger(&self, info: &ConnInfo) -> Option<String> {
         let names = self.names();
@@ -100,17 +100,17 @@ impl GroupNames {
         stranger.who.is_of(info).then(|| stranger.name.clone())
     }
 
-    /// The group that this connection info leads to is not here any more.
+    /// The peer that this connection info leads to is not here any more.
     pub(crate) fn stranger_left(&self, info: &ConnInfo) {
         self.names().forget_stranger(&Device::Host.session_of(info.session));
     }
 
-    /// What the group is called that has this name, too.
+    /// What the peer is called that has this name, too.
     pub(crate) fn called(&self, name: &str) -> String {
         self.names().called(name).unwrap_or(name).to_owned()
     }
 
-    /// What the group is called that has this name, too, and how the session of a device of it is
+    /// What the peer is called that has this name, too, and how a device of it is
     /// reached.
     pub(crate) fn way(&self, name: &str, device: Device) -> (String, Option<ConnInfo>) {
         let names = self.names();
@@ -122,13 +122,13 @@ impl GroupNames {
     /// The name of a session that has come in.
     pub(super) fn of(&self, introduction: &Introduction) -> String {
         let session = introduction.session();
-        let group = Device::Host.session_of(*session);
+        let peer = Device::Host.session_of(*session);
         let mut names = self.names();
-        let mut called = names.called.get(&group).into_iter().flatten();
+        let mut called = names.called.get(&peer).into_iter().flatten();
         let is_it = |info: &ConnInfo| is_of(introduction, info);
         let loaded = called.find(|name| names.loaded.get(*name).is_some_and(is_it));
-        let name = loaded.or_else(|| Some(&names.strangers.get(&group)?.name)).cloned();
-        let name = name.unwrap_or_else(|| names.add(group, introduction));
+        let name = loaded.or_else(|| Some(&names.strangers.get(&peer)?.name)).cloned();
+        let name = name.unwrap_or_else(|| names.add(peer, introduction));
         Device::of_session(session).name_in(&name)
     }
 
@@ -137,14 +137,14 @@ impl GroupNames {
     }
 }
 
-/// Whether somebody is a session of the group that this connection info leads to.
+/// Whether this is a device of the peer that the connection info leads to.
 fn is_of(introduction: &Introduction, info: &ConnInfo) -> bool {
     let session = *introduction.session();
     Device::Host.session_of(session) == Device::Host.session_of(info.session)
         && introduction.is_of(&ConnInfo { session, ..info.clone() })
 }
 
-/// Whether these lead to the same group.
+/// Whether these lead to the same peer.
 fn is_same(one: &ConnInfo, other: &ConnInfo) -> bool {
     one.session == other.session && one.secret == other.secret
 }
@@ -160,10 +160,10 @@ impl Names {
     }
 
     fn add_loaded(&mut self, name: &str, info: ConnInfo) {
-        let group = Device::Host.session_of(info.session);
+        let peer = Device::Host.session_of(info.session);
         self.loaded.insert(name.to_owned(), info);
         if self.called(name).is_none() {
-            self.called.entry(group).or_default().push(name.to_owned());
+            self.called.entry(peer).or_default().push(name.to_owned());
         }
     }
 
@@ -175,31 +175,31 @@ impl Names {
         self.rename(name, &info, other);
     }
 
-    /// The group that this leads to is not called so any more, if it was, but perhaps otherwise.
+    /// The peer that this leads to is not called so any more, if it was, but perhaps otherwise.
     fn rename(&mut self, name: &str, info: &ConnInfo, other: Option<String>) {
-        let group = Device::Host.session_of(info.session);
-        let Some(called) = self.called.get_mut(&group) else { return };
+        let peer = Device::Host.session_of(info.session);
+        let Some(called) = self.called.get_mut(&peer) else { return };
         let before = called.len();
         called.retain(|called| called != name);
         if called.len() < before {
             called.extend(other);
         }
         if called.is_empty() {
-            self.called.remove(&group);
+            self.called.remove(&peer);
         }
     }
 
-    fn forget_stranger(&mut self, group: &SessionId) -> Option<Stranger> {
-        self.order.retain(|stranger| stranger != group);
-        self.strangers.remove(group)
+    fn forget_stranger(&mut self, peer: &SessionId) -> Option<Stranger> {
+        self.order.retain(|stranger| stranger != peer);
+        self.strangers.remove(peer)
     }
 
     /// Names a stranger: as it calls itself, if that is a name and nobody else has it.
-    fn add(&mut self, group: SessionId, introduction: &Introduction) -> String {
+    fn add(&mut self, peer: SessionId, introduction: &Introduction) -> String {
         let given = &introduction.proven.hello.name;
         let is_name = !given.is_empty()
             && given.len() + LONGEST_SUFFIX <= MAX_NAME_BYTES
-            && Device::group_name(given) == given
+            && Device::peer_name(given) == given
             && printable(given) == *given;
         let mut name = given.clone();
         while !is_name && name == *given || self.is_taken(&name) {
@@ -207,18 +207,18 @@ impl Names {
             name = format!("peer-{}", self.made_up);
         }
         let who = Who::Came(Box::new(introduction.clone()));
-        self.add_stranger(group, Stranger { name: name.clone(), who });
+        self.add_stranger(peer, Stranger { name: name.clone(), who });
         name
     }
 
-    fn add_stranger(&mut self, group: SessionId, stranger: Stranger) {
+    fn add_stranger(&mut self, peer: SessionId, stranger: Stranger) {
         if self.order.len() == MOST_STRANGERS
             && let Some(oldest) = self.order.pop_front()
         {
             self.strangers.remove(&oldest);
         }
-        self.order.push_back(group);
-        self.strangers.insert(group, stranger);
+        self.order.push_back(peer);
+        self.strangers.insert(peer, stranger);
     }
 
     fn is_taken(&self, name: &str) -> bool {
@@ -238,9 +238,9 @@ mod tests {
     const LISTENERS: Secret = Secret([3; 32]);
     const OWN: Secret = Secret([5; 32]);
 
-    /// The session of a device of group `group`, which calls itself `name`, vouched for with `own`.
-    fn session(group: u8, device: Device, name: &str, own: &Secret) -> Introduction {
-        let session = device.session_of([group; 16]);
+    /// The device of session `peer`, which calls itself `name`, vouched for with `own`.
+    fn session(peer: u8, device: Device, name: &str, own: &Secret) -> Introduction {
+        let session = device.session_of([peer; 16]);
         let hello = Hello {
             protocol: PROTOCOL_VERSION,
             session,
@@ -265,29 +265,29 @@ mod tests {
         Introduction::new(hello.prove(Role::Connector, &[9; 32], &LISTENERS), own)
     }
 
-    fn info(group: u8) -> ConnInfo {
-        let session = Device::Host.session_of([group; 16]);
+    fn info(peer: u8) -> ConnInfo {
+        let session = Device::Host.session_of([peer; 16]);
         ConnInfo { session, secret: OWN, addresses: vec!["10.0.0.1:4000".parse().unwrap()] }
     }
 
     #[test]
-    fn all_sessions_of_a_group_have_its_name() {
-        let names = GroupNames::default();
-        for (group, given, name) in [(1, "a", "a"), (2, "a", "peer-1"), (3, "", "peer-2")] {
+    fn all_devices_of_a_peer_have_its_name() {
+        let names = PeerNames::default();
+        for (peer, given, name) in [(1, "a", "a"), (2, "a", "peer-1"), (3, "", "peer-2")] {
             for device in [Device::Gpu(2), Device::Host, Device::Gpu(2)] {
-                let came = session(group, device, given, &OWN);
+                let came = session(peer, device, given, &OWN);
                 assert_eq!(names.of(&came), device.name_in(name));
             }
         }
-        for (group, bad) in [(4, "a/gpu0"), (5, "b\n")] {
-            let name = names.of(&session(group, Device::Host, bad, &OWN));
+        for (peer, bad) in [(4, "a/gpu0"), (5, "b\n")] {
+            let name = names.of(&session(peer, Device::Host, bad, &OWN));
             assert!(name.starts_with("peer-"), "{name}");
         }
     }
 
     #[test]
     fn whose_way_is_known_has_the_name_that_the_program_gave() {
-        let names = GroupNames::default();
+        let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
         // It has come and gone.
         names.stranger_left(&info(1));
@@ -295,17 +295,17 @@ mod tests {
         assert_eq!(names.of(&session(1, Device::Gpu(0), "a", &OWN)), "decode/gpu0");
         let (called, way) = names.way("decode", Device::Gpu(0));
         assert_eq!(called, "decode");
-        let group = Device::Host.session_of([1; 16]);
-        assert_eq!(way.map(|info| info.session), Some(Device::Gpu(0).session_of(group)));
+        let peer = Device::Host.session_of([1; 16]);
+        assert_eq!(way.map(|info| info.session), Some(Device::Gpu(0).session_of(peer)));
         assert!(names.way("a", Device::Host).1.is_none());
-        // Who only knows the group's id does not get its name.
+        // A peer that knows only the id does not get its name.
         let pretender = session(1, Device::Gpu(1), "decode", &LISTENERS);
         assert_eq!(names.of(&pretender), "peer-1/gpu1");
     }
 
     #[test]
     fn whoever_has_several_names_is_called_by_the_first() {
-        let names = GroupNames::default();
+        let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
         assert_eq!(names.stranger(&info(1)).as_deref(), Some("a"));
         assert_eq!(names.load("decode", info(1)), "a");
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn forged_connection_info_is_nobody_elses() {
-        let names = GroupNames::default();
+        let names = PeerNames::default();
         assert_eq!(names.load("a", info(1)), "a");
         let forged = ConnInfo { secret: LISTENERS, ..info(1) };
         assert_eq!(names.load("b", forged.clone()), "b");
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn whoever_stays_when_it_is_forgotten_keeps_its_name() {
-        let names = GroupNames::default();
+        let names = PeerNames::default();
         for name in ["a", "b", "c"] {
             assert_eq!(names.load(name, info(1)), "a");
             assert_eq!(names.of(&session(1, Device::Gpu(0), "x", &OWN)), "a/gpu0");
@@ -368,7 +368,7 @@ mod tests {
     /// Whoever comes in under somebody else's id is not found.
     #[test]
     fn a_pretender_that_came_first_is_not_the_one_that_is_loaded() {
-        let names = GroupNames::default();
+        let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &LISTENERS)), "a");
         assert_eq!(names.stranger(&info(1)), None);
         assert_eq!(names.load("decode", info(1)), "decode");
@@ -377,8 +377,8 @@ mod tests {
 
     #[test]
     fn strangers_are_forgotten_when_there_are_too_many() {
-        let names = GroupNames::default();
-        let group = |number: usize| {
+        let names = PeerNames::default();
+        let peer = |number: usize| {
             let mut id = [0; 16];
             id[..8].copy_from_slice(&number.to_le_bytes());
             id
@@ -387,10 +387,10 @@ mod tests {
         let mut stranger = session(1, Device::Host, "", &OWN);
         for number in 0..=MOST_STRANGERS {
             stranger.proven.hello.name = format!("name {number}");
-            names.add(group(number), &stranger);
+            names.add(peer(number), &stranger);
         }
         assert_eq!((names.order.len(), names.strangers.len()), (MOST_STRANGERS, MOST_STRANGERS));
-        assert!(!names.strangers.contains_key(&group(0)));
-        assert_eq!(names.strangers[&group(1)].name, "name 1");
+        assert!(!names.strangers.contains_key(&peer(0)));
+        assert_eq!(names.strangers[&peer(1)].name, "name 1");
     }
 }

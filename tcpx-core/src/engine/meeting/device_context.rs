@@ -1,0 +1,86 @@
+//! What an engine is given by its session: the device that it is for, and what it shares with the
+//! engines of the session's other devices.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tcpx_protocol::frames::conn_info::{Secret, SessionId};
+use tcpx_protocol::types::memory::Device;
+
+use super::peer_names::PeerNames;
+use crate::completions::peer_queue::PeerQueue;
+use crate::completions::queue::CompletionQueue;
+use crate::control::identity::{ChannelOffer, Identity, new_id};
+use crate::control::inbound_handshake::InboundHandshake;
+use crate::control::listener::ControlListener;
+use crate::error::Result;
+use crate::peer::session_context::SessionContext;
+use crate::settings::SessionOptions;
+
+/// Takes a peer that has come in to the engine of another device. It may block.
+pub(crate) type HandOver = Arc<dyn Fn(Device, InboundHandshake) + Send + Sync>;
+
+/// A device of a session, and what all devices of the session share.
+#[derive(Clone)]
+pub(crate) struct DeviceContext {
+    /// The id of the session, which is also that of the engine that listens.
+    session: SessionId,
+    secret: Secret,
+    /// The host, for an engine that listens.
+    pub(in crate::engine) device: Device,
+    /// The queue of ended rounds.
+    pub(crate) completions: Arc<CompletionQueue>,
+    /// The queue of peers that have come up or ended.
+    pub(crate) peers: Arc<PeerQueue>,
+    /// The names of peers, in a session of all devices.
+    pub(crate) names: Option<Arc<PeerNames>>,
+    /// Of the engine that listens for all devices.
+    pub(crate) hand_over: Option<HandOver>,
+}
+
+impl DeviceContext {
+    /// The context of a new session's own device.
+    pub(crate) fn new() -> Result<Self> {
+        let (session, secret) = new_id()?;
+        let completions = Arc::default();
+        let peers = Arc::new(PeerQueue::new(Arc::clone(&completions)));
+        let (names, hand_over) = (None, None);
+        Ok(Self { session, secret, device: Device::Host, completions, peers, names, hand_over })
+    }
+
+    /// The context of another device of the same session.
+    pub(crate) fn of(&self, device: Device) -> Self {
+        Self { device, hand_over: None, ..self.clone() }
+    }
+
+    /// Who the engine is to its peers.
+    pub(in crate::engine) fn identity(
+        &self,
+        options: &SessionOptions,
+        plugin: &str,
+        chunk_bytes: u32,
+        channels: ChannelOffer,
+    ) -> Identity {
+        let id = (self.device.session_of(self.session), self.secret.clone());
+        Identity::new(id, options, plugin, chunk_bytes, channels)
+    }
+
+    /// Where peers that are handed over arrive, in an engine that does not listen itself.
+    pub(in crate::engine) fn listener(
+        &self,
+        session: &SessionContext,
+    ) -> Result<Option<ControlListener>> {
+        if self.device == Device::Host {
+            return Ok(None);
+        }
+        let mut listener = ControlListener::without_socket()?;
+        listener.watch(&session.poller);
+        Ok(Some(listener))
+    }
+}
+
+impl fmt::Debug for DeviceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceContext").field("device", &self.device).finish_non_exhaustive()
+    }
+}
