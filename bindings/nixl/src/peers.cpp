@@ -6,7 +6,7 @@
 namespace tcpx_nixl {
 namespace {
 
-/* tcpx takes 55 bytes of a group's name; a number follows. */
+/* tcpx takes 55 bytes of a peer's name; a number follows. */
 constexpr std::size_t kMostPlain = 32;
 
 }  // namespace
