@@ -1,6 +1,6 @@
 //! Layers that a machine checks: the crates use each other downwards only, and so do the files of a
 //! crate, also those that hold one type. No two types of a crate share a name, comments are no
-//! wider than code, and documents lead to what is there.
+//! wider than code and have the words of the field, and documents lead to what is there.
 //!
 //! `cargo test -p tcpx-tests --test suite layering -- --nocapture` prints how large each crate is.
 //!
@@ -8,7 +8,7 @@
 //! with the help of `attributes`, which know what is there for tests only, and of `syntax`, which
 //! knows no tree. `resolve` says which file such a path means, and `graph` finds circles among the
 //! files: `made_up` tests the three. The checks are `crates`, `circles`, `methods`, `names`,
-//! `comments`, `documents`; `packages`, for what crates.io asks; and `suites`, for how tests are
+//! `comments`, `words`, `documents`; `packages`, for what crates.io asks; and `suites`, for how tests are
 //! kept fast.
 
 use std::collections::BTreeMap;
@@ -32,6 +32,7 @@ mod resolve;
 mod suites;
 mod syntax;
 mod tree;
+mod words;
 
 /// All crates of the workspace, by name.
 fn workspace() -> &'static BTreeMap<String, Package> {
