@@ -1,4 +1,4 @@
-"""Measures the rows of BENCHMARKS.md's table of bars. `tools/scripts/bars.sh` says how to call it."""
+"""Measures the rows of the table of bars. `tools/scripts/bars.sh` says how to call it."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures every row of BENCHMARKS.md's table of bars and prints it: ours, blocking sockets, UCX over
+# Measures every row of the table of bars and prints it: ours, blocking sockets, UCX over
 # TCP, and whether the bar is met. All of a row is measured in turns, medians of the rounds count.
 # About twenty minutes; on a machine that does nothing else, or the figures mean nothing.
 #

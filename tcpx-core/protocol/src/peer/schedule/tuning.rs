@@ -39,7 +39,7 @@ const CPU_SEGMENT_BYTES: u64 = 16 << 10;
 /// Fewest segments that the CPU copies together.
 const CPU_SEGMENTS: usize = 2;
 /// Fewest segments that a GPU copies together: a launch takes as long as that many requests do
-/// (measured; BENCHMARKS.md).
+/// (measured; docs/benchmarks/2026-11-21-cuda.md).
 const GPU_SEGMENTS: usize = 12;
 
 /// What copies small messages and pieces together.
