@@ -49,7 +49,7 @@ fn phrases_of_no_other_house_become_fewer() {
     let endings = ["rs", "md", "h", "hpp", "c", "cpp", "py", "sh"];
     let files = endings.iter().flat_map(|ending| files_of(root, ending));
     let files: Vec<_> = files.filter(|file| !file.ends_with("layering/words.rs")).collect();
-    let texts: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file)).collect();
+    let texts: Vec<_> = files.iter().map(std::fs::read_to_string).collect();
     let texts: Vec<_> = texts.into_iter().map(|text| text.expect("a text")).collect();
     let asking = texts.iter().filter(|text| asks(text)).count();
     let lower: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
