@@ -253,18 +253,21 @@ impl Session {
     /// The session as it is now; in a forked child an empty report. Of a session of all devices,
     /// it is the host's part: [`stats_by_device`](Self::stats_by_device) has the rest.
     pub fn stats(&self) -> SessionReport {
-        self.report(self.options.gpu.map_or(Device::Host, Device::Gpu), &self.shared)
+        self.report(self.own_device(), &self.shared)
     }
 
     /// The same of each device that is used.
     pub fn stats_by_device(&self) -> Vec<(Device, SessionReport)> {
-        let Some(others) = &self.others else {
-            return vec![(self.options.gpu.map_or(Device::Host, Device::Gpu), self.stats())];
-        };
-        let host = (Device::Host, self.report(Device::Host, &self.shared));
-        let others = others.by_device().into_iter();
+        let others = self.others.iter().flat_map(|others| others.by_device());
         let others = others.map(|(device, shared)| (device, self.report(device, &shared)));
-        std::iter::once(host).chain(others).collect()
+        std::iter::once((self.own_device(), self.stats())).chain(others).collect()
+    }
+
+    fn own_device(&self) -> Device {
+        match (&self.others, self.options.gpu) {
+            (None, Some(gpu)) => Device::Gpu(gpu),
+            _ => Device::Host,
+        }
     }
 
     fn report(&self, device: Device, shared: &Shared) -> SessionReport {
@@ -302,8 +305,9 @@ impl Session {
     /// What the peer is called that has this name, too.
     pub(super) fn called<'a>(&self, peer: &'a str) -> Cow<'a, str> {
         match &self.others {
-            Some(others) => Cow::Owned(others.names.called(peer)),
-            None => Cow::Borrowed(peer),
+            // In a forked child another thread of the parent may have held the lock of the names.
+            Some(others) if !is_forked() => Cow::Owned(others.names.called(peer)),
+            _ => Cow::Borrowed(peer),
         }
     }
 

@@ -128,13 +128,17 @@ impl Session {
         (here, there): (Device, Device),
         ranges: (&[MemoryRange], &[RemoteRange<'_>]),
     ) -> Result<Part> {
-        let (called, info) = names.way(peer, there);
-        let name = there.name_in(&called);
+        if is_forked() {
+            // Another thread of the parent may have held the lock of the names.
+            return Err(Error::Forked);
+        }
         let unknown = || match ranges.0.first() {
             Some(range) => Error::UnknownRegistration { id: range.memory },
             None => Error::Closed,
         };
         let shared = self.used(here)?.ok_or_else(unknown)?;
+        let (called, info) = names.way(peer, there);
+        let name = there.name_in(&called);
         if let Some(info) = info {
             shared.engine()?.know(&name, info)?;
         }

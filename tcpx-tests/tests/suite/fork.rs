@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tcpx_core::{
-    Access, Code, Error, MemoryAddress, MemoryId, MemoryType, PluginChoice, Post, Session,
+    Access, Code, Device, Error, ExportOptions, MemoryAddress, MemoryId, MemoryRange, MemoryType,
+    Operation, OperationKind, PluginChoice, Post, RemoteAccess, RemoteKey, RemoteRange, Session,
     SessionReport, Transfer, gpu_count, is_forked,
 };
 use tcpx_testkit::in_own_process;
@@ -89,13 +90,14 @@ impl Pair {
     }
 }
 
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>) {
+    let error = result.expect_err("nothing works in a forked child");
+    assert!(matches!(error, Error::Forked), "{error}");
+    assert_eq!(error.id().map(Code::number), Some(827));
+}
+
 /// Every method, as a child calls it.
 fn everything_is_refused(pair: &Pair) {
-    fn refused<T: std::fmt::Debug>(result: Result<T, Error>) {
-        let error = result.expect_err("nothing works in a forked child");
-        assert!(matches!(error, Error::Forked), "{error}");
-        assert_eq!(error.id().map(Code::number), Some(827));
-    }
     let Pair { left, right, receive, to, lent } = pair;
     let post = Post { memory: *to, offset: 0, bytes: 1, tag: 1 };
     let mut byte = [0];
@@ -195,6 +197,107 @@ fn children_of_a_process_with_sessions_are_refused_at_any_moment() {
     refuse_children(200);
 }
 
+/// Two sessions of all devices, and a write between GPUs of theirs that ordinary memory stands in
+/// for.
+struct Wide {
+    left: Session,
+    right: Session,
+    info: Vec<u8>,
+    from: MemoryId,
+    key: RemoteKey,
+    write: Operation,
+}
+
+impl Wide {
+    fn new() -> Self {
+        let [left, right] = ["left", "right"].map(|name| {
+            let options = soft().name(name).all_devices(true).emulated_gpus(2);
+            Session::new(options).expect("the software plugin is always there")
+        });
+        let info = right.listen().expect("listen");
+        left.load_remote_conn_info("right", &info).expect("own bytes load");
+        let from = left.allocate(BYTES, Device::Gpu(0)).expect("memory");
+        let to = right.allocate(BYTES, Device::Gpu(1)).expect("memory");
+        let key = right.export(to, ExportOptions::new(RemoteAccess::Write)).expect("registered");
+        let write = Self::prepare(&left, from, &key).expect("it fits");
+        write.post(None).expect("it waits");
+        write.wait(None).expect("it goes well");
+        Self { left, right, info, from, key, write }
+    }
+
+    fn prepare(left: &Session, from: MemoryId, key: &RemoteKey) -> Result<Operation, Error> {
+        let local = [MemoryRange { memory: from, offset: 0, bytes: BYTES }];
+        let remote = [RemoteRange { key, offset: 0, bytes: BYTES }];
+        left.prepare("right", OperationKind::Write, &local, &remote)
+    }
+
+    /// Takes the locks of names and devices again and again, as a child may find them.
+    fn work(&self) {
+        self.left.load_remote_conn_info("again", &self.info).expect("own bytes load");
+        self.left.stats_by_device();
+        Self::prepare(&self.left, self.from, &self.key).expect("it fits");
+    }
+
+    /// The methods that concern several devices, as a child calls them.
+    fn is_refused(&self) {
+        let Self { left, info, from, key, write, .. } = self;
+        refused(left.load_remote_conn_info("again", info));
+        refused(left.forget_remote_conn_info("again"));
+        refused(left.connect("right"));
+        refused(left.peer_state("right"));
+        refused(left.disconnect("right"));
+        refused(left.start_disconnect("right"));
+        refused(left.create_transfer("right"));
+        refused(left.allocate(1, Device::Gpu(0)));
+        refused(left.allocate(1, Device::Gpu(1)));
+        refused(left.memory_info(*from));
+        refused(left.export(*from, ExportOptions::new(RemoteAccess::Read)));
+        refused(left.unexport(key));
+        refused(left.deregister_memory(*from));
+        refused(Self::prepare(left, *from, key));
+        refused(left.prepare_notification("right"));
+        refused(left.notify("right", b"x"));
+        let mut notes = Vec::new();
+        refused(left.poll_notifications(&mut notes, 1));
+        refused(left.wait_notifications(&mut notes, 1, None));
+        refused(left.poll_events(&mut Vec::new(), 1));
+        refused(write.post(None));
+        refused(write.wait(None));
+        assert!(!left.progress() && !left.is_settled());
+        assert_eq!(left.stats_by_device(), [(Device::Host, SessionReport::default())]);
+        refused(left.close());
+    }
+}
+
+fn children_are_refused_all_devices(forks: usize) {
+    let wide = Wide::new();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                wide.work();
+            }
+        });
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..forks {
+                in_child(|| {
+                    wide.is_refused();
+                    // SAFETY: no thread of the parent's is here, and the child ends without another
+                    // look at it.
+                    drop(unsafe { std::ptr::read(&raw const wide) });
+                });
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        outcome.expect("every child ends well");
+    });
+    wide.write.post(Some(b"done")).expect("the parent goes on");
+    wide.write.wait(None).expect("it goes well");
+    let mut notes = Vec::new();
+    wide.right.wait_notifications(&mut notes, 1, None).expect("it is there");
+    wide.left.close().expect("both answer");
+}
+
 fn refuse_children(forks: usize) {
     let exchange = || {
         let pair = Pair::new(true);
@@ -207,6 +310,7 @@ fn refuse_children(forks: usize) {
     in_child(exchange);
     children_are_refused_and_harm_nobody(false, forks);
     children_are_refused_and_harm_nobody(true, forks);
+    children_are_refused_all_devices(forks);
     // It is the use that counts, not what is left of it.
     in_child(|| assert!(matches!(Session::new(soft()), Err(Error::Forked))));
 }
