@@ -17,6 +17,18 @@
 //! - `unpacking`: a batch each round, the end after a failure, and what is left of peers that ended
 //!   while a copy was under way.
 //! - `watching`: what the counters say is wrong, what hangs, and what has taken too long.
+//!
+//! # What lies outside the lock
+//!
+//! All state of a device is in [`Engine`], behind one lock, but for what a program does often. The
+//! state of a transfer is a `TransferCell` of atomics, which its owner shares with the engine. The
+//! queue of complete transfers has a lock of its own. A post that finds the engine locked is
+//! checked against what `inbox` knows of memory and peer, and left there. The thread that locks the
+//! engine next posts it before anything else. So the call reports mistakes; only what happens in
+//! between, as the end of the peer, is reported by the operation.
+//!
+//! While the lock is held no code of a program runs, but for its log callback or `tracing`
+//! subscriber.
 
 mod agenda;
 mod deadlines;

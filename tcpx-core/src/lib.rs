@@ -60,6 +60,25 @@
 //! })
 //! # }
 //! ```
+//!
+//! # Where to find what
+//! A room is a folder with a file of its name beside it, which is its map. Rooms and files use each
+//! other downwards only, and a test checks that.
+//!
+//! | room | holds |
+//! |---|---|
+//! | `session` | [`Session`], [`Transfer`], the devices of a session, how threads wait and lead |
+//! | `engine` | one lock, one round; how peers meet and leave; what is parked; unpacking |
+//! | `completions` | what a program takes out: ended rounds, peers up or ended, notifications |
+//! | `peer` | one peer: drives the link, the comms and the lanes as the protocol says |
+//! | `control` | the control link: listener, connector, sockets |
+//! | `transfer` | what moves bytes: lanes, windows, batches, staging buffers |
+//! | `reactor` | the set of descriptors of a session, and whether it pays to spin |
+//! | `plugin` | the table of the plugin behind owning types, NICs, registrations |
+//! | `stats` | numbers, and what they say is wrong |
+//! | `memory` | host and device memory, memory descriptors |
+//! | `workers` | threads for calls that may block, and tickets |
+//! | `settings`, `error`, `types` | options; errors with their diagnoses; keys, kinds and limits |
 
 pub(crate) mod completions;
 mod control;

@@ -14,6 +14,9 @@
 //! - `ticket`: what whoever handed something over knows of it.
 //!
 //! What whoever handed something over knows of it.
+//!
+//! Threads begin when there is something to do, and one more begins when those that are there seem
+//! to be held up. A comm is closed here, and not before a registration on it has been made.
 
 mod queue;
 #[cfg(test)]

@@ -3,6 +3,12 @@
 //! A peer to which nothing happens costs a round nothing: it is driven when something has happened
 //! on one of its descriptors, when the program has given it something to do, when its time has
 //! come, or when it says that it must be.
+//!
+//! A round costs as much as there is to do, not as there are peers. Descriptors are watched
+//! edge-triggered, so the reader of a descriptor remembers by itself that it has not read all. The
+//! software plugin names the descriptors of its comms by an addition to the table
+//! (`tcpx_sys::CommPollV1`). Another plugin does not say when a request is done. Its lanes are
+//! asked again and again, at once at first, and then after longer and longer pauses.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;

@@ -1,4 +1,8 @@
 //! Rounds of transfers that may take only so long. Pure.
+//!
+//! `Error::Deadline` is the answer of a call, and never of an operation. An operation to which its
+//! program gave only some time ends with `Error::Expired`. A round that is overdue is given up as a
+//! cancel does (`watching`).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

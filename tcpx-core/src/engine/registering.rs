@@ -1,4 +1,7 @@
 //! Memory that comes, or is being copied, and what of it peers may reach.
+//!
+//! A list is registered all or none: each range is checked first, and then all are added under one
+//! lock.
 
 use tcpx_protocol::error::RemoteProblem;
 use tcpx_protocol::exports::capability::ExportSecret;

@@ -1,4 +1,15 @@
 //! One round over everything that has something to do, and when the next one is due.
+//!
+//! The order of a round:
+//!
+//! 1. Take the events, give up what is overdue, and take in links. A peer that has proven itself is
+//!    welcomed.
+//! 2. Drive the peers that are due. One that fails is ended in the same round, without waiting.
+//! 3. Submit and poll the unpacks. Post what was gathered, and give slots back.
+//! 4. Look at the counters, once a second. End what is parked, and attempts.
+//!
+//! After 50 µs a round leaves the other peers to the next one. A step of a lane ends after 256 KiB,
+//! where the thread copies, or 32 requests.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,9 @@
 //! What is looked at about once a second: what the counters say is wrong, transfers and operations
 //! whose time is over, and calls of the plugin that do not return.
+//!
+//! Only counters that are kept anyway are looked at, of peers that were driven since they came to
+//! rest. A peer that is silent starts all waiting times anew, and so does a pause in which no
+//! thread made progress.
 
 use std::time::{Duration, Instant};
 

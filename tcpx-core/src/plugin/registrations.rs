@@ -8,6 +8,10 @@
 //!
 //! Registering may block, so a worker does it. The chunk that needs it, and those behind it on its
 //! lane, wait.
+//!
+//! Registrations of the same range share one plugin registration on each comm, so a hit makes no
+//! call of the plugin. It is taken back with the last of them, because memory that the caller has
+//! freed must not stay exported.
 
 mod leaving;
 pub(crate) mod stage;

@@ -1,5 +1,11 @@
 //! The devices of a session: an engine for each, behind a lock and with a progress thread of its
 //! own, made when memory of the device is first registered or reached.
+//!
+//! All engines have one secret. Each call picks its engine by the id of memory, by a key, or takes
+//! the host's. Two devices are connected by their first operation. So nothing new is said on the
+//! wire, and the peer need not know of the parts of an operation. The engines share the queues of
+//! completions and of events of peers, and so the descriptor. Notifications are taken from each
+//! engine in turn.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

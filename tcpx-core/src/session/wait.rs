@@ -1,5 +1,10 @@
 //! How a thread waits: with a deadline, for the descriptors of a session, and behind those who have
 //! asked before.
+//!
+//! A thread that asks for progress while another one leads asks the system as well, because the
+//! leader may have no processor to run on. The progress thread stands back as long as the program
+//! asks at least every 50 µs. A program with an event loop of its own waits on the same set of
+//! descriptors ([`EventSet`]).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;

@@ -1,4 +1,8 @@
 //! How a thread waits for something of a session: it leads, or is told by the one that does.
+//!
+//! Every blocking call (`accept`, `connect`, `wait`, `disconnect`) is a loop of lock, round, look,
+//! unlock and pause, with a deadline. The progress thread is the same loop without an end. After
+//! each round the leader hands the lock over to the thread that waits for it, if there is one.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

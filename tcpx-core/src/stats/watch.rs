@@ -8,6 +8,9 @@
 //! - [`payload`]: first chunks that arrive as zeros.
 //!
 //! What a session remembers of earlier looks; each peer has its own memory besides.
+//!
+//! The data path pays for two things. One in four bounce pages is remembered (`pages`), and the
+//! first chunks of a lane are looked at, where the CPU can read the memory (`judgements`).
 
 pub(crate) mod judgements;
 pub(crate) mod lane;

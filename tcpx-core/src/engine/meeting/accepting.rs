@@ -2,6 +2,10 @@
 //! or after.
 //!
 //! Peers that come in for another device of the session.
+//!
+//! The engine that listens is the host's. A peer that has proven itself and wants another device is
+//! brought to that device by a worker, which makes the engine if need be. That engine takes the
+//! peer into a listener without a socket, where it may meet a dial of its own.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -3,6 +3,12 @@
 //!
 //! The peers that operations and notifications go to. One that is not there, or was lost, is
 //! connected first, if its connection info was loaded.
+//!
+//! An *attempt* is a connect, an accept or a goodbye that was only begun (`start_connect` and its
+//! like). It ends with the errors of the call that waits.
+//!
+//! An operation that is posted to a lost or absent peer ends with the error of the new connection,
+//! if that fails. What was under way on a lost connection has failed, and is not repeated.
 
 use std::task::Poll;
 use std::time::{Duration, Instant};

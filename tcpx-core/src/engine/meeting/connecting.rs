@@ -13,6 +13,12 @@
 //!   that fails, and where only one direction leads anywhere, that one is taken.
 //!
 //! An end that has given way says so in its welcome, for its own hello may arrive after that.
+//!
+//! A session may connect again while this end still has its old connection. The new one waits until
+//! the old one has ended here, because bytes of the old one may still be unread. This end asks the
+//! old one for a sign of life. So nothing that was sent on it lands on what is written later. This
+//! end also waits, and does not dial either, while something parked may still write memory for that
+//! session: chunks that a GPU unpacks, or comms that are being closed.
 
 use std::time::{Duration, Instant};
 

@@ -2,6 +2,9 @@
 //! What all comms have in common: where they are in the plugin, and what drives them.
 //!
 //! When a comm may get further.
+//!
+//! A comm that waits for an event is not called before one has happened, where the plugin says so
+//! (`tcpx_sys::CommPollV1`).
 
 use std::ffi::{c_int, c_void};
 use std::io;

@@ -1,4 +1,7 @@
 //! The parts of an operation, each between one device here and one at the peer. Pure.
+//!
+//! The end of the last range of one part, at most 4 KiB, is a part of its own. It is posted with
+//! the notification, when all others have ended well.
 
 use std::collections::BTreeMap;
 
