@@ -1,5 +1,10 @@
 //! Whose memory it is, the host's or a GPU's; the number that a program knows a registration by;
 //! what an operation does with memory of the other end, and what an export allows.
+//!
+//! The last two bytes of the id of a session, as a hello names it, say which device it is. The
+//! host's are 0, and so are those of a session of one device. So a remote key says where it leads,
+//! and the connection info of a session is that of all its devices, before they are used. The upper
+//! 16 bits of the id of a registration say the device likewise.
 
 use std::fmt;
 use std::num::NonZeroU64;
