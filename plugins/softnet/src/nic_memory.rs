@@ -17,6 +17,26 @@
 //! - `lasting_trouble`: trouble that is an end when it lasts
 //! - `kernel_deadline`: how long the kernel may take to answer
 //! - `blame`: what a failed call of the plugin was about
+//!
+//! All rules of the table are kept by the same comms. The first listen on a NIC makes a region of
+//! the memory of the current GPU, or of what stands in for it. The region is bound to one queue,
+//! and has pages behind it for what comes in host memory. The acceptor steers a data socket before
+//! it answers its hello, so no byte of a message comes by another way. The control socket is never
+//! steered. The NIC decides where bytes go, so a message gets no pages, but reserves as many as it
+//! may take.
+//!
+//! A GPU's memory is bound to the NIC by regMr, and sent from where it is (`memory::registration`).
+//! Other chunks are copied to slots of a dma-buf (`send_memory`). What a NIC has put into a GPU's
+//! memory for a receive into host memory is copied down by a `stager`, as sends are elsewhere
+//! (`comm::recv_comm::downloads`). `comm::socket_way` is how a lane calls the system.
+//!
+//! With io_uring (`TCPX_SOFT_TRANSPORT=io_uring`) only the thread that has made a ring may use it,
+//! so the region has one. It puts what came into the inbox of its socket, and rings the bell of its
+//! comm. Lanes ask it for the rest of their oldest chunk, so these receive comms have no helper
+//! threads. What is sent goes by plain sockets. There is one such region for each NIC. The first
+//! listen, or accept, for a GPU registers it with the CUDA driver (`memory::ring_memory`). From
+//! then on consumers on every GPU get the address at which GPUs see it. `docs/devmem.md` has what
+//! all this needs.
 
 mod arrival_stats;
 mod arrivals;
