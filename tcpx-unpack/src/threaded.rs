@@ -1,5 +1,9 @@
 #![allow(unsafe_code)]
 //! The host backend for ordinary memory where there are processors to spare: threads copy.
+//!
+//! The threads take pieces of 64 KiB off one queue, and submits finish in order. A submit of up to
+//! 128 KiB is copied at once, because that takes less than to wake a thread. When something has
+//! finished, the threads wake the caller's thread by [`OnFinished`], so no caller has to ask.
 
 use crate::choice::Backend;
 use crate::copy_threads::CopyThreads;
