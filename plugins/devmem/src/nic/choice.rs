@@ -1,4 +1,7 @@
 //! Which receive queues device memory gets. Pure.
+//!
+//! Only queues to which no ordinary packet goes are taken. A flow rule (`steering`) then sends
+//! exactly one connection there.
 
 use super::facts::NicFacts;
 use super::settings::HeaderSplit;
