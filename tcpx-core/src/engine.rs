@@ -52,7 +52,7 @@ use foldhash::{HashMap, HashMapExt};
 use slotmap::SlotMap;
 use tcpx_protocol::exports::capability::StableKeys;
 use tcpx_protocol::exports::table::Exports;
-use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::types::PreparedKey;
 use tcpx_protocol::types::memory::Device;
 

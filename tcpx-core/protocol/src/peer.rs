@@ -16,8 +16,9 @@
 //!
 //! - `action`: what the protocol asks of its driver.
 //! - `program`: what a program posts. `frames`: what each frame of the peer does. `planning`: which
-//!   plan is made next, and what chunks come to that have moved. `leaving`: how both ends leave.
-//!   `keeping`: what an end makes the other one keep, and `room`: how much of it.
+//!   plan is made next, and what chunks come to that have moved. `dealing`: sections of messages,
+//!   at both ends. `leaving`: how both ends leave. `keeping`: what an end makes the other one keep,
+//!   and `room`: how much of it.
 //! - `lifecycle`: `stage`: the stages, and how far the goodbye of both ends is. `channels`: the
 //!   channels to the peer, which may be made when something needs them. `keepalive`: when to ask
 //!   for a sign of life, and when a peer is frozen. `host_silence`: how long a host has
@@ -27,9 +28,9 @@
 //! - `tags`: `posting`: posts, and room for a batch of them. `matcher`: tags of sends here and of
 //!   receives there. `tag_queues`: first-in-first-out queues by tag. `announcing`: receives that
 //!   are announced, and small messages on the control link; `eager_books`: what an end knows of
-//!   them. `expecting`: plans, as the receiver is told of them. `receives`: which receives may
-//!   share a chunk. `withdrawing`: how operations end that find no counterpart.
-//! - `operation`: one posted send or receive, and what of each transfer has not ended.
+//!   them. `expecting`: chunks that several receives share; `receives`: which may. `withdrawing`:
+//!   how operations end that find no counterpart; `backlogs`: what of each transfer has none.
+//! - `message`: one message under way, of whatever kind.
 //! - `credit`: how many chunks may be sent, so that bounce buffers have room. `deferral`: what the
 //!   peer has dealt and this end has not planned. `round_work`: how much of a round the peer may
 //!   ask for.
@@ -37,13 +38,14 @@
 pub mod action;
 mod conversation;
 pub mod credit;
+mod dealing;
 mod deferral;
 mod frames;
 mod keeping;
 mod leaving;
 pub mod lifecycle;
+pub mod message;
 pub mod one_sided;
-pub mod operation;
 mod planning;
 mod program;
 pub mod room;
@@ -63,8 +65,8 @@ use self::deferral::Deferral;
 use self::lifecycle::arrivals::{ArrivalSample, Judgement};
 use self::lifecycle::stage::{PeerStage, Stage};
 use self::lifecycle::{Actions, Lifecycle};
+use self::message::{Message, NewOperation};
 use self::one_sided::{Counts, OneSided, OneSidedTerms};
-use self::operation::{NewOperation, PostedOperation};
 use self::room::KeptTerms;
 use self::round_work::RoundWork;
 use self::schedule::Schedule;
@@ -281,7 +283,7 @@ impl PeerProtocol {
     }
 
     /// Hands out what has not ended, for a driver that ends it.
-    pub fn take_operations(&mut self) -> SlotMap<OpKey, PostedOperation> {
+    pub fn take_operations(&mut self) -> SlotMap<OpKey, Message> {
         std::mem::take(&mut self.cx.operations)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 

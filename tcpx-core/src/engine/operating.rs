@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tcpx_protocol::exports::remote_key::RemoteRange;
 use tcpx_protocol::frames::conn_info::SessionId;
+use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::peer::one_sided::NewRequest;
 use tcpx_protocol::peer::one_sided::telling::PreparedList;
-use tcpx_protocol::peer::operation::NewOperation;
 use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_protocol::types::{MAX_NOTIFICATION_BYTES, MemoryType, PreparedKey, TransferKey};
 

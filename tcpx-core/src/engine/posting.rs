@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tcpx_protocol::peer::operation::NewOperation;
+use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::types::{Direction, TransferKey};
 
 use super::Engine;

@@ -5,13 +5,12 @@ use std::time::Instant;
 use tcpx_protocol::exports::refusal::Refusal;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::frames::hello::Agreement;
-use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome};
+use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome, Withdrawal};
 use tcpx_protocol::peer::lifecycle::arrivals::Loss;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::peer::one_sided::telling::PreparedList;
-use tcpx_protocol::peer::operation::Withdrawal;
 use tcpx_protocol::plans::plan::{ChunkPlan, chunk_count};
-use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, TransferKey};
+use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey};
 use tcpx_sys::NetHandle;
 
 use super::comm_opening::Comms;
@@ -79,9 +78,6 @@ impl Connection {
                 }
                 Action::Served(uses) => cx.ledger.exports.end_all(&uses),
                 Action::Refused(why) => self.warn_of_refusal(why),
-                Action::CompleteListed { transfer, list, outcome } => {
-                    self.complete_listed(transfer, &list, outcome, &mut cx.ledger);
-                }
                 Action::TakeKept { number, into } => self.take_kept(number, into, &mut cx.ledger),
                 Action::OpenChannels => self.begin_channels(cx)?,
                 Action::Connect(handles) => {
@@ -100,7 +96,9 @@ impl Connection {
                 }
                 Action::SendChunks(plan) => self.send_chunks(plan, &mut cx.ledger),
                 Action::ReceiveChunks(plan) => self.receive_chunks(plan, &mut cx.ledger),
-                Action::Complete(completion) => self.complete(&completion, &mut cx.ledger),
+                Action::Complete(completion, list) => {
+                    self.complete(&completion, list.as_deref(), &mut cx.ledger);
+                }
                 Action::AskHost => {
                     let unacknowledged = self.link.unacknowledged().unwrap_or_default();
                     self.protocol.handle_acknowledgement(unacknowledged);
@@ -135,9 +133,8 @@ impl Connection {
             match action {
                 Action::Served(uses) => ledger.exports.end_all(&uses),
                 Action::TakeKept { number, into } => self.take_kept(number, into, ledger),
-                Action::Complete(completion) => self.complete(&completion, ledger),
-                Action::CompleteListed { transfer, list, outcome } => {
-                    self.complete_listed(transfer, &list, outcome, ledger);
+                Action::Complete(completion, list) => {
+                    self.complete(&completion, list.as_deref(), ledger);
                 }
                 Action::Send(_)
                 | Action::SendMessage { .. }
@@ -293,61 +290,46 @@ impl Connection {
 
     /// An operation has ended.
     #[inline]
-    fn complete(&mut self, completion: &Completion, ledger: &mut Ledger) {
-        let Completion { transfer, registration, direction, tag, outcome } = *completion;
-        if outcome != Outcome::Done {
-            self.record.errors += 1;
-        }
-        match outcome {
-            Outcome::Done => ledger.done(transfer, registration),
-            Outcome::Withdrawn(Withdrawal::Cancelled) => {
-                ledger.failed_with(transfer, registration, || Error::Cancelled);
-            }
-            Outcome::Withdrawn(Withdrawal::Left) => {
-                ledger.failed_with(transfer, registration, || Error::Closed);
-            }
-            Outcome::Withdrawn(Withdrawal::PeerLeft) => {
-                let gone = || self.gone(Departure::Goodbye, Phase::of(direction));
-                ledger.failed_with(transfer, registration, gone);
-            }
-            // Of operations with a list only.
-            Outcome::Refused { .. } => ledger.done(transfer, registration),
-            Outcome::SizeMismatch { send_bytes, recv_bytes } => {
-                ledger.failed_with(transfer, registration, || {
-                    let peer = self.name.to_string();
-                    Error::SizeMismatch { peer, tag, send_bytes, recv_bytes }
-                });
-            }
-        }
-    }
-
-    /// An operation with a list has ended.
-    fn complete_listed(
+    fn complete(
         &mut self,
-        transfer: TransferKey,
-        list: &PreparedList,
-        outcome: Outcome,
+        completion: &Completion,
+        list: Option<&PreparedList>,
         ledger: &mut Ledger,
     ) {
-        let outcome = match outcome {
-            Outcome::Done => Ok(()),
-            Outcome::Withdrawn(Withdrawal::Cancelled) => Err(Error::Cancelled),
-            Outcome::Withdrawn(Withdrawal::PeerLeft) => {
-                Err(self.gone(Departure::Goodbye, Phase::of(list.direction())))
-            }
-            Outcome::Refused { why, range } => match why.problem(&list.asked_range(range)) {
-                Some(problem) => {
-                    let peer = Some(self.name.to_string());
-                    Err(Error::Remote { peer, memory: None, problem })
-                }
-                None => Err(Error::Cancelled),
-            },
-            Outcome::Withdrawn(Withdrawal::Left) | Outcome::SizeMismatch { .. } => {
-                Err(Error::Closed)
-            }
+        let Completion { transfer, registration, outcome, .. } = completion;
+        let owners = match list {
+            Some(list) => list.pieces.owners(),
+            None => std::slice::from_ref(registration),
         };
-        self.record.errors += u64::from(outcome.is_err());
-        ledger.listed_ended(transfer, &list.pieces, outcome);
+        if *outcome == Outcome::Done {
+            return ledger.done(*transfer, owners);
+        }
+        self.record.errors += 1;
+        ledger.failed(*transfer, owners, || self.error_of(completion, list));
+    }
+
+    fn error_of(&self, completion: &Completion, list: Option<&PreparedList>) -> Error {
+        let Completion { direction, tag, outcome, .. } = *completion;
+        match outcome {
+            Outcome::Done | Outcome::Withdrawn(Withdrawal::Left) => Error::Closed,
+            Outcome::Withdrawn(Withdrawal::Cancelled) => Error::Cancelled,
+            Outcome::Withdrawn(Withdrawal::PeerLeft) => {
+                self.gone(Departure::Goodbye, Phase::of(direction))
+            }
+            Outcome::Refused { why, range } => {
+                match list.and_then(|list| why.problem(&list.asked_range(range))) {
+                    Some(problem) => {
+                        let peer = Some(self.name.to_string());
+                        Error::Remote { peer, memory: None, problem }
+                    }
+                    None => Error::Cancelled,
+                }
+            }
+            Outcome::SizeMismatch { send_bytes, recv_bytes } => {
+                let peer = self.name.to_string();
+                Error::SizeMismatch { peer, tag, send_bytes, recv_bytes }
+            }
+        }
     }
 
     fn error_of_end(&self, ending: Ending, during: PeerStage) -> Error {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tcpx_protocol::exports::table::Exports;
-use tcpx_protocol::plans::pieces::Pieces;
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{RegistrationKey, TransferKey};
 
@@ -46,46 +45,22 @@ impl Ledger {
         self.registrations.operations(id) + self.exports.active_of(id)
     }
 
-    /// An operation has ended whose memory is these pieces: it is not used any more.
-    pub(crate) fn listed_ended(
-        &mut self,
-        transfer: TransferKey,
-        pieces: &Pieces,
-        outcome: Result<(), Error>,
-    ) {
-        for owner in pieces.owners() {
-            self.registrations.end(*owner);
-        }
-        match outcome {
-            Ok(()) => self.transfers.done(transfer),
-            Err(error) => self.transfers.failed(transfer, || error),
-        }
-    }
-
-    /// An operation is done: its memory is not used any more.
-    pub(crate) fn done(&mut self, transfer: TransferKey, registration: RegistrationKey) {
-        self.registrations.end(registration);
+    /// An operation is done: its memory, of these registrations, is not used any more.
+    #[inline]
+    pub(crate) fn done(&mut self, transfer: TransferKey, owners: &[RegistrationKey]) {
+        owners.iter().for_each(|owner| self.registrations.end(*owner));
         self.transfers.done(transfer);
     }
 
-    /// An operation has failed: its memory is not used any more.
+    /// An operation has failed: its memory is not used any more. The error is made only if the
+    /// transfer has none.
     pub(crate) fn failed(
         &mut self,
         transfer: TransferKey,
-        registration: RegistrationKey,
-        error: Error,
-    ) {
-        self.failed_with(transfer, registration, || error);
-    }
-
-    /// The same, with an error that is made only if the transfer has none.
-    pub(crate) fn failed_with(
-        &mut self,
-        transfer: TransferKey,
-        registration: RegistrationKey,
+        owners: &[RegistrationKey],
         error: impl FnOnce() -> Error,
     ) {
-        self.registrations.end(registration);
+        owners.iter().for_each(|owner| self.registrations.end(*owner));
         self.transfers.failed(transfer, error);
     }
 }

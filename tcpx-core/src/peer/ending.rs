@@ -3,16 +3,11 @@
 //! What is left of a peer that ended: comms that are being closed, and what they and copies under
 //! way still use.
 
-use std::sync::Arc;
-
 use tcpx_diagnosis::table::requests;
-use tcpx_protocol::exports::exported_range::ExportKey;
 use tcpx_protocol::frames::frame::Frame;
-use tcpx_protocol::peer::one_sided::ListedLeft;
-use tcpx_protocol::peer::operation::{NewOperation, PostedOperation};
-use tcpx_protocol::plans::pieces::Pieces;
+use tcpx_protocol::peer::message::{Message, NewOperation};
 use tcpx_protocol::stats::MessageStats;
-use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
+use tcpx_protocol::types::RegistrationKey;
 
 use super::commons::Commons;
 use super::connection::{ChannelRecord, Closing, Connection};
@@ -92,32 +87,18 @@ impl Peer {
                 "it has ended, and had no room for notifications before: nobody gets these"
             );
         }
-        let (left_lists, mut unfinished) = (protocol.take_listed(), protocol.take_operations());
+        let mut unfinished = protocol.take_operations();
         record.errors += unfinished.len() as u64;
-        let (mut operations, mut listed) = (Vec::new(), Vec::new());
-        for ListedLeft { op, pieces, uses } in left_lists {
-            let Some(operation) = unfinished.remove(op) else { continue };
-            let NewOperation { transfer, direction, .. } = operation.posted;
-            let whose = match uses {
-                Some(uses) => Whose::Peers { uses, direction },
-                None => Whose::Own { transfer, direction },
-            };
-            if operation.is_matched() {
-                listed.push(LeftList { pieces, whose });
+        let mut operations = Vec::new();
+        for (_, message) in unfinished.drain() {
+            if message.uses_memory() {
+                operations.push(message);
                 continue;
             }
-            let error = if self.is_left { Error::Closed } else { why.seen_by(direction) };
-            cx.ledger.listed_ended(transfer, &pieces, Err(error));
-        }
-        for (_, operation) in unfinished.drain() {
-            if operation.is_matched() {
-                operations.push(operation);
-                continue;
-            }
-            let NewOperation { transfer, direction, span, .. } = operation.posted;
+            let NewOperation { transfer, direction, .. } = message.posted;
             // What has no counterpart was withdrawn when the program left.
             let error = || if self.is_left { Error::Closed } else { why.seen_by(direction) };
-            cx.ledger.failed_with(transfer, span.registration, error);
+            cx.ledger.failed(transfer, message.owners(), error);
         }
         // What a large backlog took is freed elsewhere as well. Comms that are being connected use
         // no memory of operations: nobody waits for them.
@@ -129,24 +110,8 @@ impl Peer {
             stagings.extend(of_closing);
         }
         self.state = gone(Some(agreement), messages, record);
-        Some(Leftover { lanes, tickets, stagings, operations, listed, until })
+        Some(Leftover { lanes, tickets, stagings, operations, until })
     }
-}
-
-/// An operation with a list that has not ended.
-#[derive(Debug)]
-pub(crate) struct LeftList {
-    pub(crate) pieces: Arc<Pieces>,
-    pub(crate) whose: Whose,
-}
-
-/// Whose operation it is.
-#[derive(Debug)]
-pub(crate) enum Whose {
-    /// This end's program has posted it.
-    Own { transfer: TransferKey, direction: Direction },
-    /// The peer has asked for it, and it uses these exports.
-    Peers { uses: Arc<[ExportKey]>, direction: Direction },
 }
 
 #[derive(Debug)]
@@ -156,10 +121,9 @@ pub(crate) struct Leftover {
     /// Of the other comms, which are being closed.
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) stagings: Vec<RegistrationKey>,
-    /// Operations whose memory a comm or a copy may still write or read.
-    pub(crate) operations: Vec<PostedOperation>,
-    /// The same with lists, of this end's programs and of its peer's.
-    pub(crate) listed: Vec<LeftList>,
+    /// Operations whose memory a comm or a copy may still write or read, of this end's program and
+    /// of its peer's.
+    pub(crate) operations: Vec<Message>,
     /// The batch after which no copy uses any of it.
     pub(crate) until: BatchNumber,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tcpx_protocol::peer::PeerProtocol;
 use tcpx_protocol::peer::lifecycle::stage::Leaving;
+use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::peer::one_sided::NewRequest;
-use tcpx_protocol::peer::operation::NewOperation;
 use tcpx_protocol::peer::tags::posting::{PORTION, PostError};
 use tcpx_protocol::plans::plan::{Member, Stripe};
 use tcpx_protocol::types::{Direction, TransferKey};

@@ -65,7 +65,7 @@ impl Waiting {
     /// The program gives up what belongs to a transfer.
     pub(super) fn cancel(&mut self, transfer: TransferKey, ledger: &mut Ledger) {
         for request in self.requests.extract_if(.., |request| request.transfer == transfer) {
-            ledger.listed_ended(transfer, &request.list.pieces, Err(Error::Cancelled));
+            ledger.failed(transfer, request.list.pieces.owners(), || Error::Cancelled);
         }
     }
 
@@ -77,7 +77,7 @@ impl Waiting {
     ) -> usize {
         let Self { requests, notes, .. } = std::mem::take(self);
         for NewRequest { transfer, list, .. } in requests {
-            ledger.listed_ended(transfer, &list.pieces, Err(error(list.direction())));
+            ledger.failed(transfer, list.pieces.owners(), || error(list.direction()));
         }
         notes.len()
     }

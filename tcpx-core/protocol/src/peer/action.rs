@@ -7,9 +7,8 @@ use super::lifecycle::arrivals::Loss;
 use super::lifecycle::stage::PeerStage;
 use super::one_sided::telling::PreparedList;
 use super::one_sided::told::ListFault;
-use super::operation::Withdrawal;
 use crate::exports::exported_range::ExportKey;
-use crate::exports::refusal::Refusal;
+use crate::exports::refusal::{Refusal, Refused};
 use crate::frames::eager_terms::Keeping;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
@@ -52,15 +51,6 @@ pub enum Action {
     Served(Arc<[ExportKey]>),
     /// The peer has asked for what it is refused, for the first time.
     Refused(Refusal),
-    /// An operation with this list has ended, once and for all.
-    CompleteListed {
-        /// The transfer that it is of.
-        transfer: TransferKey,
-        /// The list that it moves.
-        list: Arc<PreparedList>,
-        /// How it ended.
-        outcome: Outcome,
-    },
     /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
     /// this receive, or nowhere.
     TakeKept {
@@ -91,8 +81,8 @@ pub enum Action {
     SendChunks(ChunkPlan),
     /// Post these chunks on the receive lanes.
     ReceiveChunks(ChunkPlan),
-    /// An operation has ended, once and for all.
-    Complete(Completion),
+    /// An operation has ended, once and for all. A read or write comes with its list.
+    Complete(Completion, Option<Arc<PreparedList>>),
     /// Ask the system how long the peer's host has acknowledged nothing, and answer with
     /// [`handle_acknowledgement`](super::PeerProtocol::handle_acknowledgement).
     AskHost,
@@ -191,6 +181,40 @@ pub enum Outcome {
         /// Index of the range that it is about.
         range: u32,
     },
+}
+
+/// Why an operation ends without a counterpart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// The program has cancelled it.
+    Cancelled,
+    /// The program has left the peer.
+    Left,
+    /// The peer has left first.
+    PeerLeft,
+}
+
+impl Outcome {
+    /// Why it was refused, if it was.
+    pub(super) fn refused(self) -> Option<Refused> {
+        match self {
+            Self::Refused { why, range } => Some(Refused { why, range }),
+            _ => None,
+        }
+    }
+}
+
+impl From<Refused> for Outcome {
+    fn from(Refused { why, range }: Refused) -> Self {
+        Self::Refused { why, range }
+    }
+}
+
+impl From<Option<Refused>> for Outcome {
+    /// Refused, or withdrawn by the program.
+    fn from(why: Option<Refused>) -> Self {
+        why.map_or(Self::Withdrawn(Withdrawal::Cancelled), Self::from)
+    }
 }
 
 /// Why it is over.

@@ -5,19 +5,22 @@
 //! [`Tags`](super::tags::Tags) and [`OneSided`](super::one_sided::OneSided) own what concerns
 //! tagged messages, and reads, writes and notifications; their methods take a conversation.
 
+use std::sync::Arc;
+
 use slotmap::SlotMap;
 
-use super::action::{Action, Ending, Violation};
+use super::action::{Action, Completion, Ending, Outcome, Violation};
 use super::deferral::Deferral;
 use super::lifecycle::{Actions, Lifecycle};
-use super::operation::PostedOperation;
+use super::message::{Asking, Message, NewOperation, Role};
+use super::one_sided::telling::PreparedList;
 use super::round_work::RoundWork;
 use super::schedule::Schedule;
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::plans::plan::SpareLists;
 use crate::stats::MessageStats;
-use crate::types::OpKey;
+use crate::types::{Direction, OpKey};
 
 /// With this many bytes unsent on the link, messages go the other way.
 pub(super) const LINK_BYTES: usize = 256 << 10;
@@ -64,7 +67,7 @@ impl LinkRoom {
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) life: Lifecycle,
-    pub(super) operations: SlotMap<OpKey, PostedOperation>,
+    pub(super) operations: SlotMap<OpKey, Message>,
     pub(super) schedule: Schedule,
     pub(super) link: LinkRoom,
     pub(super) deferral: Deferral,
@@ -108,5 +111,38 @@ impl Conversation {
     #[inline]
     pub(super) fn has_channels(&mut self) -> bool {
         self.life.has_channels(&mut self.actions)
+    }
+
+    /// An operation, which is in no list any more, has ended.
+    #[inline]
+    pub(super) fn completed(
+        &mut self,
+        posted: &NewOperation,
+        outcome: Outcome,
+        list: Option<Arc<PreparedList>>,
+    ) {
+        let NewOperation { transfer, direction, tag, span, .. } = *posted;
+        let registration = span.registration;
+        let completion = Completion { transfer, registration, direction, tag, outcome };
+        self.actions.push_back(Action::Complete(completion, list));
+    }
+
+    /// A request of this end's program, by its name.
+    pub(super) fn asked(&mut self, op: OpKey) -> Option<&mut Message> {
+        self.operations.get_mut(op).filter(|message| message.asking().is_some())
+    }
+
+    /// What was asked for with it.
+    pub(super) fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
+        match &mut self.operations.get_mut(op)?.access.as_mut()?.role {
+            Role::Asks(asking) => Some(asking),
+            Role::Serves(_) => None,
+        }
+    }
+
+    /// A read of this end's program whose bytes are still to come.
+    pub(super) fn reading(&mut self, op: OpKey) -> Option<&mut Message> {
+        let is_read = |it: &&mut Message| it.posted.direction == Direction::Receive;
+        self.asked(op).filter(is_read).filter(|message| message.takes_more())
     }
 }

@@ -120,12 +120,20 @@ impl PeerProtocol {
         let Self { cx, tags, one_sided, .. } = self;
         cx.life.check_cut(chunks.chunk_bytes)?;
         cx.life.check_channel(chunks.first_channel, chunks.bytes)?;
-        match chunks.recvs[..] {
-            [recv] if one_sided.is_listed(OpKey::from_wire(recv)) => {
-                one_sided.handle_chunks(cx, OpKey::from_wire(recv), chunks)
+        let Chunks { first_channel, chunk_bytes, bytes, .. } = *chunks;
+        let [recv] = chunks.recvs[..] else { return tags.share_chunk(cx, chunks) };
+        let op = OpKey::from_wire(recv);
+        if cx.check_section(recv, chunks)?.is_waiting_receive() {
+            cx.messages.received += 1;
+            tags.begin_receive(cx, op, 0);
+            if bytes == 0 {
+                tags.complete(cx, op, Outcome::Done);
+                return Ok(());
             }
-            _ => tags.handle_chunks(cx, chunks),
         }
+        let pieces = cx.plan_section(op, (bytes, chunk_bytes, first_channel))?;
+        one_sided.bytes_dealt(cx, op, (bytes, pieces));
+        Ok(())
     }
 
     /// A frame came that is about the conversation, and not about messages.

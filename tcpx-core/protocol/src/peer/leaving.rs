@@ -6,14 +6,13 @@ use std::time::Instant;
 use slotmap::Key;
 
 use super::PeerProtocol;
-use super::action::{Action, Ending};
+use super::action::{Action, Ending, Withdrawal};
 use super::lifecycle::channels::Opened;
 use super::lifecycle::stage::{Leaving, Shutdown, Stage, Step};
-use super::operation::Withdrawal;
 use super::tags::withdrawing::Unmatched;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
-use crate::types::{OpKey, RegistrationKey, TransferKey};
+use crate::types::{RegistrationKey, TransferKey};
 
 impl PeerProtocol {
     /// Whether channels are being made, and wanted.
@@ -191,23 +190,19 @@ impl PeerProtocol {
 
     /// Returns whether an operation, of the program or of the peer, uses a registration.
     pub fn uses(&self, registration: RegistrationKey) -> bool {
-        self.cx.operations.keys().any(|op| self.is_on(op, registration))
+        self.cx.operations.values().any(|message| message.owners().contains(&registration))
     }
 
     /// Returns the transfers of the program with operations on a registration, each once.
     pub fn transfers_on(&self, registration: RegistrationKey) -> Vec<TransferKey> {
-        let on = self.cx.operations.iter().filter(|(op, _)| self.is_on(*op, registration));
-        let mut transfers: Vec<_> = on.map(|(_, operation)| operation.posted.transfer).collect();
+        let on =
+            self.cx.operations.values().filter(|message| message.owners().contains(&registration));
+        let mut transfers: Vec<_> = on.map(|message| message.posted.transfer).collect();
         // Those of the peer have none.
         transfers.retain(|transfer| !transfer.is_null());
         transfers.sort_unstable();
         transfers.dedup();
         transfers
-    }
-
-    fn is_on(&self, op: OpKey, registration: RegistrationKey) -> bool {
-        let is_on_span = || self.cx.operations[op].posted.span.registration == registration;
-        self.one_sided.is_on(op, registration).unwrap_or_else(is_on_span)
     }
 
     /// Whether the peer has asked for as much as is done for it in a round.

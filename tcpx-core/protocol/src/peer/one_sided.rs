@@ -13,7 +13,7 @@
 //! - `asking`: the initiator's requests. `saying`: what is said next of them.
 //! - `hearing`: who a frame is for, and what ends when exports are taken back. `serving`: what the
 //!   target does about requests.
-//! - `moving`: their bytes on the channels, and `parts` on the link, at both ends. `ending`: how
+//! - `parts`: their bytes on the link, at both ends. `ending`: what was dealt and has moved, how
 //!   they end, and what becomes free then; all others call it, and it calls none of them.
 //!
 //! `OneSided` owns what is known of them; its methods take the conversation that they share with
@@ -22,7 +22,6 @@
 mod asking;
 mod ending;
 mod hearing;
-mod moving;
 pub mod notes;
 pub(super) mod parts;
 mod saying;
@@ -34,21 +33,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use slotmap::SecondaryMap;
 
 use self::notes::Notes;
 use self::telling::{ListLimits, PreparedList, Telling};
 use self::told::ToldLists;
 use super::action::Violation;
 use super::room::KeptTerms;
-use crate::exports::exported_range::ExportKey;
-use crate::exports::refusal::Refused;
 use crate::frames::eager_terms::Keeping;
-use crate::plans::piece_cursor::PieceCursor;
-use crate::plans::pieces::Pieces;
 use crate::stats::OneSidedStats;
 use crate::types::kept_budget::Share;
-use crate::types::{OpKey, PreparedKey, RegistrationKey, TransferKey};
+use crate::types::{OpKey, PreparedKey, TransferKey};
 
 /// Most writes that a peer asks for and has no answer to, and most reads of which something is not
 /// dealt.
@@ -91,70 +85,6 @@ pub struct NewRequest {
     pub note: Option<Arc<[u8]>>,
 }
 
-/// An operation whose memory is a list of pieces at this end.
-#[derive(Debug)]
-pub(super) struct Listed {
-    pub(super) pieces: Arc<Pieces>,
-    pub(super) cursor: PieceCursor,
-    /// Each pair travels by itself.
-    pub(super) cuts_pairs: bool,
-    /// Its bytes travel on the link, in parts.
-    pub(super) is_on_link: bool,
-    /// By which the peer names the receive that the bytes go to, where this end sends.
-    pub(super) recv: u64,
-    pub(super) role: Role,
-}
-
-#[derive(Debug)]
-pub(super) enum Role {
-    /// This end is the initiator.
-    Asks(Asking),
-    /// This end is the target.
-    Serves(Serving),
-}
-
-#[derive(Debug)]
-pub(super) struct Asking {
-    pub(super) list: Arc<PreparedList>,
-    pub(super) note: Option<Arc<[u8]>>,
-    pub(super) step: Step,
-    /// Its list counts as used.
-    pub(super) uses_list: bool,
-    /// It ends as soon as its memory is free, whatever the peer says later.
-    pub(super) is_abandoned: bool,
-}
-
-/// How far a request is, at the initiator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The peer has not heard of it.
-    Waiting,
-    /// The peer knows of a write, and has not granted it.
-    Asked,
-    /// Bytes move.
-    Moving,
-    /// All bytes of a write are sent: the answer is to come.
-    Awaiting,
-    /// All bytes of a write are in place there, and this end does not know yet that they are sent:
-    /// their memory is in use until then.
-    Answered,
-    /// A write was given up in the middle, and the peer knows. It ends with `why` when what was
-    /// dealt is sent and the answer is there.
-    Stopping { why: Gaveup, is_answered: bool },
-    /// The peer was told that no more bytes of a read are wanted, or has said that none come: it
-    /// ends when what was dealt is in place.
-    Halting { why: Gaveup, is_stopped: bool },
-}
-
-/// Why an operation ends before its bytes have moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gaveup {
-    /// The program does not want it any more.
-    Cancelled,
-    /// The target has refused it, or takes the memory back.
-    Refused(Refused),
-}
-
 /// A write that has no answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
@@ -163,36 +93,10 @@ pub(super) struct Unanswered {
     pub on_link: u64,
 }
 
-/// A request of the peer, at the target.
-#[derive(Debug)]
-pub(super) struct Serving {
-    /// The initiator's name for it.
-    pub(super) op: u64,
-    pub(super) list: u32,
-    pub(super) uses: Arc<[ExportKey]>,
-    /// The note of a write, which is kept by this number until all is in place, and its bytes.
-    pub(super) note: Option<(u64, u32)>,
-    /// The initiator was told to stop, or has said that it does: no more is dealt.
-    pub(super) stopped: Option<Refused>,
-    pub(super) is_halting: bool,
-}
-
-/// What is left of an operation with a list, whose peer has ended.
-#[derive(Debug)]
-pub struct ListedLeft {
-    /// Its number.
-    pub op: OpKey,
-    /// Where the bytes lie at this end.
-    pub pieces: Arc<Pieces>,
-    /// What of this end it used for the peer; `None`: it is of this end's program.
-    pub uses: Option<Arc<[ExportKey]>>,
-}
-
 /// The books of one end.
 #[derive(Debug)]
 pub(super) struct OneSided {
     terms: OneSidedTerms,
-    listed: SecondaryMap<OpKey, Listed>,
     /// The operation of each transfer that has one.
     of_transfer: HashMap<TransferKey, OpKey>,
     telling: Telling,
@@ -234,7 +138,6 @@ impl OneSided {
     pub(super) fn new(terms: OneSidedTerms, kept: &KeptTerms) -> Self {
         Self {
             terms,
-            listed: SecondaryMap::new(),
             of_transfer: HashMap::default(),
             telling: Telling::new(terms.lists),
             told: ToldLists::new(terms.lists, Share::new(&kept.budget, LISTS_OWN)),
@@ -266,11 +169,6 @@ impl OneSided {
     /// What was counted so far.
     pub(super) fn stats(&self) -> OneSidedStats {
         self.stats
-    }
-
-    /// Whether an operation with a list uses a registration at this end; `None`: it has none.
-    pub(super) fn is_on(&self, op: OpKey, registration: RegistrationKey) -> Option<bool> {
-        Some(self.listed.get(op)?.pieces.owners().contains(&registration))
     }
 
     /// Notifications of the program that the peer has no room for.
@@ -319,8 +217,8 @@ impl OneSided {
     pub(super) fn counts(&self) -> Counts {
         let served = [self.served.len(), self.served_writes, self.undealt_reads];
         let [served, served_writes, undealt_reads] = served;
-        let (listed, unanswered, undealt) =
-            (self.listed.len(), self.unanswered.len(), self.undealt.len());
+        let listed = self.of_transfer.len() + served;
+        let (unanswered, undealt) = (self.unanswered.len(), self.undealt.len());
         Counts {
             requests: [listed, unanswered, undealt, served, served_writes, undealt_reads],
             on_link: [self.writes_on_link, self.reads_on_link, self.unwanted.len() as u64],
@@ -349,10 +247,5 @@ impl OneSided {
     /// What notifications may cost that the peer takes, from the first one on.
     pub(super) fn allowed(&self) -> u64 {
         self.notes.allowed.allowed
-    }
-
-    /// Operations that are under way.
-    pub(super) fn listed(&self) -> &SecondaryMap<OpKey, Listed> {
-        &self.listed
     }
 }

@@ -2,16 +2,16 @@
 //! come to that have moved. Pure.
 
 use super::PeerProtocol;
-use super::action::Action;
+use super::action::{Action, Outcome};
+use super::schedule::Turn;
 use super::schedule::coalescer::{MatchedSend, Waiting};
 use super::schedule::route::{Load, Message, Route, route};
 use super::schedule::staging::ChannelStaging;
-use super::schedule::{Section, Turn};
 use crate::frames::frame::Frame;
-use crate::frames::messages::{Chunks, Names};
-use crate::plans::plan::{ChunkPlan, Members};
+use crate::frames::messages::Chunks;
+use crate::plans::plan::ChunkPlan;
 use crate::plans::stripe_queue::Finished;
-use crate::types::OpKey;
+use crate::types::{Direction, OpKey};
 
 impl PeerProtocol {
     /// Chunks were sent, or received and unpacked.
@@ -29,43 +29,62 @@ impl PeerProtocol {
 
     #[inline]
     fn bytes_done(&mut self, op: OpKey, bytes: u64) {
-        if !self.one_sided.bytes_done(&mut self.cx, op, bytes) {
-            self.tags.bytes_done(&mut self.cx, op, bytes);
+        let Self { cx, one_sided, .. } = self;
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        message.moved += bytes;
+        let (total, cost) = (message.posted.bytes, message.cost(bytes));
+        let is_access = message.access.is_some();
+        match message.posted.direction {
+            Direction::Send => cx.schedule.sent(message.cost(total), cost),
+            Direction::Receive if is_access => cx.deferral.list_arrived(cost),
+            Direction::Receive => {}
+        }
+        if is_access {
+            one_sided.bytes_moved(cx, op);
+        } else if message.moved >= total {
+            let posted = message.posted;
+            cx.operations.remove(op);
+            cx.completed(&posted, Outcome::Done, None);
         }
     }
 
     /// Makes the next plan of what was matched, and queues what it takes. Returns an action that
     /// must be answered first, if there is one.
     pub(super) fn plan_next(&mut self) -> Option<Action> {
-        let (turn, first) = loop {
+        loop {
             let turn = self.cx.schedule.turn()?;
             if turn != Turn::Short && self.cx.schedule.is_quiet() {
                 // Sockets and threads that were used a moment ago are faster than those that rest.
                 self.cx.schedule.next_channel = 0;
             }
-            let first = *self.cx.schedule.queue(turn).front()?;
-            match first {
-                Waiting::Listed(op) if self.one_sided.is_dealt(op) => {
-                    return if self.cx.has_channels() {
-                        self.one_sided.deal_listed(&mut self.cx, op, turn)
-                    } else {
-                        None
-                    };
+            let op = match *self.cx.schedule.queue(turn).front()? {
+                Waiting::Send(matched) if turn != Turn::Long => {
+                    return self.plan_messages(turn, matched);
                 }
-                // It was given up.
-                Waiting::Listed(_) => self.cx.schedule.queue(turn).pop(),
-                Waiting::Send(matched) => break (turn, matched),
+                Waiting::Send(matched) => matched.member.op,
+                Waiting::Listed(op) => op,
+            };
+            if self.cx.is_dealt(op) {
+                return if self.cx.has_channels() { self.deal_section(op, turn) } else { None };
             }
-        };
-        match turn {
-            Turn::Long if !self.cx.has_channels() => None,
-            Turn::Long => {
-                let section = self.cx.schedule.take_section()?;
-                self.deal_section(section);
-                None
-            }
-            Turn::Short | Turn::Medium => self.plan_messages(turn, first),
+            // It was given up.
+            self.cx.schedule.queue(turn).pop();
         }
+    }
+
+    /// Deals the next section of a message.
+    fn deal_section(&mut self, op: OpKey, turn: Turn) -> Option<Action> {
+        let Self { cx, one_sided, .. } = self;
+        if one_sided.holds_section(cx, op) {
+            return None;
+        }
+        let bytes = match cx.cut_section(op) {
+            Ok(bytes) => bytes,
+            Err(action) => return action,
+        };
+        let pieces = cx.send_section(op, turn, bytes);
+        one_sided.bytes_dealt(cx, op, (bytes, pieces));
+        None
     }
 
     /// Makes a plan of a message, or of several that share a chunk with it.
@@ -118,23 +137,12 @@ impl PeerProtocol {
         self.cx.send(Frame::Chunks(chunks));
         let gathered = portion.gathered;
         let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
-        if let Some(plan) = self.tags.carry_out(&mut self.cx, plan) {
+        if bytes > 0 {
             self.cx.actions.push_back(Action::SendChunks(plan));
+        } else {
+            // It has no chunks, and is done.
+            self.tags.complete(&mut self.cx, first.member.op, Outcome::Done);
         }
         None
-    }
-
-    fn deal_section(&mut self, section: Section) {
-        let Section { matched, offset, bytes } = section;
-        // There is enough of it for everybody to work on.
-        let chunk_bytes = self.cx.life.agreement.chunk_bytes;
-        let first_channel = self.cx.schedule.take_channels(bytes, chunk_bytes);
-        let recvs = Names::from_slice(&[matched.announced.recv]);
-        let chunks = Chunks { recvs, first_channel, chunk_bytes, offset, bytes };
-        self.cx.send(Frame::Chunks(chunks));
-        let members = Members::One(matched.member);
-        let gathered = None;
-        let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
-        self.cx.actions.push_back(Action::SendChunks(plan));
     }
 }

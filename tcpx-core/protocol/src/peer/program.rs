@@ -4,8 +4,8 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 
 use super::PeerProtocol;
-use super::one_sided::{ListedLeft, NewRequest};
-use super::operation::NewOperation;
+use super::message::NewOperation;
+use super::one_sided::NewRequest;
 use super::tags::posting::PostError;
 use crate::exports::exported_range::ExportKey;
 use crate::frames::messages::LinkPart;
@@ -58,8 +58,8 @@ impl PeerProtocol {
     }
 
     /// The program posts a read or write, which [`check_posts`](Self::check_posts) allows; its
-    /// transfer has no other under way. It ends with exactly one `Action::CompleteListed`, or is
-    /// handed out by [`take_listed`](Self::take_listed).
+    /// transfer has no other under way. It ends with exactly one `Action::Complete`, or is
+    /// handed out by [`take_operations`](Self::take_operations).
     pub fn handle_request(&mut self, request: NewRequest) -> OpKey {
         self.one_sided.handle_request(&mut self.cx, request)
     }
@@ -87,16 +87,11 @@ impl PeerProtocol {
 
     /// Whether a request of the peer uses any of these exports.
     pub fn serves(&self, exports: &[ExportKey]) -> bool {
-        self.one_sided.serves(exports)
+        self.one_sided.serves(&self.cx, exports)
     }
 
     /// Exports are taken back: what uses them is to end. Returns whether anything does.
     pub fn handle_revoked(&mut self, exports: &[ExportKey]) -> bool {
         self.one_sided.handle_revoked(&mut self.cx, exports)
-    }
-
-    /// Hands out what each operation with a list is about, for a driver that ends it.
-    pub fn take_listed(&mut self) -> Vec<ListedLeft> {
-        self.one_sided.take_listed()
     }
 }

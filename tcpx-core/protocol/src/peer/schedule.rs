@@ -36,15 +36,6 @@ pub(super) enum Turn {
     Long,
 }
 
-/// A part of a long message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Section {
-    pub(super) matched: MatchedSend,
-    /// Where it begins in the message.
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-}
-
 /// Messages that wait to be dealt.
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -54,8 +45,6 @@ pub(super) struct Schedule {
     channels: u16,
     pub(super) next_channel: u16,
     queues: [Coalescer; 3],
-    /// Bytes of the first long message that are dealt, if it is a send.
-    dealt_of_long: u64,
     /// Bytes of medium and long messages that were dealt and are not sent.
     under_way: u64,
     is_turn_of_long: bool,
@@ -71,7 +60,6 @@ impl Schedule {
             channels,
             next_channel: 0,
             queues: <[Coalescer; 3]>::default(),
-            dealt_of_long: 0,
             under_way: 0,
             is_turn_of_long: false,
             short_left: tuning.section_bytes,
@@ -100,10 +88,7 @@ impl Schedule {
 
     /// Whether the receiver may have to be told of a match of this tag.
     pub(super) fn may_owe_match(&self, tag: i64) -> bool {
-        // The peer knows of the match of a message of which a section is dealt.
-        let is_told = self.dealt_of_long > 0;
-        let [short, medium, long] = &self.queues;
-        short.may_have(tag, false) || medium.may_have(tag, false) || long.may_have(tag, is_told)
+        self.queues.iter().any(|queue| queue.may_have(tag))
     }
 
     /// Makes room for this many more messages of any size.
@@ -142,11 +127,9 @@ impl Schedule {
         &mut self.queues[turn as usize]
     }
 
-    /// A section that costs this much was taken of the operation with a list that comes first.
-    pub(super) fn dealt_listed(&mut self, turn: Turn, cost: u64, is_last: bool) {
-        if is_last {
-            self.queue(turn).pop();
-        }
+    /// A section that costs this much was taken of the message that comes first.
+    pub(super) fn dealt_section(&mut self, (turn, op): (Turn, OpKey), cost: u64, is_last: bool) {
+        self.queue(turn).go_on((!is_last).then_some(op));
         self.dealt(turn, cost);
     }
 
@@ -168,22 +151,6 @@ impl Schedule {
         let behind = u64::from(channel) + chunk_count(bytes, chunk_bytes);
         self.next_channel = (behind % u64::from(self.channels)) as u16;
         channel
-    }
-
-    /// Takes the next section of the long send that comes first.
-    pub(super) fn take_section(&mut self) -> Option<Section> {
-        let Waiting::Send(matched) = *self.queue(Turn::Long).front()? else { return None };
-        let offset = self.dealt_of_long;
-        let left = matched.member.bytes - offset;
-        let bytes = left.min(self.tuning.section_bytes);
-        if bytes == left {
-            self.queue(Turn::Long).pop();
-            self.dealt_of_long = 0;
-        } else {
-            self.dealt_of_long += bytes;
-        }
-        self.dealt(Turn::Long, bytes);
-        Some(Section { matched, offset, bytes })
     }
 
     /// This much of a message that costs `total` was sent.
@@ -214,27 +181,19 @@ mod tests {
         MatchedSend { member, announced: Announced { recv: 0, bytes, delivery, number: 0 } }
     }
 
-    /// Deals everything in the order of its turns. Returns the operation of each plan or section.
-    fn deal(schedule: &mut Schedule) -> Vec<OpKey> {
+    /// Deals everything in the order of its turns, what is not short in so many sections. Returns
+    /// the operation of each plan or section.
+    fn deal(schedule: &mut Schedule, sections: usize) -> Vec<OpKey> {
         let mut dealt = Vec::new();
         while let Some(turn) = schedule.turn() {
             let front = *schedule.queue(turn).front().expect("it has its turn");
-            match front {
-                Waiting::Listed(op) => {
-                    schedule.dealt_listed(turn, MIB, true);
-                    dealt.push(op);
-                }
-                Waiting::Send(first) if turn == Turn::Long => {
-                    let section = schedule.take_section().expect("it waits");
-                    assert_eq!(section.matched.member.op, first.member.op);
-                    dealt.push(first.member.op);
-                }
-                Waiting::Send(first) => {
-                    schedule.queue(turn).pop();
-                    schedule.dealt(turn, first.member.bytes);
-                    dealt.push(first.member.op);
-                }
-            }
+            let op = match front {
+                Waiting::Listed(op) => op,
+                Waiting::Send(first) => first.member.op,
+            };
+            dealt.push(op);
+            let is_last = dealt.iter().filter(|it| **it == op).count() == sections;
+            schedule.dealt_section((turn, op), MIB, is_last || turn == Turn::Short);
         }
         dealt
     }
@@ -245,17 +204,16 @@ mod tests {
     fn messages_of_all_kinds_are_one_queue() {
         let mut keys = SlotMap::<OpKey, ()>::with_key();
         let [a, b, c] = [0; 3].map(|_| keys.insert(()));
-        for (bytes, first_takes) in [(64, 1), (MIB, 1), (9 * MIB, 3)] {
+        for (bytes, sections) in [(64, 1), (MIB, 1), (9 * MIB, 3)] {
             let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000), 2);
             schedule.push(send(a, bytes));
             schedule.push_listed(b, bytes);
             schedule.push(send(c, 64));
-            let sections = vec![a; first_takes];
             let expected = match bytes {
                 64 => vec![a, b, c],
-                _ => [vec![c], sections, vec![b]].concat(),
+                _ => [vec![c], vec![a; sections], vec![b; sections]].concat(),
             };
-            assert_eq!(deal(&mut schedule), expected, "{bytes}");
+            assert_eq!(deal(&mut schedule, sections), expected, "{bytes}");
         }
     }
 
@@ -268,9 +226,10 @@ mod tests {
         schedule.push_listed(keys.insert(()), 9 * MIB);
         assert!(!schedule.may_owe_match(7), "reads and writes have no tag");
         schedule.queue(Turn::Long).pop();
-        schedule.push(send(keys.insert(()), 9 * MIB));
+        let op = keys.insert(());
+        schedule.push(send(op, 9 * MIB));
         assert!(schedule.may_owe_match(7) && !schedule.may_owe_match(8));
-        schedule.take_section().expect("it is long");
+        schedule.dealt_section((Turn::Long, op), MIB, false);
         assert!(!schedule.may_owe_match(7));
         schedule.push(send(keys.insert(()), 64));
         assert!(schedule.may_owe_match(7));

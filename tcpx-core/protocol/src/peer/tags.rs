@@ -5,6 +5,7 @@
 //! sent ahead and withdrawn is in files of their own, which call down to this one.
 
 pub(super) mod announcing;
+pub(super) mod backlogs;
 pub(super) mod eager_books;
 pub(super) mod expecting;
 pub(super) mod matcher;
@@ -15,19 +16,17 @@ pub mod withdrawing;
 
 use std::collections::VecDeque;
 
+use self::backlogs::{Backlogs, OpList};
 use self::eager_books::EagerBooks;
 use self::matcher::Matcher;
 use self::receives::MessageEnd;
-use self::tag_queues::Place;
-use super::action::{Action, Completion, Outcome, Violation};
+use super::action::{Outcome, Violation, Withdrawal};
 use super::conversation::Conversation;
-use super::operation::{
-    Backlogs, Links, NewOperation, OpList, OpState, PostedOperation, Withdrawal,
-};
+use super::message::{Links, Message, NewOperation, State};
 use super::room::{Announcing, KeptTerms};
 use crate::frames::eager_terms::{EagerTerms, Keeping};
-use crate::plans::plan::{ChunkPlan, Member, Members};
-use crate::types::{Direction, OpKey, TransferKey};
+use crate::plans::plan::Member;
+use crate::types::{OpKey, TransferKey};
 
 /// What one end knows of tagged messages.
 #[derive(Debug)]
@@ -132,9 +131,7 @@ impl Tags {
 
     /// An operation that needs not wait for its counterpart.
     pub(super) fn insert_matched(&mut self, cx: &mut Conversation, posted: NewOperation) -> OpKey {
-        let state = OpState::Matched { bytes_left: posted.bytes, bytes_dealt: 0 };
-        let (links, place) = (Links::default(), Place::default());
-        cx.operations.insert(PostedOperation { posted, state, links, place })
+        cx.operations.insert(Message::new(posted, State::Moving))
     }
 
     /// A receive of ours that the peer names, as long as it waits for a match, and its bytes.
@@ -155,26 +152,11 @@ impl Tags {
         let operation = cx.operations.get_mut(op)?;
         let (member, links) = (operation.member(op), operation.links);
         self.eager.waits_no_more(operation.place);
-        let matched = OpState::Matched { bytes_left: member.bytes, bytes_dealt };
-        let before = std::mem::replace(&mut operation.state, matched);
+        operation.cursor.dealt = bytes_dealt;
+        let before = std::mem::replace(&mut operation.state, State::Moving);
         self.leave_list(cx, op, member.transfer, before, links);
         self.waiting_receives -= 1;
         Some(member)
-    }
-
-    /// Returns a plan of which chunks are to be moved. A message of 0 bytes has none and is done.
-    pub(super) fn carry_out(
-        &mut self,
-        cx: &mut Conversation,
-        plan: ChunkPlan,
-    ) -> Option<ChunkPlan> {
-        match (&plan.members, plan.bytes) {
-            (Members::One(member), 0) => {
-                self.complete(cx, member.op, Outcome::Done);
-                None
-            }
-            _ => Some(plan),
-        }
     }
 
     /// An operation has ended.
@@ -182,32 +164,18 @@ impl Tags {
         let Some(operation) = cx.operations.remove(op) else { return };
         self.leave_list(cx, op, operation.posted.transfer, operation.state, operation.links);
         match operation.state {
-            OpState::SendWaits => self.matcher.withdraw_send(operation.place),
-            OpState::Announced | OpState::Cancelling(_) => {
+            State::SendWaits => self.matcher.withdraw_send(operation.place),
+            State::Announced | State::Cancelling(_) => {
                 self.eager.waits_no_more(operation.place);
                 self.waiting_receives -= 1;
             }
-            OpState::Unannounced => {
+            State::Unannounced => {
                 self.announcing.unannounced.remove(operation.place);
                 self.waiting_receives -= 1;
             }
-            OpState::Asked | OpState::Matched { .. } => {}
+            _ => {}
         }
-        self.completed(cx, &operation, outcome);
-    }
-
-    /// An operation, which is in no list any more, has ended.
-    #[inline]
-    pub(super) fn completed(
-        &mut self,
-        cx: &mut Conversation,
-        operation: &PostedOperation,
-        outcome: Outcome,
-    ) {
-        let NewOperation { transfer, direction, tag, span, .. } = operation.posted;
-        let registration = span.registration;
-        let completion = Completion { transfer, registration, direction, tag, outcome };
-        cx.actions.push_back(Action::Complete(completion));
+        cx.completed(&operation.posted, outcome, None);
     }
 
     /// An operation that was as `before` has found its counterpart, or has ended: it leaves the
@@ -218,34 +186,18 @@ impl Tags {
         cx: &mut Conversation,
         op: OpKey,
         transfer: TransferKey,
-        before: OpState,
+        before: State,
         links: Links,
     ) {
         match before {
-            OpState::SendWaits | OpState::Unannounced | OpState::Announced => {
+            State::SendWaits | State::Unannounced | State::Announced => {
                 self.backlogs.end_to_wait((transfer, op), links, false, &mut cx.operations);
             }
-            OpState::Cancelling(_) => {
+            State::Cancelling(_) => {
                 self.cancelling.remove(links, &mut cx.operations);
                 self.backlogs.withdrawn_ended(transfer);
             }
-            OpState::Asked | OpState::Matched { .. } => {}
-        }
-    }
-
-    /// Bytes of a message were sent, or received and unpacked.
-    #[inline]
-    pub(super) fn bytes_done(&mut self, cx: &mut Conversation, op: OpKey, bytes: u64) {
-        let Some(operation) = cx.operations.get_mut(op) else { return };
-        let OpState::Matched { bytes_left, .. } = &mut operation.state else { return };
-        *bytes_left = bytes_left.saturating_sub(bytes);
-        let NewOperation { direction, bytes: total, .. } = operation.posted;
-        let is_over = *bytes_left == 0;
-        if direction == Direction::Send {
-            cx.schedule.sent(total, bytes);
-        }
-        if is_over && let Some(operation) = cx.operations.remove(op) {
-            self.completed(cx, &operation, Outcome::Done);
+            _ => {}
         }
     }
 }

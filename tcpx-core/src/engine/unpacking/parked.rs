@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::conn_info::SessionId;
-use tcpx_protocol::peer::operation::{NewOperation, PostedOperation};
+use tcpx_protocol::peer::message::{Message, NewOperation};
 use tcpx_protocol::types::{Direction, RegistrationKey};
 
 use crate::error::Error;
 use crate::peer::Peer;
 use crate::peer::commons::Ledger;
-use crate::peer::ending::{LeftList, Leftover, Whose};
+use crate::peer::ending::Leftover;
 use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerName;
@@ -60,10 +60,9 @@ impl Parked {
 
     /// Whether bytes that this session was writing may still come to their memory.
     pub(super) fn is_written_by(&self, session: &SessionId) -> bool {
-        let is_write = |left: &LeftList| {
-            matches!(left.whose, Whose::Peers { direction: Direction::Receive, .. })
-        };
-        self.session == *session && self.leftover.listed.iter().any(is_write)
+        let is_write =
+            |it: &Message| it.serves().is_some() && it.posted.direction == Direction::Receive;
+        self.session == *session && self.leftover.operations.iter().any(is_write)
     }
 
     /// Nobody can say any more when its batch ends.
@@ -116,9 +115,7 @@ impl Parked {
 
     /// Whether no operation's memory is in use.
     fn uses_nothing(&self) -> bool {
-        self.leftover.operations.is_empty()
-            && self.leftover.listed.is_empty()
-            && self.held.as_ref().is_none_or(Vec::is_empty)
+        self.leftover.operations.is_empty() && self.held.as_ref().is_none_or(Vec::is_empty)
     }
 
     /// Has its receive comms closed.
@@ -130,8 +127,7 @@ impl Parked {
 
     /// Ends everything: nothing touches its memory any more.
     pub(super) fn end(mut self, ledger: &mut Ledger) {
-        self.end_operations(ledger);
-        self.end_lists(ledger, |_| true);
+        self.end_operations(ledger, |_| true);
         let registrations = &mut ledger.registrations;
         for staging in self.leftover.stagings {
             ledger.staging.give_back(staging);
@@ -144,13 +140,9 @@ impl Parked {
 
     /// Ends its operations, and keeps their memory.
     pub(super) fn give_up_waiting(&mut self, ledger: &mut Ledger, reached: BatchNumber) {
-        let registration = |operation: &PostedOperation| operation.posted.span.registration;
-        let mut held: Vec<_> = self.leftover.operations.iter().map(registration).collect();
-        for left in &self.leftover.listed {
-            if let Whose::Own { .. } = left.whose {
-                held.extend_from_slice(left.pieces.owners());
-            }
-        }
+        let is_own = |message: &Message| message.serves().is_none();
+        let own = self.leftover.operations.iter().filter(|message| is_own(message));
+        let held: Vec<_> = own.flat_map(Message::owners).copied().collect();
         held.iter().for_each(|key| ledger.registrations.begin(*key));
         tracing::error!(
             peer = %self.name, error = %self.error, operations = held.len(),
@@ -158,30 +150,23 @@ impl Parked {
             "a peer that ended still uses memory; its comms and registrations stay as they are"
         );
         self.held = Some(held);
-        self.end_operations(ledger);
         // What the peer has asked for keeps its exports in use: nobody waits for its end.
-        self.end_lists(ledger, |left| matches!(left.whose, Whose::Own { .. }));
+        self.end_operations(ledger, is_own);
     }
 
-    fn end_lists(&mut self, ledger: &mut Ledger, is_meant: impl Fn(&LeftList) -> bool) {
-        for left in self.leftover.listed.extract_if(.., |left| is_meant(left)) {
-            match left.whose {
-                Whose::Own { transfer, direction } => {
-                    let error = self.error.seen_by(direction);
-                    ledger.listed_ended(transfer, &left.pieces, Err(error));
+    fn end_operations(&mut self, ledger: &mut Ledger, is_meant: impl Fn(&Message) -> bool) {
+        for message in self.leftover.operations.extract_if(.., |message| is_meant(message)) {
+            let NewOperation { transfer, direction, .. } = message.posted;
+            match message.serves() {
+                None => {
+                    let error = || self.error.seen_by(direction);
+                    ledger.failed(transfer, message.owners(), error);
                 }
-                Whose::Peers { uses, .. } => {
-                    ledger.exports.end_all(&uses);
-                    ledger.exports.forget_uses(&uses);
+                Some(uses) => {
+                    ledger.exports.end_all(uses);
+                    ledger.exports.forget_uses(uses);
                 }
             }
-        }
-    }
-
-    fn end_operations(&mut self, ledger: &mut Ledger) {
-        for operation in self.leftover.operations.drain(..) {
-            let NewOperation { transfer, direction, span, .. } = operation.posted;
-            ledger.failed(transfer, span.registration, self.error.seen_by(direction));
         }
     }
 
@@ -192,9 +177,7 @@ impl Parked {
 
     /// Returns whether it keeps a registration in use.
     pub(super) fn holds(&self, key: RegistrationKey) -> bool {
-        let Leftover { operations, listed, .. } = &self.leftover;
-        operations.iter().any(|operation| operation.posted.span.registration == key)
-            || listed.iter().any(|left| left.pieces.owners().contains(&key))
+        self.leftover.operations.iter().any(|message| message.owners().contains(&key))
             || self.held.as_ref().is_some_and(|held| held.contains(&key))
     }
 }

@@ -2,47 +2,35 @@
 
 use std::sync::Arc;
 
-use super::super::action::{Outcome, Violation};
+use super::super::action::{Outcome, Violation, Withdrawal};
 use super::super::conversation::Conversation;
-use super::super::operation::{Links, NewOperation, OpState, PostedOperation, Withdrawal};
-use super::super::tags::tag_queues::Place;
+use super::super::message::{Access, Asking, Lane, Message, Role, State};
 use super::OneSided;
-use super::{Asking, Gaveup, Listed, NewRequest, Role, Step, Unanswered};
+use super::{NewRequest, Unanswered};
 use crate::exports::refusal::{Refusal, Refused};
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Ended, MessageId};
-use crate::plans::piece_cursor::PieceCursor;
-use crate::types::memory::OperationKind;
-use crate::types::{OpKey, PreparedKey, TransferKey};
+use crate::types::{Direction, OpKey, PreparedKey, TransferKey};
 
 impl OneSided {
     /// The program posts an operation, which [`check_posts`](Self::check_posts) allows; its
     /// transfer has no other under way. It ends with exactly one
-    /// [`Action::CompleteListed`], or is handed out by [`take_listed`](Self::take_listed).
+    /// [`Action::Complete`], or is handed out by
+    /// [`take_operations`](Self::take_operations).
     pub(in super::super) fn handle_request(
         &mut self,
         cx: &mut Conversation,
         request: NewRequest,
     ) -> OpKey {
         let NewRequest { transfer, list, note } = request;
-        let direction = list.direction();
-        let pieces = Arc::clone(&list.pieces);
-        let posted =
-            NewOperation { transfer, direction, tag: 0, span: pieces.start(), bytes: pieces.bytes };
-        let (links, place) = (Links::default(), Place::default());
-        let state = OpState::Asked;
-        let op = cx.operations.insert(PostedOperation { posted, state, links, place });
-        let asking =
-            Asking { list, note, step: Step::Waiting, uses_list: false, is_abandoned: false };
-        let role = Role::Asks(asking);
-        let cursor = PieceCursor::default();
-        self.listed.insert(
-            op,
-            Listed { pieces, cursor, cuts_pairs: false, is_on_link: false, recv: 0, role },
-        );
+        let (direction, pieces) = (list.direction(), Arc::clone(&list.pieces));
+        let asking = Asking { list, note, uses_list: false, is_abandoned: false };
+        let access = Access::new(pieces, Role::Asks(asking));
+        let message = Message::of_access((transfer, direction), State::Unasked, access);
+        let op = cx.operations.insert(message);
         self.of_transfer.insert(transfer, op);
         self.unlisted.push_back(op);
-        self.list_waiting();
+        self.list_waiting(cx);
         op
     }
 
@@ -72,16 +60,18 @@ impl OneSided {
             return cx.broken(Violation::UnknownRequest { op: name });
         }
         let op = OpKey::from_wire(name);
-        let Some(listed) = self.listed.get_mut(op) else {
+        let Some(message) = cx.operations.get_mut(op) else {
             // It was given up meanwhile.
             return self.say_stopped_write(cx, name, Refusal::Cancelled);
         };
-        let Role::Asks(asking @ Asking { step: Step::Asked, .. }) = &mut listed.role else {
+        if message.state != State::Asked {
             return cx.broken(Violation::UnknownRequest { op: name });
-        };
-        asking.step = Step::Moving;
-        (listed.recv, listed.cuts_pairs) = (recv, cut);
-        self.begin_to_deal(cx, op);
+        }
+        message.name = recv;
+        if let Some(access) = &mut message.access {
+            access.cuts_pairs = cut;
+        }
+        self.begin_to_send(cx, op, Lane::Channels);
     }
 
     /// The target has answered a write.
@@ -96,25 +86,22 @@ impl OneSided {
         };
         self.writes_on_link -= on_link;
         self.telling.end_use(list);
-        self.list_waiting();
+        self.list_waiting(cx);
         let op = OpKey::from_wire(name);
-        let Some(listed) = self.listed.get_mut(op) else { return };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let is_on_link = listed.is_on_link;
-        let Role::Asks(asking) = &mut listed.role else { return };
-        match (asking.step, refused) {
-            (Step::Moving, Some(refused)) if is_on_link => {
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        match (message.state, refused) {
+            (State::Moving, Some(refused)) if message.is_on_link() => {
                 self.say_stopped_write(cx, name, refused.why);
                 self.finish_request(cx, op, refused.into());
             }
-            (Step::Moving, None) if is_dealt => asking.step = Step::Answered,
-            (Step::Awaiting, None) => self.finish_request(cx, op, Outcome::Done),
-            (Step::Asked | Step::Awaiting, Some(refused)) => {
+            (State::Moving, None) if message.left() == 0 => message.state = State::Answered,
+            (State::Awaiting, None) => self.finish_request(cx, op, Outcome::Done),
+            (State::Asked | State::Awaiting, Some(refused)) => {
                 self.finish_request(cx, op, refused.into())
             }
-            (Step::Stopping { why, .. }, Some(_)) => {
-                asking.step = Step::Stopping { why, is_answered: true };
-                self.listed_moved(cx, op);
+            (State::Ending { why, .. }, Some(_)) => {
+                message.state = State::Ending { why, is_agreed: true };
+                self.bytes_moved(cx, op);
             }
             _ => cx.broken(Violation::UnknownRequest { op: name }),
         }
@@ -128,37 +115,28 @@ impl OneSided {
         why: Refusal,
     ) {
         let op = OpKey::from_wire(name);
-        let Some(Listed { is_on_link, role: Role::Asks(asking), .. }) = self.listed.get(op) else {
-            return;
-        };
-        if asking.list.kind != OperationKind::Write || *is_on_link {
-            return cx.broken(Violation::UnknownRequest { op: name });
-        }
-        match asking.step {
-            Step::Moving => self.stop_sending(cx, op, Gaveup::Refused(Refused { why, range: 0 })),
-            // It is sent, or given up: the answer says what has become of it.
-            Step::Awaiting | Step::Stopping { .. } => {}
-            Step::Waiting | Step::Asked | Step::Answered | Step::Halting { .. } => {
-                cx.broken(Violation::UnknownRequest { op: name });
+        let Some(message) = cx.asked(op) else { return };
+        let is_write = message.posted.direction == Direction::Send && !message.is_on_link();
+        match message.state {
+            State::Moving if is_write => {
+                self.stop_sending(cx, op, Some(Refused { why, range: 0 }));
             }
+            // It is sent, or given up: the answer says what has become of it.
+            State::Awaiting | State::Ending { .. } if is_write => {}
+            _ => cx.broken(Violation::UnknownRequest { op: name }),
         }
     }
 
     /// No more of a write is dealt, and the target knows. If all is dealt, it is too late.
-    fn stop_sending(&mut self, cx: &mut Conversation, op: OpKey, why: Gaveup) {
-        let Some(listed) = self.listed.get_mut(op) else { return };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let Role::Asks(asking) = &mut listed.role else { return };
-        if is_dealt {
+    fn stop_sending(&mut self, cx: &mut Conversation, op: OpKey, why: Option<Refused>) {
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        if message.left() == 0 {
             return;
         }
-        asking.step = Step::Stopping { why, is_answered: false };
-        let said = match why {
-            Gaveup::Cancelled => Refusal::Cancelled,
-            Gaveup::Refused(refused) => refused.why,
-        };
+        message.state = State::Ending { why, is_agreed: false };
+        let said = why.map_or(Refusal::Cancelled, |refused| refused.why);
         self.say_stopped_write(cx, op.to_wire(), said);
-        self.listed_moved(cx, op);
+        self.bytes_moved(cx, op);
     }
 
     fn say_stopped_write(&mut self, cx: &mut Conversation, name: u64, why: Refusal) {
@@ -173,20 +151,16 @@ impl OneSided {
         op: OpKey,
         refused: Refused,
     ) {
-        let broken = Violation::UnknownRequest { op: op.to_wire() };
-        let Some(listed) = self.listed.get_mut(op) else { return cx.broken(broken) };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let asking = match &mut listed.role {
-            Role::Asks(asking) if asking.list.kind == OperationKind::Read && !is_dealt => asking,
-            _ => return cx.broken(broken),
+        let Some(message) = cx.reading(op).filter(|message| message.left() > 0) else {
+            return cx.broken(Violation::UnknownRequest { op: op.to_wire() });
         };
-        asking.step = match asking.step {
-            Step::Moving => Step::Halting { why: Gaveup::Refused(refused), is_stopped: true },
-            Step::Halting { why, is_stopped: false } => Step::Halting { why, is_stopped: true },
-            _ => return cx.broken(broken),
+        let why = match message.state {
+            State::Ending { why, .. } => why,
+            _ => Some(refused),
         };
-        self.all_dealt(op);
-        self.listed_moved(cx, op);
+        message.state = State::Ending { why, is_agreed: true };
+        self.all_dealt(cx, op);
+        self.bytes_moved(cx, op);
     }
 
     /// The program gives the operation of a transfer up, as far as it can. Returns whether it has
@@ -205,16 +179,12 @@ impl OneSided {
 
     /// The program gives an operation up, as far as it can.
     fn cancel_request(&mut self, cx: &mut Conversation, op: OpKey) {
-        let Some(listed) = self.listed.get_mut(op) else { return };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let Role::Asks(asking) = &mut listed.role else { return };
-        match (asking.step, asking.list.kind) {
-            (Step::Waiting | Step::Asked, _) => {
-                self.finish_request(cx, op, Outcome::Withdrawn(Withdrawal::Cancelled));
-            }
-            (Step::Moving, OperationKind::Write) => self.stop_sending(cx, op, Gaveup::Cancelled),
-            (Step::Moving, OperationKind::Read) if !is_dealt => {
-                asking.step = Step::Halting { why: Gaveup::Cancelled, is_stopped: false };
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        match (message.state, message.posted.direction) {
+            (State::Unasked | State::Asked, _) => self.finish_request(cx, op, None.into()),
+            (State::Moving, Direction::Send) => self.stop_sending(cx, op, None),
+            (State::Moving, Direction::Receive) if message.left() > 0 => {
+                message.state = State::Ending { why: None, is_agreed: false };
                 let (message, why) = (MessageId::Read(op.to_wire()), Refusal::Cancelled);
                 cx.send(Frame::Cancel { message, why });
             }
@@ -230,7 +200,7 @@ impl OneSided {
         transfer: TransferKey,
     ) {
         let Some(op) = self.of_transfer.get(&transfer).copied() else { return };
-        if let Some(asking) = self.asking(op) {
+        if let Some(asking) = cx.asking(op) {
             asking.is_abandoned = true;
             self.end_abandoned(cx, op);
         }
@@ -241,32 +211,29 @@ impl OneSided {
     pub(in super::super) fn sweep_requests(&mut self, cx: &mut Conversation, why: Withdrawal) {
         let has_peer_left = why == Withdrawal::PeerLeft;
         let (mut unheard, mut broken) = (Vec::new(), None);
-        for (op, listed) in &self.listed {
-            let Role::Asks(asking) = &listed.role else { continue };
-            let is_read = asking.list.kind == OperationKind::Read;
-            let (dealt, bytes) = (listed.cursor.dealt, listed.pieces.bytes);
-            match asking.step {
-                Step::Waiting => unheard.push((op, Outcome::Withdrawn(why))),
+        for op in self.of_transfer.values().copied() {
+            let Some(message) = cx.operations.get(op) else { continue };
+            let is_read = message.posted.direction == Direction::Receive;
+            let (is_on_link, dealt) = (message.is_on_link(), message.cursor.dealt);
+            match message.state {
+                State::Unasked => unheard.push((op, Outcome::Withdrawn(why))),
                 _ if !has_peer_left => {}
-                Step::Asked | Step::Awaiting => unheard.push((op, Outcome::Withdrawn(why))),
-                // Its parts went where nobody listened.
-                Step::Moving if !is_read && listed.is_on_link => {
-                    unheard.push((op, Outcome::Withdrawn(why)));
-                }
-                Step::Stopping { why, is_answered: false } if listed.is_on_link => {
-                    unheard.push((op, why.into()));
-                }
+                State::Asked | State::Awaiting => unheard.push((op, Outcome::Withdrawn(why))),
                 // It has finished what it had begun, and this end comes after it.
-                Step::Answered
-                | Step::Stopping { is_answered: true, .. }
-                | Step::Halting { is_stopped: true, .. } => {}
-                Step::Moving | Step::Halting { .. } if is_read && dealt == bytes => {}
-                Step::Moving | Step::Halting { .. } if is_read && dealt == 0 => {
+                State::Answered | State::Ending { is_agreed: true, .. } => {}
+                _ if is_read && message.left() == 0 => {}
+                _ if is_read && dealt == 0 => unheard.push((op, Outcome::Withdrawn(why))),
+                // Its parts went where nobody listened.
+                State::Moving if !is_read && is_on_link => {
                     unheard.push((op, Outcome::Withdrawn(why)));
                 }
-                Step::Moving | Step::Halting { .. } | Step::Stopping { .. } => broken = Some(op),
+                State::Ending { why, .. } if !is_read && is_on_link => {
+                    unheard.push((op, why.into()))
+                }
+                _ => broken = Some(op),
             }
         }
+        unheard.sort_unstable_by_key(|(op, _)| *op);
         for (op, outcome) in unheard {
             self.finish_request(cx, op, outcome);
         }

@@ -1,65 +1,29 @@
-//! Ends of operations with a list, at whichever end, and what becomes free with them. Pure.
+//! Accounts of reads and writes, at whichever end: what is dealt, what has moved, how they end, and
+//! what becomes free then. Pure.
 
 use super::super::action::{Action, Outcome};
 use super::super::conversation::Conversation;
-use super::super::operation::{OpState, Withdrawal};
+use super::super::message::{Access, Role, Serving, State};
+use super::OneSided;
 use super::telling::Use;
-use super::{Asking, Gaveup, Listed, OneSided, Role, Serving, Step};
 use crate::exports::refusal::{Refusal, Refused};
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Ended, MessageId};
 use crate::types::memory::OperationKind;
-use crate::types::{Direction, OpKey, TransferKey};
-
-/// What the end of an operation comes to, once what was dealt has moved.
-enum Next {
-    Nothing,
-    /// Its memory is not used any more.
-    Free,
-    Await,
-    Finish(Outcome),
-    Serve,
-}
-
-impl From<Refused> for Outcome {
-    fn from(refused: Refused) -> Self {
-        Self::Refused { why: refused.why, range: refused.range }
-    }
-}
-
-impl From<Gaveup> for Outcome {
-    fn from(why: Gaveup) -> Self {
-        match why {
-            Gaveup::Cancelled => Self::Withdrawn(Withdrawal::Cancelled),
-            Gaveup::Refused(refused) => refused.into(),
-        }
-    }
-}
+use crate::types::{Direction, OpKey};
 
 impl OneSided {
-    /// A request of ours, by its name.
-    pub(super) fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
-        match &mut self.listed.get_mut(op)?.role {
-            Role::Asks(asking) => Some(asking),
-            Role::Serves(_) => None,
-        }
-    }
-
-    pub(super) fn is_waiting(&mut self, op: OpKey) -> bool {
-        self.asking(op).is_some_and(|asking| asking.step == Step::Waiting)
-    }
-
     /// Has lists told of requests that wait, as far as there is room for them.
-    pub(super) fn list_waiting(&mut self) {
+    pub(super) fn list_waiting(&mut self, cx: &mut Conversation) {
         while let Some(op) = self.unlisted.front().copied() {
-            if let Some(Listed { role: Role::Asks(asking), .. }) = self.listed.get_mut(op) {
+            if let Some(asking) = cx.asking(op) {
                 let used = self.telling.begin_use(&asking.list, op);
                 if used == Use::NoRoom {
                     return;
                 }
                 asking.uses_list = true;
                 if let Use::Known(_) = used {
-                    self.ready(op);
+                    self.ready(cx, op);
                 }
             }
             self.unlisted.pop_front();
@@ -67,10 +31,9 @@ impl OneSided {
     }
 
     /// The peer knows the list of a request.
-    pub(super) fn ready(&mut self, op: OpKey) {
-        let Some(asking) = self.asking(op) else { return };
-        let (kind, has_note) = (asking.list.kind, asking.note.is_some());
-        match (kind, has_note) {
+    pub(super) fn ready(&mut self, cx: &mut Conversation, op: OpKey) {
+        let Some(asking) = cx.asking(op) else { return };
+        match (asking.list.kind, asking.note.is_some()) {
             (OperationKind::Read, _) => self.reads.push_back(op),
             (OperationKind::Write, false) => self.writes.push_back(op),
             (OperationKind::Write, true) => self.noted_writes.push_back(op),
@@ -78,33 +41,90 @@ impl OneSided {
     }
 
     /// The target deals no more of a read of ours.
-    pub(super) fn all_dealt(&mut self, op: OpKey) {
+    pub(super) fn all_dealt(&mut self, cx: &mut Conversation, op: OpKey) {
         if let Some(key) = self.undealt.remove(&op.to_wire()) {
             self.telling.end_use(key);
-            self.list_waiting();
+            self.list_waiting(cx);
+        }
+    }
+
+    /// So many bytes more of a message, which are of so many pieces, are dealt: by this end, or by
+    /// the peer.
+    pub(in super::super) fn bytes_dealt(
+        &mut self,
+        cx: &mut Conversation,
+        op: OpKey,
+        (bytes, pieces): (u64, usize),
+    ) {
+        let Some(message) = cx.operations.get(op) else { return };
+        let Some(access) = &message.access else { return };
+        let is_sent = message.posted.direction == Direction::Send;
+        let is_last = message.left() == 0;
+        // What the peer makes this end look at.
+        if message.serves().is_some() || (message.is_on_link() && !is_sent) {
+            cx.work.spend(pieces as u64);
+        }
+        match &access.role {
+            Role::Serves(serving) if is_sent => {
+                self.reads_on_link -= if message.is_on_link() { bytes } else { 0 };
+                if is_last {
+                    self.read_is_dealt(serving.list);
+                }
+            }
+            Role::Asks(_) if !is_sent && is_last => self.all_dealt(cx, op),
+            _ => {}
+        }
+    }
+
+    /// Bytes of a message have moved, or no more are dealt: looks whether it is over, or its memory
+    /// free.
+    pub(in super::super) fn bytes_moved(&mut self, cx: &mut Conversation, op: OpKey) {
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        let (is_whole, is_at_rest) = (message.moved == message.posted.bytes, message.is_at_rest());
+        let is_sent = message.posted.direction == Direction::Send;
+        match message.state {
+            State::Moving if is_whole && is_sent && message.asking().is_some() => {
+                message.state = State::Awaiting;
+                self.end_abandoned(cx, op);
+            }
+            State::Moving | State::Answered | State::Ending { .. } if is_whole => {
+                self.finish(cx, op, Outcome::Done);
+            }
+            State::Ending { why, is_agreed: true } if is_at_rest => {
+                self.finish(cx, op, why.into());
+            }
+            State::Ending { .. } if is_at_rest => self.end_abandoned(cx, op),
+            _ => {}
         }
     }
 
     /// Ends a write that was abandoned, if its memory is free. Its name and its list stay in use
     /// until the answer.
     pub(super) fn end_abandoned(&mut self, cx: &mut Conversation, op: OpKey) {
-        let is_free = cx.operations.get(op).is_some_and(|it| it.state == OpState::Asked);
-        if is_free && self.asking(op).is_some_and(|asking| asking.is_abandoned) {
-            self.finish_request(cx, op, Outcome::Withdrawn(Withdrawal::Cancelled));
+        let is_free = |op| cx.operations.get(op).is_some_and(|it| !it.uses_memory());
+        if is_free(op) && cx.asking(op).is_some_and(|asking| asking.is_abandoned) {
+            self.finish_request(cx, op, None.into());
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
+        match cx.asking(op) {
+            Some(_) => self.finish_request(cx, op, outcome),
+            None => self.finish_serving(cx, op, outcome),
         }
     }
 
     /// A request has ended.
     pub(super) fn finish_request(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
-        let Some(Listed { role: Role::Asks(asking), .. }) = self.listed.remove(op) else {
+        let Some(message) = cx.operations.remove(op) else { return };
+        let Some(Access { role: Role::Asks(asking), .. }) = message.access else {
             return;
         };
-        let Some(operation) = cx.operations.remove(op) else { return };
-        let transfer: TransferKey = operation.posted.transfer;
+        let transfer = message.posted.transfer;
         self.of_transfer.remove(&transfer);
-        if asking.step == Step::Waiting && asking.uses_list {
+        if message.state == State::Unasked && asking.uses_list {
             self.telling.end_use(asking.list.key);
-            self.list_waiting();
+            self.list_waiting(cx);
         }
         if outcome == Outcome::Done
             && asking.list.kind == OperationKind::Read
@@ -124,85 +144,43 @@ impl OneSided {
             // The peer has looked at its keys once. With the next post it looks again.
             self.telling.drop_list(list.key);
         }
-        cx.actions.push_back(Action::CompleteListed { transfer, list, outcome });
+        cx.completed(&message.posted, outcome, Some(list));
     }
 
-    /// Whether the bytes of an operation that waits to be dealt are still wanted.
-    pub(in super::super) fn is_dealt(&self, op: OpKey) -> bool {
-        self.listed.get(op).is_some_and(|listed| match &listed.role {
-            Role::Asks(asking) => asking.step == Step::Moving,
-            Role::Serves(serving) => serving.stopped.is_none(),
-        })
+    /// Whether no section of a message is to be dealt now, because it is a read of the peer, which
+    /// takes no chunks, or has had its share of this round.
+    pub(in super::super) fn holds_section(&self, cx: &mut Conversation, op: OpKey) -> bool {
+        let is_served = cx.operations.get(op).is_some_and(|it| it.serves().is_some());
+        if !is_served || self.unsent_reads() >= self.terms.asked {
+            return is_served;
+        }
+        cx.work.holds_sections |= cx.work.is_spent();
+        cx.work.is_spent()
     }
 
     /// Whether an operation is a request of the peer, which has had its share of this round.
     pub(super) fn is_round_spent_on(&self, cx: &Conversation, op: OpKey) -> bool {
-        let listed = self.listed.get(op);
-        let is_served = listed.is_some_and(|listed| matches!(listed.role, Role::Serves(_)));
+        let is_served = cx.operations.get(op).is_some_and(|it| it.serves().is_some());
         is_served && cx.work.is_spent()
     }
 
-    /// So many bytes of an operation with a list have moved, or no more are dealt: looks whether it
-    /// is over, or its memory free.
-    pub(in super::super) fn listed_moved(&mut self, cx: &mut Conversation, op: OpKey) {
-        let Some(operation) = cx.operations.get(op) else { return };
-        let OpState::Matched { bytes_left: left, .. } = operation.state else {
-            return self.settle_stopping(cx, op);
-        };
-        let Some(listed) = self.listed.get(op) else { return };
-        let moved = listed.pieces.bytes - left;
-        let next = next_step(listed, left, moved == listed.cursor.dealt);
-        self.carry_on(cx, op, next);
-    }
-
-    /// A write was given up whose memory is free: it ends with its answer.
-    fn settle_stopping(&mut self, cx: &mut Conversation, op: OpKey) {
-        let Some(Listed { role: Role::Asks(asking), .. }) = self.listed.get(op) else {
-            return;
-        };
-        if let Step::Stopping { why, is_answered: true } = asking.step {
-            self.finish_request(cx, op, why.into());
-        }
-    }
-
-    fn carry_on(&mut self, cx: &mut Conversation, op: OpKey, next: Next) {
-        match next {
-            Next::Nothing => {}
-            Next::Free | Next::Await => {
-                if let Some(operation) = cx.operations.get_mut(op) {
-                    operation.state = OpState::Asked;
-                }
-                if let (Next::Await, Some(Listed { role: Role::Asks(asking), .. })) =
-                    (next, self.listed.get_mut(op))
-                {
-                    asking.step = Step::Awaiting;
-                }
-                self.end_abandoned(cx, op);
-            }
-            Next::Finish(outcome) => self.finish_request(cx, op, outcome),
-            Next::Serve => self.finish_serving(cx, op),
-        }
-    }
-
     /// A request of the peer is over.
-    pub(super) fn finish_serving(&mut self, cx: &mut Conversation, op: OpKey) {
-        let Some(Listed { pieces, cursor, role: Role::Serves(serving), .. }) =
-            self.listed.remove(op)
-        else {
+    fn finish_serving(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
+        let Some(message) = cx.operations.remove(op) else { return };
+        let Some(Access { role: Role::Serves(serving), .. }) = message.access else {
             return;
         };
-        let Some(operation) = cx.operations.remove(op) else { return };
-        let Serving { op: name, list, uses, note, stopped, .. } = serving;
+        let name = message.name;
+        let Serving { list, uses, note } = serving;
         self.served.remove(&name);
-        let is_write = operation.posted.direction == Direction::Receive;
-        let is_whole = cursor.dealt == pieces.bytes;
+        let is_write = message.posted.direction == Direction::Receive;
         let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
         if is_write {
             self.served_writes -= 1;
             self.told.end_use(list);
         }
-        let why = stopped.filter(|_| !is_whole).map(|refused| refused.why);
-        self.stats.served(kind, cursor.dealt, why);
+        let (is_whole, refused) = (outcome == Outcome::Done, outcome.refused());
+        self.stats.served(kind, message.cursor.dealt, refused.map(|refused| refused.why));
         cx.actions.push_back(Action::Served(uses));
         if let Some((number, bytes)) = note {
             cx.actions.push_back(Action::Note { number, is_published: is_whole });
@@ -212,7 +190,7 @@ impl OneSided {
             }
         }
         if is_write {
-            self.answer(cx, name, stopped.filter(|_| !is_whole));
+            self.answer(cx, name, refused);
         }
     }
 
@@ -232,29 +210,5 @@ impl OneSided {
     pub(super) fn answer(&mut self, cx: &mut Conversation, op: u64, refused: Option<Refused>) {
         let how = refused.map_or(Ended::Done, Ended::Refused);
         cx.send(Frame::End { message: MessageId::Write(op), how });
-    }
-}
-
-/// `is_at_rest`: all that was dealt has moved.
-fn next_step(listed: &Listed, left: u64, is_at_rest: bool) -> Next {
-    match &listed.role {
-        Role::Serves(serving) => {
-            let is_over = left == 0 || (serving.stopped.is_some() && is_at_rest);
-            if is_over { Next::Serve } else { Next::Nothing }
-        }
-        Role::Asks(asking) => match (asking.step, asking.list.kind) {
-            (Step::Moving, OperationKind::Write) if left == 0 => Next::Await,
-            (Step::Answered, _) | (Step::Moving | Step::Halting { .. }, OperationKind::Read)
-                if left == 0 =>
-            {
-                Next::Finish(Outcome::Done)
-            }
-            (Step::Halting { why, is_stopped: true }, _) if is_at_rest => Next::Finish(why.into()),
-            (Step::Stopping { why, is_answered: true }, _) if is_at_rest => {
-                Next::Finish(why.into())
-            }
-            (Step::Stopping { .. }, _) if is_at_rest => Next::Free,
-            _ => Next::Nothing,
-        },
     }
 }

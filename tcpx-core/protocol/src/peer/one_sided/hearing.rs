@@ -2,8 +2,8 @@
 
 use super::super::action::Violation;
 use super::super::conversation::Conversation;
+use super::super::message::{Message, State};
 use super::OneSided;
-use super::{Role, Serving};
 use crate::exports::exported_range::ExportKey;
 use crate::exports::refusal::{Refusal, Refused};
 use crate::exports::table::Exports;
@@ -39,11 +39,8 @@ impl OneSided {
     }
 
     /// Whether a request of the peer uses any of these exports.
-    pub(in super::super) fn serves(&self, exports: &[ExportKey]) -> bool {
-        self.listed.values().any(|listed| match &listed.role {
-            Role::Serves(serving) => serving.uses.iter().any(|key| exports.contains(key)),
-            Role::Asks(_) => false,
-        })
+    pub(in super::super) fn serves(&self, cx: &Conversation, exports: &[ExportKey]) -> bool {
+        self.served.values().any(|op| uses(cx, *op, exports))
     }
 
     /// Exports are taken back: what uses them is to end. Returns whether anything does.
@@ -52,16 +49,8 @@ impl OneSided {
         cx: &mut Conversation,
         exports: &[ExportKey],
     ) -> bool {
-        let uses = |serving: &Serving| serving.uses.iter().any(|key| exports.contains(key));
-        let mut using = Vec::new();
-        for op in self.served.values().copied() {
-            let Some(listed) = self.listed.get(op) else { continue };
-            if let Role::Serves(serving) = &listed.role
-                && uses(serving)
-            {
-                using.push(op);
-            }
-        }
+        let served = self.served.values().copied();
+        let using: Vec<_> = served.filter(|op| uses(cx, *op, exports)).collect();
         for op in using.iter().copied() {
             self.revoke_served(cx, op);
         }
@@ -70,25 +59,26 @@ impl OneSided {
 
     fn revoke_served(&mut self, cx: &mut Conversation, op: OpKey) {
         let refused = Refused { why: Refusal::Revoked, range: 0 };
-        if cx.operations[op].posted.direction == Direction::Send {
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        if message.posted.direction == Direction::Send {
             return self.stop_serving_read(cx, op, refused);
         }
-        let Some(listed) = self.listed.get_mut(op) else { return };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        let Role::Serves(serving) = &mut listed.role else { return };
-        if is_dealt || serving.stopped.is_some() || serving.is_halting {
+        let (name, left, is_on_link) = (message.name, message.left(), message.is_on_link());
+        if left == 0 || message.state != State::Moving {
             return;
         }
-        let is_on_link = listed.is_on_link;
+        message.state = State::Ending { why: Some(refused), is_agreed: is_on_link };
         if is_on_link {
             // All that has come is in place.
-            serving.stopped = Some(refused);
-            let left = listed.pieces.bytes - listed.cursor.dealt;
-            self.unwanted.insert(serving.op, left);
-            return self.listed_moved(cx, op);
+            self.unwanted.insert(name, left);
+            return self.bytes_moved(cx, op);
         }
-        serving.is_halting = true;
-        let message = MessageId::Write(serving.op);
-        cx.send(Frame::Cancel { message, why: Refusal::Revoked });
+        cx.send(Frame::Cancel { message: MessageId::Write(name), why: Refusal::Revoked });
     }
+}
+
+/// Whether a request of the peer uses any of these exports.
+fn uses(cx: &Conversation, op: OpKey, exports: &[ExportKey]) -> bool {
+    let uses = cx.operations.get(op).and_then(Message::serves);
+    uses.is_some_and(|uses| uses.iter().any(|key| exports.contains(key)))
 }

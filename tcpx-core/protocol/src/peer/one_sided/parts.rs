@@ -6,34 +6,32 @@
 //! target that refuses one, or takes its memory back, answers at once, and passes over the parts
 //! that come all the same, until the last one or the word that no more come.
 
-use std::sync::Arc;
-
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
-use super::super::operation::OpState;
+use super::super::message::{Lane, Message, State};
 use super::OneSided;
-use super::{Listed, Role, Step};
 use crate::frames::frame::Frame;
 use crate::frames::messages::{LinkPart, MessageId};
 use crate::plans::stretch::Stretch;
-use crate::types::memory::OperationKind;
-use crate::types::{Direction, OpKey, TransferKey};
+use crate::types::{Direction, OpKey};
 
 /// Pieces that a part is of, at most: it may be of a list of pieces of one byte.
 pub(crate) const PIECES_A_PART: usize = 4096;
 
 impl OneSided {
-    /// This end sends the bytes of an operation on the link from now on.
-    pub(super) fn begin_parts(&mut self, cx: &mut Conversation, op: OpKey) {
-        let Some(operation) = cx.operations.get_mut(op) else { return };
-        let bytes = operation.posted.bytes;
-        operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
-        let Some(listed) = self.listed.get_mut(op) else { return };
-        listed.is_on_link = true;
-        if let Role::Serves(_) = listed.role {
-            self.reads_on_link += bytes;
+    /// This end sends the bytes of an operation on a lane from now on.
+    pub(super) fn begin_to_send(&mut self, cx: &mut Conversation, op: OpKey, lane: Lane) {
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        message.state = State::Moving;
+        let (bytes, is_served) = (message.posted.bytes, message.serves().is_some());
+        if let Some(access) = &mut message.access {
+            access.lane = lane;
         }
+        if lane == Lane::Channels {
+            return cx.schedule.push_listed(op, message.cost(bytes));
+        }
+        self.reads_on_link += if is_served { bytes } else { 0 };
         self.parts.push_back(op);
     }
 
@@ -46,7 +44,7 @@ impl OneSided {
     /// otherwise it would be copied to wait.
     pub(super) fn part_next(&mut self, cx: &mut Conversation) -> bool {
         while let Some(op) = self.parts.front().copied() {
-            if !self.is_dealt(op) {
+            if !cx.is_dealt(op) {
                 self.parts.pop_front();
                 continue;
             }
@@ -62,49 +60,39 @@ impl OneSided {
     fn deal_part(&mut self, cx: &mut Conversation, op: OpKey) {
         self.parts.pop_front();
         self.is_turn_of_parts = false;
-        let Some(listed) = self.listed.get_mut(op) else { return };
-        let left = listed.pieces.bytes - listed.cursor.dealt;
         let most = cx.schedule.tuning.link_chunk(cx.link.chunk_bytes);
-        let (stretch, pieces) =
-            Stretch::take(&mut listed.cursor, &listed.pieces, most, PIECES_A_PART);
-        let of = match &listed.role {
-            Role::Asks(_) => MessageId::Write(op.to_wire()),
-            Role::Serves(serving) => {
-                cx.work.spend(pieces as u64);
-                MessageId::Read(serving.op)
-            }
+        let Some(stretch) = self.step_over(cx, op, (most, PIECES_A_PART)) else { return };
+        let Some(message) = cx.operations.get(op) else { return };
+        let of = match message.serves() {
+            None => MessageId::Write(op.to_wire()),
+            Some(_) => MessageId::Read(message.name),
         };
-        let is_last = stretch.bytes() == left;
         // No part has more bytes than follow a frame.
         let frame = Frame::Part(LinkPart { of, bytes: stretch.bytes() as u32 });
         cx.link.chunk_bytes = cx.link.chunk_bytes.saturating_sub(stretch.bytes());
         self.stats.link_bytes_sent += stretch.bytes();
-        let transfer = self.part_moved(cx, op, stretch.bytes());
-        let bytes = Some((transfer, stretch));
+        if message.left() > 0 {
+            self.parts.push_back(op);
+        }
+        let bytes = Some((message.posted.transfer, stretch));
         cx.actions.push_back(Action::SendListed { frame, bytes, note: None });
-        if !is_last {
-            return self.parts.push_back(op);
-        }
-        if let Some(Listed { role: Role::Serves(serving), .. }) = self.listed.get(op) {
-            let list = serving.list;
-            self.read_is_dealt(list);
-        }
-        self.listed_moved(cx, op);
+        self.bytes_moved(cx, op);
     }
 
-    /// So many bytes of an operation are dealt, and moved by that. Returns whose they are.
-    fn part_moved(&mut self, cx: &mut Conversation, op: OpKey, bytes: u64) -> TransferKey {
-        let Some(operation) = cx.operations.get_mut(op) else { return TransferKey::default() };
-        if let OpState::Matched { bytes_left, bytes_dealt } = &mut operation.state {
-            *bytes_left -= bytes;
-            *bytes_dealt += bytes;
-        }
-        if operation.posted.direction == Direction::Send
-            && let Some(Listed { role: Role::Serves(_), .. }) = self.listed.get(op)
-        {
-            self.reads_on_link -= bytes;
-        }
-        operation.posted.transfer
+    /// The next bytes of an operation, no more than these and of no more pieces, are dealt on the
+    /// link, and moved by that.
+    fn step_over(
+        &mut self,
+        cx: &mut Conversation,
+        op: OpKey,
+        (most, most_pieces): (u64, usize),
+    ) -> Option<Stretch> {
+        let message = cx.operations.get_mut(op)?;
+        let pieces = &message.access.as_ref()?.pieces;
+        let (stretch, count) = Stretch::take(&mut message.cursor, pieces, most, most_pieces);
+        message.moved += stretch.bytes();
+        self.bytes_dealt(cx, op, (stretch.bytes(), count));
+        Some(stretch)
     }
 
     /// A part of an operation has come.
@@ -125,18 +113,14 @@ impl OneSided {
                 return Landing::Nowhere;
             }
         };
-        let Some(listed) = self.listed.get_mut(op) else { return Landing::Nowhere };
-        let left = listed.pieces.bytes - listed.cursor.dealt;
-        listed.is_on_link = true;
-        let pieces = Arc::clone(&listed.pieces);
-        let (stretch, count) = Stretch::take(&mut listed.cursor, &pieces, bytes.into(), usize::MAX);
-        cx.work.spend(count as u64);
-        self.stats.link_bytes_received += stretch.bytes();
-        let transfer = self.part_moved(cx, op, bytes.into());
-        if matches!(of, MessageId::Read(_)) && u64::from(bytes) == left {
-            self.all_dealt(op);
+        if let Some(access) = cx.operations.get_mut(op).and_then(|it| it.access.as_mut()) {
+            access.lane = Lane::Link;
         }
-        self.listed_moved(cx, op);
+        let stretch = self.step_over(cx, op, (bytes.into(), usize::MAX));
+        let Some(stretch) = stretch else { return Landing::Nowhere };
+        let transfer = cx.operations[op].posted.transfer;
+        self.stats.link_bytes_received += stretch.bytes();
+        self.bytes_moved(cx, op);
         Landing::Pieces { transfer, stretch, note: NoteUse::None }
     }
 
@@ -146,20 +130,19 @@ impl OneSided {
             return None;
         }
         let Whose::Of(op) = self.whose(cx, part) else { return None };
-        let listed = self.listed.get(op)?;
-        Some(Stretch::ahead(listed.cursor, &listed.pieces, part.bytes.into()))
+        let message = cx.operations.get(op)?;
+        Some(Stretch::ahead(message.cursor, &message.access.as_ref()?.pieces, part.bytes.into()))
     }
 
     /// Which operation a part is of.
     fn whose(&self, cx: &Conversation, part: LinkPart) -> Whose {
         let op = match part.of {
             MessageId::Write(op) => self.whose_write(cx, op, part.bytes),
-            MessageId::Read(op) => self.whose_read(cx, OpKey::from_wire(op)),
+            MessageId::Read(op) => whose_read(cx, OpKey::from_wire(op)),
             MessageId::Receive(_) | MessageId::Ahead(_) => Whose::Nobodys,
         };
         let Whose::Of(op) = op else { return op };
-        let left = |listed: &Listed| listed.pieces.bytes - listed.cursor.dealt;
-        let is_fit = self.listed.get(op).is_some_and(|it| u64::from(part.bytes) <= left(it));
+        let is_fit = u64::from(part.bytes) <= cx.operations[op].left();
         if is_fit { Whose::Of(op) } else { Whose::Nobodys }
     }
 
@@ -173,25 +156,9 @@ impl OneSided {
             return Whose::Unwanted(write);
         }
         let Some(op) = self.served.get(&write).copied() else { return Whose::Nobodys };
-        let takes_parts = self.listed.get(op).is_some_and(|listed| listed.is_on_link);
-        let is_write = cx.operations[op].posted.direction == Direction::Receive;
-        if is_write && takes_parts { Whose::Of(op) } else { Whose::Nobodys }
-    }
-
-    /// Which read of ours.
-    fn whose_read(&self, cx: &Conversation, op: OpKey) -> Whose {
-        let Some(Listed { pieces, cursor, is_on_link, role: Role::Asks(asking), .. }) =
-            self.listed.get(op)
-        else {
-            return Whose::Nobodys;
-        };
-        let is_awaited =
-            matches!(asking.step, Step::Moving | Step::Halting { is_stopped: false, .. });
-        let is_read = asking.list.kind == OperationKind::Read;
-        let is_allowed = cx.link.terms.takes_access(pieces.bytes, pieces.memory);
-        let begins_so = *is_on_link || cursor.dealt == 0;
-        let takes_parts = is_awaited && is_read && is_allowed && begins_so;
-        if takes_parts { Whose::Of(op) } else { Whose::Nobodys }
+        let message = &cx.operations[op];
+        let is_write = message.posted.direction == Direction::Receive;
+        if is_write && message.is_on_link() { Whose::Of(op) } else { Whose::Nobodys }
     }
 
     /// A part of a write has come that was refused.
@@ -202,6 +169,19 @@ impl OneSided {
             self.unwanted.remove(&write);
         }
     }
+}
+
+/// Which read of ours.
+fn whose_read(cx: &Conversation, op: OpKey) -> Whose {
+    let takes_parts = |message: &&Message| {
+        let posted = message.posted;
+        message.asking().is_some()
+            && posted.direction == Direction::Receive
+            && message.takes_more()
+            && cx.link.terms.takes_access(posted.bytes, posted.span.memory)
+            && (message.is_on_link() || message.cursor.dealt == 0)
+    };
+    cx.operations.get(op).filter(takes_parts).map_or(Whose::Nobodys, |_| Whose::Of(op))
 }
 
 /// What a part that comes is of.

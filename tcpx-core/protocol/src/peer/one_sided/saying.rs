@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::super::action::Action;
 use super::super::conversation::Conversation;
-use super::super::operation::OpState;
+use super::super::message::{Lane, State};
 use super::super::schedule::route::{Load, Message, Route, route};
-use super::{Asking, Listed, OneSided, Role, Step, Unanswered};
+use super::{OneSided, Unanswered};
 use crate::frames::frame::Frame;
 use crate::frames::link_frame::LinkFrame;
 use crate::frames::list_part::{KEY_BYTES, RANGE_BYTES};
 use crate::frames::messages::{Offer, Ready, WriteWay};
 use crate::plans::pieces::Pieces;
 use crate::plans::stretch::Stretch;
-use crate::types::{MemoryType, OpKey};
+use crate::types::OpKey;
 
 impl OneSided {
     /// Says the next thing that is due about lists, requests and notifications, and sends a part
@@ -59,15 +59,15 @@ impl OneSided {
             || (!reads.is_empty() && undealt.len() < asked)
             || (!writes.is_empty() && unanswered.len() < asked)
             || (unanswered.len() < asked
-                && self.next_noted_write().is_some_and(|bytes| notes.may_send_with_write(bytes)));
+                && self.next_noted_write(cx).is_some_and(|bytes| notes.may_send_with_write(bytes)));
         has_more && cx.life.may_say()
     }
 
     /// Bytes of the note of the next write that has one.
-    fn next_noted_write(&self) -> Option<usize> {
-        let note_bytes = |op: &OpKey| match &self.listed.get(*op)?.role {
-            Role::Asks(Asking { step: Step::Waiting, note, .. }) => Some(note.as_ref()?.len()),
-            _ => None,
+    fn next_noted_write(&self, cx: &Conversation) -> Option<usize> {
+        let note_bytes = |op: &OpKey| {
+            let message = cx.operations.get(*op).filter(|it| it.state == State::Unasked)?;
+            Some(message.asking()?.note.as_ref()?.len())
         };
         self.noted_writes.iter().find_map(note_bytes)
     }
@@ -76,7 +76,7 @@ impl OneSided {
     fn ask_next(&mut self, cx: &mut Conversation) -> bool {
         let asked = self.terms.asked;
         if self.undealt.len() < asked
-            && let Some(op) = self.next_of(|it| &mut it.reads)
+            && let Some(op) = self.next_of(cx, |it| &mut it.reads)
         {
             self.reads.pop_front();
             return self.ask_read(cx, op);
@@ -84,14 +84,14 @@ impl OneSided {
         if self.unanswered.len() >= asked {
             return false;
         }
-        if let Some(op) = self.next_of(|it| &mut it.writes) {
+        if let Some(op) = self.next_of(cx, |it| &mut it.writes) {
             self.writes.pop_front();
             return self.ask_write(cx, op);
         }
-        let Some(op) = self.next_of(|it| &mut it.noted_writes) else {
+        let Some(op) = self.next_of(cx, |it| &mut it.noted_writes) else {
             return false;
         };
-        let bytes = self.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
+        let bytes = cx.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
         let bytes = bytes.unwrap_or_default();
         if !self.notes.may_send_with_write(bytes) {
             return false;
@@ -102,9 +102,13 @@ impl OneSided {
     }
 
     /// The first request of a queue that still waits; those before it are taken out.
-    fn next_of(&mut self, queue: impl Fn(&mut Self) -> &mut VecDeque<OpKey>) -> Option<OpKey> {
+    fn next_of(
+        &mut self,
+        cx: &Conversation,
+        queue: impl Fn(&mut Self) -> &mut VecDeque<OpKey>,
+    ) -> Option<OpKey> {
         while let Some(op) = queue(self).front().copied() {
-            if self.is_waiting(op) {
+            if cx.operations.get(op).is_some_and(|message| message.state == State::Unasked) {
                 return Some(op);
             }
             queue(self).pop_front();
@@ -113,36 +117,29 @@ impl OneSided {
     }
 
     fn ask_write(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
-        let Some(transfer) = cx.operations.get(op).map(|it| it.posted.transfer) else {
-            return false;
-        };
-        let Some(Listed { pieces, role: Role::Asks(asking), .. }) = self.listed.get_mut(op) else {
-            return false;
-        };
-        let key = asking.list.key;
+        let Some(asking) = cx.asking(op) else { return false };
+        let (key, remote_memory) = (asking.list.key, asking.list.remote_memory);
         let Some(list) = self.telling.number(key) else { return false };
-        let (pieces, note, name) = (Arc::clone(pieces), asking.note.take(), op.to_wire());
+        let (pieces, note) = (Arc::clone(&asking.list.pieces), asking.note.take());
+        let name = op.to_wire();
         let note_bytes = note.as_ref().map(|note| note.len() as u32);
         let message = access(&pieces, note_bytes);
         // Where many are under way the channels move more.
         let load = Load { link_room: cx.link.bytes, on_link: self.writes_on_link };
-        let peer_reaches = cx.link.terms.peer_reaches_memory(asking.list.remote_memory);
+        let peer_reaches = cx.link.terms.peer_reaches_memory(remote_memory);
         let numbers = (&cx.schedule.tuning, &cx.link.terms);
         let route = route(numbers, load, message, pieces.memory, peer_reaches);
-        let (step, on_link) = match route {
-            Route::Inline => (Step::Awaiting, pieces.bytes),
-            Route::Link => (Step::Moving, pieces.bytes),
-            Route::Channels { .. } => (Step::Asked, 0),
+        // One that travels inline has no more than 32 bits of bytes.
+        let (state, on_link, way) = match route {
+            Route::Inline => (State::Awaiting, pieces.bytes, WriteWay::Inline(pieces.bytes as u32)),
+            Route::Link => (State::Moving, pieces.bytes, WriteWay::Link),
+            Route::Channels { .. } => (State::Asked, 0, WriteWay::Channels),
         };
-        asking.step = step;
+        let message = &mut cx.operations[op];
+        message.state = state;
+        let transfer = message.posted.transfer;
         self.unanswered.insert(name, Unanswered { list: key, on_link });
         self.writes_on_link += on_link;
-        // One that travels inline has no more than 32 bits of bytes.
-        let way = match route {
-            Route::Inline => WriteWay::Inline(pieces.bytes as u32),
-            Route::Link => WriteWay::Link,
-            Route::Channels { .. } => WriteWay::Channels,
-        };
         let sent = (route == Route::Inline).then(|| {
             self.stats.link_bytes_sent += pieces.bytes;
             (transfer, Stretch::whole(pieces))
@@ -156,26 +153,20 @@ impl OneSided {
             _ => Action::SendListed { frame, bytes: sent, note },
         });
         if route == Route::Link {
-            self.begin_parts(cx, op);
+            self.begin_to_send(cx, op, Lane::Link);
         }
         true
     }
 
     fn ask_read(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
-        let cut = |memory| memory == MemoryType::Host && !self.terms.scatters_host;
-        let Some(listed) = self.listed.get(op) else { return false };
-        let memory = listed.pieces.memory;
-        let (cut, bytes) = (cut(memory), listed.pieces.bytes);
-        let on_link = cx.link.terms.takes_access(bytes, memory);
-        let Some(asking) = self.asking(op) else { return false };
-        asking.step = Step::Moving;
-        let key = asking.list.key;
+        let Some(message) = cx.operations.get_mut(op) else { return false };
+        let (bytes, memory) = (message.posted.bytes, message.posted.span.memory);
+        let Some(key) = message.asking().map(|asking| asking.list.key) else { return false };
         let Some(list) = self.telling.number(key) else { return false };
-        if let Some(listed) = self.listed.get_mut(op) {
-            listed.cuts_pairs = cut;
-        }
-        if let Some(operation) = cx.operations.get_mut(op) {
-            operation.state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
+        let (cut, on_link) = (self.cuts(memory), cx.link.terms.takes_access(bytes, memory));
+        message.state = State::Moving;
+        if let Some(access) = &mut message.access {
+            access.cuts_pairs = cut;
         }
         self.undealt.insert(op.to_wire(), key);
         cx.link.take(0);
@@ -195,10 +186,10 @@ impl OneSided {
         cx.link.take(bytes);
         cx.send(said.frame);
         for op in said.ready {
-            self.ready(op);
+            self.ready(cx, op);
         }
         // A list whose requests were given up while it was told makes room now.
-        self.list_waiting();
+        self.list_waiting(cx);
         true
     }
 

@@ -2,18 +2,16 @@
 
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;
-use super::super::operation::{Links, NewOperation, OpState, PostedOperation};
+use super::super::message::{Access, Lane, Message, Role, Serving, State};
 use super::super::schedule::route::{Load, Route, route};
-use super::super::tags::tag_queues::Place;
+use super::OneSided;
 use super::saying::access;
 use super::told::{Opened, ToldList};
-use super::{Listed, OneSided, Role, Serving};
 use crate::exports::refusal::{Refusal, Refused};
 use crate::exports::table::Exports;
 use crate::frames::eager_terms::Keeping;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Ended, LinkPart, MessageId, Ready, WriteWay};
-use crate::plans::piece_cursor::PieceCursor;
 use crate::plans::stretch::Stretch;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
@@ -166,13 +164,11 @@ impl OneSided {
             return self.land_write(cx, op, bytes, note, opened);
         }
         let number = note.map(|bytes| (self.next_note(), bytes));
-        let recv = self.serve(cx, (op, list), Direction::Receive, opened, number);
-        let (cuts_pairs, is_on_link) = (self.cuts(memory), way == WriteWay::Link);
-        if let Some(listed) = self.listed.get_mut(recv) {
-            (listed.cuts_pairs, listed.is_on_link) = (cuts_pairs, is_on_link);
-        }
-        if !is_on_link {
-            self.begin_to_serve(cx, recv);
+        let cut = self.cuts(memory);
+        let lane = if way == WriteWay::Link { Lane::Link } else { Lane::Channels };
+        let recv = self.serve(cx, (op, list), Direction::Receive, (opened, cut, lane), number);
+        if lane == Lane::Channels {
+            cx.send(Frame::Ready(Ready::Write { op, recv: recv.to_wire(), cut }));
         }
         number.map_or(Landing::Nowhere, |(number, bytes)| {
             Landing::Note(NoteUse::Keep { number, bytes })
@@ -211,7 +207,7 @@ impl OneSided {
     }
 
     /// Each range travels by itself into this memory.
-    fn cuts(&self, memory: MemoryType) -> bool {
+    pub(super) fn cuts(&self, memory: MemoryType) -> bool {
         memory == MemoryType::Host && !self.terms.scatters_host
     }
 
@@ -227,22 +223,15 @@ impl OneSided {
         cx: &mut Conversation,
         (op, list): (u64, u32),
         direction: Direction,
-        opened: Opened,
+        (Opened { pieces, uses }, cuts_pairs, lane): (Opened, bool, Lane),
         note: Option<(u64, u32)>,
     ) -> OpKey {
-        let Opened { pieces, uses } = opened;
-        let bytes = pieces.bytes;
-        let transfer = TransferKey::default();
-        let posted = NewOperation { transfer, direction, tag: 0, span: pieces.start(), bytes };
-        let state = OpState::Matched { bytes_left: bytes, bytes_dealt: 0 };
-        let (links, place) = (Links::default(), Place::default());
-        let key = cx.operations.insert(PostedOperation { posted, state, links, place });
+        let role = Role::Serves(Serving { list, uses, note });
+        let access = Access { cuts_pairs, lane, ..Access::new(pieces, role) };
+        let of = (TransferKey::default(), direction);
+        let message = Message { name: op, ..Message::of_access(of, State::Moving, access) };
+        let key = cx.operations.insert(message);
         self.told.begin_use(list);
-        let serving = Serving { op, list, uses, note, stopped: None, is_halting: false };
-        let (role, cursor) = (Role::Serves(serving), PieceCursor::default());
-        let listed =
-            Listed { pieces, cursor, cuts_pairs: false, is_on_link: false, recv: op, role };
-        self.listed.insert(key, listed);
         self.served.insert(op, key);
         self.served_writes += usize::from(direction == Direction::Receive);
         key
@@ -275,15 +264,10 @@ impl OneSided {
         if route == Route::Inline {
             return self.serve_read_at_once(cx, op, opened);
         }
-        let key = self.serve(cx, (op, list), Direction::Send, opened, None);
+        let lane = if route == Route::Link { Lane::Link } else { Lane::Channels };
+        let key = self.serve(cx, (op, list), Direction::Send, (opened, cut, lane), None);
         self.undealt_reads += 1;
-        if route == Route::Link {
-            return self.begin_parts(cx, key);
-        }
-        if let Some(listed) = self.listed.get_mut(key) {
-            listed.cuts_pairs = cut;
-        }
-        self.begin_to_serve(cx, key);
+        self.begin_to_send(cx, key, lane);
     }
 
     /// A short read is answered with all of its bytes.
@@ -309,18 +293,6 @@ impl OneSided {
         cx.send(Frame::End { message: MessageId::Read(op), how: Ended::Stopped(why) });
     }
 
-    /// The bytes of a request may move.
-    fn begin_to_serve(&mut self, cx: &mut Conversation, op: OpKey) {
-        let Some(Listed { recv, cuts_pairs, .. }) = self.listed.get(op) else { return };
-        match cx.operations[op].posted.direction {
-            Direction::Send => self.begin_to_deal(cx, op),
-            Direction::Receive => {
-                let (name, cut) = (*recv, *cuts_pairs);
-                cx.send(Frame::Ready(Ready::Write { op: name, recv: op.to_wire(), cut }));
-            }
-        }
-    }
-
     /// The initiator sends no more of a write.
     pub(in super::super) fn handle_write_stopped(
         &mut self,
@@ -334,16 +306,13 @@ impl OneSided {
         }
         let broken = Violation::UnknownRequest { op: name };
         let Some(op) = self.served.get(&name).copied() else { return cx.broken(broken) };
-        let is_received = cx.operations[op].posted.direction == Direction::Receive;
-        let Some(listed) = self.listed.get_mut(op) else { return cx.broken(broken) };
-        let is_dealt = listed.cursor.dealt == listed.pieces.bytes;
-        match &mut listed.role {
-            Role::Serves(serving) if is_received && !is_dealt && serving.stopped.is_none() => {
-                serving.stopped = Some(refused);
-            }
-            _ => return cx.broken(broken),
+        let message = &mut cx.operations[op];
+        let is_received = message.posted.direction == Direction::Receive;
+        if !is_received || message.left() == 0 || !message.takes_more() {
+            return cx.broken(broken);
         }
-        self.listed_moved(cx, op);
+        message.state = State::Ending { why: Some(refused), is_agreed: true };
+        self.bytes_moved(cx, op);
     }
 
     /// The initiator of a read wants no more.
@@ -362,20 +331,19 @@ impl OneSided {
 
     /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
     pub(super) fn stop_serving_read(&mut self, cx: &mut Conversation, op: OpKey, refused: Refused) {
-        let Some(listed) = self.listed.get_mut(op) else { return };
-        let left = listed.pieces.bytes - listed.cursor.dealt;
-        let is_on_link = listed.is_on_link;
-        let Role::Serves(serving) = &mut listed.role else { return };
-        if left == 0 || serving.stopped.is_some() {
+        let Some(message) = cx.operations.get_mut(op) else { return };
+        let (name, left) = (message.name, message.left());
+        if left == 0 || message.state != State::Moving {
             return;
         }
-        serving.stopped = Some(refused);
-        let (name, list) = (serving.op, serving.list);
-        if is_on_link {
+        message.state = State::Ending { why: Some(refused), is_agreed: true };
+        if message.is_on_link() {
             self.reads_on_link -= left;
         }
-        self.read_is_dealt(list);
+        if let Some(Access { role: Role::Serves(serving), .. }) = &message.access {
+            self.read_is_dealt(serving.list);
+        }
         self.say_stopped_read(cx, name, refused);
-        self.listed_moved(cx, op);
+        self.bytes_moved(cx, op);
     }
 }

@@ -64,9 +64,9 @@ pub(in super::super) struct Portion {
 /// A message that waits to be dealt.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Waiting {
-    /// A send. Neighbours may share a chunk.
+    /// A send of which nothing is dealt. Neighbours may share a chunk, unless they are long.
     Send(MatchedSend),
-    /// A read or write.
+    /// A read or write, or a send that the receiver knows of.
     Listed(OpKey),
 }
 
@@ -93,13 +93,10 @@ impl Coalescer {
         self.waiting.is_empty()
     }
 
-    /// Whether a send of this tag waits, as far as a short look tells. `but_the_first`: it does not
-    /// count.
-    pub(in super::super) fn may_have(&self, tag: i64, but_the_first: bool) -> bool {
+    /// Whether a send of this tag waits, as far as a short look tells.
+    pub(in super::super) fn may_have(&self, tag: i64) -> bool {
         let has_tag = |it: &Waiting| matches!(it, Waiting::Send(it) if it.member.tag == tag);
-        self.sends > 0
-            && (self.waiting.len() > FEW
-                || self.waiting.iter().skip(but_the_first.into()).any(has_tag))
+        self.sends > 0 && (self.waiting.len() > FEW || self.waiting.iter().any(has_tag))
     }
 
     /// The next message.
@@ -112,6 +109,14 @@ impl Coalescer {
     pub(in super::super) fn pop(&mut self) {
         if let Some(Waiting::Send(_)) = self.waiting.pop_front() {
             self.sends -= 1;
+        }
+    }
+
+    /// A section of the next message is dealt; `rest`: and not all of it.
+    pub(in super::super) fn go_on(&mut self, rest: Option<OpKey>) {
+        self.pop();
+        if let Some(op) = rest {
+            self.waiting.push_front(Waiting::Listed(op));
         }
     }
 

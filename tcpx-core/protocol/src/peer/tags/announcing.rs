@@ -27,7 +27,7 @@ use std::collections::TryReserveError;
 use super::super::action::{Action, Landing, Outcome, Violation};
 use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
-use super::super::operation::{NewOperation, OpState};
+use super::super::message::{NewOperation, State};
 use super::super::schedule::route::{Load, Message, Route, route};
 use super::Tags;
 use super::eager_books::Kept;
@@ -45,7 +45,7 @@ impl Tags {
         let Some(operation) = cx.operations.get_mut(op) else { return };
         let posted = operation.posted;
         operation.place = self.eager.await_message(posted.tag, op);
-        operation.state = OpState::Announced;
+        operation.state = State::Announced;
         let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &posted.span);
         self.last_announced = Some(MessageEnd::new(posted.span, posted.bytes));
         let (recv, tag, bytes) = (op.to_wire(), posted.tag, posted.bytes);

@@ -8,11 +8,12 @@ use std::collections::TryReserveError;
 use super::super::action::{Outcome, Violation};
 use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
-use super::super::operation::{Links, NewOperation, OpState, PostedOperation, link_behind};
+use super::super::message::{Links, Message, NewOperation, State};
 use super::super::room::MAX_ANNOUNCED;
 use super::super::schedule::coalescer::MatchedSend;
 use super::super::schedule::route::FEW;
 use super::Tags;
+use super::backlogs::link_behind;
 use super::matcher::{Announced, PostedSend};
 use super::tag_queues::Place;
 use crate::frames::eager_terms::Keeping;
@@ -69,12 +70,11 @@ impl Tags {
                 let is_next = self.announcing.is_next();
                 let op = cx.operations.insert_with_key(|op| {
                     links = self.backlogs.begin_to_wait(transfer, op);
-                    let state = OpState::Unannounced;
                     let place = match is_next {
                         true => Place::default(),
                         false => self.announcing.unannounced.push(tag, op),
                     };
-                    PostedOperation { posted, state, links, place }
+                    Message { links, place, ..Message::new(posted, State::Unannounced) }
                 });
                 link_behind(links, op, &mut cx.operations);
                 self.waiting_receives += 1;
@@ -96,7 +96,7 @@ impl Tags {
             PostedSend::Waits(place) => {
                 let links = self.backlogs.begin_to_wait(posted.transfer, op);
                 let operation = &mut cx.operations[op];
-                (operation.state, operation.links) = (OpState::SendWaits, links);
+                (operation.state, operation.links) = (State::SendWaits, links);
                 operation.place = place;
                 link_behind(links, op, &mut cx.operations);
             }
@@ -148,9 +148,9 @@ impl Tags {
         let Some(operation) = cx.operations.get_mut(send) else { return };
         let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
         let member = operation.member(send);
-        let matched = OpState::Matched { bytes_left: send_bytes, bytes_dealt: 0 };
-        let before = std::mem::replace(&mut operation.state, matched);
-        if before == OpState::SendWaits {
+        operation.name = announced.recv;
+        let before = std::mem::replace(&mut operation.state, State::Moving);
+        if before == State::SendWaits {
             let links = operation.links;
             self.leave_list(cx, send, member.transfer, before, links);
         }

@@ -4,11 +4,12 @@
 //! There may be millions, so they end in slices: the first in the call that asks for it, the others
 //! one in each round.
 
-use super::super::action::{Outcome, Violation};
+use super::super::action::{Outcome, Violation, Withdrawal};
 use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
-use super::super::operation::{OpState, Withdrawal, link_behind};
+use super::super::message::State;
 use super::Tags;
+use super::backlogs::link_behind;
 use crate::exports::refusal::Refusal;
 use crate::frames::frame::Frame;
 use crate::frames::messages::MessageId;
@@ -100,7 +101,7 @@ impl Tags {
         // A cancel that crossed the peer's goodbye needs no other answer.
         let op = self.cancelling.first().filter(|_| cx.life.peer_posts_nothing())?;
         match cx.operations.get(op)?.state {
-            OpState::Cancelling(why) => Some((op, why)),
+            State::Cancelling(why) => Some((op, why)),
             _ => None,
         }
     }
@@ -109,10 +110,10 @@ impl Tags {
     fn withdraw(&mut self, cx: &mut Conversation, op: OpKey, why: Withdrawal) {
         let is_agreed = cx.life.peer_posts_nothing();
         let Some(operation) = cx.operations.get_mut(op) else { return };
-        if operation.state != OpState::Announced || is_agreed {
+        if operation.state != State::Announced || is_agreed {
             return self.complete(cx, op, Outcome::Withdrawn(why));
         }
-        operation.state = OpState::Cancelling(why);
+        operation.state = State::Cancelling(why);
         let (transfer, links) = (operation.posted.transfer, operation.links);
         self.backlogs.end_to_wait((transfer, op), links, true, &mut cx.operations);
         let links = self.cancelling.push(op);
@@ -133,12 +134,8 @@ impl Tags {
         let unknown = Violation::UnknownReceive { recv };
         let (op, _) = self.own_receive(cx, recv).ok_or(unknown)?;
         let why = match cx.operations[op].state {
-            OpState::Cancelling(why) => why,
-            OpState::SendWaits
-            | OpState::Unannounced
-            | OpState::Announced
-            | OpState::Asked
-            | OpState::Matched { .. } => Withdrawal::Cancelled,
+            State::Cancelling(why) => why,
+            _ => Withdrawal::Cancelled,
         };
         self.complete(cx, op, Outcome::Withdrawn(why));
         Ok(())

@@ -101,7 +101,7 @@ impl Driver {
         self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(unsent));
         self.tell_part_room();
         while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
-            if !matches!(action, Action::Complete(_)) {
+            if !matches!(action, Action::Complete(_, None)) {
                 self.messages.none_follows();
             }
             match action {
@@ -120,7 +120,7 @@ impl Driver {
                     exports.end_all(&uses);
                 }
                 Action::Refused(_) => {}
-                Action::CompleteListed { transfer, outcome, .. } => {
+                Action::Complete(Completion { transfer, outcome, .. }, Some(_)) => {
                     self.request_ended(transfer, End::Completed(outcome))?;
                 }
                 Action::TakeKept { number, into } => self.messages.take_kept(number, into)?,
@@ -143,7 +143,7 @@ impl Driver {
                 }
                 Action::SendChunks(plan) => self.deal(plan, Direction::Send)?,
                 Action::ReceiveChunks(plan) => self.deal(plan, Direction::Receive)?,
-                Action::Complete(Completion { transfer, outcome, direction, .. }) => {
+                Action::Complete(Completion { transfer, outcome, direction, .. }, None) => {
                     if direction == Direction::Receive {
                         self.messages.receive_ended(transfer, outcome);
                     }

@@ -14,9 +14,11 @@ use super::setting::{AMPLE, KEEPS_ALL, Kept as KeptSetting, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use crate::frames::frame::Frame;
 use crate::peer::PeerProtocol;
-use crate::peer::action::{Action, Completion, Ending, Landing, NoteUse, Outcome, Violation};
+use crate::peer::action::{
+    Action, Completion, Ending, Landing, NoteUse, Outcome, Violation, Withdrawal,
+};
+use crate::peer::message::NewOperation;
 use crate::peer::one_sided::OneSidedTerms;
-use crate::peer::operation::{NewOperation, Withdrawal};
 use crate::peer::room::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
 use crate::peer::tags::eager_books::Kept;
 use crate::peer::tags::matcher::Announced;
@@ -117,7 +119,9 @@ impl Quick {
                 | Action::SendListed { frame, .. } => {
                     self.under_way[end].push_back(frame);
                 }
-                Action::Complete(Completion { outcome: Outcome::Done, .. }) => self.done[end] += 1,
+                Action::Complete(Completion { outcome: Outcome::Done, .. }, None) => {
+                    self.done[end] += 1
+                }
                 Action::TakeKept { .. } => {}
                 action => panic!("{action:?}"),
             }

@@ -11,9 +11,8 @@ use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::peer::SLICE;
-use crate::peer::action::{Action, Ending, Outcome, Violation};
+use crate::peer::action::{Action, Ending, Outcome, Violation, Withdrawal};
 use crate::peer::lifecycle::stage::PeerStage;
-use crate::peer::operation::Withdrawal;
 use crate::peer::tags::posting::PostError;
 use crate::types::{Direction, MemoryType, TransferKey};
 

@@ -21,7 +21,7 @@ use crate::frames::messages::Offer;
 use crate::peer::action::{Ending, Outcome};
 use crate::peer::lifecycle::arrivals::ArrivalSample;
 use crate::peer::lifecycle::stage::{Leaving, PeerStage};
-use crate::peer::operation::{NewOperation, PostedOperation};
+use crate::peer::message::NewOperation;
 use crate::peer::room::KeptTerms;
 use crate::peer::{Opening, PeerProtocol};
 use crate::plans::stripe_queue::{Finished, StripeQueue};
@@ -345,11 +345,9 @@ impl Driver {
     pub(super) fn end(&mut self, over: Over) -> Check {
         let Some(mut protocol) = self.protocol.take() else { return Ok(()) };
         self.over = Some(over);
-        for left in protocol.take_listed() {
-            left.uses.iter().for_each(|uses| self.exporting.exports.end_all(uses));
-        }
-        for (_, PostedOperation { posted, .. }) in protocol.take_operations() {
-            match posted.transfer {
+        for (_, message) in protocol.take_operations() {
+            message.serves().iter().for_each(|uses| self.exporting.exports.end_all(uses));
+            match message.posted.transfer {
                 of if of == TransferKey::default() => {}
                 of if self.posted.contains_key(of) => self.note_end(of, End::WithThePeer)?,
                 of => self.request_ended(of, End::WithThePeer)?,

@@ -5,8 +5,7 @@ use super::pair::{ENDS, Pair};
 use super::payload::{Chunk, Landed};
 use super::requests::Request;
 use crate::exports::refusal::Refusal;
-use crate::peer::action::Outcome;
-use crate::peer::operation::Withdrawal;
+use crate::peer::action::{Outcome, Withdrawal};
 use crate::plans::pieces::Piece;
 use crate::plans::stretch::Stretch;
 use crate::types::TransferKey;
@@ -182,7 +181,7 @@ impl Pair {
             };
             let active: Vec<_> =
                 here.requests.all.values().filter(|request| request.is_active()).collect();
-            let steps = ours.one_sided.listed();
+            let steps: Vec<_> = ours.cx.operations.values().collect();
             ensure!(active.is_empty(), "end {end}: {steps:?} never end");
             let (ours, theirs) = (ours.one_sided.counts(), theirs.one_sided.counts());
             ensure!(ours.requests == [0; 6] && ours.on_link == [0; 3], "{ours:?} at rest");

@@ -11,9 +11,8 @@ use super::setting::{AMPLE, Setting};
 use crate::exports::refusal::Refusal;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Ended, Ready};
-use crate::peer::action::Outcome;
+use crate::peer::action::{Outcome, Withdrawal};
 use crate::peer::one_sided::OneSidedTerms;
-use crate::peer::operation::Withdrawal;
 use crate::types::memory::OperationKind;
 
 #[test]

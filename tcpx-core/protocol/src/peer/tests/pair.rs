@@ -9,9 +9,8 @@ use super::interleavings::tally;
 use super::moving::Moved;
 use super::payload::{Came, Chunk, Payload, Piece, is_followed};
 use super::setting::Setting;
-use crate::peer::action::{Ending, Outcome};
+use crate::peer::action::{Ending, Outcome, Withdrawal};
 use crate::peer::lifecycle::stage::PeerStage;
-use crate::peer::operation::Withdrawal;
 use crate::types::{Direction, TransferKey};
 
 /// The two ends by number; the other one of `end` is `1 - end`.

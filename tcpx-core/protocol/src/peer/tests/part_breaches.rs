@@ -136,7 +136,7 @@ fn what_was_decided_is_told_to_whoever_ends_the_peer() {
     let key = prey.exporting.revoke(0);
     prey.protocol.handle_revoked(&[key]);
     // The peer is lost before anybody has acted on it.
-    let under_way = prey.protocol.take_listed().len();
+    let under_way = prey.protocol.take_operations().len();
     let of_key = |action| matches!(action, Action::Served(uses) if uses.contains(&key));
     let ended = prey.protocol.take_actions().map(of_key).filter(|is_it| *is_it).count();
     assert_eq!(under_way + ended, READS as usize);

@@ -11,7 +11,7 @@ use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
-use crate::peer::operation::NewOperation;
+use crate::peer::message::NewOperation;
 use crate::peer::schedule::tuning::Tuning;
 use crate::peer::tags::posting::PORTION;
 use crate::peer::{Opening, PeerProtocol, SLICE};

@@ -12,8 +12,9 @@ use super::parts::{slowly, with_parts};
 use super::setting::Setting;
 use crate::exports::refusal::Refusal;
 use crate::peer::PeerProtocol;
-use crate::peer::action::Outcome;
-use crate::peer::operation::{OpList, OpState, Withdrawal};
+use crate::peer::action::{Outcome, Withdrawal};
+use crate::peer::message::State;
+use crate::peer::tags::backlogs::OpList;
 use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};
 use crate::types::{OpKey, RegistrationKey, TransferKey};
@@ -121,13 +122,13 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
     for (op, operation) in &protocol.cx.operations {
         let of_transfer = found.entry(operation.posted.transfer).or_default();
         match operation.state {
-            OpState::SendWaits | OpState::Unannounced | OpState::Announced => {
+            State::SendWaits | State::Unannounced | State::Announced => {
                 of_transfer.waiting.insert(op);
             }
-            OpState::Cancelling(_) => {
+            State::Cancelling(_) => {
                 cancelling.insert(op);
             }
-            OpState::Asked | OpState::Matched { .. } => continue,
+            _ => continue,
         }
         of_transfer.unmatched += 1;
     }

@@ -169,7 +169,7 @@ fn violation(
     while let Some(action) = protocol.poll_action() {
         match action {
             Action::ReceiveChunks(plan) => dealt.push((plan.offset, plan.bytes)),
-            Action::Complete(_) => assert_eq!(bytes, 0, "nothing has moved"),
+            Action::Complete(..) => assert_eq!(bytes, 0, "nothing has moved"),
             Action::End { ending: Ending::Broken(violation), .. } => return Err(violation),
             other => panic!("{other:?}"),
         }
@@ -240,7 +240,7 @@ fn a_send_is_no_receive_that_a_section_could_go_on_with() {
     };
     let (recv, tag, bytes) = (7, 1, 3 * CHUNK);
     protocol.handle_frame(announce(recv, tag, bytes), &mut no_exports());
-    let op = protocol.handle_post(crate::peer::operation::NewOperation {
+    let op = protocol.handle_post(crate::peer::message::NewOperation {
         transfer: transfers.insert(()),
         direction: Direction::Send,
         tag,

@@ -18,8 +18,8 @@ use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::frames::messages::{Ended, MessageId};
-use crate::peer::action::{Action, Outcome};
-use crate::peer::operation::{NewOperation, Withdrawal};
+use crate::peer::action::{Action, Outcome, Withdrawal};
+use crate::peer::message::NewOperation;
 use crate::peer::tags::withdrawing::Unmatched;
 use crate::peer::{Opening, PeerProtocol};
 use crate::types::{Direction, MemoryType, OpKey, RegistrationKey, Span, TransferKey};
@@ -121,7 +121,7 @@ impl Lone {
     fn act(&mut self) {
         while let Some(action) = self.protocol.poll_action() {
             match action {
-                Action::Complete(completion) => {
+                Action::Complete(completion, _) => {
                     let before = self.ended.insert(completion.tag, completion.outcome);
                     assert_eq!(before, None, "tag {} ends twice", completion.tag);
                 }

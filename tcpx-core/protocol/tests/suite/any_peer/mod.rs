@@ -16,7 +16,7 @@ use tcpx_protocol::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
 use tcpx_protocol::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::frames::hello::Agreement;
-use tcpx_protocol::peer::action::{Action, Landing, NoteUse};
+use tcpx_protocol::peer::action::{Action, Completion, Landing, NoteUse};
 use tcpx_protocol::peer::lifecycle::stage::Leaving;
 use tcpx_protocol::peer::one_sided::telling::ListLimits;
 use tcpx_protocol::peer::one_sided::{NewRequest, OneSidedTerms};
@@ -301,7 +301,7 @@ impl Prey {
                     self.protocol.handle_comms_connected();
                 }
                 Action::Served(uses) => self.memory.exports.end_all(&uses),
-                Action::CompleteListed { transfer, .. } => {
+                Action::Complete(Completion { transfer, .. }, Some(_)) => {
                     assert!(self.memory.own.remove(&transfer).is_some(), "it ends once");
                 }
                 Action::Note { number, is_published } => {
@@ -337,7 +337,7 @@ impl Prey {
                 | Action::Open
                 | Action::Credit(_)
                 | Action::Refused(_)
-                | Action::Complete(_) => {}
+                | Action::Complete(_, None) => {}
             }
         }
     }

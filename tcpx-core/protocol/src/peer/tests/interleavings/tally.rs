@@ -10,9 +10,9 @@ use crate::frames::eager_terms::Keeping;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Ended, LinkPart, MessageId, Offer, Ready, WriteWay};
 use crate::peer::PeerProtocol;
-use crate::peer::action::Outcome;
+use crate::peer::action::{Outcome, Withdrawal};
 use crate::peer::lifecycle::stage::PeerStage;
-use crate::peer::operation::{OpState, PostedOperation, Withdrawal};
+use crate::peer::message::{Message, State};
 use crate::peer::tests::driver::End;
 use crate::types::TransferKey;
 
@@ -122,14 +122,18 @@ fn frame_name(frame: &Frame) -> &'static str {
     }
 }
 
-fn state_name(operation: &PostedOperation) -> &'static str {
-    match operation.state {
-        OpState::SendWaits => "SendWaits",
-        OpState::Unannounced => "Unannounced",
-        OpState::Announced => "Announced",
-        OpState::Asked => "Asked",
-        OpState::Cancelling(_) => "Cancelling",
-        OpState::Matched { .. } => "Matched",
+fn state_name(message: &Message) -> &'static str {
+    match message.state {
+        State::SendWaits => "SendWaits",
+        State::Unannounced => "Unannounced",
+        State::Announced => "Announced",
+        State::Unasked => "Unasked",
+        State::Asked => "Asked",
+        State::Cancelling(_) => "Cancelling",
+        State::Moving => "Moving",
+        State::Ending { .. } => "Ending",
+        State::Awaiting => "Awaiting",
+        State::Answered => "Answered",
     }
 }
 
@@ -156,8 +160,19 @@ const FRAMES: [&str; 32] = [
     "Halt", "MoreOfList", "List", "Forget",
 ];
 
-const STATES: [&str; 7] =
-    ["New", "SendWaits", "Unannounced", "Announced", "Asked", "Cancelling", "Matched"];
+const STATES: [&str; 11] = [
+    "New",
+    "SendWaits",
+    "Unannounced",
+    "Announced",
+    "Cancelling",
+    "Unasked",
+    "Asked",
+    "Moving",
+    "Ending",
+    "Awaiting",
+    "Answered",
+];
 
 const ENDS: [&str; 7] =
     ["Done", "SizeMismatch", "Refused", "Cancelled", "Left", "PeerLeft", "WithThePeer"];
@@ -167,7 +182,7 @@ type Known = (&'static [&'static str], &'static [&'static str], &'static str);
 
 /// Pairs that cannot occur.
 #[rustfmt::skip]
-const NEVER: [Known; 8] = [
+const NEVER: [Known; 11] = [
     (&["Connecting"], &[
         "Goodbye", "Closed", "Credit", "Ahead", "Note", "WriteInline", "Write", "Announce", "Grant",
         "Read", "Together", "Section", "Chunks", "Deliver", "Part", "Taken", "Answer", "Withdrawn",
@@ -182,20 +197,26 @@ const NEVER: [Known; 8] = [
     ], "its peer has said goodbye, and begins and finishes nothing after that"),
     (&["New", "SendWaits", "Unannounced", "Announced", "Cancelling"], &["Refused"],
         "only a read or write is refused, by the peer's word"),
-    (&["Asked", "Matched"], &["SizeMismatch"], "sizes are compared when a send meets its receive"),
+    (&["Unasked", "Asked", "Moving", "Ending", "Awaiting", "Answered"], &["SizeMismatch"],
+        "sizes are compared when a send meets its receive"),
+    (&["Unasked"], &["Done", "Refused"], "the peer has not heard of it"),
+    (&["Asked"], &["Done"], "a write moves first"),
+    (&["Answered"], &["Refused", "Cancelled", "PeerLeft"], "all of it is there"),
     (&["New"], &["Cancelled", "Left", "PeerLeft", "WithThePeer"],
         "what ends in the call that posts it meets what was there before"),
     (&["Cancelling"], &["PeerLeft"], "it was given up before"),
-    (&["Matched"], &["Left"], "what has its counterpart is finished before the goodbye"),
+    (&["Asked", "Moving", "Ending", "Awaiting", "Answered"], &["Left"],
+        "what the peer knows of is finished before the goodbye"),
 ];
 
 /// Pairs that occur in few conversations, so that only many must have them.
-const RARE: [Known; 5] = [
+const RARE: [Known; 6] = [
     (&["Leaving"], &["Abort"], "a comm fails beside a goodbye"),
     (&["Leaving", "Parting"], &["Ping", "Pong"], "time passes while they say goodbye"),
     (&["Parting"], &["Stopped"], "what stops a read crosses the goodbye of who has asked for it"),
     (&["Announced"], &["Cancelled"], "a withdrawal is asked for and answered between two looks"),
     (&["Cancelling"], &["WithThePeer"], "the link is cut before the answer"),
+    (&["Ending", "Answered"], &["PeerLeft", "WithThePeer"], "it is short, and ends soon"),
 ];
 
 /// Pairs that may occur, and for which there are tests of their own instead.

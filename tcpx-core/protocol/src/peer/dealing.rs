@@ -1,0 +1,142 @@
+//! Sections of messages that travel on the channels: what the sender cuts off the front of one, and
+//! what the receiver is told of. Both ends plan the same chunks of it. Pure.
+
+use std::sync::Arc;
+
+use super::action::{Action, Violation};
+use super::conversation::Conversation;
+use super::message::{Message, State};
+use super::schedule::Turn;
+use super::schedule::staging::{ChannelStaging, StagingChannels};
+use crate::frames::frame::Frame;
+use crate::frames::messages::{Chunks, Names};
+use crate::plans::piece_cursor::{CutRules, ListedSection};
+use crate::plans::plan::{ChunkPlan, Members};
+use crate::types::{Direction, MemoryType, OpKey};
+
+impl Conversation {
+    /// Whether the bytes of a message that waits to be dealt are still wanted.
+    pub(super) fn is_dealt(&self, op: OpKey) -> bool {
+        self.operations.get(op).is_some_and(|message| message.state == State::Moving)
+    }
+
+    /// How much of a message is the next section. An error: none is dealt now, and this action must
+    /// be answered first, if there is one.
+    pub(super) fn cut_section(&mut self, op: OpKey) -> Result<u64, Option<Action>> {
+        let message = self.operations.get(op).ok_or(None)?;
+        let section_bytes = self.schedule.tuning.section_bytes;
+        let Some(access) = &message.access else { return Ok(message.left().min(section_bytes)) };
+        let memory = access.pieces.memory;
+        let gathering = self.schedule.tuning.gathered(memory);
+        let mut rules = CutRules { section_bytes, gathering, cut_pairs: access.cuts_pairs };
+        let cut = message.cursor.next_section(&access.pieces, &rules).ok_or(None)?;
+        if !cut.is_gathered {
+            return Ok(cut.bytes);
+        }
+        match gathered_on(&self.schedule.staging, self.life.agreement.channels, memory) {
+            Gathered::Ready => Ok(cut.bytes),
+            Gathered::Ask(channel) => {
+                self.schedule.staging.ask(channel, memory);
+                Err(Some(Action::PrepareStaging { channel, memory }))
+            }
+            Gathered::Later => Err(None),
+            Gathered::Never => {
+                rules.gathering = None;
+                let cut = message.cursor.next_section(&access.pieces, &rules).ok_or(None)?;
+                Ok(cut.bytes)
+            }
+        }
+    }
+
+    /// Deals a section of the message that has its turn. Returns how many pieces it is of.
+    pub(super) fn send_section(&mut self, op: OpKey, turn: Turn, bytes: u64) -> usize {
+        let Some(message) = self.operations.get(op) else { return 0 };
+        let (total, offset, cost) =
+            (message.posted.bytes, message.cursor.dealt, message.cost(bytes));
+        let recvs = Names::from_slice(&[message.name]);
+        let chunk_bytes = self.schedule.tuning.chunk_bytes_of(total, message.cost(total));
+        let first_channel = self.schedule.take_channels(bytes, chunk_bytes);
+        self.send(Frame::Chunks(Chunks { recvs, first_channel, chunk_bytes, offset, bytes }));
+        let planned = self.plan_section(op, (bytes, chunk_bytes, first_channel));
+        self.schedule.dealt_section((turn, op), cost, offset + bytes == total);
+        self.check(planned).unwrap_or_default()
+    }
+
+    /// The peer deals a section of a message, which begins or goes on with it: right behind what
+    /// was dealt of it, and in whole chunks but for its end.
+    pub(super) fn check_section(&self, recv: u64, chunks: &Chunks) -> Result<&Message, Violation> {
+        let Chunks { chunk_bytes, offset, bytes, .. } = *chunks;
+        let message = self.operations.get(OpKey::from_wire(recv));
+        let is_expected = |it: &&Message| {
+            let takes_more = it.is_waiting_receive() || it.takes_more();
+            it.posted.direction == Direction::Receive && takes_more && !it.is_on_link()
+        };
+        let message = message.filter(is_expected).ok_or(Violation::UnknownReceive { recv })?;
+        let (dealt, message_bytes) = (message.cursor.dealt, message.posted.bytes);
+        if offset != dealt || !message.allows(bytes, chunk_bytes, self.life.agreement.chunk_bytes) {
+            return Err(Violation::Section { recv, offset, bytes, dealt, message_bytes });
+        }
+        Ok(message)
+    }
+
+    /// Makes the plans of a section, and steps over it. Returns how many pieces it is of.
+    pub(super) fn plan_section(
+        &mut self,
+        op: OpKey,
+        (bytes, chunk_bytes, first_channel): (u64, u32, u16),
+    ) -> Result<usize, Violation> {
+        let Some(message) = self.operations.get_mut(op) else { return Ok(0) };
+        let (transfer, direction) = (message.posted.transfer, message.posted.direction);
+        let (member, before) = (message.member(op), message.cursor);
+        let Some(access) = &message.access else {
+            message.cursor.dealt += bytes;
+            let (members, offset, gathered) = (Members::One(member), before.dealt, None);
+            let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
+            if direction == Direction::Receive {
+                self.deferral.receive_chunks(plan, &mut self.actions)?;
+            } else {
+                self.actions.push_back(Action::SendChunks(plan));
+            }
+            return Ok(1);
+        };
+        let channels = self.life.agreement.channels;
+        let section =
+            ListedSection { op, transfer, direction, bytes, chunk_bytes, first_channel, channels };
+        match direction {
+            Direction::Send => {
+                let mut plans = message.cursor.deal(&access.pieces, section);
+                while let Some(plan) = plans.next_plan(|| self.spare.take()) {
+                    self.actions.push_back(Action::SendChunks(plan));
+                }
+            }
+            Direction::Receive => {
+                let pieces = Arc::clone(&access.pieces);
+                let into = (&mut self.spare, &mut self.actions);
+                self.deferral.receive_section(pieces, &mut message.cursor, section, into)?;
+            }
+        }
+        Ok(message.cursor.pieces_since(&before))
+    }
+}
+
+enum Gathered {
+    Ready,
+    /// The driver is to be asked about this channel.
+    Ask(u16),
+    Later,
+    Never,
+}
+
+/// Whether chunks on any channel may be gathered.
+fn gathered_on(staging: &StagingChannels, channels: u16, memory: MemoryType) -> Gathered {
+    let mut is_asked = false;
+    for channel in 0..channels {
+        match staging.of(channel, memory) {
+            ChannelStaging::Unasked => return Gathered::Ask(channel),
+            ChannelStaging::Asked => is_asked = true,
+            ChannelStaging::There => {}
+            ChannelStaging::Refused => return Gathered::Never,
+        }
+    }
+    if is_asked { Gathered::Later } else { Gathered::Ready }
+}
