@@ -1,6 +1,4 @@
-/*
- * TcpxMemoryDescriptor: where memory is, how large it is, and of what kind. C++17, header only.
- */
+/* TcpxMemoryDescriptor: description of memory by address, size and kind. C++17, header only. */
 #ifndef TCPX_MEMORY_DESC_H
 #define TCPX_MEMORY_DESC_H
 
@@ -10,7 +8,7 @@
 
 #include "tcpx_types.h"
 
-/** A plain value for the other end. It owns nothing, and lets nobody reach the memory. */
+/** A plain value for the other end. It owns nothing, and gives no peer access to the memory. */
 struct TcpxMemoryDescriptor {
   uint64_t base_addr = 0;
   size_t size = 0;
@@ -26,8 +24,8 @@ struct TcpxMemoryDescriptor {
   }
 
   /**
-   * Reads what serialize() made, or tcpx_memory_descriptor_serialize(). Returns a descriptor of
-   * size 0 when it is something else; tcpx_last_error() says why.
+   * Reads the bytes of serialize() or tcpx_memory_descriptor_serialize(). Returns a descriptor of
+   * size 0 when the bytes are no descriptor; tcpx_last_error() gives the reason.
    */
   static TcpxMemoryDescriptor deserialize(const std::string& str) {
     tcpx_memory_descriptor value{};

@@ -38,27 +38,28 @@
 #define TCPX_ABI_VERSION 2
 
 /**
- * State of a peer: an accept waits for it.
+ * State of a peer: an accept waits for the peer.
  */
 #define TCPX_PEER_ACCEPTING 1
 
 /**
- * State of a peer: it is being reached, or has come in, and is not up yet.
+ * State of a peer: the session is connecting to the peer, or the peer has come in and is not up
+ * yet.
  */
 #define TCPX_PEER_CONNECTING 2
 
 /**
- * State of a peer: transfers can be made.
+ * State of a peer: transfers with the peer can be made.
  */
 #define TCPX_PEER_UP 3
 
 /**
- * State of a peer: this end has said goodbye, and waits for the peer's.
+ * State of a peer: this end has said goodbye, and waits for the peer's goodbye.
  */
 #define TCPX_PEER_LEAVING 4
 
 /**
- * State of a peer: it was up and has said goodbye. Its name is free.
+ * State of a peer: the peer was up and has said goodbye. Its name is free.
  */
 #define TCPX_PEER_PARTED 5
 
@@ -69,7 +70,7 @@
 #define TCPX_PEER_FAILED 6
 
 /**
- * Kind of an entry: a transfer of which a round has ended, or an operation of which a post has.
+ * Kind of an entry: a transfer whose round has ended, or an operation whose post has ended.
  */
 #define TCPX_COMPLETION_TRANSFER 0
 
@@ -89,12 +90,12 @@
 #define TCPX_ACCESS_READ 1
 
 /**
- * Access of an export: peers may write it. Add both for both.
+ * Access of an export: peers may write it. The sum of both gives both.
  */
 #define TCPX_ACCESS_WRITE 2
 
 /**
- * The longest name of a session or peer, in bytes without the terminating NUL.
+ * Most bytes of the name of a session or peer, without the terminating NUL.
  */
 #define TCPX_MAX_NAME_BYTES 64
 
@@ -104,17 +105,17 @@
 #define TCPX_LOG_OFF 0
 
 /**
- * Log level: what failed and will not be tried again.
+ * Log level: failures that are not tried again.
  */
 #define TCPX_LOG_ERROR 1
 
 /**
- * Log level: what an operator should look at.
+ * Log level: events that an operator should look at.
  */
 #define TCPX_LOG_WARN 2
 
 /**
- * Log level: what happens once for each session or peer.
+ * Log level: events that happen once for each session or peer.
  */
 #define TCPX_LOG_INFO 3
 
@@ -161,17 +162,17 @@
 #define TCPX_NOTIFICATION_PEER_BYTES 72
 
 /**
- * Kind of an operation: its bytes come here.
+ * Kind of an operation: a read, whose bytes come here.
  */
 #define TCPX_READ 1
 
 /**
- * Kind of an operation: its bytes go to the peer.
+ * Kind of an operation: a write, whose bytes go to the peer.
  */
 #define TCPX_WRITE 2
 
 /**
- * State of an operation: it was not posted yet.
+ * State of an operation: it has not been posted yet.
  */
 #define TCPX_OPERATION_IDLE 0
 
@@ -191,28 +192,28 @@
 #define TCPX_OPERATION_FAILED 3
 
 /**
- * The longest notification, in bytes.
+ * Most bytes of a notification.
  */
 #define TCPX_MAX_NOTIFICATION_BYTES 65536
 
 /**
  * Value of `gpu`: no GPU. Ordinary memory stands in for device memory. The hardware plugin refuses
- * such a session with `TCPX_ERR_SETTING`, because what it hands out lies in GPU memory.
+ * such a session with `TCPX_ERR_SETTING`, because it hands out GPU memory.
  */
 #define TCPX_GPU_NONE (-1)
 
 /**
- * The most pairs of one operation.
+ * Most pairs of one operation.
  */
 #define TCPX_MAX_PAIRS 1048576
 
 /**
- * The most operations in one call of a batch function.
+ * Most operations in one call of a batch function.
  */
 #define TCPX_MAX_BATCH 1048576
 
 /**
- * The largest size of connection info, in bytes.
+ * Most bytes of connection info.
  */
 #define TCPX_MAX_CONN_INFO_BYTES 65576
 
@@ -222,9 +223,9 @@
 #define TCPX_WAIT_FOREVER (-1)
 
 /**
- * What a function returns: 0, or a negative number.
+ * Result of a function: 0, or a negative number.
  *
- * The tens say where the trouble is: from -1 on it is the call, from -10 the peer's name or state,
+ * The tens give the origin of the trouble: from -1 on the call, from -10 the peer's name or state,
  * from -20 the connection, from -30 memory and data, from -40 the plugin and hardware, from -50
  * the system and this library itself. Numbers are never reused. A newer library may return numbers
  * that this header does not list.
@@ -239,7 +240,7 @@ enum tcpx_status
    */
   TCPX_OK = 0,
   /**
-   * A pointer is NULL that must not be.
+   * A pointer is NULL that must not be NULL.
    */
   TCPX_ERR_NULL = -1,
   /**
@@ -313,7 +314,7 @@ enum tcpx_status
    */
   TCPX_ERR_MEMORY = -31,
   /**
-   * The registration is in use: by operations that are posted, or by what cannot be ended.
+   * The registration is in use: by posted operations, or by something that cannot be ended.
    */
   TCPX_ERR_MEMORY_IN_USE = -32,
   /**
@@ -321,7 +322,7 @@ enum tcpx_status
    */
   TCPX_ERR_SIZE_MISMATCH = -33,
   /**
-   * What arrived is not what was announced. Nothing of it was copied.
+   * The data that arrived differs from what was announced. Nothing of it was copied.
    */
   TCPX_ERR_DATA = -34,
   /**
@@ -338,12 +339,13 @@ enum tcpx_status
    */
   TCPX_ERR_DESCRIPTOR = -37,
   /**
-   * Memory that is exported, or is said to be, cannot be used so: the key is not known any more
-   * or does not allow it, or the ranges of the two ends do not fit. The text says which.
+   * Exported memory, or memory that is said to be exported, cannot be used so: the key is not
+   * known any more or does not allow the use, or the ranges of the two ends do not fit. The text
+   * says which.
    */
   TCPX_ERR_REMOTE_MEMORY = -38,
   /**
-   * It had not ended within the time that the program gave it by `tcpx_transfer_set_timeout` or
+   * The operation had not ended within the time limit of `tcpx_transfer_set_timeout` or
    * `tcpx_operation_post_with`, and was given up.
    */
   TCPX_ERR_EXPIRED = -39,
@@ -394,14 +396,14 @@ typedef int32_t tcpx_status;
 #endif // __cplusplus
 
 /**
- * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
- * `group` 1 it is of the host and of all GPUs.
+ * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. A session
+ * made with `group` 1 has the host and all GPUs.
  *
  * An id of 0 is no session.
  */
 typedef struct tcpx_session {
   /**
-   * A number that only this library understands.
+   * Number that only this library understands.
    */
   uint64_t id;
 } tcpx_session;
@@ -419,8 +421,8 @@ typedef struct tcpx_transfer {
 } tcpx_transfer;
 
 /**
- * A transfer of which a round has ended, or an operation of which a post has, or a peer that has
- * come up or ended. New members are added at the end.
+ * Entry of the completion queue: a transfer whose round has ended, an operation whose post has
+ * ended, or a peer that has come up or ended. New members are added at the end.
  */
 typedef struct tcpx_completion {
   /**
@@ -428,17 +430,17 @@ typedef struct tcpx_completion {
    */
   size_t size;
   /**
-   * Of a peer 0. What the program passed to `tcpx_transfer_report_completions` or
-   * `tcpx_operation_report_completions`.
+   * Value that the program passed to `tcpx_transfer_report_completions` or
+   * `tcpx_operation_report_completions`. 0 for a peer.
    */
   uint64_t context;
   /**
-   * Rounds of the transfer that have ended since its last entry was taken out. Of a peer 0.
+   * Rounds of the transfer that have ended since its last entry was taken out. 0 for a peer.
    */
   uint64_t rounds;
   /**
-   * TCPX_OK if all of them have ended well, or else the status of their first error. Of a peer
-   * that has failed, the status of its error.
+   * TCPX_OK if all these rounds have ended well, or else the status of their first error. For a
+   * peer that has failed, the status of its error.
    */
   int32_t status;
   /**
@@ -446,7 +448,7 @@ typedef struct tcpx_completion {
    */
   uint32_t kind;
   /**
-   * Of a peer TCPX_PEER_UP, TCPX_PEER_PARTED or TCPX_PEER_FAILED; else 0.
+   * TCPX_PEER_UP, TCPX_PEER_PARTED or TCPX_PEER_FAILED for a peer; else 0.
    */
   int32_t state;
   /**
@@ -454,13 +456,14 @@ typedef struct tcpx_completion {
    */
   uint32_t reserved;
   /**
-   * Of a peer its name, which ends with NUL; else empty.
+   * Name of a peer, which ends with NUL; else empty.
    */
   char peer[TCPX_NOTIFICATION_PEER_BYTES];
 } tcpx_completion;
 
 /**
- * What `tcpx_export` lets peers reach of a registration. New members are added at the end.
+ * Range of a registration, and the access to it, for `tcpx_export`. New members are added at the
+ * end.
  */
 typedef struct tcpx_export_options {
   /**
@@ -468,11 +471,11 @@ typedef struct tcpx_export_options {
    */
   size_t size;
   /**
-   * Where in the registration the range begins, in bytes.
+   * Offset of the range in the registration, in bytes.
    */
   uint64_t offset;
   /**
-   * How long it is; 0: to the end of the registration.
+   * Length of the range in bytes; 0: to the end of the registration.
    */
   uint64_t bytes;
   /**
@@ -481,15 +484,15 @@ typedef struct tcpx_export_options {
   uint32_t access;
   /**
    * With 1, the session gives the same key, to the byte, each time that the same range of
-   * addresses is exported with the same access: for programs that tell their peers only once
-   * what they have. Such a key opens the range whenever it is exported. With 0, a key is never
-   * used again.
+   * addresses is exported with the same access. This is for programs that tell their peers only
+   * once which memory they have. Such a key opens the range whenever it is exported. With 0, a
+   * key is never used again.
    */
   int32_t is_stable;
 } tcpx_export_options;
 
 /**
- * What a key leads to, as the key says. New members are added at the end.
+ * Memory that a key leads to, as the key says. New members are added at the end.
  */
 typedef struct tcpx_remote_memory {
   /**
@@ -502,7 +505,7 @@ typedef struct tcpx_remote_memory {
    */
   uint64_t address;
   /**
-   * How many bytes there are.
+   * Size in bytes.
    */
   uint64_t bytes;
   /**
@@ -516,15 +519,16 @@ typedef struct tcpx_remote_memory {
 } tcpx_remote_memory;
 
 /**
- * A function of the program that takes one log line.
+ * Function of the program that takes one log line.
  *
  * It gets the context that was set with it, a level (`TCPX_LOG_ERROR` to `TCPX_LOG_TRACE`), the
- * part of the library that speaks, and the line without a newline. Both texts are UTF-8, never
- * NULL, and valid during the call only.
+ * part of the library that logs, and the line without a newline. Both texts are UTF-8, never NULL,
+ * and valid during the call only.
  *
- * Any thread may call it, also a thread of the library, several at once, and while the library
- * holds locks. So it must return soon, must not throw or jump out, and must not wait for another
- * call of this library. Calls of this library from inside it return `TCPX_ERR_IN_CALLBACK`.
+ * Any thread may call the function: also a thread of the library, several threads at once, and
+ * while the library holds locks. So the function must return soon, must not throw or jump out, and
+ * must not wait for another call of this library. Calls of this library from inside the function
+ * return `TCPX_ERR_IN_CALLBACK`.
  */
 typedef void (*tcpx_log_callback)(void *context,
                                   int32_t level,
@@ -532,7 +536,7 @@ typedef void (*tcpx_log_callback)(void *context,
                                   const char *message);
 
 /**
- * What a session knows of a registration. New members are added at the end.
+ * Properties of a registration. New members are added at the end.
  */
 typedef struct tcpx_memory_info {
   /**
@@ -540,11 +544,11 @@ typedef struct tcpx_memory_info {
    */
   size_t size;
   /**
-   * Its id, from 1 upwards. A session never uses an id twice.
+   * Id of the registration, from 1 upwards. A session never uses an id twice.
    */
   uint64_t id;
   /**
-   * Address of its first byte.
+   * Address of the first byte.
    */
   uint64_t address;
   /**
@@ -556,13 +560,13 @@ typedef struct tcpx_memory_info {
    */
   int32_t ptr_type;
   /**
-   * 1 if it may be received into, else 0.
+   * 1 if the memory may be received into, else 0.
    */
   int32_t is_recv;
 } tcpx_memory_info;
 
 /**
- * Where memory is, how large it is, and of what kind.
+ * Description of memory: its address, its size and its kind.
  *
  * This is a plain value: it owns nothing, and keeps nothing registered. New members are added at
  * the end.
@@ -573,11 +577,11 @@ typedef struct tcpx_memory_descriptor {
    */
   size_t size;
   /**
-   * Address of the first byte, in the address space of whoever made the descriptor.
+   * Address of the first byte, in the address space of the process that made the descriptor.
    */
   uint64_t base_addr;
   /**
-   * How many bytes there are.
+   * Size in bytes.
    */
   uint64_t bytes;
   /**
@@ -591,11 +595,11 @@ typedef struct tcpx_memory_descriptor {
 } tcpx_memory_descriptor;
 
 /**
- * Memory to be registered, one range of a list. New members are added at the end.
+ * Range of memory to be registered, one of a list. New members are added at the end.
  */
 typedef struct tcpx_registration {
   /**
-   * Its first byte.
+   * Address of the first byte.
    */
   void *address;
   /**
@@ -607,13 +611,13 @@ typedef struct tcpx_registration {
    */
   int32_t ptr_type;
   /**
-   * 1 if it may be received into, else 0.
+   * 1 if the memory may be received into, else 0.
    */
   int32_t is_recv;
 } tcpx_registration;
 
 /**
- * A network interface as the plugin reports it. New members are added at the end.
+ * Network interface as the plugin reports it. New members are added at the end.
  */
 typedef struct tcpx_nic {
   /**
@@ -621,7 +625,7 @@ typedef struct tcpx_nic {
    */
   size_t size;
   /**
-   * The plugin's number for it.
+   * Number that the plugin gives the interface.
    */
   int32_t index;
   /**
@@ -639,7 +643,7 @@ typedef struct tcpx_nic {
 } tcpx_nic;
 
 /**
- * A notification that has come. New members are added at the end.
+ * Notification that has come. New members are added at the end.
  */
 typedef struct tcpx_notification {
   /**
@@ -647,21 +651,21 @@ typedef struct tcpx_notification {
    */
   size_t size;
   /**
-   * Where in the buffer of the call its bytes begin.
+   * Offset of the notification's bytes in the buffer of the call.
    */
   size_t offset;
   /**
-   * How many there are; perhaps none.
+   * Number of bytes, which may be 0.
    */
   size_t bytes;
   /**
-   * The sender's name. It ends with NUL.
+   * Name of the sender. It ends with NUL.
    */
   char peer[TCPX_NOTIFICATION_PEER_BYTES];
 } tcpx_notification;
 
 /**
- * A range of registered memory here, and one of the same size at the peer. New members are added
+ * Range of registered memory here, and a range of the same size at the peer. New members are added
  * at the end.
  */
 typedef struct tcpx_pair {
@@ -670,12 +674,12 @@ typedef struct tcpx_pair {
    */
   uint64_t memory;
   /**
-   * Where the bytes begin in the registration.
+   * Offset of the bytes in the registration.
    */
   uint64_t offset;
   /**
-   * The key to the peer's memory. Pairs of one key should point to the same bytes, which are
-   * then read once.
+   * Key to the peer's memory. Pairs of one key should point to the same bytes, which are then
+   * read once.
    */
   const void *key;
   /**
@@ -683,11 +687,11 @@ typedef struct tcpx_pair {
    */
   size_t key_bytes;
   /**
-   * Where the bytes begin in what the key leads to.
+   * Offset of the bytes in the memory that the key leads to.
    */
   uint64_t remote_offset;
   /**
-   * How many bytes there are. With 0 the pair is passed over.
+   * Number of bytes. A pair of 0 bytes is skipped.
    */
   uint64_t bytes;
 } tcpx_pair;
@@ -706,7 +710,7 @@ typedef struct tcpx_operation {
 } tcpx_operation;
 
 /**
- * What may go with a post of an operation. With all members 0 but `size` nothing does. New members
+ * Options of a post of an operation. With all members 0 but `size` the post has none. New members
  * are added at the end.
  */
 typedef struct tcpx_operation_options {
@@ -715,27 +719,27 @@ typedef struct tcpx_operation_options {
    */
   size_t size;
   /**
-   * As the parameters of `tcpx_operation_post`; NULL: no notification.
+   * Notification, as the parameter of `tcpx_operation_post`; NULL: no notification.
    */
   const void *notification;
   /**
-   * How many bytes it has.
+   * Number of bytes of the notification.
    */
   size_t notification_bytes;
   /**
-   * How many milliseconds it may take; 0: as long as it takes.
+   * Time limit of the post in milliseconds; 0: no limit.
    */
   uint64_t timeout_ms;
 } tcpx_operation_options;
 
 /**
- * How a session is set up. Fill it with `tcpx_session_options_init`, then change what should
+ * Options of a session. Fill them with `tcpx_session_options_init`, then change those that should
  * differ.
  *
- * Numbers are taken as they stand. A text that is NULL stands for what the environment says, or
- * else for the default. Texts are read during `tcpx_session_create` and not kept. The
- * environment's variable of an option is named at the end of its comment. New members are added at
- * the end; `size` says which ones the program knows.
+ * Numbers are taken as they stand. A text that is NULL stands for the value of the environment, or
+ * else for the default. Texts are read during `tcpx_session_create` and not kept. The comment of
+ * an option ends with its environment variable. New members are added at the end; `size` says
+ * which members the program knows.
  */
 typedef struct tcpx_session_options {
   /**
@@ -743,12 +747,12 @@ typedef struct tcpx_session_options {
    */
   size_t size;
   /**
-   * Which plugin: "auto", "soft", "devmem", or the path of a plugin file. "auto" takes the
-   * hardware plugin if it is installed, else the software plugin. TCPX_PLUGIN.
+   * Plugin: "auto", "soft", "devmem", or the path of a plugin file. "auto" takes the hardware
+   * plugin if it is installed, else the software plugin. TCPX_PLUGIN.
    */
   const char *plugin;
   /**
-   * How fragments are copied to their destination: "auto", "host", "d2d" or "kernel".
+   * Backend that copies fragments to their destination: "auto", "host", "d2d" or "kernel".
    * TCPX_UNPACK.
    */
   const char *unpack;
@@ -758,7 +762,7 @@ typedef struct tcpx_session_options {
    */
   const char *name;
   /**
-   * Names of NICs with commas between. Channels go round robin over them. If it is NULL or
+   * Names of NICs, separated by commas. Channels go round robin over them. If it is NULL or
    * empty, NICs are chosen for each peer. TCPX_NIC.
    */
   const char *nics;
@@ -768,7 +772,7 @@ typedef struct tcpx_session_options {
    */
   const char *listen;
   /**
-   * IP addresses to put into the connection info, with commas between. If it is NULL or empty,
+   * IP addresses to put into the connection info, separated by commas. If it is NULL or empty,
    * every address of this host that `listen` covers is put in.
    */
   const char *advertise;
@@ -778,18 +782,19 @@ typedef struct tcpx_session_options {
    */
   int32_t gpu;
   /**
-   * Channels to each peer, 1 to 64, or 0, the default, with which each end chooses: over the
-   * software plugin 2 to 8 by its processors, and 2 where the process has many peers; over the
-   * hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
-   * With 0 they are made when something first needs them, where messages travel on the control
-   * link over the software plugin, unless TCPX_CONNECT_CHANNELS is 1. TCPX_CHANNELS.
+   * Channels to each peer, 1 to 64, or 0, the default, with which each end chooses. Over the
+   * software plugin an end chooses 2 to 8 by its processors, and 2 where the process has many
+   * peers. Over the hardware plugin it chooses 2. It chooses at least one channel for each of
+   * `nics`. Two ends agree on the smaller number. Over the software plugin, where messages
+   * travel on the control link, channels with 0 are opened on first use, unless
+   * TCPX_CONNECT_CHANNELS is 1. TCPX_CHANNELS.
    */
   uint32_t channels;
   /**
-   * Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
-   * hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is
-   * 524288, or less where they ask for less. Two ends agree on the smaller number.
-   * TCPX_CHUNK_BYTES.
+   * Bytes of a chunk, 4096 to 4194304. A value above NCCL_DYNAMIC_CHUNK_SIZE is refused. With
+   * the hardware plugin so is a value that the MTU of a NIC would cut into 2048 fragments. With
+   * 0 a chunk has 524288 bytes, or less where these limits ask for less. Two ends agree on the
+   * smaller number. TCPX_CHUNK_BYTES.
    */
   uint32_t chunk_bytes;
   /**
@@ -801,42 +806,39 @@ typedef struct tcpx_session_options {
    */
   uint32_t send_window;
   /**
-   * How long `tcpx_session_accept` and `tcpx_session_connect` wait, in milliseconds.
+   * Time for which `tcpx_session_accept` and `tcpx_session_connect` wait, in milliseconds.
    * TCPX_CONNECT_TIMEOUT_MS.
    */
   uint32_t connect_timeout_ms;
   /**
-   * How long `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's goodbye,
-   * in milliseconds. TCPX_CLOSE_TIMEOUT_MS.
+   * Time for which `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's
+   * goodbye, in milliseconds. TCPX_CLOSE_TIMEOUT_MS.
    */
   uint32_t close_timeout_ms;
   /**
-   * The longest time, in microseconds, for which a waiting thread looks again and again before
-   * it sleeps, where recent waits have shown that it pays; 0: never.
-   * TCPX_SPIN_US.
+   * Longest time, in microseconds, for which a waiting thread spins before it sleeps, where
+   * recent waits have shown that spinning pays; 0: never. TCPX_SPIN_US.
    */
   uint32_t spin_us;
   /**
    * With 1, the default, a thread of the session makes progress. With 0, progress is made only
-   * inside calls of this library, and a program that makes none has costs: peers cannot connect,
-   * nothing of theirs is received or served, and what the session withdraws from them, or they
-   * from it, goes on until there is a call. TCPX_PROGRESS_THREAD.
+   * inside calls of this library. Without such calls peers cannot connect, nothing of theirs is
+   * received or served, and withdrawals at either end do not finish. TCPX_PROGRESS_THREAD.
    */
   int32_t progress_thread;
   /**
-   * How long a peer may be silent before it counts as gone, in milliseconds: 100 to 86400000, or
-   * 0 for no limit. A peer with a progress thread is silent when it answers no ping while
-   * something is posted with it. Any peer is silent when its host acknowledges nothing. A data
-   * path on which nothing is acknowledged, or on which a chunk that was sent does not arrive, is
-   * dead after that time, and ends the peer.
-   * TCPX_PEER_TIMEOUT_MS.
+   * Time for which a peer may be silent before it counts as gone, in milliseconds: 100 to
+   * 86400000, or 0 for no limit. A peer with a progress thread is silent when it answers no ping
+   * while something is posted with it. Any peer is silent when its host acknowledges nothing. A
+   * data path fails after that time when nothing is acknowledged on it, or when a chunk that was
+   * sent does not arrive; this ends the peer. TCPX_PEER_TIMEOUT_MS.
    */
   uint32_t peer_timeout_ms;
   /**
    * Most bytes of memory in which scattered small sends are gathered, of all channels together,
-   * in host memory and GPU memory. It is allocated as channels first need it and freed with the
-   * session. With 0, or where nothing is left for a channel, each is sent by itself.
-   * TCPX_STAGING_BYTES.
+   * in host memory and GPU memory. The memory is allocated as channels first need it and freed
+   * with the session. With 0, or where nothing is left for a channel, each send travels by
+   * itself. TCPX_STAGING_BYTES.
    */
   uint64_t staging_bytes;
   /**
@@ -845,61 +847,63 @@ typedef struct tcpx_session_options {
    */
   int32_t preflight;
   /**
-   * With 0, a session over the hardware plugin has SIGPIPE ignored in the whole process if its
-   * disposition is SIG_DFL: the plugin raises the signal when a peer ends in mid-transfer. A
-   * handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and such a peer ends the process.
-   * Programs that the process starts inherit what is ignored. TCPX_KEEP_SIGPIPE.
+   * With 0, a session over the hardware plugin ignores SIGPIPE in the whole process if its
+   * disposition was SIG_DFL: the plugin raises the signal when a peer ends in mid-transfer. A
+   * handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and a peer that ends in mid-transfer
+   * ends the process. Programs that the process starts inherit an ignored signal.
+   * TCPX_KEEP_SIGPIPE.
    */
   int32_t keep_sigpipe;
   /**
    * Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
    * for none. Two ends agree on the smaller number. A send of such a message for which no
-   * receive is announced goes ahead and is complete at once, which says nothing of its receiver.
-   * Reads and writes of a peer's memory travel so as TCPX_LINK_BYTES says, and with 0 none does.
-   * TCPX_EAGER_BYTES.
+   * receive is announced goes ahead and is complete at once. Its completion says nothing of the
+   * receiver. TCPX_LINK_BYTES bounds the reads and writes of a peer's memory that travel on the
+   * link; with `eager_bytes` 0 none does. TCPX_EAGER_BYTES.
    */
   uint32_t eager_bytes;
   /**
-   * Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.
-   * TCPX_EAGER_BUFFER_BYTES.
+   * Most bytes of unexpected messages, which each peer may send before their receives are
+   * posted, up to 1 GiB. TCPX_EAGER_BUFFER_BYTES.
    */
   uint32_t eager_buffer_bytes;
   /**
-   * Most bytes of notifications that wait for this program of each peer, and here for each peer,
-   * 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
+   * Most bytes of notifications of each peer that wait for this program, and of notifications
+   * that wait here for each peer. Each notification counts with 64 bytes more. 131072 to
+   * 1073741824. TCPX_NOTIFICATION_BYTES.
    */
   uint32_t notification_bytes;
   /**
-   * With 1, whoever comes in and has proven itself is accepted at once, under its own name or
-   * one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+   * With 1, a peer that comes in and has proven itself is accepted at once, under its own name
+   * or a generated one. With 0, the default, a peer waits for `tcpx_session_accept` or
    * `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
    */
   int32_t accept_all;
   /**
-   * With 1, the session is of the host and of all GPUs, which have one connection info, one
-   * name, and one set of peers. Memory is registered with its device, peers that have proven
-   * themselves are accepted, and threads make progress. `gpu` says only which GPU sends host
-   * memory over the hardware plugin. 0 is the default.
+   * With 1, the session has the host and all GPUs, with one connection info, one name, and one
+   * set of peers. Memory is registered with its device, peers that have proven themselves are
+   * accepted, and threads make progress. `gpu` then says only which GPU sends host memory over
+   * the hardware plugin. 0 is the default.
    */
   int32_t group;
   /**
-   * With 1, everything on the control link after the two hellos carries a MAC, and so it does
-   * with 0, the default, when the other end has 1. Whoever changes, leaves out, repeats or puts
-   * in bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on the
-   * channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
+   * With 1, everything on the control link after the two hellos carries a MAC. With 0, the
+   * default, it does so when the other end has 1. An attacker that changes, drops, repeats or
+   * inserts bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on
+   * the channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
    */
   int32_t authenticate_link;
   /**
    * Most bytes that peers together may make the session keep for them, up to 1 TiB, beside 144
-   * KiB for each: receives that they announce, lists of ranges, messages ahead of receives, and
-   * notifications that the program has not taken, also of peers that have ended. What finds no
-   * room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
+   * KiB for each. These are announced receives, lists of ranges, unexpected messages, and
+   * notifications that the program has not taken, also of peers that have ended. Data that finds
+   * no room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
    */
   uint64_t kept_for_peers_bytes;
 } tcpx_session_options;
 
 /**
- * One send or receive of a batch. New members are added at the end.
+ * Send or receive of a batch. New members are added at the end.
  */
 typedef struct tcpx_post {
   /**
@@ -907,16 +911,16 @@ typedef struct tcpx_post {
    */
   uint64_t memory;
   /**
-   * Where the bytes begin in the registration.
+   * Offset of the bytes in the registration.
    */
   uint64_t offset;
   /**
-   * How many bytes there are. The other end must post the same number.
+   * Number of bytes. The other end must post the same number.
    */
   uint64_t bytes;
   /**
-   * The other end's post with the same tag is the counterpart. Equal tags match in the order of
-   * posting.
+   * Tag of the message. The other end's post with the same tag is the counterpart. Equal tags
+   * match in the order of posting.
    */
   int64_t tag;
 } tcpx_post;
@@ -932,11 +936,11 @@ typedef struct tcpx_session_stats {
    */
   size_t size;
   /**
-   * Peers now, in whatever state.
+   * Current peers, in whatever state.
    */
   uint64_t peers;
   /**
-   * Channels to these peers; none of a peer that has needed none yet.
+   * Channels to these peers. A peer that has not needed a channel yet has none.
    */
   uint64_t channels;
   /**
@@ -964,11 +968,11 @@ typedef struct tcpx_session_stats {
    */
   uint64_t fragments_merged;
   /**
-   * How often a chunk waited because its channel's window was full.
+   * Times that a chunk waited because its channel's window was full.
    */
   uint64_t window_full;
   /**
-   * How often the plugin could not take a request and had to be asked again.
+   * Times that the plugin could not take a request and had to be asked again.
    */
   uint64_t plugin_busy;
   /**
@@ -976,7 +980,7 @@ typedef struct tcpx_session_stats {
    */
   uint64_t unpack_batches;
   /**
-   * Nanoseconds from the submit of a batch until it was seen to be finished, summed over all
+   * Nanoseconds from the submit of a batch until its completion was seen, summed over all
    * batches.
    */
   uint64_t unpack_ns;
@@ -997,13 +1001,13 @@ typedef struct tcpx_session_stats {
    */
   uint64_t peers_failed;
   /**
-   * How often trouble was noticed while running. The JSON has it by the id of the diagnosis.
+   * Times that the session noticed trouble. The JSON has them by the id of the diagnosis.
    */
   uint64_t alarms;
   /**
-   * Peers that ended while chunks of theirs are still being unpacked or gathered, or whose
-   * memory something uses for too long. Memory that is registered for them stays in use. If this
-   * is above 0 for more than a moment, the GPU hangs, or the plugin does.
+   * Lingering peers: their chunks are still being unpacked or gathered after their end, or their
+   * memory has been in use for too long. Memory that is registered for them stays in use. If
+   * this is above 0 for more than a moment, the GPU or the plugin hangs.
    */
   uint64_t peers_parked;
   /**
@@ -1016,7 +1020,7 @@ typedef struct tcpx_session_stats {
    */
   uint64_t plugin_calls_hung;
   /**
-   * How often a chunk waited because the peer's bounce buffer had no room for it.
+   * Times that a chunk waited because the peer's bounce buffer had no room for it.
    */
   uint64_t credit_waits;
   /**
@@ -1024,7 +1028,7 @@ typedef struct tcpx_session_stats {
    */
   uint64_t eager_messages_sent;
   /**
-   * Their bytes.
+   * Bytes of these messages.
    */
   uint64_t eager_bytes_sent;
   /**
@@ -1032,23 +1036,23 @@ typedef struct tcpx_session_stats {
    */
   uint64_t eager_messages_received;
   /**
-   * Their bytes.
+   * Bytes of these messages.
    */
   uint64_t eager_bytes_received;
   /**
-   * Writes of peers into memory that this session exports, of which all is in place.
+   * Writes of peers into memory that this session exports, with all their bytes in place.
    */
   uint64_t writes_served;
   /**
-   * Reads of peers from such memory, of which all was sent.
+   * Reads of peers from such memory, with all their bytes sent.
    */
   uint64_t reads_served;
   /**
-   * Bytes that peers have written, also with writes that were stopped in the middle.
+   * Bytes that peers have written, including writes that were stopped in the middle.
    */
   uint64_t bytes_written;
   /**
-   * Bytes that peers have read, likewise.
+   * Bytes that peers have read, including reads that were stopped in the middle.
    */
   uint64_t bytes_read;
   /**
@@ -1084,32 +1088,32 @@ typedef struct tcpx_session_stats {
    */
   uint64_t notifications_waiting;
   /**
-   * Ranges that peers were told of in lists of operations, each list once.
+   * Ranges that were sent to peers in lists of operations, each list once.
    */
   uint64_t ranges_told;
   /**
-   * Notifications that waited for room at a peer when it ended: nobody gets them.
+   * Notifications that waited for room at a peer when it ended. They are lost.
    */
   uint64_t notifications_unsent;
   /**
-   * Bytes of reads and writes of a peer's memory, whoever asked for them, that were sent on the
+   * Bytes of reads and writes of a peer's memory, requested by either end, that were sent on the
    * control link, which no channel counts.
    */
   uint64_t link_bytes_sent;
   /**
-   * Those that came there.
+   * Bytes of such reads and writes that were received there.
    */
   uint64_t link_bytes_received;
   /**
-   * Bytes that peers make this session keep for them now, or may, beside 144 KiB for each: at
-   * most `kept_for_peers_bytes` of the session's options.
+   * Bytes that this session keeps for peers now, or has promised to keep, beside 144 KiB for
+   * each: at most `kept_for_peers_bytes` of the session's options.
    */
   uint64_t kept_for_peers_bytes;
 } tcpx_session_stats;
 
 /**
- * The numbers of a transfer so far: of its whole life, or of its last round. New members are added
- * at the end.
+ * Counters of a transfer so far: of its whole life, or of its last round. New members are added at
+ * the end.
  */
 typedef struct tcpx_transfer_counts {
   /**
@@ -1145,9 +1149,10 @@ extern "C" {
 /**
  * Begins what `tcpx_session_accept` does, and returns at once.
  *
- * It goes on in rounds of progress; `tcpx_session_peer_state` says how far it is. It ends with
- * the errors of `tcpx_session_accept`, after `connect_timeout_ms` at the latest, and the
- * descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_disconnect` gives it up.
+ * The accept goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
+ * has the errors of `tcpx_session_accept`. The accept ends after `connect_timeout_ms` at the
+ * latest, and the descriptor of `tcpx_session_event_fd` is readable then.
+ * `tcpx_session_disconnect` gives the accept up.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
  * session does not listen, or the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -1160,9 +1165,10 @@ tcpx_status tcpx_session_start_accept(struct tcpx_session session, const char *p
 /**
  * Begins what `tcpx_session_connect` does, and returns at once.
  *
- * It goes on in rounds of progress; `tcpx_session_peer_state` says how far it is. It ends with
- * the errors of `tcpx_session_connect`, after `connect_timeout_ms` at the latest, and the
- * descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_disconnect` gives it up.
+ * The connect goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
+ * has the errors of `tcpx_session_connect`. The connect ends after `connect_timeout_ms` at the
+ * latest, and the descriptor of `tcpx_session_event_fd` is readable then.
+ * `tcpx_session_disconnect` gives the connect up.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
  * `TCPX_ERR_PEER_STATE` when the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -1175,8 +1181,8 @@ tcpx_status tcpx_session_start_connect(struct tcpx_session session, const char *
 /**
  * Begins what `tcpx_session_disconnect` does, and returns at once.
  *
- * It goes on in rounds of progress. When it is over, after `close_timeout_ms` at the latest, the
- * descriptor of `tcpx_session_event_fd` is readable, and `tcpx_session_peer_state` gives
+ * The goodbye goes on in rounds of progress, and ends after `close_timeout_ms` at the latest. The
+ * descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_peer_state` then gives
  * `TCPX_ERR_UNKNOWN_PEER`, or TCPX_PEER_FAILED if the peer did not answer.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`. Any
@@ -1188,8 +1194,8 @@ tcpx_status tcpx_session_start_connect(struct tcpx_session session, const char *
 tcpx_status tcpx_session_start_disconnect(struct tcpx_session session, const char *peer);
 
 /**
- * Writes what a peer is up to: one of TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_UP,
- * TCPX_PEER_LEAVING, TCPX_PEER_PARTED and TCPX_PEER_FAILED. It makes no progress.
+ * Writes the state of a peer: one of TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_UP,
+ * TCPX_PEER_LEAVING, TCPX_PEER_PARTED and TCPX_PEER_FAILED. The call makes no progress.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
  * there is no such peer, and no accept waits for one; `TCPX_ERR_CLOSED`. Any thread; does not
@@ -1203,11 +1209,11 @@ tcpx_status tcpx_session_peer_state(struct tcpx_session session,
                                     int32_t *out_state);
 
 /**
- * Writes why a peer's state is TCPX_PEER_FAILED.
+ * Writes the error of a peer whose state is TCPX_PEER_FAILED.
  *
- * `out_error` gets the status, or TCPX_OK in any other state. `buffer` gets its text with a
- * terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks
- * for the number alone.
+ * `out_error` gets the status, or TCPX_OK in any other state. `buffer` gets the error's text with
+ * a terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer`
+ * asks for the number alone.
  *
  * Errors: those of `tcpx_session_peer_state`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
  * `out_size`, and `out_error` written too. Any thread; does not block.
@@ -1224,12 +1230,13 @@ tcpx_status tcpx_session_peer_error(struct tcpx_session session,
                                     size_t *out_size);
 
 /**
- * Takes whoever has come in first, or waits for somebody, and writes the name by which the peer is
- * known here from then on.
+ * Takes the peer that has come in first, or waits until a peer comes in. Writes the name by which
+ * the peer is known here from then on.
  *
- * That is the one under which its connection info was loaded, or the peer's own (`name` of its
- * options), or "peer-1", "peer-2" and so on where it has none or the name is another peer's. A
- * peer for whose name an accept waits goes there. `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
+ * The name is the one under which the peer's connection info was loaded, else the peer's own
+ * (`name` of its options). A peer without a name, or with a name that another peer has, is named
+ * "peer-1", "peer-2" and so on. A peer for whose name another accept waits goes to that accept.
+ * `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
  *
  * Errors: those of `tcpx_session_accept`; `TCPX_ERR_ARGUMENT` for a smaller `capacity`. Any
  * thread. Blocks for at most `connect_timeout_ms`.
@@ -1241,7 +1248,7 @@ tcpx_status tcpx_session_accept_any(struct tcpx_session session, char *out_name,
 
 /**
  * Begins what `tcpx_session_accept_any` does, and returns at once. Several may be begun: each
- * takes one peer, and `tcpx_session_poll_accept_any` has its name.
+ * takes one peer, and `tcpx_session_poll_accept_any` writes the peer's name.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the session does not listen;
  * `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -1249,15 +1256,15 @@ tcpx_status tcpx_session_accept_any(struct tcpx_session session, char *out_name,
 tcpx_status tcpx_session_start_accept_any(struct tcpx_session session);
 
 /**
- * Writes what `tcpx_session_start_accept_any` has come to.
+ * Writes the outcome of one `tcpx_session_start_accept_any`.
  *
- * `out_accepted` gets whether a peer is up, and then `out_name` its name, of at most
- * TCPX_MAX_NAME_BYTES bytes and a NUL; `capacity` is at least one more than that. Each that was
- * begun is answered once, those first that ended first. It makes no progress.
+ * `out_accepted` gets whether a peer is up. If one is, `out_name` gets its name, of at most
+ * TCPX_MAX_NAME_BYTES bytes and a NUL; `capacity` is at least TCPX_MAX_NAME_BYTES + 1. Each accept
+ * that was begun is answered once, in the order in which they ended. The call makes no progress.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when none
- * is under way; those with which one has ended: `TCPX_ERR_TIMEOUT`, `TCPX_ERR_CLOSED`,
- * `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`. Any thread; does not block.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when no
+ * accept is under way; the error with which an accept has ended: `TCPX_ERR_TIMEOUT`,
+ * `TCPX_ERR_CLOSED`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`. Any thread; does not block.
  *
  * Pointers:
  * `out_accepted` is NULL or may be written; `out_name` is NULL or may be written for `capacity`
@@ -1269,49 +1276,50 @@ tcpx_status tcpx_session_poll_accept_any(struct tcpx_session session,
                                          size_t capacity);
 
 /**
- * Gives up everything that `tcpx_session_start_accept_any` began and nobody has come for.
+ * Gives up every accept that `tcpx_session_start_accept_any` began and that no peer has come for.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
  */
 tcpx_status tcpx_session_stop_accept_any(struct tcpx_session session);
 
 /**
- * Has the end of each round of the transfer from now on told by `tcpx_session_poll_completions`.
+ * Makes `tcpx_session_poll_completions` report the end of each round of the transfer from now on.
  *
- * `context` is any number that says to the program what this transfer is: an index, or an address.
- * Call this before the first post: a round that has ended by now is not told. Another call changes
- * the number. One entry at most waits for each transfer; `tcpx_transfer_release` takes it away.
+ * `context` is any number that identifies the transfer to the program: an index, or an address.
+ * Call this before the first post: a round that has already ended is not reported. Another call
+ * changes the number. One entry at most waits for each transfer; `tcpx_transfer_release` removes
+ * it.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
  */
 tcpx_status tcpx_transfer_report_completions(struct tcpx_transfer transfer, uint64_t context);
 
 /**
- * Has `tcpx_session_poll_completions` tell from now on which peers come up, part or fail. Those
- * that are up now are told first.
+ * Makes `tcpx_session_poll_completions` report from now on which peers come up, part or fail.
+ * Peers that are up now are reported first.
  *
- * A peer is told of under the name that the program knows it by: one that comes in, once an accept
- * has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
- * session. With `group` 1 a peer is up from its first connection on, whichever devices have it,
- * until the last one has ended.
+ * A peer is reported under the name by which the program knows it; a peer that comes in is
+ * reported once an accept has taken it. The program's own acts are not reported: that it leaves a
+ * peer, or destroys the session. With `group` 1 a peer is up from its first connection on,
+ * whichever devices have it, until the last connection has ended.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
  */
 tcpx_status tcpx_session_report_peers(struct tcpx_session session);
 
 /**
- * Takes out of the session's queue peers that have come up or ended, if the program has asked for
- * them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first
- * that ended first.
+ * Takes entries out of the session's completion queue: transfers whose rounds have ended, and
+ * peers that have come up or ended. Transfers come in the order in which they ended. Peers are
+ * reported if the program has called `tcpx_session_report_peers`.
  *
- * Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
- * and that it is up if it is. Programs whose entries are shorter than this version's, because they
- * were compiled with an older header, are told of transfers only.
+ * For a peer that ends and comes up again several times in between, the last end is reported, and
+ * that the peer is up if it is. Programs that were compiled with an older header have shorter
+ * entries, and get entries of transfers only.
  *
  * `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
- * sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is
- * `capacity`. The words of an error are those of `tcpx_transfer_error`. It makes no progress, and
- * takes no lock that the moving of data holds.
+ * sizeof(tcpx_completion). `out_count` gets the number of entries written; more may wait if it
+ * equals `capacity`. `tcpx_transfer_error` has the text of an error. The call makes no progress,
+ * and takes no lock that is held while data moves.
  *
  * Afterwards the descriptor of `tcpx_session_event_fd` is not readable, unless entries are left.
  *
@@ -1331,14 +1339,16 @@ tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
 /**
  * Writes a descriptor for the program's own event loop (poll, epoll and the like).
  *
- * It is readable when a round of a transfer or an operation has ended, whether or not that is
- * reported, or an attempt that `tcpx_session_start_connect` and its like began, when a
- * notification has come, and when a peer has come up or ended that is reported. It is readable at
- * first. In a session without a progress thread it is
- * also readable when a round of progress is due. Only `tcpx_session_progress` and
- * `tcpx_session_poll_completions` make it unreadable: call these when it is readable, in this
- * order, and look at transfers, peers and notifications after that. What happens later makes it
- * readable again.
+ * The descriptor is readable when one of these has happened:
+ * - a round of a transfer, or a post of an operation, has ended, whether or not it is reported;
+ * - an attempt that `tcpx_session_start_connect` and its like began has ended;
+ * - a notification has come;
+ * - a peer has come up or ended, and peers are reported.
+ *
+ * It is readable at first. In a session without a progress thread it is also readable when a round
+ * of progress is due. Only `tcpx_session_progress` and `tcpx_session_poll_completions` make it
+ * unreadable. When it is readable, call these two in this order, and then look at transfers, peers
+ * and notifications. A later event makes it readable again.
  *
  * The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
  * closes it. It is closed by `exec`.
@@ -1352,15 +1362,16 @@ tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
 tcpx_status tcpx_session_event_fd(struct tcpx_session session, int32_t *out_fd);
 
 /**
- * Lets peers reach a range of registered memory, and writes the key that lets them.
+ * Exports a range of registered memory to peers, and writes the key that opens it.
  *
- * The key is a plain value of TCPX_REMOTE_KEY_BYTES bytes, which may contain NUL. Give it to those
- * peers that are to reach the range, on a path that you trust: who has it, and a connection to the
- * session, may do with the range what `access` says, and nothing with any other memory. `out_size`
- * gets the number of bytes; a NULL `buffer` asks for the number alone, and exports nothing.
+ * The key is a plain value of TCPX_REMOTE_KEY_BYTES bytes, which may contain NUL. Give it only to
+ * the peers that are to reach the range, on a path that you trust. A peer that has the key and a
+ * connection to the session may do with the range what `access` says, and nothing with any other
+ * memory. `out_size` gets the number of bytes; a NULL `buffer` asks for the number alone, and
+ * exports nothing.
  *
- * From now until the key is taken back, peers may read the range, or write it, at any time. When
- * they do so while the program uses it too is for both to agree on.
+ * From now until the key is taken back, peers may read or write the range at any time, as `access`
+ * says. The programs of both ends must agree on when each uses the range.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_ARGUMENT` for
  * an unknown `access`, or an `is_stable` other than 0 and 1; `TCPX_ERR_MEMORY` when the range is
@@ -1380,16 +1391,16 @@ tcpx_status tcpx_export(struct tcpx_session session,
                         size_t *out_size);
 
 /**
- * Takes a key back. After TCPX_OK no peer touches the memory through it any more; what was under
- * way has failed there with `TCPX_ERR_REMOTE_MEMORY`.
+ * Takes a key back. After TCPX_OK no peer touches the memory through the key any more. Operations
+ * that were under way have failed at the peers with `TCPX_ERR_REMOTE_MEMORY`.
  *
  * `tcpx_session_deregister_memory` does the same for every export of its memory.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_DESCRIPTOR` when the
- * bytes are no key; `TCPX_ERR_REMOTE_MEMORY` for a key of another session, one that this session
- * never gave out, and one that was taken back; `TCPX_ERR_MEMORY_IN_USE` when peers still use it
- * after `close_timeout_ms`: nobody can begin to any more, but the memory must stay. Any thread.
- * Blocks for at most `close_timeout_ms`.
+ * bytes are no key; `TCPX_ERR_REMOTE_MEMORY` for a key of another session, a key that this session
+ * never gave out, and a key that was taken back; `TCPX_ERR_MEMORY_IN_USE` when peers still use the
+ * memory after `close_timeout_ms`: no peer can begin a new use, but the memory must stay. Any
+ * thread. Blocks for at most `close_timeout_ms`.
  *
  * Pointers:
  * `key` is NULL or may be read for `key_bytes` bytes.
@@ -1397,7 +1408,7 @@ tcpx_status tcpx_export(struct tcpx_session session,
 tcpx_status tcpx_unexport(struct tcpx_session session, const void *key, size_t key_bytes);
 
 /**
- * Writes what a key leads to. That is what the key says of itself; whether it still opens anything
+ * Writes what a key says of the memory that it leads to. Whether the key still opens that memory
  * shows when an operation is posted.
  *
  * Set `out_memory->size` to sizeof(tcpx_remote_memory) first.
@@ -1427,7 +1438,7 @@ const char *tcpx_last_error(void);
 
 /**
  * Returns the id of the last failure's diagnosis in the calling thread, such as `TCPX-902`. The
- * command `tcpx explain TCPX-902` prints its cause and cure.
+ * command `tcpx explain TCPX-902` prints the cause and the cure.
  *
  * The pointer is never NULL. The text is empty when nothing has failed in this thread, or when the
  * failure has no diagnosis, as with a mistake of the calling program. It is valid as long as the
@@ -1455,33 +1466,34 @@ tcpx_status tcpx_set_log_callback(tcpx_log_callback callback, void *context, int
 /**
  * Drops the plugin's log lines above `level` before they are formatted, for the whole process.
  *
- * It is for a callback that takes everything else. The level is `TCPX_LOG_DEBUG` until this is
- * called. Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`,
- * with the target `tcpx::plugin`, and only as far as the `max_level` of `tcpx_set_log_callback`
- * allows. Any thread; does not block.
+ * This call serves a callback that takes everything else. Until it is called the level is
+ * `TCPX_LOG_DEBUG`. Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or
+ * `TCPX_LOG_TRACE`, with the target `tcpx::plugin`, and only up to the `max_level` of
+ * `tcpx_set_log_callback`. Any thread; does not block.
  *
  * Errors: `TCPX_ERR_ARGUMENT` when `level` is not a level.
  */
 tcpx_status tcpx_set_plugin_log_level(int32_t level);
 
 /**
- * Makes memory known to a session, and writes the id of the registration to `out_memory`.
+ * Registers memory with a session, and writes the id of the registration to `out_memory`.
  *
- * The registration serves every peer and channel. Any address will do, and any size but 0; the
- * same memory may be registered more than once. With `is_recv` 1 the memory may be received into
- * and sent from, with 0 only sent from.
+ * The registration serves every peer and channel. Any address and any size but 0 will do; the same
+ * memory may be registered more than once. With `is_recv` 1 the memory may be received into and
+ * sent from, with 0 only sent from.
  *
  * The memory stays the program's. It must remain valid until `tcpx_session_deregister_memory` or
- * `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of it,
- * nobody else may write that part. While a receive, or a read of a peer's memory, is posted on a
- * part of it, nobody may read that part either. Nobody else reaches it unless it is exported; see
- * `tcpx_export`.
+ * `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of the
+ * memory, no other code may write that part. While a receive, or a read of a peer's memory, is
+ * posted on a part, no other code may read that part either. Other peers do not reach the memory
+ * unless it is exported; see `tcpx_export`.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
- * `is_recv` other than 0 and 1, and for TCPX_PTR_CUDA with `group` 1, where
- * `tcpx_session_register_memory_on` says which GPU; `TCPX_ERR_MEMORY` when there can be no such
- * memory, when the session's GPU does not reach it or may only read what is to be received into,
- * or when the plugin cannot receive into memory of this type. Any thread; does not block.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, for
+ * an `is_recv` other than 0 and 1, and for TCPX_PTR_CUDA with `group` 1, where
+ * `tcpx_session_register_memory_on` names the GPU; `TCPX_ERR_MEMORY` when there can be no such
+ * memory, when the session's GPU does not reach it, when the GPU may only read memory that is to
+ * be received into, or when the plugin cannot receive into memory of this type. Any thread; does
+ * not block.
  *
  * Pointers:
  * `address` is NULL or the start of `bytes` bytes that follow the rules above; `out_memory` is
@@ -1495,15 +1507,15 @@ tcpx_status tcpx_session_register_memory(struct tcpx_session session,
                                          uint64_t *out_memory);
 
 /**
- * Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
- * memory. Otherwise it does what `tcpx_session_register_memory` does.
+ * Registers memory of a device: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
+ * memory. Otherwise the call does what `tcpx_session_register_memory` does.
  *
- * With `group` 1 the first memory of a GPU opens the GPU: that may take a while. With 0 a session
- * has one GPU at most, and takes memory of that one and of the host.
+ * With `group` 1 the first registration of a GPU's memory opens the GPU, which may take a while.
+ * With 0 a session has one GPU at most, and takes memory of that GPU and of the host.
  *
  * Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
- * of the session's; with `group` 1 what is wrong with a GPU that is not there or cannot be used,
- * such as `TCPX_ERR_UNAVAILABLE`. Any thread.
+ * of the session's; with `group` 1 the error of a GPU that does not exist or cannot be used, such
+ * as `TCPX_ERR_UNAVAILABLE`. Any thread.
  *
  * Pointers:
  * As for `tcpx_session_register_memory`.
@@ -1516,24 +1528,25 @@ tcpx_status tcpx_session_register_memory_on(struct tcpx_session session,
                                             uint64_t *out_memory);
 
 /**
- * Deregisters memory. After TCPX_OK nothing touches it any more, and it may be freed.
+ * Deregisters memory. After TCPX_OK the library does not touch the memory any more, and the
+ * program may free it.
  *
- * Keys to it are revoked first, as by `tcpx_unexport`: peers' requests to it are refused from then
- * on. Operations of this program on it are given up, with everything else that was posted to
- * their transfers, as by `tcpx_transfer_cancel`, also those of transfers and operations that were
- * released. What is under way is waited for, for `close_timeout_ms`; peers that use the memory
- * even then are ended.
+ * Keys to the memory are revoked first, as by `tcpx_unexport`: requests of peers are refused from
+ * then on. Operations of this program on the memory are given up, with everything else that was
+ * posted to their transfers, as by `tcpx_transfer_cancel`. This includes transfers and operations
+ * that were released. The call waits for operations under way for `close_timeout_ms`; peers that
+ * use the memory even then are ended.
  *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` when a plugin or
- * a GPU does not let go of the memory within 10 seconds after that, `TCPX_ERR_PLUGIN` when the
- * plugin does not return from taking it back within 10 seconds: the memory must stay as it is, the
- * id remains, and another call waits again. Any thread; blocks while the memory is used, as a rule
- * for microseconds.
+ * a GPU does not release the memory within 10 seconds after that; `TCPX_ERR_PLUGIN` when the
+ * plugin does not return from deregistering it within 10 seconds. After the last two the memory
+ * must stay as it is, the id remains valid, and another call waits again. Any thread; blocks while
+ * the memory is used, as a rule for microseconds.
  */
 tcpx_status tcpx_session_deregister_memory(struct tcpx_session session, uint64_t memory);
 
 /**
- * Writes what the session knows of a registration.
+ * Writes the properties of a registration.
  *
  * Set `out_info->size` to sizeof(tcpx_memory_info) first.
  *
@@ -1548,7 +1561,7 @@ tcpx_status tcpx_session_memory_info(struct tcpx_session session,
                                      struct tcpx_memory_info *out_info);
 
 /**
- * Puts a descriptor into bytes that `tcpx_memory_descriptor_deserialize` reads on any machine.
+ * Writes a descriptor as bytes that `tcpx_memory_descriptor_deserialize` reads on any machine.
  *
  * The bytes have a version and a checksum. `out_size` gets their number; a NULL `buffer` asks for
  * the number alone.
@@ -1574,7 +1587,7 @@ tcpx_status tcpx_memory_descriptor_serialize(const struct tcpx_memory_descriptor
  * Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged,
- * of another version or something else, or when there can be no such memory. Any thread; does not
+ * of another version or no descriptor, or when there can be no such memory. Any thread; does not
  * block.
  *
  * Pointers:
@@ -1586,12 +1599,13 @@ tcpx_status tcpx_memory_descriptor_deserialize(const void *bytes,
                                                struct tcpx_memory_descriptor *out_descriptor);
 
 /**
- * Makes many ranges of memory known to a session: all of them, or none if one is wrong.
+ * Registers many ranges of memory with a session: all of them, or none if one is wrong.
  *
  * `list` is an array of `count` items, of `registration_bytes` each, which is
- * sizeof(tcpx_registration). It is copied. `out_memories` gets the id of each, in the order of the
- * list. What `tcpx_session_register_memory` says holds for each range, and each is taken back by
- * itself. With a `count` of 0 nothing is registered, and both pointers may be NULL.
+ * sizeof(tcpx_registration). The list is copied. `out_memories` gets the id of each registration,
+ * in the order of the list. The rules of `tcpx_session_register_memory` hold for each range. Each
+ * registration is deregistered by itself. With a `count` of 0 nothing is registered, and both
+ * pointers may be NULL.
  *
  * Errors: those of `tcpx_session_register_memory`, whose text says which range is wrong;
  * `TCPX_ERR_ARGUMENT` for a `count` above TCPX_MAX_BATCH, and for another size of an item;
@@ -1609,12 +1623,13 @@ tcpx_status tcpx_session_register_memory_list(struct tcpx_session session,
                                               uint64_t *out_memories);
 
 /**
- * Writes what sessions count as text that Prometheus reads, with a terminating NUL.
+ * Writes the counters of sessions as text that Prometheus reads, with a terminating NUL.
  *
- * It is one page, for a program to answer a request for `/metrics` with: a page has each metric
- * once, so pages are not joined. `sessions` are `count` sessions. Every sample has the
- * labels `session`, the option `name`, and `device`, "host" or "gpu0" and so on; sessions that
- * have both in common get a number behind the name. docs/metrics.md has all metrics.
+ * The text is one page, with which a program answers a request for `/metrics`. A page has each
+ * metric once, so pages cannot be joined. `sessions` is an array of `count` sessions. Every sample
+ * has the labels `session`, which is the option `name`, and `device`, which is "host" or "gpu0"
+ * and so on. Sessions that have both in common get a number behind the name. docs/metrics.md lists
+ * all metrics.
  *
  * `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
  * alone. Numbers grow between two calls: leave some room, or ask again after
@@ -1634,7 +1649,7 @@ tcpx_status tcpx_metrics_text(const struct tcpx_session *sessions,
                               size_t *out_size);
 
 /**
- * Writes how many NICs the session's plugin offers.
+ * Writes the number of NICs that the session's plugin offers.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block.
  *
@@ -1644,7 +1659,7 @@ tcpx_status tcpx_metrics_text(const struct tcpx_session *sessions,
 tcpx_status tcpx_session_nic_count(struct tcpx_session session, size_t *out_count);
 
 /**
- * Writes what is known of NIC number `position`, counted from 0.
+ * Writes the properties of NIC number `position`, counted from 0.
  *
  * Set `out_nic->size` to sizeof(tcpx_nic) first.
  *
@@ -1652,14 +1667,15 @@ tcpx_status tcpx_session_nic_count(struct tcpx_session session, size_t *out_coun
  * thread; does not block.
  *
  * Pointers:
- * `out_nic` is NULL or points to a size that says how many bytes from it on may be written.
+ * `out_nic` is NULL or points to a size that gives the number of bytes from it on that may be
+ * written.
  */
 tcpx_status tcpx_session_nic(struct tcpx_session session,
                              size_t position,
                              struct tcpx_nic *out_nic);
 
 /**
- * Writes how many GPUs the CUDA driver shows to this process, 0 if there is no driver.
+ * Writes the number of GPUs that the CUDA driver shows to this process, 0 if there is no driver.
  *
  * The option `gpu` takes ordinals below this number.
  *
@@ -1671,17 +1687,18 @@ tcpx_status tcpx_session_nic(struct tcpx_session session,
 tcpx_status tcpx_gpu_count(size_t *out_count);
 
 /**
- * Sends a notification to a connected peer, behind those that were sent to it before by this
- * function: up to TCPX_MAX_NOTIFICATION_BYTES, also none, and NUL among them. They are copied.
+ * Sends a notification to a connected peer, in the order of the calls. It has up to
+ * TCPX_MAX_NOTIFICATION_BYTES bytes, also none, and NUL among them. The bytes are copied.
  *
- * The peer's program finds it with `tcpx_poll_notifications`. None is ever dropped while both
- * sessions live. What the peer's program does not take waits, and when too much does, this answers
- * `TCPX_ERR_AGAIN`.
+ * The peer's program takes it with `tcpx_poll_notifications`. No notification is dropped while
+ * both sessions live. Notifications that the peer's program does not take wait. When too much
+ * waits, this call returns `TCPX_ERR_AGAIN`.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when it is too long;
  * `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
- * it is leaving or over. One that is being connected is waited for, or connected first, as by
- * `tcpx_operation_post`; as much may wait for that. After an error nothing was sent. Any thread;
+ * the peer is leaving or over. A notification to a peer that is being connected waits until the
+ * peer is up. A peer that is not connected is connected first, as by `tcpx_operation_post`. As
+ * much may wait for that as for a peer that is up. After an error nothing was sent. Any thread;
  * does not block.
  *
  * Pointers:
@@ -1694,16 +1711,17 @@ tcpx_status tcpx_notify(struct tcpx_session session,
                         size_t notification_bytes);
 
 /**
- * Takes out notifications that have come, those first that came first: alone, and those of
- * operations.
+ * Takes out notifications that have come, in the order in which they came: those sent alone, and
+ * those of operations.
  *
  * `out_notifications` is an array of `capacity` entries, of `entry_bytes` each, which is
- * sizeof(tcpx_notification). Their bytes are put into `buffer`, one behind the other; it has
+ * sizeof(tcpx_notification). Their bytes are put into `buffer`, one behind the other. `buffer` has
  * `buffer_bytes` bytes, TCPX_MAX_NOTIFICATION_BYTES at least, so that any notification finds room.
- * `out_count` gets how many were written. More may wait if that is not 0. It makes no progress:
- * without a progress thread, `tcpx_session_progress` does.
+ * `out_count` gets the number of entries written; more may wait if it is not 0. The call makes no
+ * progress: without a progress thread, `tcpx_session_progress` does.
  *
- * The descriptor of `tcpx_session_event_fd` is readable when one has come, and while some wait.
+ * The descriptor of `tcpx_session_event_fd` is readable when a notification has come, and while
+ * some wait.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; nothing is taken out then. Any
  * thread; does not block.
@@ -1721,13 +1739,13 @@ tcpx_status tcpx_poll_notifications(struct tcpx_session session,
                                     size_t *out_count);
 
 /**
- * As `tcpx_poll_notifications`, and waits until there is one, for at most `timeout_ms`
- * milliseconds; TCPX_WAIT_FOREVER (-1) sets no limit. It makes progress meanwhile. With a
- * `capacity` of 0 it waits for nothing.
+ * As `tcpx_poll_notifications`, but waits until there is a notification, for at most `timeout_ms`
+ * milliseconds. TCPX_WAIT_FOREVER (-1) sets no limit. The call makes progress meanwhile. With a
+ * `capacity` of 0 it does not wait.
  *
  * Errors: those of `tcpx_poll_notifications`; `TCPX_ERR_ARGUMENT` for another negative number;
  * `TCPX_ERR_TIMEOUT` when none has come; `TCPX_ERR_CLOSED`, also when another thread closes the
- * session meanwhile. `out_count` is written in no case of these. Any thread. Blocks for at most
+ * session meanwhile. After any of these `out_count` is not written. Any thread. Blocks for at most
  * `timeout_ms`.
  *
  * Pointers:
@@ -1746,19 +1764,20 @@ tcpx_status tcpx_wait_notifications(struct tcpx_session session,
  * Prepares a read (TCPX_READ) or a write (TCPX_WRITE) of memory that a connected peer exports. End
  * it with `tcpx_operation_release`.
  *
- * `pairs` is an array of `count` pairs, of `pair_bytes` each, which is sizeof(tcpx_pair). It is
- * copied, and so are the keys. Neighbours are put together: it does not matter into how many pairs
- * a range is cut. At one end all ranges lie in host memory, or all in device memory; with `group`
- * 1 they may lie on any devices. Nothing is said to the peer before the first post.
+ * `pairs` is an array of `count` pairs, of `pair_bytes` each, which is sizeof(tcpx_pair). The
+ * pairs are copied, and so are the keys. Neighbouring pairs are merged: the number of pairs into
+ * which a range is cut does not matter. At one end all ranges lie in host memory, or all in device
+ * memory; with `group` 1 they may lie on any devices. The peer receives nothing of the operation
+ * before the first post.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT`, also for a `count` above
- * TCPX_MAX_PAIRS; `TCPX_ERR_DESCRIPTOR` when the bytes of a key are none; `TCPX_ERR_REMOTE_MEMORY`
- * when a key is of another session than the peer's, or does not allow this, when a range leaves
- * what its key leads to, when host and device memory are mixed, and when no pair has any bytes;
- * `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when a range here leaves its registration, or is to
- * be read into and was registered with `is_recv` 0; `TCPX_ERR_UNKNOWN_PEER`,
- * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or over; `TCPX_ERR_NO_MEMORY`.
- * Any thread; does not block.
+ * TCPX_MAX_PAIRS; `TCPX_ERR_DESCRIPTOR` when the bytes of a key are no key;
+ * `TCPX_ERR_REMOTE_MEMORY` when a key is of another session than the peer's or does not allow the
+ * operation, when a range leaves the memory that its key leads to, when host and device memory are
+ * mixed, and when no pair has any bytes; `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY` when a range
+ * here leaves its registration, or is to be read into and was registered with `is_recv` 0;
+ * `TCPX_ERR_UNKNOWN_PEER`, `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or
+ * over; `TCPX_ERR_NO_MEMORY`. Any thread; does not block.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL; `pairs` is NULL or may be read for `count` times
@@ -1774,9 +1793,11 @@ tcpx_status tcpx_operation_prepare(struct tcpx_session session,
                                    struct tcpx_operation *out_operation);
 
 /**
- * Prepares an operation that moves no bytes: each post brings its notification, and is done when
- * that is there for the peer's program to take, which `tcpx_notify` does not say. A post without a
- * notification asks whether the peer still answers. End it with `tcpx_operation_release`.
+ * Prepares an operation that moves no bytes. End it with `tcpx_operation_release`.
+ *
+ * Each post carries its notification. The post is done when the peer's program can take the
+ * notification, which `tcpx_notify` does not report. A post without a notification asks whether
+ * the peer still answers.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_UNKNOWN_PEER`,
  * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is leaving or over. Any thread; does not
@@ -1790,32 +1811,33 @@ tcpx_status tcpx_operation_prepare_notification(struct tcpx_session session,
                                                 struct tcpx_operation *out_operation);
 
 /**
- * Posts an operation, once more if it has ended. The error of the post before is forgotten.
+ * Posts an operation, again if it has ended. The error of the post before is forgotten.
  *
- * With a `notification` that is not NULL the peer gets these bytes, and finds them with
- * `tcpx_poll_notifications` when every byte of the operation is in place. There may be up to
- * TCPX_MAX_NOTIFICATION_BYTES, also none. They are copied.
+ * With a `notification` that is not NULL the peer gets these bytes. The peer's program finds them
+ * with `tcpx_poll_notifications` when every byte of the operation is in place. There may be up to
+ * TCPX_MAX_NOTIFICATION_BYTES, also none. The bytes are copied.
  *
- * With a peer that is being connected it waits until that is up. A peer that is not there, or was
- * lost, and whose connection info was loaded, is connected first, as by
- * `tcpx_session_start_connect`. If that fails, the operation ends with its error, and the next
+ * A post to a peer that is being connected waits until the peer is up. A peer that is not
+ * connected, or was lost, and whose connection info was loaded, is connected first, as by
+ * `tcpx_session_start_connect`. If that fails, the operation ends with the error, and the next
  * post tries again.
  *
- * A write is done when all its bytes are in place at the peer, and its notification is there; a
- * read when all its bytes are in place here. Until then the bytes of a write must not change here,
- * and those of a read must be neither read nor written. Two operations that touch the same bytes
- * have no order.
+ * A write is done when all its bytes are in place at the peer, and its notification can be taken
+ * there. A read is done when all its bytes are in place here. Until then the bytes of a write must
+ * not change here, and those of a read must be neither read nor written. Two operations that touch
+ * the same bytes have no order.
  *
- * A write that has failed because its peer was lost may go on there for a while: the peer may have
- * received bytes that it has not put in place. They come before anything that is sent later. So
- * the peer's program leaves that memory alone until something has come that was sent later, or
- * until it has taken back the key (`tcpx_unexport`, `tcpx_session_deregister_memory`).
+ * A write that has failed because its peer was lost may go on at the peer for a while: the peer
+ * may have received bytes that it has not put in place. These bytes are put in place before
+ * anything that is sent later. So the peer's program leaves that memory alone until something has
+ * come that was sent later, or until it has taken back the key (`tcpx_unexport`,
+ * `tcpx_session_deregister_memory`).
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_NULL` for bytes of a notification without an address;
- * `TCPX_ERR_ARGUMENT` for a notification that is too long; `TCPX_ERR_PEER_STATE` while it is under
- * way; `TCPX_ERR_UNKNOWN_MEMORY` when its memory was deregistered; `TCPX_ERR_PEER_STATE`,
- * `TCPX_ERR_CLOSED` or the peer's own error when the peer is leaving or over. After an error
- * nothing was posted. Any thread; does not block.
+ * `TCPX_ERR_ARGUMENT` for a notification that is too long; `TCPX_ERR_PEER_STATE` while the
+ * operation is under way; `TCPX_ERR_UNKNOWN_MEMORY` when its memory was deregistered;
+ * `TCPX_ERR_PEER_STATE`, `TCPX_ERR_CLOSED` or the peer's own error when the peer is leaving or
+ * over. After an error nothing was posted. Any thread; does not block.
  *
  * Pointers:
  * `notification` is NULL or may be read for `notification_bytes` bytes.
@@ -1825,32 +1847,33 @@ tcpx_status tcpx_operation_post(struct tcpx_operation operation,
                                 size_t notification_bytes);
 
 /**
- * As `tcpx_operation_post`, with what else a post may have. `options` may be NULL.
+ * As `tcpx_operation_post`, with options. `options` may be NULL.
  *
- * A post that has a timeout is given up when it is over, as `tcpx_operation_cancel` does, and ends
- * with `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session: so also if the peer
- * never answers. Some bytes may have moved, or all. A read may have to wait for the peer, which
- * may send its bytes at any time. The time is looked at in rounds of progress.
+ * A post whose time limit has passed is given up, as `tcpx_operation_cancel` does. It ends with
+ * `TCPX_ERR_EXPIRED` once nothing of it uses memory of this session, also if the peer never
+ * answers. Some bytes may have moved, or all. A read may have to wait for the peer, which may send
+ * its bytes at any time. Rounds of progress check the time limit.
  *
  * Errors: those of `tcpx_operation_post`, and `TCPX_ERR_ARGUMENT` for a `size` that no version
  * has. Any thread; does not block.
  *
  * Pointers:
- * `options` is NULL or points to a size that says how many bytes there are from it on;
- * `notification` is NULL or may be read for `notification_bytes` bytes.
+ * `options` is NULL or points to a size that gives the number of bytes from it on; `notification`
+ * is NULL or may be read for `notification_bytes` bytes.
  */
 tcpx_status tcpx_operation_post_with(struct tcpx_operation operation,
                                      const struct tcpx_operation_options *options);
 
 /**
- * Writes how an operation stands: TCPX_OPERATION_IDLE, TCPX_OPERATION_ACTIVE, TCPX_OPERATION_DONE
- * or TCPX_OPERATION_FAILED. It makes no system call and no progress: in a session without a
- * progress thread, call `tcpx_session_progress` too.
+ * Writes the state of an operation: TCPX_OPERATION_IDLE, TCPX_OPERATION_ACTIVE,
+ * TCPX_OPERATION_DONE or TCPX_OPERATION_FAILED. The call makes no system call and no progress: in
+ * a session without a progress thread, call `tcpx_session_progress` too.
  *
- * `out_error`, which may be NULL, gets TCPX_OK, or the status of what it has failed with;
- * `tcpx_operation_error` has the words.
+ * `out_error`, which may be NULL, gets TCPX_OK, or the status of the error with which the
+ * operation has failed. `tcpx_operation_error` has the text.
  *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and waits for nobody.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block, and takes no lock that
+ * another call may hold for long.
  *
  * Pointers:
  * `out_state` and `out_error` are NULL or may be written.
@@ -1861,17 +1884,17 @@ tcpx_status tcpx_operation_status(struct tcpx_operation operation,
 
 /**
  * Waits until an operation has ended, for at most `timeout_ms` milliseconds; TCPX_WAIT_FOREVER
- * (-1) sets no limit. One that was not posted is not waited for.
+ * (-1) sets no limit. For an operation that was not posted the call returns at once.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for another negative number; `TCPX_ERR_TIMEOUT`
- * while it goes on: wait again, or cancel it; else what it has ended with. No operation ends with
- * `TCPX_ERR_TIMEOUT`. Any thread. Blocks for at most `timeout_ms`.
+ * while the operation goes on: wait again, or cancel it; else the error with which it has ended.
+ * No operation ends with `TCPX_ERR_TIMEOUT`. Any thread. Blocks for at most `timeout_ms`.
  */
 tcpx_status tcpx_operation_wait(struct tcpx_operation operation, int32_t timeout_ms);
 
 /**
- * Gives up what was posted: it ends with `TCPX_ERR_CANCELLED`, or as if nothing had been said when
- * it is too late for that. Wait for it to know, and for its memory to be free.
+ * Gives up a posted operation. It ends with `TCPX_ERR_CANCELLED`, or as without a cancel when it
+ * is too late. Wait for the operation to learn its outcome, and until its memory is free.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the operation; does not
  * block.
@@ -1879,11 +1902,11 @@ tcpx_status tcpx_operation_wait(struct tcpx_operation operation, int32_t timeout
 tcpx_status tcpx_operation_cancel(struct tcpx_operation operation);
 
 /**
- * Writes what an operation has ended with.
+ * Writes the error with which an operation has ended.
  *
- * `out_error` gets the status, or TCPX_OK if it was not posted, goes on or has ended well.
- * `buffer` gets the text with a terminating NUL. `out_size` gets the bytes of the text, including
- * the NUL; a NULL `buffer` asks for the number alone.
+ * `out_error` gets the status, or TCPX_OK if the operation was not posted, goes on or has ended
+ * well. `buffer` gets the text with a terminating NUL. `out_size` gets the bytes of the text,
+ * including the NUL; a NULL `buffer` asks for the number alone.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
  * `out_size`, and `out_error` written too. Any thread; does not block.
@@ -1899,10 +1922,10 @@ tcpx_status tcpx_operation_error(struct tcpx_operation operation,
                                  size_t *out_size);
 
 /**
- * Has the end of each post from now on told by `tcpx_session_poll_completions`, as
+ * Makes `tcpx_session_poll_completions` report the end of each post from now on, as
  * `tcpx_transfer_report_completions` does for a transfer: each post is a round. `context` is any
- * number that says to the program what this operation is; the queue has transfers and operations
- * side by side.
+ * number that identifies the operation to the program; the queue holds entries of transfers and of
+ * operations.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
  */
@@ -1911,9 +1934,9 @@ tcpx_status tcpx_operation_report_completions(struct tcpx_operation operation, u
 /**
  * Ends an operation. Its handle is no longer valid.
  *
- * One that is under way is given up, as by `tcpx_operation_cancel`. Its registrations stay in use
- * until the peer has answered or is gone: when `tcpx_session_deregister_memory` returns TCPX_OK,
- * the memory is free.
+ * An operation that is under way is given up, as by `tcpx_operation_cancel`. Its registrations
+ * stay in use until the peer has answered or is gone: when `tcpx_session_deregister_memory`
+ * returns TCPX_OK, the memory is free.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
  * operation: nothing was done. `tcpx_operation_cancel` makes a thread that waits for it return.
@@ -1922,7 +1945,7 @@ tcpx_status tcpx_operation_report_completions(struct tcpx_operation operation, u
 tcpx_status tcpx_operation_release(struct tcpx_operation operation);
 
 /**
- * Fills options. Numbers get what the environment says, or else the default; texts get NULL.
+ * Fills options. Numbers get the value of the environment, or else the default; texts get NULL.
  *
  * `size` is sizeof(tcpx_session_options) as the program was compiled.
  *
@@ -1969,8 +1992,8 @@ tcpx_status tcpx_transfer_post_recv(struct tcpx_transfer transfer,
 /**
  * Posts many sends: all of them, or none if one is wrong or memory runs out.
  *
- * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
- * copied. A `count` of 0 posts nothing.
+ * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). The
+ * array is copied. A `count` of 0 posts nothing.
  *
  * Errors: those of `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a `count`
  * above TCPX_MAX_BATCH, and for another size of an item. Any thread; does not block.
@@ -1986,8 +2009,8 @@ tcpx_status tcpx_transfer_post_send_batch(struct tcpx_transfer transfer,
 /**
  * Posts many receives: all of them, or none if one is wrong or memory runs out.
  *
- * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
- * copied. A `count` of 0 posts nothing.
+ * `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). The
+ * array is copied. A `count` of 0 posts nothing.
  *
  * Errors: those of `tcpx_transfer_post_send_batch`. Any thread; does not block.
  *
@@ -2000,12 +2023,12 @@ tcpx_status tcpx_transfer_post_recv_batch(struct tcpx_transfer transfer,
                                           size_t count);
 
 /**
- * Makes a session, with `group` 1 of the options one of the host and of all GPUs. End it with
- * `tcpx_session_destroy`.
+ * Makes a session; with `group` 1 of the options, a session of the host and of all GPUs. End it
+ * with `tcpx_session_destroy`.
  *
- * It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
- * environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
- * then on if its disposition was SIG_DFL; see `keep_sigpipe` of the options.
+ * The call opens the plugin, once for the process, and the unpack backend. NULL options stand for
+ * the environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored
+ * from then on if its disposition was SIG_DFL; see `keep_sigpipe` of the options.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`,
  * `TCPX_ERR_PLUGIN`, `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`; `TCPX_ERR_UNAVAILABLE`
@@ -2037,20 +2060,20 @@ tcpx_status tcpx_session_create(const struct tcpx_session_options *options,
 tcpx_status tcpx_session_close(struct tcpx_session session);
 
 /**
- * Ends a session. It closes the session as `tcpx_session_close` does, but does not say whether
- * every peer answered.
+ * Ends a session. The call closes the session as `tcpx_session_close` does, but does not say
+ * whether every peer answered.
  *
  * When it returns `TCPX_OK`, the handle is no longer valid, and the library does not touch memory
  * that was registered with the session any more. The handles of its transfers stay valid until
  * `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if
  * the peer said goodbye first.
  *
- * Errors, after each of which the handle stays valid: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
+ * Errors: the handle stays valid after each of these. `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
  * another thread is inside a call on this session; `TCPX_ERR_TIMEOUT` when the session is closed
- * but something still uses registered memory, because a GPU hangs that unpacks chunks, or the
- * plugin does while it closes comms. The text names the peers. That memory must stay; another call
- * looks again. Any thread. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds
- * while unpacks under way end and comms close.
+ * but registered memory is still used, because a GPU hangs that unpacks chunks, or the plugin
+ * hangs while it closes comms. The text names the peers. That memory must stay; another call looks
+ * again. Any thread. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds while
+ * unpacks under way end and comms close.
  */
 tcpx_status tcpx_session_destroy(struct tcpx_session session);
 
@@ -2074,18 +2097,18 @@ tcpx_status tcpx_session_listen(struct tcpx_session session,
                                 size_t *out_size);
 
 /**
- * Takes a peer that connects, or has connected, and gives it the name `peer`. Waits for one if
+ * Takes a peer that connects, or has connected, and gives it the name `peer`. Waits for a peer if
  * there is none.
  *
  * Call `tcpx_session_listen` first. A connecting session that has a name of its own is accepted
  * under that name only. Where connection info was loaded under the name, only the session that it
- * leads to is accepted, whatever it calls itself. Peers do not wait for this call; they need only
- * the session's progress. A peer that is gone before this call is passed over. A session to which
- * this one is connecting itself goes to that `tcpx_session_connect`, never to an accept that
- * waits.
+ * leads to is accepted, whatever name that session has. Peers do not wait for this call; they need
+ * only the session's progress. A peer that is gone before this call is skipped. A session to which
+ * this session is itself connecting goes to that `tcpx_session_connect`, never to a waiting
+ * accept.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
- * session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
+ * session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when no peer came within
  * `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session;
  * `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any
  * thread. Blocks for at most `connect_timeout_ms`.
@@ -2096,8 +2119,8 @@ tcpx_status tcpx_session_listen(struct tcpx_session session,
 tcpx_status tcpx_session_accept(struct tcpx_session session, const char *peer);
 
 /**
- * Remembers how `peer` is reached, from the bytes that its `tcpx_session_listen` wrote. The bytes
- * are copied. They stay until `tcpx_session_forget_remote_conn_info`.
+ * Remembers how to reach `peer`, from the bytes that the peer's `tcpx_session_listen` wrote. The
+ * bytes are copied. They stay until `tcpx_session_forget_remote_conn_info`.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_CONN_INFO` when the
  * bytes are damaged or of another version. Any thread; does not block.
@@ -2111,9 +2134,9 @@ tcpx_status tcpx_session_load_remote_conn_info(struct tcpx_session session,
                                                size_t size);
 
 /**
- * Forgets how `peer` is reached, and why it is over if it is. A connection that is there stays.
- * For programs whose peers come and go. With `group` 1 it may be any name of the peer, which then
- * has none.
+ * Forgets how to reach `peer`, and its error if the peer is over. An existing connection stays.
+ * This call is for programs whose peers come and go. With `group` 1 `peer` may be any name of the
+ * peer, which then has no name.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
  * nothing was loaded under the name; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -2130,11 +2153,11 @@ tcpx_status tcpx_session_forget_remote_conn_info(struct tcpx_session session, co
  * `tcpx_session_accept` waits for its counterpart, as always.
  *
  * Both ends may connect to each other, at the same time or one after the other, each under a name
- * of its own: they get one connection. A peer that has come in from the session that the
- * connection info leads to, and that no accept has named, is given this name. One that comes in
- * during the call is what the call waits for, also when an accept of another name waits. A further
- * connection of the same two sessions is made by a connect when those before have been named here.
- *
+ * of its own: they get one connection. A peer that has come in from the session of the connection
+ * info, and that no accept has named, gets this name. A peer that comes in from that session
+ * during the call completes the call, also when an accept of another name waits. A connect makes a
+ * further connection of the same two sessions when the connections before have been named here.
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
  * `TCPX_ERR_IO` when no address of the peer answers within half of `connect_timeout_ms` (3 s at
@@ -2151,10 +2174,9 @@ tcpx_status tcpx_session_connect(struct tcpx_session session, const char *peer);
 /**
  * Says goodbye to a peer.
  *
- * Operations that have no counterpart are withdrawn and end with `TCPX_ERR_CLOSED`, and those that
- * have one are finished. Then
- * both ends close, in the order that loses nothing. The name is free again afterwards, whatever
- * the status.
+ * Operations that have no counterpart are withdrawn and end with `TCPX_ERR_CLOSED`. Operations
+ * that have one are finished. Then both ends close, in the order that loses nothing. The name is
+ * free again afterwards, whatever the status.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
  * `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
@@ -2171,7 +2193,7 @@ tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *pee
  *
  * `out_moved`, which may be NULL, gets whether anything moved.
  *
- * Errors: `TCPX_ERR_HANDLE`. Failures of peers and operations show at their transfers. Any thread;
+ * Errors: `TCPX_ERR_HANDLE`. Transfers report the failures of peers and operations. Any thread;
  * does not block beyond the round itself.
  *
  * Pointers:
@@ -2180,8 +2202,8 @@ tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *pee
 tcpx_status tcpx_session_progress(struct tcpx_session session, bool *out_moved);
 
 /**
- * Writes sums over the session's whole life, of all devices; each
- * two devices that are connected count as a peer there.
+ * Writes sums over the session's whole life, of all devices. Each two devices that are connected
+ * count as a peer.
  *
  * Set `out_stats->size` to sizeof(tcpx_session_stats) first.
  *
@@ -2194,12 +2216,12 @@ tcpx_status tcpx_session_get_stats(struct tcpx_session session,
                                    struct tcpx_session_stats *out_stats);
 
 /**
- * Writes everything that the session counts, as a JSON object with a terminating NUL.
+ * Writes all counters of the session, as a JSON object with a terminating NUL.
  *
- * The object has the transport ("software" or "hardware"), the plugin, the unpack backend and why
- * it was chosen, and trouble that was noticed by the id of its diagnosis. It has each peer with
- * its state, and each channel's numbers. With `group` 1 it has `sessions`, an array of such
- * objects, one for each device that is used: `device` is "host", or "gpu0" and so on.
+ * The object has the transport ("software" or "hardware"), the plugin, and the unpack backend and
+ * why it was chosen. It has the trouble that was noticed, by the id of its diagnosis. It has each
+ * peer with its state, and each channel's counters. With `group` 1 it has `sessions`, an array of
+ * such objects, one for each device that is used: `device` is "host", or "gpu0" and so on.
  *
  * `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
  * alone. Numbers grow between two calls: leave some room, or ask again after
@@ -2217,21 +2239,21 @@ tcpx_status tcpx_session_stats_json(struct tcpx_session session,
                                     size_t *out_size);
 
 /**
- * Returns what a status means, in a few words of English. `tcpx_last_error` has the details of the
- * last failure.
+ * Returns the meaning of a status, in a few words of English. `tcpx_last_error` has the details of
+ * the last failure.
  *
- * The pointer is never NULL, and the text is constant. For a number that this library does not
- * know the text says so. Any thread.
+ * The pointer is never NULL, and the text is constant. A number that this library does not know
+ * has a text too. Any thread.
  */
 const char *tcpx_status_text(int32_t status);
 
 /**
  * Makes a transfer with a connected peer. End it with `tcpx_transfer_release`.
  *
- * A transfer may be used again and again. What is posted to it while it is complete, which is when
- * every operation has ended, begins a round: the error of the round before is forgotten. What is
- * posted while operations go on belongs to their round, and leaves its error as it is. So ask for
- * the outcome of a round before the next one is posted.
+ * A transfer may be used again and again. It is complete when every operation has ended. A post to
+ * a complete transfer begins a round: the error of the round before is forgotten. A post while
+ * operations go on belongs to their round, and keeps its error. So ask for the outcome of a round
+ * before the next post.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up. Any thread; does not block.
@@ -2244,8 +2266,9 @@ tcpx_status tcpx_session_create_transfer(struct tcpx_session session,
                                          struct tcpx_transfer *out_transfer);
 
 /**
- * Writes whether every operation of the transfer has ended well. While some have not ended, it
- * makes one round of progress, unless another thread is inside the session: it waits for nobody.
+ * Writes whether every operation of the transfer has ended well. While some have not ended, the
+ * call makes one round of progress, unless another thread is inside the session: it does not wait
+ * for that thread.
  *
  * A transfer without operations is complete.
  *
@@ -2266,18 +2289,18 @@ tcpx_status tcpx_transfer_is_complete(struct tcpx_transfer transfer, bool *out_c
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number;
  * `TCPX_ERR_TIMEOUT` while some operations have not ended: they go on, and the program may wait
  * again; else the first error of the round. No operation ends with `TCPX_ERR_TIMEOUT`, so a loop
- * that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
+ * that waits while it gets `TCPX_ERR_TIMEOUT` comes to an end. Any thread. Blocks for at most
+ * `timeout_ms`.
  */
 tcpx_status tcpx_transfer_wait(struct tcpx_transfer transfer, int32_t timeout_ms);
 
 /**
- * The time for which to wait that a number from outside stands for; `None`: no limit.
- * Gives each round of the transfer that begins from now on so many milliseconds; 0: as long as it
- * takes, as at first.
+ * Sets a time limit of `timeout_ms` milliseconds for each round of the transfer that begins from
+ * now on; 0, as at first, sets no limit.
  *
  * A round that has not ended by then is given up, as `tcpx_transfer_cancel` does, and ends with
- * `TCPX_ERR_EXPIRED` once nothing of it uses memory. What had found its counterpart runs to its
- * end. The time is looked at in rounds of progress.
+ * `TCPX_ERR_EXPIRED` once nothing of it uses memory. Operations that had found their counterpart
+ * run to their end. Rounds of progress check the time limit.
  *
  * Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
  */
@@ -2288,7 +2311,7 @@ tcpx_status tcpx_transfer_set_timeout(struct tcpx_transfer transfer, uint64_t ti
  *
  * These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. A few thousand
  * are withdrawn at once, more of them in the rounds of progress that follow. Operations that have
- * their counterpart run to their end. Wait for the transfer to know when its memory is free.
+ * their counterpart run to their end. Wait for the transfer before you reuse its memory.
  *
  * Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not
  * block.
@@ -2296,12 +2319,12 @@ tcpx_status tcpx_transfer_set_timeout(struct tcpx_transfer transfer, uint64_t ti
 tcpx_status tcpx_transfer_cancel(struct tcpx_transfer transfer);
 
 /**
- * Writes the sums of the transfer over its whole life. They only grow.
+ * Writes the counters of the transfer over its whole life. They only grow.
  *
  * Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
- * waits for nobody.
+ * waits for no other thread.
  *
  * Pointers:
  * `out_counts` is NULL or points to a struct of the size it names, which may be written.
@@ -2310,13 +2333,13 @@ tcpx_status tcpx_transfer_get_counts(struct tcpx_transfer transfer,
                                      struct tcpx_transfer_counts *out_counts);
 
 /**
- * Writes the numbers of the transfer since its last round began: since the first post to it after
+ * Writes the counters of the transfer since its last round began: since the first post to it after
  * it was complete.
  *
  * Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
  *
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
- * waits for nobody.
+ * waits for no other thread.
  *
  * Pointers:
  * `out_counts` is NULL or points to a struct of the size it names, which may be written.
@@ -2347,8 +2370,8 @@ tcpx_status tcpx_transfer_error(struct tcpx_transfer transfer,
 /**
  * Ends a transfer. Its handle is no longer valid.
  *
- * Operations that have no counterpart yet are withdrawn, as by `tcpx_transfer_cancel`. Those that
- * have one go on in the background, and their registrations stay in use until they end. When
+ * Operations that have no counterpart yet are withdrawn, as by `tcpx_transfer_cancel`. Operations
+ * that have one go on in the background, and their registrations stay in use until they end. When
  * `tcpx_session_deregister_memory` returns TCPX_OK, the memory is free.
  *
  * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this
@@ -2358,15 +2381,15 @@ tcpx_status tcpx_transfer_error(struct tcpx_transfer transfer,
 tcpx_status tcpx_transfer_release(struct tcpx_transfer transfer);
 
 /**
- * Returns the version of the library that is loaded, such as "0.1.0". `TCPX_VERSION` is that of
- * the header.
+ * Returns the version of the loaded library, such as "0.1.0". `TCPX_VERSION` is the version of the
+ * header.
  *
  * The pointer is never NULL, and the text is constant. Any thread.
  */
 const char *tcpx_version(void);
 
 /**
- * Returns the ABI version of the library that is loaded.
+ * Returns the ABI version of the loaded library.
  *
  * A program works with the library when this equals the `TCPX_ABI_VERSION` that it was compiled
  * against. Any thread.

@@ -1,17 +1,17 @@
 /*
  * libtcpx_p2p for C++17: classes over tcpx_p2p.h, header only.
  *
- * tcpx::Session, tcpx::Transfer and tcpx::Operation own C handles and end them in their destructors.
- * They can be moved and not copied. tcpx::MemoryDescriptor, tcpx::RemoteKey and tcpx::Notification
- * are plain values. The rules of tcpx_p2p.h hold: any
- * thread may call anything. But an object must not be destroyed, moved or assigned to while another
- * thread is inside one of its methods. In a forked child destructors do nothing.
+ * tcpx::Session, tcpx::Transfer and tcpx::Operation own C handles and end them in their
+ * destructors. They can be moved and not copied. tcpx::MemoryDescriptor, tcpx::RemoteKey and
+ * tcpx::Notification are plain values. The rules of tcpx_p2p.h hold: any thread may call anything.
+ * But an object must not be destroyed, moved or assigned to while another thread is inside one of
+ * its methods. In a forked child destructors do nothing.
  *
- * A program chooses how it hears of errors:
+ * A program chooses how errors are reported:
  * - As exceptions, the default: a method that fails throws tcpx::Error.
  * - As codes: define TCPX_P2P_NO_EXCEPTIONS before including this, or compile with -fno-exceptions.
- *   Methods that return int return the tcpx_status, which is 0 for success. The others return what
- *   their comment says after "As codes". tcpx_last_error() has the words.
+ *   Methods that return int return the tcpx_status, which is 0 for success. The others return the
+ *   value that their comment gives after "As codes". tcpx_last_error() has the text.
  * One program may use both, in different source files.
  */
 
@@ -45,7 +45,7 @@ inline namespace TCPX_P2P_ERRORS {
 
 /**
  * A failed call. status() is its status, and what() the status's text with the details. id() is the
- * diagnosis, such as "TCPX-902", or "".
+ * id of the diagnosis, such as "TCPX-902", or "".
  */
 class Error : public std::runtime_error {
  public:
@@ -55,7 +55,7 @@ class Error : public std::runtime_error {
   }
 
   tcpx_status status() const noexcept { return status_; }
-  /** The id for `tcpx explain`; empty when the failure has no diagnosis. */
+  /** Returns the id for `tcpx explain`; empty when the failure has no diagnosis. */
   const char* id() const noexcept { return id_; }
 
  private:
@@ -76,7 +76,7 @@ inline int check(tcpx_status status) {
 [[noreturn]] inline int refuse(const char* why) { throw Error(TCPX_ERR_ARGUMENT, why); }
 #endif
 
-/** Runs call(text) unless a NUL inside would make C see another, shorter text. */
+/** Runs call(text) unless the text contains a NUL, at which C would cut it. */
 template <typename Call>
 int named(const std::string& name, Call call) {
   if (name.find('\0') != std::string::npos) return refuse("the name of the peer has a NUL inside");
@@ -104,7 +104,7 @@ tcpx_status sized(std::string& bytes, Call call) {
 
 }  // namespace detail
 
-/** Returns what the environment says, or else the defaults. */
+/** Returns the options of the environment, or else the defaults. */
 inline tcpx_session_options defaultOptions() {
   tcpx_session_options options{};
   detail::check(tcpx_session_options_init(&options, sizeof options));
@@ -112,7 +112,7 @@ inline tcpx_session_options defaultOptions() {
 }
 
 /**
- * Where memory is, how large it is, and of what kind: a plain value for the other end.
+ * Description of memory for the other end: its address, its size and its kind. A plain value.
  *
  * base_addr is an address in the process that made the descriptor. size is in bytes. ptr_type is
  * TCPX_PTR_HOST or TCPX_PTR_CUDA.
@@ -149,8 +149,8 @@ struct MemoryDescriptor {
 /**
  * Sends and receives with one peer that are waited for together.
  *
- * A Session makes it. It may outlive the session, and then fails with TCPX_ERR_CLOSED or
- * TCPX_ERR_PEER_GONE.
+ * A Session makes a Transfer. A Transfer may outlive the session, and then fails with
+ * TCPX_ERR_CLOSED or TCPX_ERR_PEER_GONE.
  */
 class Transfer {
  public:
@@ -220,26 +220,25 @@ class Transfer {
   }
 
   /**
-   * Has the end of each round from now on told by Session::pollCompletions(), with `context`, any
-   * number that says what this transfer is.
+   * Makes Session::pollCompletions() report the end of each round from now on. `context` is any
+   * number that identifies this transfer to the program.
    */
   int reportCompletions(uint64_t context) {
     return detail::check(tcpx_transfer_report_completions(handle_, context));
   }
 
   /**
-   * Gives each round that begins from now on so many milliseconds; 0: as long as it takes. What is
-   * overdue ends with TCPX_ERR_EXPIRED.
+   * Sets a time limit of `timeout_ms` milliseconds for each round that begins from now on; 0: no
+   * limit. An overdue round ends with TCPX_ERR_EXPIRED.
    */
   int setTimeout(uint64_t timeout_ms) {
     return detail::check(tcpx_transfer_set_timeout(handle_, timeout_ms));
   }
 
   /**
-   * Returns whether every operation has ended; makes one round of progress while some have not,
-   * unless another thread is inside the session. As exceptions:
-   * throws the first error once all have ended. As codes: true also when one ended with an error,
-   * which wait(0) then returns.
+   * Returns whether every operation has ended. While some have not, makes one round of progress,
+   * unless another thread is inside the session. As exceptions: throws the first error once all
+   * have ended. As codes: true also when one ended with an error, which wait(0) then returns.
    */
   bool isComplete() {
     bool complete = true;
@@ -260,7 +259,7 @@ class Transfer {
   /** Withdraws every operation that has no counterpart yet, also while another thread waits. */
   int cancel() { return detail::check(tcpx_transfer_cancel(handle_)); }
 
-  /** Returns the sums over its whole life, which only grow. As codes: zeros after a failure. */
+  /** Returns the counters of its whole life, which only grow. As codes: zeros after a failure. */
   tcpx_transfer_counts counts() const {
     tcpx_transfer_counts counts{};
     counts.size = sizeof counts;
@@ -269,7 +268,7 @@ class Transfer {
   }
 
   /**
-   * Returns the numbers since its last round began: since the first post after it was complete. As
+   * Returns the counters since its last round began: since the first post after it was complete. As
    * codes: zeros after a failure.
    */
   tcpx_transfer_counts roundCounts() const {
@@ -280,8 +279,8 @@ class Transfer {
   }
 
   /**
-   * Returns the first error of the last round so far, or TCPX_OK if there is none. Its words go to
-   * `text`, if that is not NULL.
+   * Returns the first error of the last round so far, or TCPX_OK if there is none. The error's text
+   * goes to `text`, if that is not NULL.
    */
   int error(std::string* text = nullptr) const {
     tcpx_status error = TCPX_OK;
@@ -323,22 +322,22 @@ class Transfer {
 };
 
 /**
- * Lets a peer reach memory that a session has exported: a plain value, whose `bytes` are for those
- * peers alone. They may contain NUL.
+ * Key with which a peer reaches memory that a session has exported. A plain value; give its `bytes`
+ * to those peers alone. They may contain NUL.
  */
 struct RemoteKey {
   std::string bytes;
 
   /**
-   * Returns a pair of `size` bytes at `offset` of registration `mem_id`, and as many at
-   * `remote_offset` of what the key leads to. The key must stay as it is until Session::prepare()
-   * has returned.
+   * Returns a pair of `size` bytes at `offset` of registration `mem_id`, and the same number of
+   * bytes at `remote_offset` of the memory that the key leads to. The key must not change until
+   * Session::prepare() has returned.
    */
   tcpx_pair pair(uint64_t mem_id, size_t offset, size_t remote_offset, size_t size) const noexcept {
     return {mem_id, offset, bytes.data(), bytes.size(), remote_offset, size};
   }
 
-  /** Returns what the key leads to, as it says itself. As codes: a size of 0 if it is no key. */
+  /** Returns the memory that the key names. As codes: a size of 0 if it is no key. */
   tcpx_remote_memory memory() const {
     tcpx_remote_memory memory{};
     memory.size = sizeof memory;
@@ -349,7 +348,7 @@ struct RemoteKey {
   }
 };
 
-/** What a peer has sent to be looked at, and who it is. */
+/** Bytes that a peer has sent, and the peer's name. */
 struct Notification {
   std::string peer;
   std::string bytes;
@@ -358,8 +357,8 @@ struct Notification {
 /**
  * A read or a write of memory that a peer exports: prepared once, posted any number of times.
  *
- * A Session makes it. It may outlive the session, and then fails with TCPX_ERR_CLOSED or
- * TCPX_ERR_PEER_GONE.
+ * A Session makes an Operation. An Operation may outlive the session, and then fails with
+ * TCPX_ERR_CLOSED or TCPX_ERR_PEER_GONE.
  */
 class Operation {
  public:
@@ -385,18 +384,18 @@ class Operation {
   /** Returns the C handle. It stays this object's. */
   tcpx_operation handle() const noexcept { return handle_; }
 
-  /** Posts it, once more if it has ended. */
+  /** Posts the operation, again if it has ended. */
   int post() { return detail::check(tcpx_operation_post(handle_, nullptr, 0)); }
 
-  /** As post(); the peer gets this when every byte is in place. */
+  /** As post(); the peer gets the notification when every byte is in place. */
   int post(const std::string& notification) {
     return detail::check(
         tcpx_operation_post(handle_, notification.data(), notification.size()));
   }
 
   /**
-   * As post(); it is given up when it has not ended after so many milliseconds, and ends with
-   * TCPX_ERR_EXPIRED then. 0: it has as long as it takes. `notification` may be NULL.
+   * As post(), with a time limit of `timeout_ms` milliseconds; 0: no limit. After that time the
+   * operation is given up, and ends with TCPX_ERR_EXPIRED. `notification` may be NULL.
    */
   int postWithin(uint64_t timeout_ms, const std::string* notification = nullptr) {
     tcpx_operation_options options{};
@@ -410,8 +409,8 @@ class Operation {
   }
 
   /**
-   * Returns how it stands, such as TCPX_OPERATION_DONE, without a system call. error() says why it
-   * has failed. As codes: TCPX_OPERATION_FAILED after a failure of the call too.
+   * Returns the state, such as TCPX_OPERATION_DONE, without a system call. error() gives the cause
+   * of a failure. As codes: TCPX_OPERATION_FAILED after a failure of the call too.
    */
   int state() const {
     int32_t state = TCPX_OPERATION_FAILED;
@@ -420,27 +419,29 @@ class Operation {
   }
 
   /**
-   * Waits until it has ended, for at most `timeout_ms` milliseconds; -1 sets no limit. Returns
-   * TCPX_OK, or TCPX_ERR_TIMEOUT while it goes on, which is never thrown.
+   * Waits until the operation has ended, for at most `timeout_ms` milliseconds; -1 sets no limit.
+   * Returns TCPX_OK, or TCPX_ERR_TIMEOUT while the operation goes on. TCPX_ERR_TIMEOUT is never
+   * thrown.
    */
   int wait(int timeout_ms = TCPX_WAIT_FOREVER) {
     const tcpx_status status = tcpx_operation_wait(handle_, timeout_ms);
     return status == TCPX_ERR_TIMEOUT ? status : detail::check(status);
   }
 
-  /** Gives up what was posted, if it is not too late; wait() says what has become of it. */
+  /** Gives up the posted operation, if it is not too late; wait() returns the outcome. */
   int cancel() { return detail::check(tcpx_operation_cancel(handle_)); }
 
   /**
-   * Has the end of each post from now on told by Session::pollCompletions(), with `context`, any
-   * number that says what this operation is.
+   * Makes Session::pollCompletions() report the end of each post from now on. `context` is any
+   * number that identifies this operation to the program.
    */
   int reportCompletions(uint64_t context) {
     return detail::check(tcpx_operation_report_completions(handle_, context));
   }
 
   /**
-   * Returns what it has failed with, or else TCPX_OK. Its words go to `text`, if that is not NULL.
+   * Returns the error with which the operation has failed, or else TCPX_OK. The error's text goes
+   * to `text`, if that is not NULL.
    */
   int error(std::string* text = nullptr) const {
     tcpx_status error = TCPX_OK;
@@ -470,8 +471,8 @@ class Operation {
 /**
  * One GPU (or host memory), its NICs, its peers and its registrations.
  *
- * Making one over the hardware plugin has SIGPIPE ignored in the process if its disposition was
- * SIG_DFL; see keep_sigpipe of tcpx_session_options.
+ * Making a session over the hardware plugin sets SIGPIPE to ignored in the process if its
+ * disposition was SIG_DFL; see keep_sigpipe of tcpx_session_options.
  */
 class Session {
  public:
@@ -479,8 +480,8 @@ class Session {
    * Makes a session on GPU `gpu_id`, or on host memory for TCPX_GPU_NONE, with `num_channels`
    * channels to each peer.
    *
-   * The other options are those of defaultOptions(). So it has a progress thread, unless the
-   * environment says otherwise: peers connect and bytes move whatever the program does.
+   * The other options are those of defaultOptions(). So the session has a progress thread, unless
+   * the environment turns it off: peers connect and bytes move without calls of the program.
    */
   Session(int gpu_id, int num_channels) {
     tcpx_session_options options{};
@@ -506,29 +507,29 @@ class Session {
   }
 
   /**
-   * Ends the session, as destroy() does. It cannot say whether that failed: call destroy() before
-   * registered memory is freed. A session that cannot be ended is left behind.
+   * Ends the session, as destroy() does. The destructor cannot report a failure: call destroy()
+   * before registered memory is freed. A session that cannot be ended is left behind.
    */
   ~Session() {
     if (handle_.id != 0) tcpx_session_destroy(handle_);
   }
 
-  /** Returns TCPX_OK, or why the session was not made. */
+  /** Returns TCPX_OK, or the reason why the session was not made. */
   int status() const noexcept { return status_; }
 
   /** Returns the C handle. It stays this object's. */
   tcpx_session handle() const noexcept { return handle_; }
 
   /**
-   * Says goodbye to every peer, waits for them for at most close_timeout_ms, and closes everything.
-   * Fails with TCPX_ERR_TIMEOUT when one did not answer.
+   * Says goodbye to every peer, waits for the peers' goodbyes for at most close_timeout_ms, and
+   * closes everything. Fails with TCPX_ERR_TIMEOUT when a peer did not answer.
    */
   int close() { return detail::check(tcpx_session_close(handle_)); }
 
   /**
-   * Closes the session, whoever answers, and ends its handle. Fails with TCPX_ERR_TIMEOUT while
-   * something still uses registered memory; the object then keeps the session. After a success
-   * nothing touches that memory, and a further call does nothing.
+   * Closes the session, whether or not peers answer, and ends its handle. Fails with
+   * TCPX_ERR_TIMEOUT while registered memory is still used; the object then keeps the session.
+   * After a success the library does not touch that memory, and a further call does nothing.
    */
   int destroy() {
     if (handle_.id == 0) return TCPX_OK;
@@ -550,8 +551,8 @@ class Session {
   }
 
   /**
-   * Takes a peer that has come, or waits for one for at most connect_timeout_ms, and gives it the
-   * name `remote_name`.
+   * Takes a peer that has come in, or waits for a peer for at most connect_timeout_ms, and gives
+   * the peer the name `remote_name`.
    */
   int accept(const std::string& remote_name) {
     return detail::named(remote_name, [&](const char* name) {
@@ -560,8 +561,8 @@ class Session {
   }
 
   /**
-   * Takes whoever has come first, or waits for somebody for at most connect_timeout_ms, and returns
-   * the peer's name: its own, or one that is made up. As codes: empty after a failure.
+   * Takes the peer that has come in first, or waits for a peer for at most connect_timeout_ms.
+   * Returns the peer's name: its own, or a generated one. As codes: empty after a failure.
    */
   std::string acceptAny() {
     char name[TCPX_MAX_NAME_BYTES + 1] = {};
@@ -569,7 +570,7 @@ class Session {
     return name;
   }
 
-  /** Begins what accept() does, and returns at once; peerState() says how far it is. */
+  /** Begins what accept() does, and returns at once; peerState() gives the state. */
   int startAccept(const std::string& remote_name) {
     return detail::named(remote_name, [&](const char* name) {
       return tcpx_session_start_accept(handle_, name);
@@ -580,8 +581,8 @@ class Session {
   int startAcceptAny() { return detail::check(tcpx_session_start_accept_any(handle_)); }
 
   /**
-   * Asks what startAcceptAny() has come to: `remote_name` is empty while nobody is up. Fails as
-   * acceptAny() does, once for each that was begun.
+   * Gives the outcome of startAcceptAny(): `remote_name` is empty while no peer is up. Fails as
+   * acceptAny() does, once for each accept that was begun.
    */
   int pollAcceptAny(std::string& remote_name) {
     char name[TCPX_MAX_NAME_BYTES + 1] = {};
@@ -593,17 +594,17 @@ class Session {
     return detail::check(status);
   }
 
-  /** Gives up everything that startAcceptAny() began and nobody has come for. */
+  /** Gives up every accept that startAcceptAny() began and that no peer has come for. */
   int stopAcceptAny() { return detail::check(tcpx_session_stop_accept_any(handle_)); }
 
-  /** Remembers how a peer is reached, from what its listen() returned. */
+  /** Remembers how to reach a peer, from the bytes that the peer's listen() returned. */
   int loadRemoteConnInfo(const std::string& remote_name, const std::string& conn_info) {
     return detail::named(remote_name, [&](const char* name) {
       return tcpx_session_load_remote_conn_info(handle_, name, conn_info.data(), conn_info.size());
     });
   }
 
-  /** Forgets how a peer is reached, and why it is over if it is. A connection stays. */
+  /** Forgets how to reach a peer, and its error if the peer is over. A connection stays. */
   int forgetRemoteConnInfo(const std::string& remote_name) {
     return detail::named(remote_name, [&](const char* name) {
       return tcpx_session_forget_remote_conn_info(handle_, name);
@@ -620,7 +621,7 @@ class Session {
     });
   }
 
-  /** Begins what connect() does, and returns at once; peerState() says how far it is. */
+  /** Begins what connect() does, and returns at once; peerState() gives the state. */
   int startConnect(const std::string& remote_name) {
     return detail::named(remote_name, [&](const char* name) {
       return tcpx_session_start_connect(handle_, name);
@@ -634,7 +635,7 @@ class Session {
     });
   }
 
-  /** Returns what a peer is up to, such as TCPX_PEER_UP. As codes: 0 after a failure. */
+  /** Returns the state of a peer, such as TCPX_PEER_UP. As codes: 0 after a failure. */
   int peerState(const std::string& remote_name) const {
     int32_t state = 0;
     detail::named(remote_name, [&](const char* name) {
@@ -644,8 +645,8 @@ class Session {
   }
 
   /**
-   * Returns why a peer's state is TCPX_PEER_FAILED, or TCPX_OK in another state. Its words go to
-   * `text`, if that is not NULL.
+   * Returns the error of a peer whose state is TCPX_PEER_FAILED, or TCPX_OK in another state. The
+   * error's text goes to `text`, if that is not NULL.
    */
   int peerError(const std::string& remote_name, std::string* text = nullptr) const {
     tcpx_status error = TCPX_OK;
@@ -669,8 +670,8 @@ class Session {
   }
 
   /**
-   * Makes `size` bytes of memory known, and returns the id of the registration, which is never 0.
-   * As codes: 0 after a failure. The memory stays the program's, and must stay valid until
+   * Registers `size` bytes of memory, and returns the id of the registration, which is never 0. As
+   * codes: 0 after a failure. The memory stays the program's, and must stay valid until
    * deregisterMemory() has succeeded or the session has ended.
    */
   uint64_t registerMemory(void* buffer, size_t size, int ptr_type, bool is_recv) {
@@ -681,7 +682,7 @@ class Session {
   }
 
   /**
-   * Makes many ranges of memory known, all or none, and returns their ids in the order of the list.
+   * Registers many ranges of memory, all or none, and returns their ids in the order of the list.
    * As codes: empty after a failure.
    */
   std::vector<uint64_t> registerMemoryList(const std::vector<tcpx_registration>& list) {
@@ -693,7 +694,7 @@ class Session {
   }
 
   /**
-   * Makes `size` bytes of a device known: of the GPU with this CUDA ordinal, or of the host for
+   * Registers `size` bytes of a device: of the GPU with this CUDA ordinal, or of the host for
    * TCPX_GPU_NONE. Otherwise as registerMemory(). For a session of all devices.
    */
   uint64_t registerMemoryOn(int device, void* buffer, size_t size, bool is_recv) {
@@ -704,14 +705,14 @@ class Session {
   }
 
   /**
-   * Deregisters memory: gives up what uses it, and waits for its end. After a failure the memory
-   * must stay as it is, and another call waits again.
+   * Deregisters memory: gives up the operations that use the memory, and waits for their end. After
+   * a failure the memory must stay as it is, and another call waits again.
    */
   int deregisterMemory(uint64_t mem_id) {
     return detail::check(tcpx_session_deregister_memory(handle_, mem_id));
   }
 
-  /** Returns what is known of a registration. As codes: an id of 0 if there is none. */
+  /** Returns the properties of a registration. As codes: an id of 0 if there is none. */
   tcpx_memory_info memoryInfo(uint64_t mem_id) const {
     tcpx_memory_info info{};
     info.size = sizeof info;
@@ -720,7 +721,7 @@ class Session {
   }
 
   /**
-   * Lets peers reach a range of a registration, for what `access` says: TCPX_ACCESS_READ,
+   * Exports a range of a registration to peers, for the access in `access`: TCPX_ACCESS_READ,
    * TCPX_ACCESS_WRITE or their sum. A `size` of 0 reaches to the end of the registration. As codes:
    * a key without bytes after a failure.
    */
@@ -753,8 +754,8 @@ class Session {
   }
 
   /**
-   * Prepares an operation that moves no bytes: a post of it is done when its notification is there
-   * for the peer's program to take. As codes: its handle().id is 0 after a failure.
+   * Prepares an operation that moves no bytes: a post is done when the peer's program can take its
+   * notification. As codes: its handle().id is 0 after a failure.
    */
   Operation prepareNotification(const std::string& remote_name) {
     tcpx_operation handle{0};
@@ -785,7 +786,7 @@ class Session {
    */
   std::vector<Notification> pollNotifications(size_t most = 64) {
     std::vector<Notification> notifications;
-    /* Not cleared, which would take longer than to see that there is none. */
+    /* Not cleared: clearing would take longer than finding that no notification is there. */
     const std::unique_ptr<char[]> buffer(new char[TCPX_MAX_NOTIFICATION_BYTES]);
     tcpx_notification entry{};
     size_t count = 1;
@@ -802,8 +803,8 @@ class Session {
 
   /**
    * Waits until there is a notification, for at most `timeout_ms` milliseconds; -1 sets no limit.
-   * Returns those that have come then, `most` at most. Empty when none has come in time, which is
-   * never thrown; as codes also after a failure.
+   * Returns the notifications that have come then, `most` at most. Returns none when none has come
+   * in time, which is never thrown; as codes also after a failure.
    */
   std::vector<Notification> waitNotifications(size_t most = 64,
                                               int timeout_ms = TCPX_WAIT_FOREVER) {
@@ -842,7 +843,7 @@ class Session {
 #endif
   }
 
-  /** Makes one round of progress over everything, and returns whether anything moved. */
+  /** Makes one round of progress over every peer, and returns whether anything moved. */
   bool progress() {
     bool moved = false;
     detail::check(tcpx_session_progress(handle_, &moved));
@@ -850,10 +851,11 @@ class Session {
   }
 
   /**
-   * Returns a descriptor for an event loop: readable when a round of a transfer has ended, or what
-   * startConnect() and its like began, and without a progress thread when a round of progress is
-   * due. progress(), where there is no such thread, and then pollCompletions() make it unreadable.
-   * It stays the session's. As codes: -1 after a failure.
+   * Returns a descriptor for an event loop. It is readable when a round of a transfer, or an
+   * attempt of startConnect() and its like, has ended. Without a progress thread it is also
+   * readable when a round of progress is due. progress(), where there is no such thread, and then
+   * pollCompletions() make it unreadable. The descriptor stays the session's. As codes: -1 after a
+   * failure.
    */
   int eventFd() const {
     int32_t descriptor = -1;
@@ -861,13 +863,13 @@ class Session {
     return descriptor;
   }
 
-  /** Has pollCompletions() tell from now on which peers come up, part or fail. */
+  /** Makes pollCompletions() report from now on which peers come up, part or fail. */
   void reportPeers() { detail::check(tcpx_session_report_peers(handle_)); }
 
   /**
-   * Takes at most `most` entries out: of peers that have come up or ended (`kind` is
-   * TCPX_COMPLETION_PEER), and of transfers that report and have ended a round. As codes: empty
-   * after a failure.
+   * Takes out at most `most` entries: peers that have come up or ended (`kind` is
+   * TCPX_COMPLETION_PEER), and reporting transfers that have ended a round. As codes: empty after a
+   * failure.
    */
   std::vector<tcpx_completion> pollCompletions(size_t most = 64) {
     std::vector<tcpx_completion> completions(most);
@@ -886,9 +888,7 @@ class Session {
     return stats;
   }
 
-  /**
-   * Returns everything that the session counts, as a JSON object. As codes: empty after a failure.
-   */
+  /** Returns all counters of the session, as a JSON object. As codes: empty after a failure. */
   std::string statsJson() const {
     std::string json;
     detail::check(detail::sized(json, [&](char* buffer, size_t capacity, size_t* out_size) {
@@ -899,7 +899,7 @@ class Session {
   }
 
   /**
-   * Returns what the session counts as text that Prometheus reads; tcpx_metrics_text joins several
+   * Returns the session's counters as text that Prometheus reads; tcpx_metrics_text joins several
    * sessions. As codes: empty after a failure.
    */
   std::string metricsText() const {

@@ -1,9 +1,10 @@
 /*
  * TcpxSession: one GPU with its peers and its registered memory. C++17, header only.
  *
- * No method throws an error of the library. Those that return int return 0 or a negative
- * tcpx_status, and the others say what stands for a failure; tcpx_last_error() has the words. Any
- * thread may call any method, but must be outside of all of them when the object is destroyed.
+ * No method throws an error of the library. Methods that return int return 0 or a negative
+ * tcpx_status; the comments of the others give their value on failure. tcpx_last_error() has the
+ * text. Any thread may call any method, but no thread may be inside a method when the object is
+ * destroyed.
  */
 #ifndef TCPX_SESSION_H
 #define TCPX_SESSION_H
@@ -22,13 +23,13 @@
 
 class TcpxSession {
  public:
-  /** What is known of a registration. It stays where it is until that is taken back. */
+  /** Properties of a registration. Its address stays the same until the memory is deregistered. */
   struct MemoryHandle {
     void* buffer;
     size_t size;
     int ptr_type;
     bool is_recv;
-    /** NULL: the plugin's handles, of which each channel has its own, stay inside the library. */
+    /** NULL: the plugin's handles stay inside the library; each channel has its own. */
     void* mhandle;
     uint64_t id;
   };
@@ -37,8 +38,8 @@ class TcpxSession {
    * Makes a session on GPU `gpu_id` with `num_channels` channels to each peer. status() says
    * whether it was made. The other options are those of tcpx_session_options_init().
    *
-   * For TCPX_GPU_NONE, and on a machine without any GPU, ordinary memory stands in for the GPU's:
-   * so a program can be tried where there is none. The hardware plugin refuses such a session.
+   * For TCPX_GPU_NONE, and on a machine without any GPU, ordinary memory stands in for the GPU's,
+   * so that a program can be tried there. The hardware plugin refuses such a session.
    */
   TcpxSession(int gpu_id, int num_channels) {
     tcpx_session_options options{};
@@ -54,17 +55,18 @@ class TcpxSession {
   TcpxSession& operator=(const TcpxSession&) = delete;
 
   /**
-   * Ends the session: says goodbye to each peer, and waits for them for at most 5 seconds, or what
-   * TCPX_CLOSE_TIMEOUT_MS says. Memory may be freed afterwards, unless the GPU hangs.
+   * Ends the session: says goodbye to each peer, and waits for the peers' goodbyes for at most 5
+   * seconds, or the time in TCPX_CLOSE_TIMEOUT_MS. Memory may be freed afterwards, unless the GPU
+   * hangs.
    */
   ~TcpxSession() {
     if (handle_.id != 0) tcpx_session_destroy(handle_);
   }
 
-  /** Returns 0, or why the session was not made. */
+  /** Returns 0, or the reason why the session was not made. */
   int status() const noexcept { return status_; }
 
-  /** Returns the handle of the C interface, which has all that this class lacks. */
+  /** Returns the handle of the C interface, for everything that this class lacks. */
   tcpx_session handle() const noexcept { return handle_; }
 
   /** Listens, and returns the connection info for peers, with a secret in it; empty on failure. */
@@ -84,14 +86,14 @@ class TcpxSession {
   }
 
   /**
-   * Takes a peer that has come, or waits for one for at most 30 seconds, or what
-   * TCPX_CONNECT_TIMEOUT_MS says, and gives it the name `remote_name`.
+   * Takes a peer that has come in, or waits for a peer, and gives the peer the name `remote_name`.
+   * Waits for at most 30 seconds, or the time in TCPX_CONNECT_TIMEOUT_MS.
    */
   int accept(const std::string& remote_name) {
     return named(remote_name, [&](const char* name) { return tcpx_session_accept(handle_, name); });
   }
 
-  /** Remembers how a peer is reached, from what its listen() returned. */
+  /** Remembers how to reach a peer, from the bytes that the peer's listen() returned. */
   int loadRemoteConnInfo(const std::string& remote_name, const std::string& conn_info) {
     return named(remote_name, [&](const char* name) {
       return tcpx_session_load_remote_conn_info(handle_, name, conn_info.data(), conn_info.size());
@@ -114,12 +116,12 @@ class TcpxSession {
   }
 
   /**
-   * Makes `size` bytes of memory known, for all peers, and returns the id of the registration,
-   * which is never 0; 0 on failure. The memory stays the program's, and must stay valid until
+   * Registers `size` bytes of memory, for all peers, and returns the id of the registration, which
+   * is never 0; 0 on failure. The memory stays the program's, and must stay valid until
    * deregisterMemory() has returned 0 or the session has ended.
    */
   uint64_t registerMemory(void* buffer, size_t size, int ptr_type, bool is_recv) {
-    /* Made before the registration, behind which nothing may fail. */
+    /* Made before the registration, after which nothing may fail. */
     std::map<uint64_t, MemoryHandle> made;
     made.emplace(0, MemoryHandle{buffer, size, ptr_type, is_recv, nullptr, 0});
     auto entry = made.extract(made.begin());
@@ -135,8 +137,8 @@ class TcpxSession {
   }
 
   /**
-   * Deregisters memory: gives up what uses it, and waits for its end. After a failure the memory
-   * must stay as it is, and another call waits again.
+   * Deregisters memory: gives up the operations that use the memory, and waits for their end. After
+   * a failure the memory must stay as it is, and another call waits again.
    */
   int deregisterMemory(uint64_t mem_id) {
     const int status = tcpx_session_deregister_memory(handle_, mem_id);
@@ -147,7 +149,7 @@ class TcpxSession {
     return status;
   }
 
-  /** Returns what is known of a registration; NULL if there is none. */
+  /** Returns the properties of a registration; NULL if there is none. */
   MemoryHandle* getMemoryHandle(uint64_t mem_id) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = memory_.find(mem_id);
@@ -172,7 +174,7 @@ class TcpxSession {
     return tcpx_gpu_count(&count) == TCPX_OK && count != 0;
   }
 
-  /** Runs call(text) unless a NUL inside would make C see another, shorter text. */
+  /** Runs call(text) unless the text contains a NUL, at which C would cut it. */
   template <typename Call>
   static int named(const std::string& name, Call call) {
     return name.find('\0') == std::string::npos ? call(name.c_str()) : TCPX_ERR_ARGUMENT;

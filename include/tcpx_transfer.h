@@ -1,9 +1,9 @@
 /*
  * TcpxTransfer: sends and receives with one peer that are waited for together. C++17, header only.
  *
- * No method throws an error of the library. Those that return int return 0 or a negative
- * tcpx_status; tcpx_last_error() has the words. Any thread may call any method, but must be
- * outside of all of them when the object is deleted.
+ * No method throws an error of the library. Methods that return int return 0 or a negative
+ * tcpx_status; tcpx_last_error() has the text. Any thread may call any method, but no thread may be
+ * inside a method when the object is deleted.
  */
 #ifndef TCPX_TRANSFER_H
 #define TCPX_TRANSFER_H
@@ -16,7 +16,7 @@
 
 class TcpxSession;
 
-/** TcpxSession::createTransfer() makes it, and its caller deletes it. */
+/** Transfer that TcpxSession::createTransfer() makes, and that its caller deletes. */
 class TcpxTransfer {
  public:
   TcpxTransfer(const TcpxTransfer&) = delete;
@@ -51,8 +51,8 @@ class TcpxTransfer {
   }
 
   /**
-   * Returns whether every operation has ended, well or not: wait(0) says which. It is true when
-   * nothing was posted, and makes a round of progress when something has not ended.
+   * Returns whether every operation has ended, well or not: wait(0) says which. Returns true when
+   * nothing was posted. Makes a round of progress while an operation has not ended.
    */
   bool isComplete() {
     bool complete = false;
@@ -67,7 +67,7 @@ class TcpxTransfer {
 
   /**
    * Ends the transfer, as the destructor does. Operations without a counterpart are withdrawn; the
-   * others go on, and their registrations stay in use. Called again it does nothing.
+   * others go on, and their registrations stay in use. A second call does nothing.
    */
   int release() {
     if (handle_.id == 0) return TCPX_OK;

@@ -1,13 +1,14 @@
 /*
- * What the classes TcpxSession, TcpxTransfer and TcpxMemoryDescriptor share: the C interface, and
- * NCCL's numbers for kinds of memory. docs/c-api/plugin-api.md is about them.
+ * Shared definitions of the classes TcpxSession, TcpxTransfer and TcpxMemoryDescriptor: the C
+ * interface, and NCCL's numbers for kinds of memory. docs/c-api/plugin-api.md describes the
+ * classes.
  */
 #ifndef TCPX_TYPES_H
 #define TCPX_TYPES_H
 
 #include "tcpx_p2p.h"
 
-/* In NCCL's words, so that its own header may come before or after. */
+/* Named as in NCCL's own header, so that it may be included before or after. */
 #ifndef NCCL_PTR_HOST
 #define NCCL_PTR_HOST 0x1
 #endif

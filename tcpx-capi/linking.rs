@@ -1,4 +1,4 @@
-//! How the shared library is linked: by cargo, whose build script reads this file, and by
+//! Linker arguments of the shared library, for cargo, whose build script reads this file, and for
 //! `cargo xtask install`, which reads it too.
 
 use crate::abi::TCPX_ABI_VERSION;
@@ -8,9 +8,9 @@ pub(crate) fn soname() -> String {
     format!("libtcpx_p2p.so.{TCPX_ABI_VERSION}")
 }
 
-/// What the compiler that links is told, besides the soname.
+/// Arguments to the compiler that links, besides the soname.
 pub(crate) const ARGUMENTS: [&str; 4] = [
-    // Whatever the library needs is named at link time: nothing of CUDA, nothing forgotten.
+    // Everything that the library needs is named at link time: nothing of CUDA, nothing forgotten.
     "-Wl,-z,defs",
     "-Wl,-z,text",
     "-Wl,-z,relro,-z,now",

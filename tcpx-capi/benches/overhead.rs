@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! What a call through the C ABI costs over the same call in Rust: posting, and asking for
-//! completion.
+//! Benchmark of the cost of a call through the C ABI over the same call in Rust: posting, and
+//! asking for completion.
 //!
 //! Both are timed on live sessions in one process, in turns, so that a machine that slows down
 //! slows both. The difference of the medians is the overhead. Sends are posted without a
@@ -31,11 +31,11 @@ const BAR_NS: f64 = 100.0;
 
 static MEMORY: [u8; 4096] = [7; 4096];
 
-/// One way to make the two calls.
+/// Way to make the two calls.
 trait Subject {
     fn post(&self, tag: i32);
     fn is_complete(&self) -> bool;
-    /// Withdraws what was posted, outside the time.
+    /// Withdraws the posted sends, outside the measured time.
     fn clear(&self);
 }
 
@@ -85,7 +85,7 @@ fn ok(status: tcpx_status) {
     assert_eq!(status, tcpx_status::TCPX_OK);
 }
 
-/// Two sessions of core, and a transfer of the one that connected.
+/// Returns two sessions of core, and a transfer of the session that connected.
 fn rust_pair() -> (Session, Session) {
     let left = Session::new(SessionOptions::default()).expect("the software plugin is built in");
     let right = Session::new(SessionOptions::default()).expect("the software plugin is built in");
@@ -99,7 +99,7 @@ fn rust_pair() -> (Session, Session) {
     (left, right)
 }
 
-/// The same through the C ABI.
+/// Returns the same through the C ABI.
 fn c_pair() -> (tcpx_session, tcpx_session) {
     let (mut left, mut right) = (tcpx_session::default(), tcpx_session::default());
     let (mut info, mut size) = ([0u8; 4096], 0usize);
@@ -122,7 +122,7 @@ fn c_pair() -> (tcpx_session, tcpx_session) {
     (left, right)
 }
 
-/// Nanoseconds a call: posting, asking.
+/// Returns the nanoseconds of a call: posting, asking.
 fn round(subject: &dyn Subject) -> (f64, f64) {
     let started = Instant::now();
     for tag in 0..CALLS {
@@ -143,7 +143,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Rounds of both in turns: nanoseconds of (Rust post, C post, Rust complete, C complete).
+/// Runs rounds of both in turns. Returns the nanoseconds of (Rust post, C post, Rust complete, C
+/// complete).
 fn measure(rust: &Rust, c: &C, rounds: usize) -> [f64; 4] {
     let mut all: [Vec<f64>; 4] = Default::default();
     for number in 0..rounds {
@@ -164,7 +165,7 @@ fn main() -> ExitCode {
     let (rust_left, rust_right) = rust_pair();
     let (c_left, c_right) = c_pair();
     let address = MEMORY.as_ptr();
-    // SAFETY: a static that nobody writes, registered for sending.
+    // SAFETY: a static that no thread writes, registered for sending.
     let memory = unsafe {
         let address = MemoryAddress::from_ptr(address);
         rust_right.register_memory(address, 4096, MemoryType::Host, Access::ReadOnly)

@@ -1,4 +1,4 @@
-//! The number in the soname. The build script and `xtask` read this file too.
+//! Number in the soname. The build script and `xtask` read this file too.
 
 /// Version of the binary interface, which is the number in the soname `libtcpx_p2p.so.N`.
 ///

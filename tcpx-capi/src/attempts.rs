@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Peers that meet and part without a call that waits, and whoever comes.
+//! Peers that meet and part without a blocking call, and accepts of any peer.
 
 use std::ffi::c_char;
 use std::task::Poll;
@@ -13,15 +13,16 @@ use crate::output::{ErrorOutput, NameOutput, Output};
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
 
-/// State of a peer: an accept waits for it.
+/// State of a peer: an accept waits for the peer.
 pub const TCPX_PEER_ACCEPTING: i32 = 1;
-/// State of a peer: it is being reached, or has come in, and is not up yet.
+/// State of a peer: the session is connecting to the peer, or the peer has come in and is not up
+/// yet.
 pub const TCPX_PEER_CONNECTING: i32 = 2;
-/// State of a peer: transfers can be made.
+/// State of a peer: transfers with the peer can be made.
 pub const TCPX_PEER_UP: i32 = 3;
-/// State of a peer: this end has said goodbye, and waits for the peer's.
+/// State of a peer: this end has said goodbye, and waits for the peer's goodbye.
 pub const TCPX_PEER_LEAVING: i32 = 4;
-/// State of a peer: it was up and has said goodbye. Its name is free.
+/// State of a peer: the peer was up and has said goodbye. Its name is free.
 pub const TCPX_PEER_PARTED: i32 = 5;
 /// State of a peer: the last attempt with the name has failed, or the peer has ended. The name is
 /// free, and `tcpx_session_peer_error` has the error.
@@ -45,9 +46,10 @@ pub(crate) fn number(state: &PeerState) -> Result<i32, Failure> {
 
 /// Begins what `tcpx_session_accept` does, and returns at once.
 ///
-/// It goes on in rounds of progress; `tcpx_session_peer_state` says how far it is. It ends with
-/// the errors of `tcpx_session_accept`, after `connect_timeout_ms` at the latest, and the
-/// descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_disconnect` gives it up.
+/// The accept goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
+/// has the errors of `tcpx_session_accept`. The accept ends after `connect_timeout_ms` at the
+/// latest, and the descriptor of `tcpx_session_event_fd` is readable then.
+/// `tcpx_session_disconnect` gives the accept up.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
 /// session does not listen, or the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -68,9 +70,10 @@ pub unsafe extern "C" fn tcpx_session_start_accept(
 
 /// Begins what `tcpx_session_connect` does, and returns at once.
 ///
-/// It goes on in rounds of progress; `tcpx_session_peer_state` says how far it is. It ends with
-/// the errors of `tcpx_session_connect`, after `connect_timeout_ms` at the latest, and the
-/// descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_disconnect` gives it up.
+/// The connect goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
+/// has the errors of `tcpx_session_connect`. The connect ends after `connect_timeout_ms` at the
+/// latest, and the descriptor of `tcpx_session_event_fd` is readable then.
+/// `tcpx_session_disconnect` gives the connect up.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
 /// `TCPX_ERR_PEER_STATE` when the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -91,8 +94,8 @@ pub unsafe extern "C" fn tcpx_session_start_connect(
 
 /// Begins what `tcpx_session_disconnect` does, and returns at once.
 ///
-/// It goes on in rounds of progress. When it is over, after `close_timeout_ms` at the latest, the
-/// descriptor of `tcpx_session_event_fd` is readable, and `tcpx_session_peer_state` gives
+/// The goodbye goes on in rounds of progress, and ends after `close_timeout_ms` at the latest. The
+/// descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_peer_state` then gives
 /// `TCPX_ERR_UNKNOWN_PEER`, or TCPX_PEER_FAILED if the peer did not answer.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`. Any
@@ -112,8 +115,8 @@ pub unsafe extern "C" fn tcpx_session_start_disconnect(
     })
 }
 
-/// Writes what a peer is up to: one of TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_UP,
-/// TCPX_PEER_LEAVING, TCPX_PEER_PARTED and TCPX_PEER_FAILED. It makes no progress.
+/// Writes the state of a peer: one of TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_UP,
+/// TCPX_PEER_LEAVING, TCPX_PEER_PARTED and TCPX_PEER_FAILED. The call makes no progress.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
 /// there is no such peer, and no accept waits for one; `TCPX_ERR_CLOSED`. Any thread; does not
@@ -137,11 +140,11 @@ pub unsafe extern "C" fn tcpx_session_peer_state(
     })
 }
 
-/// Writes why a peer's state is TCPX_PEER_FAILED.
+/// Writes the error of a peer whose state is TCPX_PEER_FAILED.
 ///
-/// `out_error` gets the status, or TCPX_OK in any other state. `buffer` gets its text with a
-/// terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks
-/// for the number alone.
+/// `out_error` gets the status, or TCPX_OK in any other state. `buffer` gets the error's text with
+/// a terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer`
+/// asks for the number alone.
 ///
 /// Errors: those of `tcpx_session_peer_state`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
 /// `out_size`, and `out_error` written too. Any thread; does not block.
@@ -170,12 +173,13 @@ pub unsafe extern "C" fn tcpx_session_peer_error(
     })
 }
 
-/// Takes whoever has come in first, or waits for somebody, and writes the name by which the peer is
-/// known here from then on.
+/// Takes the peer that has come in first, or waits until a peer comes in. Writes the name by which
+/// the peer is known here from then on.
 ///
-/// That is the one under which its connection info was loaded, or the peer's own (`name` of its
-/// options), or "peer-1", "peer-2" and so on where it has none or the name is another peer's. A
-/// peer for whose name an accept waits goes there. `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
+/// The name is the one under which the peer's connection info was loaded, else the peer's own
+/// (`name` of its options). A peer without a name, or with a name that another peer has, is named
+/// "peer-1", "peer-2" and so on. A peer for whose name another accept waits goes to that accept.
+/// `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
 ///
 /// Errors: those of `tcpx_session_accept`; `TCPX_ERR_ARGUMENT` for a smaller `capacity`. Any
 /// thread. Blocks for at most `connect_timeout_ms`.
@@ -197,7 +201,7 @@ pub unsafe extern "C" fn tcpx_session_accept_any(
 }
 
 /// Begins what `tcpx_session_accept_any` does, and returns at once. Several may be begun: each
-/// takes one peer, and `tcpx_session_poll_accept_any` has its name.
+/// takes one peer, and `tcpx_session_poll_accept_any` writes the peer's name.
 ///
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the session does not listen;
 /// `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -206,15 +210,15 @@ pub extern "C" fn tcpx_session_start_accept_any(session: tcpx_session) -> tcpx_s
     boundary::call(|| Ok(session.get()?.start_accept_any()?))
 }
 
-/// Writes what `tcpx_session_start_accept_any` has come to.
+/// Writes the outcome of one `tcpx_session_start_accept_any`.
 ///
-/// `out_accepted` gets whether a peer is up, and then `out_name` its name, of at most
-/// TCPX_MAX_NAME_BYTES bytes and a NUL; `capacity` is at least one more than that. Each that was
-/// begun is answered once, those first that ended first. It makes no progress.
+/// `out_accepted` gets whether a peer is up. If one is, `out_name` gets its name, of at most
+/// TCPX_MAX_NAME_BYTES bytes and a NUL; `capacity` is at least TCPX_MAX_NAME_BYTES + 1. Each accept
+/// that was begun is answered once, in the order in which they ended. The call makes no progress.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when none
-/// is under way; those with which one has ended: `TCPX_ERR_TIMEOUT`, `TCPX_ERR_CLOSED`,
-/// `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when no
+/// accept is under way; the error with which an accept has ended: `TCPX_ERR_TIMEOUT`,
+/// `TCPX_ERR_CLOSED`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`. Any thread; does not block.
 ///
 /// # Safety
 /// `out_accepted` is NULL or may be written; `out_name` is NULL or may be written for `capacity`
@@ -240,7 +244,7 @@ pub unsafe extern "C" fn tcpx_session_poll_accept_any(
     })
 }
 
-/// Gives up everything that `tcpx_session_start_accept_any` began and nobody has come for.
+/// Gives up every accept that `tcpx_session_start_accept_any` began and that no peer has come for.
 ///
 /// Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
 #[unsafe(no_mangle)]

@@ -1,5 +1,5 @@
-//! The one shape of every exported function: it runs the body, lets no panic out, and turns the
-//! outcome into a status.
+//! Frame of every exported function: runs the body, lets no panic out, and turns the outcome into a
+//! status.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,15 +14,15 @@ use crate::{last_error, log_sink};
 
 /// Runs the body of an exported function.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
-    // Before everything else: in a forked child any lock may be held by a thread that is not there.
-    // `tcpx_last_error` knows by itself what to say.
+    // Before everything else: in a forked child a lock may be held by a thread that does not exist
+    // there. `tcpx_last_error` has its own text for this case.
     let Ok(_stay) = Stay::begin() else { return TCPX_ERR_FORKED };
     if log_sink::is_in_callback() {
-        // No detail: the text belongs to the call whose log line is being delivered.
+        // No detail: `tcpx_last_error` belongs to the call whose log line is being delivered.
         return TCPX_ERR_IN_CALLBACK;
     }
-    // After a panic the state behind the library's locks is as that call left it. tcpx-core and the
-    // registry recover their locks, and every later step checks what it finds.
+    // After a panic the state behind the library's locks is as the call left it. tcpx-core and the
+    // registry recover their locks, and every later step checks the state that it finds.
     match catch_unwind(AssertUnwindSafe(|| {
         let _inside = Inside::enter();
         body()

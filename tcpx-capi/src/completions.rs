@@ -1,6 +1,8 @@
 #![allow(unsafe_code)]
-//! What a program hears of without asking every transfer and peer: the queue of what has ended or
-//! come up, and the descriptor for its event loop.
+//! Completion queue of a session, and the descriptor for a program's event loop.
+//!
+//! The queue saves a program from asking every transfer and peer. It holds the rounds that have
+//! ended, and the peers that have come up or ended.
 
 use std::ffi::c_char;
 use std::os::fd::AsRawFd;
@@ -19,37 +21,37 @@ use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_OK};
 use crate::transfer::tcpx_transfer;
 
-/// Kind of an entry: a transfer of which a round has ended, or an operation of which a post has.
+/// Kind of an entry: a transfer whose round has ended, or an operation whose post has ended.
 pub const TCPX_COMPLETION_TRANSFER: u32 = 0;
 /// Kind of an entry: a peer that has come up, has parted, or has failed.
 pub const TCPX_COMPLETION_PEER: u32 = 1;
 
-/// A transfer of which a round has ended, or an operation of which a post has, or a peer that has
-/// come up or ended. New members are added at the end.
+/// Entry of the completion queue: a transfer whose round has ended, an operation whose post has
+/// ended, or a peer that has come up or ended. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct tcpx_completion {
     /// The `entry_bytes` of the call.
     pub size: usize,
-    /// Of a peer 0. What the program passed to `tcpx_transfer_report_completions` or
-    /// `tcpx_operation_report_completions`.
+    /// Value that the program passed to `tcpx_transfer_report_completions` or
+    /// `tcpx_operation_report_completions`. 0 for a peer.
     pub context: u64,
-    /// Rounds of the transfer that have ended since its last entry was taken out. Of a peer 0.
+    /// Rounds of the transfer that have ended since its last entry was taken out. 0 for a peer.
     pub rounds: u64,
-    /// TCPX_OK if all of them have ended well, or else the status of their first error. Of a peer
-    /// that has failed, the status of its error.
+    /// TCPX_OK if all these rounds have ended well, or else the status of their first error. For a
+    /// peer that has failed, the status of its error.
     pub status: i32,
     /// TCPX_COMPLETION_TRANSFER, or TCPX_COMPLETION_PEER.
     pub kind: u32,
-    /// Of a peer TCPX_PEER_UP, TCPX_PEER_PARTED or TCPX_PEER_FAILED; else 0.
+    /// TCPX_PEER_UP, TCPX_PEER_PARTED or TCPX_PEER_FAILED for a peer; else 0.
     pub state: i32,
     /// 0.
     pub reserved: u32,
-    /// Of a peer its name, which ends with NUL; else empty.
+    /// Name of a peer, which ends with NUL; else empty.
     pub peer: [c_char; TCPX_NOTIFICATION_PEER_BYTES],
 }
 
-/// Entries that are shorter have no room for a peer.
+/// Size from which an entry has room for a peer.
 const WITH_PEER: usize = 112;
 const _: () = assert!(size_of::<tcpx_completion>() == WITH_PEER);
 
@@ -99,7 +101,8 @@ fn of_peer(name: &str, state: &PeerState) -> Result<tcpx_completion, Failure> {
     Ok(tcpx_completion { status, kind: TCPX_COMPLETION_PEER, state, peer, ..NOTHING })
 }
 
-/// An event of a session as an entry; `None`: this version of the library does not know it.
+/// Returns an event of a session as an entry; `None` for an event that this version of the library
+/// does not know.
 fn of_event(event: &SessionEvent) -> Option<tcpx_completion> {
     match event {
         SessionEvent::Completed(completion) => Some(completion.into()),
@@ -108,11 +111,12 @@ fn of_event(event: &SessionEvent) -> Option<tcpx_completion> {
     }
 }
 
-/// Has the end of each round of the transfer from now on told by `tcpx_session_poll_completions`.
+/// Makes `tcpx_session_poll_completions` report the end of each round of the transfer from now on.
 ///
-/// `context` is any number that says to the program what this transfer is: an index, or an address.
-/// Call this before the first post: a round that has ended by now is not told. Another call changes
-/// the number. One entry at most waits for each transfer; `tcpx_transfer_release` takes it away.
+/// `context` is any number that identifies the transfer to the program: an index, or an address.
+/// Call this before the first post: a round that has already ended is not reported. Another call
+/// changes the number. One entry at most waits for each transfer; `tcpx_transfer_release` removes
+/// it.
 ///
 /// Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
 #[unsafe(no_mangle)]
@@ -123,13 +127,13 @@ pub extern "C" fn tcpx_transfer_report_completions(
     boundary::call(|| Ok(transfer.get()?.report_completions(context)?))
 }
 
-/// Has `tcpx_session_poll_completions` tell from now on which peers come up, part or fail. Those
-/// that are up now are told first.
+/// Makes `tcpx_session_poll_completions` report from now on which peers come up, part or fail.
+/// Peers that are up now are reported first.
 ///
-/// A peer is told of under the name that the program knows it by: one that comes in, once an accept
-/// has taken it. What the program does itself is not told: that it leaves a peer, or destroys the
-/// session. With `group` 1 a peer is up from its first connection on, whichever devices have it,
-/// until the last one has ended.
+/// A peer is reported under the name by which the program knows it; a peer that comes in is
+/// reported once an accept has taken it. The program's own acts are not reported: that it leaves a
+/// peer, or destroys the session. With `group` 1 a peer is up from its first connection on,
+/// whichever devices have it, until the last connection has ended.
 ///
 /// Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
 #[unsafe(no_mangle)]
@@ -137,18 +141,18 @@ pub extern "C" fn tcpx_session_report_peers(session: tcpx_session) -> tcpx_statu
     boundary::call(|| Ok(session.get()?.report_peers()?))
 }
 
-/// Takes out of the session's queue peers that have come up or ended, if the program has asked for
-/// them with `tcpx_session_report_peers`, and transfers of which rounds have ended, those first
-/// that ended first.
+/// Takes entries out of the session's completion queue: transfers whose rounds have ended, and
+/// peers that have come up or ended. Transfers come in the order in which they ended. Peers are
+/// reported if the program has called `tcpx_session_report_peers`.
 ///
-/// Of a peer of one name that ends and comes up again and again meanwhile, its last end is told,
-/// and that it is up if it is. Programs whose entries are shorter than this version's, because they
-/// were compiled with an older header, are told of transfers only.
+/// For a peer that ends and comes up again several times in between, the last end is reported, and
+/// that the peer is up if it is. Programs that were compiled with an older header have shorter
+/// entries, and get entries of transfers only.
 ///
 /// `out_completions` is an array of `capacity` entries, of `entry_bytes` each, which is
-/// sizeof(tcpx_completion). `out_count` gets how many were written; others wait if that is
-/// `capacity`. The words of an error are those of `tcpx_transfer_error`. It makes no progress, and
-/// takes no lock that the moving of data holds.
+/// sizeof(tcpx_completion). `out_count` gets the number of entries written; more may wait if it
+/// equals `capacity`. `tcpx_transfer_error` has the text of an error. The call makes no progress,
+/// and takes no lock that is held while data moves.
 ///
 /// Afterwards the descriptor of `tcpx_session_event_fd` is not readable, unless entries are left.
 ///
@@ -192,14 +196,16 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
 
 /// Writes a descriptor for the program's own event loop (poll, epoll and the like).
 ///
-/// It is readable when a round of a transfer or an operation has ended, whether or not that is
-/// reported, or an attempt that `tcpx_session_start_connect` and its like began, when a
-/// notification has come, and when a peer has come up or ended that is reported. It is readable at
-/// first. In a session without a progress thread it is
-/// also readable when a round of progress is due. Only `tcpx_session_progress` and
-/// `tcpx_session_poll_completions` make it unreadable: call these when it is readable, in this
-/// order, and look at transfers, peers and notifications after that. What happens later makes it
-/// readable again.
+/// The descriptor is readable when one of these has happened:
+/// - a round of a transfer, or a post of an operation, has ended, whether or not it is reported;
+/// - an attempt that `tcpx_session_start_connect` and its like began has ended;
+/// - a notification has come;
+/// - a peer has come up or ended, and peers are reported.
+///
+/// It is readable at first. In a session without a progress thread it is also readable when a round
+/// of progress is due. Only `tcpx_session_progress` and `tcpx_session_poll_completions` make it
+/// unreadable. When it is readable, call these two in this order, and then look at transfers, peers
+/// and notifications. A later event makes it readable again.
 ///
 /// The descriptor is the session's until `tcpx_session_destroy`: the program neither reads it nor
 /// closes it. It is closed by `exec`.

@@ -1,10 +1,11 @@
 #![allow(unsafe_code)]
-//! An array of structs that may grow, where a program wants results.
+//! Output array of structs that may grow.
 
 use crate::failure::Failure;
 use crate::growing::{self, Growing};
 
-/// Places for results, all checked, so that nothing can fail once these are taken from somewhere.
+/// Places for results, all checked in advance: nothing can fail once results are taken from their
+/// source.
 pub(crate) struct Entries<T> {
     first: *mut T,
     entry_bytes: usize,
@@ -37,17 +38,17 @@ impl<T: Growing> Entries<T> {
         Ok(Self { first, entry_bytes, capacity })
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Writes these, as many as there is room for.
+    /// Writes as many of `values` as there are entries.
     pub(crate) fn write(&self, values: impl Iterator<Item = T>) -> Result<(), Failure> {
         for (index, value) in values.take(self.capacity).enumerate() {
             let place = self.first.wrapping_byte_add(index * self.entry_bytes);
-            // SAFETY: `index` is below `capacity`, so whoever made this vouched that so many bytes
-            // may be written from there on.
+            // SAFETY: `index` is below `capacity`, so the maker of this value vouched that
+            // `entry_bytes` bytes may be written from there on.
             unsafe { growing::write(place, self.entry_bytes, value) }?;
         }
         Ok(())

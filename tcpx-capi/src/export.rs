@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Memory that peers may reach: exports, and the keys that open them.
+//! Exports: memory that peers may reach, and the keys that open it.
 
 use std::ffi::c_void;
 
@@ -17,29 +17,30 @@ use crate::{boundary, input};
 pub const TCPX_REMOTE_KEY_BYTES: usize = 86;
 /// Access of an export: peers may read it.
 pub const TCPX_ACCESS_READ: u32 = 1;
-/// Access of an export: peers may write it. Add both for both.
+/// Access of an export: peers may write it. The sum of both gives both.
 pub const TCPX_ACCESS_WRITE: u32 = 2;
 
 const _: () = assert!(TCPX_REMOTE_KEY_BYTES == RemoteKey::SERIALIZED_BYTES);
-/// No version of a key comes near this length, so a longer one is not even looked at.
+/// Bound on the length of a key: no version comes near it, so a longer key is not read.
 const LONGEST_KEY: usize = 4096;
 
-/// What `tcpx_export` lets peers reach of a registration. New members are added at the end.
+/// Range of a registration, and the access to it, for `tcpx_export`. New members are added at the
+/// end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_export_options {
     /// sizeof(tcpx_export_options).
     pub size: usize,
-    /// Where in the registration the range begins, in bytes.
+    /// Offset of the range in the registration, in bytes.
     pub offset: u64,
-    /// How long it is; 0: to the end of the registration.
+    /// Length of the range in bytes; 0: to the end of the registration.
     pub bytes: u64,
     /// TCPX_ACCESS_READ, TCPX_ACCESS_WRITE or their sum.
     pub access: u32,
     /// With 1, the session gives the same key, to the byte, each time that the same range of
-    /// addresses is exported with the same access: for programs that tell their peers only once
-    /// what they have. Such a key opens the range whenever it is exported. With 0, a key is never
-    /// used again.
+    /// addresses is exported with the same access. This is for programs that tell their peers only
+    /// once which memory they have. Such a key opens the range whenever it is exported. With 0, a
+    /// key is never used again.
     pub is_stable: i32,
 }
 
@@ -51,7 +52,7 @@ unsafe impl Growing for tcpx_export_options {
     const FIRST_BYTES: usize = 32;
 }
 
-/// What a key leads to, as the key says. New members are added at the end.
+/// Memory that a key leads to, as the key says. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_remote_memory {
@@ -60,7 +61,7 @@ pub struct tcpx_remote_memory {
     /// Address of the first byte, in the process that exports it. Operations name offsets from
     /// here.
     pub address: u64,
-    /// How many bytes there are.
+    /// Size in bytes.
     pub bytes: u64,
     /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
     pub ptr_type: i32,
@@ -79,7 +80,8 @@ unsafe impl Growing for tcpx_remote_memory {
 /// Reads a key that a program passes in.
 ///
 /// # Safety
-/// `key` is NULL or the start of `key_bytes` initialised bytes that nobody writes during the call.
+/// `key` is NULL or the start of `key_bytes` initialised bytes that no thread writes during the
+/// call.
 pub(crate) unsafe fn read_key(key: *const c_void, key_bytes: usize) -> Result<RemoteKey, Failure> {
     if key.is_null() {
         return Err(Failure::null("key"));
@@ -118,15 +120,16 @@ impl tcpx_export_options {
     }
 }
 
-/// Lets peers reach a range of registered memory, and writes the key that lets them.
+/// Exports a range of registered memory to peers, and writes the key that opens it.
 ///
-/// The key is a plain value of TCPX_REMOTE_KEY_BYTES bytes, which may contain NUL. Give it to those
-/// peers that are to reach the range, on a path that you trust: who has it, and a connection to the
-/// session, may do with the range what `access` says, and nothing with any other memory. `out_size`
-/// gets the number of bytes; a NULL `buffer` asks for the number alone, and exports nothing.
+/// The key is a plain value of TCPX_REMOTE_KEY_BYTES bytes, which may contain NUL. Give it only to
+/// the peers that are to reach the range, on a path that you trust. A peer that has the key and a
+/// connection to the session may do with the range what `access` says, and nothing with any other
+/// memory. `out_size` gets the number of bytes; a NULL `buffer` asks for the number alone, and
+/// exports nothing.
 ///
-/// From now until the key is taken back, peers may read the range, or write it, at any time. When
-/// they do so while the program uses it too is for both to agree on.
+/// From now until the key is taken back, peers may read or write the range at any time, as `access`
+/// says. The programs of both ends must agree on when each uses the range.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_ARGUMENT` for
 /// an unknown `access`, or an `is_stable` other than 0 and 1; `TCPX_ERR_MEMORY` when the range is
@@ -161,16 +164,16 @@ pub unsafe extern "C" fn tcpx_export(
     })
 }
 
-/// Takes a key back. After TCPX_OK no peer touches the memory through it any more; what was under
-/// way has failed there with `TCPX_ERR_REMOTE_MEMORY`.
+/// Takes a key back. After TCPX_OK no peer touches the memory through the key any more. Operations
+/// that were under way have failed at the peers with `TCPX_ERR_REMOTE_MEMORY`.
 ///
 /// `tcpx_session_deregister_memory` does the same for every export of its memory.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_DESCRIPTOR` when the
-/// bytes are no key; `TCPX_ERR_REMOTE_MEMORY` for a key of another session, one that this session
-/// never gave out, and one that was taken back; `TCPX_ERR_MEMORY_IN_USE` when peers still use it
-/// after `close_timeout_ms`: nobody can begin to any more, but the memory must stay. Any thread.
-/// Blocks for at most `close_timeout_ms`.
+/// bytes are no key; `TCPX_ERR_REMOTE_MEMORY` for a key of another session, a key that this session
+/// never gave out, and a key that was taken back; `TCPX_ERR_MEMORY_IN_USE` when peers still use the
+/// memory after `close_timeout_ms`: no peer can begin a new use, but the memory must stay. Any
+/// thread. Blocks for at most `close_timeout_ms`.
 ///
 /// # Safety
 /// `key` is NULL or may be read for `key_bytes` bytes.
@@ -187,7 +190,7 @@ pub unsafe extern "C" fn tcpx_unexport(
     })
 }
 
-/// Writes what a key leads to. That is what the key says of itself; whether it still opens anything
+/// Writes what a key says of the memory that it leads to. Whether the key still opens that memory
 /// shows when an operation is posted.
 ///
 /// Set `out_memory->size` to sizeof(tcpx_remote_memory) first.

@@ -1,18 +1,18 @@
-//! The failure of a function: a status and the words for it.
+//! Failure of an exported function: a status and the words for it.
 
 use tcpx_core::{Code, Error};
 
 use crate::status::tcpx_status;
 
-/// What the body of an exported function returns when it cannot do its work.
+/// Outcome of the body of an exported function that cannot do its work.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: tcpx_status,
     pub(crate) words: Words,
 }
 
-/// What there is to say of a failure. An error becomes text when somebody asks: a program that
-/// polls with a time limit of zero fails again and again, and reads few of the texts.
+/// Text of a failure, or the error that it is made from. An error becomes text only on demand: a
+/// program that polls with a time limit of zero fails again and again, and reads few of the texts.
 #[derive(Debug)]
 pub(crate) enum Words {
     Text(String),
@@ -27,7 +27,7 @@ impl Words {
         }
     }
 
-    /// The diagnosis, if the error has one.
+    /// Returns the id of the diagnosis, if the error has one.
     pub(crate) fn id(&self) -> Option<Code> {
         match self {
             Self::Text(_) => None,
@@ -49,7 +49,7 @@ impl Failure {
         Self::new(tcpx_status::TCPX_ERR_ARGUMENT, text)
     }
 
-    /// The same of an item of an array.
+    /// Returns the same failure as that of an item of an array.
     pub(crate) fn of_item(self, array: &str, index: usize) -> Self {
         Self::new(self.status, format!("{array}[{index}]: {}", self.words.text()))
     }

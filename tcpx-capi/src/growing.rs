@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 use crate::failure::Failure;
 
-/// No version of any of these structs comes near this size.
+/// Bound on the size of these structs: no version comes near it.
 pub(crate) const LARGEST: usize = 4096;
 
 /// A struct that may grow.
@@ -19,13 +19,13 @@ pub(crate) const LARGEST: usize = 4096;
 /// first is a `usize` that holds the struct's size. Padding would make bytes of a larger version
 /// look uninitialised to this one.
 pub(crate) unsafe trait Growing: Copy {
-    /// Its name in error texts.
+    /// Name of the struct in error texts.
     const NAME: &'static str;
-    /// Size of its first version.
+    /// Size of the struct's first version.
     const FIRST_BYTES: usize;
 }
 
-/// The size that a caller wrote into a struct, checked.
+/// Returns the size that a caller wrote into a struct, checked.
 ///
 /// # Safety
 /// `pointer` is NULL or points to a readable `usize`.
@@ -54,17 +54,17 @@ pub(crate) fn check_size<T: Growing>(size: usize) -> Result<usize, Failure> {
 /// Reads a struct of the caller's version over `defaults`.
 ///
 /// # Safety
-/// `pointer` is NULL or points to a `usize` that says how many initialised bytes there are from it
-/// on.
+/// `pointer` is NULL or points to a `usize` that gives the number of initialised bytes from
+/// `pointer` on.
 pub(crate) unsafe fn read<T: Growing>(pointer: *const T, defaults: T) -> Result<T, Failure> {
     // SAFETY: passed on from the caller.
     let size = unsafe { size_of_callers(pointer) }?;
-    // SAFETY: the caller says that there are so many bytes; every bit pattern is a T.
+    // SAFETY: the caller says that there are `size` bytes; every bit pattern is a T.
     unsafe { overlay(T::NAME, pointer.cast(), size, defaults) }
 }
 
-/// Lays `size` bytes of the caller's version of a struct over `defaults`. What this library does
-/// not know of it must be zero.
+/// Lays `size` bytes of the caller's version of a struct over `defaults`. Bytes behind the members
+/// that this library knows must be zero.
 ///
 /// # Safety
 /// There are `size` initialised bytes, and every bit pattern is a `T`.
@@ -89,8 +89,8 @@ pub(crate) unsafe fn overlay<T: Copy>(
     }
 }
 
-/// Writes a struct in the caller's version: members that the caller does not know are left out,
-/// and members that this library does not know are zero.
+/// Writes a struct in the caller's version. Members that the caller does not know are left out, and
+/// members that this library does not know are zero.
 ///
 /// # Safety
 /// `pointer` is NULL or may be written for `size` bytes.
@@ -117,18 +117,18 @@ pub(crate) unsafe fn write<T: Growing>(
     Ok(())
 }
 
-/// A struct of the caller's, which says its own size and waits for a result.
+/// Struct of the caller, which gives its own size, for a result.
 pub(crate) struct Place<T> {
     pointer: *mut T,
     size: usize,
 }
 
 impl<T: Growing> Place<T> {
-    /// Checks it before the work begins.
+    /// Checks the struct before the work begins.
     ///
     /// # Safety
-    /// For as long as the result lives, `pointer` is NULL or points to a `usize` that says how many
-    /// bytes from it on may be written.
+    /// For as long as the result lives, `pointer` is NULL or points to a `usize` that gives the
+    /// number of bytes from `pointer` on that may be written.
     pub(crate) unsafe fn new(pointer: *mut T) -> Result<Self, Failure> {
         // SAFETY: passed on from the caller.
         let size = unsafe { size_of_callers(pointer.cast_const()) }?;
@@ -137,7 +137,7 @@ impl<T: Growing> Place<T> {
 
     /// Writes the result in the caller's version.
     pub(crate) fn write(&self, value: T) -> Result<(), Failure> {
-        // SAFETY: whoever made this vouched that so many bytes may be written.
+        // SAFETY: the maker of this value vouched that `size` bytes may be written.
         unsafe { write(self.pointer, self.size, value) }
     }
 }
@@ -145,7 +145,8 @@ impl<T: Growing> Place<T> {
 /// As [`write`], with the size that the caller wrote into the struct.
 ///
 /// # Safety
-/// `pointer` is NULL or points to a `usize` that says how many bytes from it on may be written.
+/// `pointer` is NULL or points to a `usize` that gives the number of bytes from `pointer` on that
+/// may be written.
 pub(crate) unsafe fn fill<T: Growing>(pointer: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: passed on from the caller.
     unsafe { Place::new(pointer) }?.write(value)

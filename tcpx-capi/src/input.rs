@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Checks of what C programs pass in, made before it is used.
+//! Checks of the arguments of C programs, made before these are used.
 
 use std::ffi::c_char;
 
@@ -8,14 +8,14 @@ use tcpx_core::MemoryId;
 use crate::failure::Failure;
 use crate::status::tcpx_status;
 
-/// The longest name of a session or peer, in bytes without the terminating NUL.
+/// Most bytes of the name of a session or peer, without the terminating NUL.
 pub const TCPX_MAX_NAME_BYTES: usize = 64;
 
 /// Checks a text: it ends with NUL within `longest` bytes, and is UTF-8.
 ///
 /// # Safety
-/// `pointer` is NULL, or the start of bytes that are readable up to and including the first NUL, or
-/// for `longest` + 1 bytes, and that nobody writes for as long as `'a`.
+/// `pointer` is NULL, or the start of bytes that no thread writes during `'a`. They are readable up
+/// to and including the first NUL, or for `longest` + 1 bytes.
 pub(crate) unsafe fn text<'a>(
     name: &str,
     pointer: *const c_char,
@@ -32,7 +32,7 @@ pub(crate) unsafe fn text<'a>(
         let text = format!("{name} is longer than {longest} bytes, or does not end with NUL");
         return Err(Failure::argument(text));
     };
-    // SAFETY: that many bytes were just read; the caller says that nobody writes them.
+    // SAFETY: these `length` bytes were just read; the caller says that no thread writes them.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     std::str::from_utf8(bytes).map_err(|_| Failure::argument(format!("{name} is not UTF-8")))
 }
@@ -67,7 +67,7 @@ pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failu
 ///
 /// # Safety
 /// If `count` is not 0 and not above `most`, `pointer` is NULL or the start of `count` initialised
-/// items that nobody writes for as long as `'a`.
+/// items that no thread writes during `'a`.
 pub(crate) unsafe fn array<'a, T>(
     name: &str,
     pointer: *const T,
@@ -95,14 +95,14 @@ pub(crate) unsafe fn array<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
-/// Reads the id of a registration. 0 is none that any session gave.
+/// Reads the id of a registration. No session gives out the id 0.
 pub(crate) fn memory_id(number: u64) -> Result<MemoryId, Failure> {
     let unknown =
         || Failure::new(tcpx_status::TCPX_ERR_UNKNOWN_MEMORY, "registration 0 does not exist");
     MemoryId::new(number).ok_or_else(unknown)
 }
 
-/// Reads a yes or no, which C passes as a number.
+/// Reads a boolean, which C passes as a number.
 pub(crate) fn flag(name: &str, value: i32) -> Result<bool, Failure> {
     match value {
         0 => Ok(false),

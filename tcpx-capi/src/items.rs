@@ -1,24 +1,25 @@
 #![allow(unsafe_code)]
-//! Arrays that a program passes in, of structs without a size of their own: the call says how large
-//! one is. So they may grow without a word of each that says so.
+//! Input arrays of structs without a size of their own.
+//!
+//! The call gives the size of one struct. So the structs may grow, without a size in each of them.
 
 use std::marker::PhantomData;
 
 use crate::failure::Failure;
 use crate::growing;
 
-/// A struct of such an array.
+/// Struct of such an array.
 ///
 /// # Safety
-/// It is `repr(C)` without padding, and every member is valid for every bit pattern.
+/// The struct is `repr(C)` without padding, and every member is valid for every bit pattern.
 pub(crate) unsafe trait Item: Copy + Default {
-    /// Its name in error texts.
+    /// Name of the struct in error texts.
     const NAME: &'static str;
-    /// Size of its first version.
+    /// Size of the struct's first version.
     const FIRST_BYTES: usize;
 }
 
-/// An array of the caller's version of the struct.
+/// Array of the caller's version of the struct.
 #[derive(Clone, Copy)]
 pub(crate) struct Items<'a, T> {
     first: *const u8,
@@ -33,7 +34,7 @@ impl<T: Item> Items<'_, T> {
     ///
     /// # Safety
     /// If the count is not 0 and not above `most`, `first` is NULL or the start of `count` times
-    /// `item_bytes` initialised bytes that nobody writes as long as the result lives.
+    /// `item_bytes` initialised bytes. No thread writes them as long as the result lives.
     pub(crate) unsafe fn new(
         name: &str,
         first: *const T,
@@ -62,17 +63,17 @@ impl<T: Item> Items<'_, T> {
         Ok(Self { first: first.cast(), item_bytes, count, lent: PhantomData })
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Reads one after the other.
+    /// Reads the items in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<T, Failure>> + use<'_, T> {
         (0..self.count).map(|index| {
             let item = self.first.wrapping_add(index * self.item_bytes);
-            // SAFETY: `index` is below the count, so whoever made this vouched for so many
-            // initialised bytes from there on; every bit pattern is a T.
+            // SAFETY: `index` is below the count, so the maker of this value vouched for
+            // `item_bytes` initialised bytes from there on; every bit pattern is a T.
             unsafe { growing::overlay(T::NAME, item, self.item_bytes, T::default()) }
         })
     }

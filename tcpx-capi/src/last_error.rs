@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The words for the last failure of each thread.
+//! Details of the last failure of each thread.
 
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{CStr, CString, c_char};
@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tcpx_core::is_forked;
 
-/// What every failure in a forked child is. The text is constant, so that a child needs neither
-/// memory nor a thread-local with a destructor, which the C library registers under a lock.
+/// Texts of every failure in a forked child. They are constant, so that a child needs no memory.
+/// Nor does it need a thread-local with a destructor, which the C library registers under a lock.
 const FORKED: (&CStr, &CStr) = (
     c"this process was forked from one that had made a session, and must not use the library; fork \
       before the first session, or start the child with exec [TCPX-827]",
@@ -17,7 +17,7 @@ const FORKED: (&CStr, &CStr) = (
 use crate::failure::Words;
 use crate::panic_hook::Inside;
 
-/// The last failure, and its texts as far as somebody has asked for them.
+/// Last failure, and those of its texts that the program has asked for.
 #[derive(Default)]
 struct LastError {
     words: Option<Words>,
@@ -47,9 +47,9 @@ thread_local! {
     static LAST: RefCell<LastError> = RefCell::default();
 }
 
-/// Remembers what there is to say of this thread's last failure.
+/// Remembers the details of this thread's last failure.
 ///
-/// In a thread that is ending nobody is left to read it, so it may be lost.
+/// In a thread that is ending no code is left to read them, so they may be lost.
 pub(crate) fn remember(words: Words) {
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
@@ -87,7 +87,7 @@ pub extern "C" fn tcpx_last_error() -> *const c_char {
 }
 
 /// Returns the id of the last failure's diagnosis in the calling thread, such as `TCPX-902`. The
-/// command `tcpx explain TCPX-902` prints its cause and cure.
+/// command `tcpx explain TCPX-902` prints the cause and the cure.
 ///
 /// The pointer is never NULL. The text is empty when nothing has failed in this thread, or when the
 /// failure has no diagnosis, as with a mistake of the calling program. It is valid as long as the
@@ -97,7 +97,7 @@ pub extern "C" fn tcpx_last_error_id() -> *const c_char {
     if is_forked() { FORKED.1.as_ptr() } else { part(LastError::id) }
 }
 
-/// The text of this thread, for tests.
+/// Returns the text of this thread, for tests.
 #[cfg(test)]
 pub(crate) fn text() -> String {
     // SAFETY: the text of this thread, which does not fail meanwhile.

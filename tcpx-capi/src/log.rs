@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Log lines for C programs: which callback takes them, and which of them.
+//! Log lines for C programs: the callback that takes them, and the levels that reach it.
 
 use std::ffi::c_void;
 
@@ -38,10 +38,10 @@ pub unsafe extern "C" fn tcpx_set_log_callback(
 
 /// Drops the plugin's log lines above `level` before they are formatted, for the whole process.
 ///
-/// It is for a callback that takes everything else. The level is `TCPX_LOG_DEBUG` until this is
-/// called. Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or `TCPX_LOG_TRACE`,
-/// with the target `tcpx::plugin`, and only as far as the `max_level` of `tcpx_set_log_callback`
-/// allows. Any thread; does not block.
+/// This call serves a callback that takes everything else. Until it is called the level is
+/// `TCPX_LOG_DEBUG`. Lines of the plugin arrive as `TCPX_LOG_WARN`, `TCPX_LOG_DEBUG` or
+/// `TCPX_LOG_TRACE`, with the target `tcpx::plugin`, and only up to the `max_level` of
+/// `tcpx_set_log_callback`. Any thread; does not block.
 ///
 /// Errors: `TCPX_ERR_ARGUMENT` when `level` is not a level.
 #[unsafe(no_mangle)]

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Delivers what the library says through `tracing` to the callback of a C program.
+//! Bridge from `tracing` events of the library to the callback of a C program.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
@@ -19,26 +19,27 @@ use crate::status::tcpx_status::TCPX_ERR_UNAVAILABLE;
 
 /// Log level: no lines.
 pub const TCPX_LOG_OFF: i32 = 0;
-/// Log level: what failed and will not be tried again.
+/// Log level: failures that are not tried again.
 pub const TCPX_LOG_ERROR: i32 = 1;
-/// Log level: what an operator should look at.
+/// Log level: events that an operator should look at.
 pub const TCPX_LOG_WARN: i32 = 2;
-/// Log level: what happens once for each session or peer.
+/// Log level: events that happen once for each session or peer.
 pub const TCPX_LOG_INFO: i32 = 3;
 /// Log level: the steps of setting up and closing.
 pub const TCPX_LOG_DEBUG: i32 = 4;
 /// Log level: everything, down to single chunks.
 pub const TCPX_LOG_TRACE: i32 = 5;
 
-/// A function of the program that takes one log line.
+/// Function of the program that takes one log line.
 ///
 /// It gets the context that was set with it, a level (`TCPX_LOG_ERROR` to `TCPX_LOG_TRACE`), the
-/// part of the library that speaks, and the line without a newline. Both texts are UTF-8, never
-/// NULL, and valid during the call only.
+/// part of the library that logs, and the line without a newline. Both texts are UTF-8, never NULL,
+/// and valid during the call only.
 ///
-/// Any thread may call it, also a thread of the library, several at once, and while the library
-/// holds locks. So it must return soon, must not throw or jump out, and must not wait for another
-/// call of this library. Calls of this library from inside it return `TCPX_ERR_IN_CALLBACK`.
+/// Any thread may call the function: also a thread of the library, several threads at once, and
+/// while the library holds locks. So the function must return soon, must not throw or jump out, and
+/// must not wait for another call of this library. Calls of this library from inside the function
+/// return `TCPX_ERR_IN_CALLBACK`.
 pub type tcpx_log_callback = Option<
     unsafe extern "C" fn(
         context: *mut c_void,
@@ -54,14 +55,14 @@ struct Sink {
     context: *mut c_void,
 }
 
-// SAFETY: the context is handed back and never followed; `tcpx_set_log_callback` demands that any
-// thread may be given it.
+// SAFETY: the context is handed back and never followed; `tcpx_set_log_callback` demands that the
+// callback may get it in any thread.
 unsafe impl Send for Sink {}
 // SAFETY: as above.
 unsafe impl Sync for Sink {}
 
-/// It is held for reading while a line is delivered, so that a replaced callback is never called
-/// again.
+/// The lock is held for reading while a line is delivered, so that a replaced callback is never
+/// called again.
 static SINK: RwLock<Option<Sink>> = RwLock::new(None);
 static MAX_LEVEL: AtomicI32 = AtomicI32::new(TCPX_LOG_OFF);
 
@@ -69,7 +70,7 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is delivering a log line.
+/// Returns whether this thread is delivering a log line.
 pub(crate) fn is_in_callback() -> bool {
     IN_CALLBACK.try_with(Cell::get).unwrap_or(false)
 }
@@ -129,8 +130,8 @@ struct Lines;
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Not `is_event`: the question whether a line would be heard, which is asked for the
-        // plugin's lines, is none.
+        // Not `is_event`: a query whether a line would be taken, which is made for the plugin's
+        // lines, is no event.
         !metadata.is_span() && number(metadata.level()) <= MAX_LEVEL.load(Ordering::Relaxed)
     }
 
@@ -154,7 +155,8 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// Message first, then `name=value` for each field, in one line without control characters.
+/// Text of an event: message first, then `name=value` for each field, in one line without control
+/// characters.
 #[derive(Default)]
 struct Line {
     message: String,
@@ -191,9 +193,9 @@ fn deliver(level: i32, target: &str, line: String) {
     let sink = SINK.read().unwrap_or_else(PoisonError::into_inner);
     let Some(sink) = *sink else { return };
     IN_CALLBACK.set(true);
-    // SAFETY: whoever set the callback vouched that it may be called with this context from any
-    // thread until it is replaced, which the lock held here delays. The texts live until it
-    // returns.
+    // SAFETY: the program that set the callback vouched that it may be called with this context
+    // from any thread until it is replaced, which the lock held here delays. The texts live until
+    // it returns.
     unsafe { (sink.callback)(sink.context, level, target.as_ptr(), line.as_ptr()) };
     IN_CALLBACK.set(false);
 }

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Registrations: memory made known to a session.
+//! Registrations: memory that a session may use.
 
 use std::ffi::c_void;
 
@@ -19,21 +19,21 @@ pub const TCPX_PTR_HOST: i32 = 1;
 /// for it. Data is received into the bounce buffer and unpacked from there.
 pub const TCPX_PTR_CUDA: i32 = 2;
 
-/// What a session knows of a registration. New members are added at the end.
+/// Properties of a registration. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_memory_info {
     /// sizeof(tcpx_memory_info), set by the program before the call.
     pub size: usize,
-    /// Its id, from 1 upwards. A session never uses an id twice.
+    /// Id of the registration, from 1 upwards. A session never uses an id twice.
     pub id: u64,
-    /// Address of its first byte.
+    /// Address of the first byte.
     pub address: u64,
     /// Size in bytes.
     pub bytes: u64,
     /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
     pub ptr_type: i32,
-    /// 1 if it may be received into, else 0.
+    /// 1 if the memory may be received into, else 0.
     pub is_recv: i32,
 }
 
@@ -45,7 +45,7 @@ unsafe impl Growing for tcpx_memory_info {
     const FIRST_BYTES: usize = 40;
 }
 
-/// The memory type that a number from outside stands for.
+/// Returns the memory type of a number from outside.
 pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
     match ptr_type {
         TCPX_PTR_HOST => Some(MemoryType::Host),
@@ -54,7 +54,7 @@ pub(crate) fn memory_type(ptr_type: i32) -> Option<MemoryType> {
     }
 }
 
-/// The memory type that a program names.
+/// Reads the memory type that a program gives.
 pub(crate) fn read_type(ptr_type: i32) -> Result<MemoryType, Failure> {
     memory_type(ptr_type).ok_or_else(|| {
         let known = "TCPX_PTR_HOST (1) and TCPX_PTR_CUDA (2) are known";
@@ -62,13 +62,13 @@ pub(crate) fn read_type(ptr_type: i32) -> Result<MemoryType, Failure> {
     })
 }
 
-/// What a program wants to do with memory.
+/// Reads the access that a program wants.
 pub(crate) fn read_access(is_recv: i32) -> Result<Access, Failure> {
     let receives = input::flag("is_recv", is_recv)?;
     Ok(if receives { Access::ReadWrite } else { Access::ReadOnly })
 }
 
-/// The number of a memory type.
+/// Returns the number of a memory type.
 pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
     match memory {
         MemoryType::Host => TCPX_PTR_HOST,
@@ -76,23 +76,24 @@ pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
     }
 }
 
-/// Makes memory known to a session, and writes the id of the registration to `out_memory`.
+/// Registers memory with a session, and writes the id of the registration to `out_memory`.
 ///
-/// The registration serves every peer and channel. Any address will do, and any size but 0; the
-/// same memory may be registered more than once. With `is_recv` 1 the memory may be received into
-/// and sent from, with 0 only sent from.
+/// The registration serves every peer and channel. Any address and any size but 0 will do; the same
+/// memory may be registered more than once. With `is_recv` 1 the memory may be received into and
+/// sent from, with 0 only sent from.
 ///
 /// The memory stays the program's. It must remain valid until `tcpx_session_deregister_memory` or
-/// `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of it,
-/// nobody else may write that part. While a receive, or a read of a peer's memory, is posted on a
-/// part of it, nobody may read that part either. Nobody else reaches it unless it is exported; see
-/// `tcpx_export`.
+/// `tcpx_session_destroy` has returned TCPX_OK. While an operation is posted on a part of the
+/// memory, no other code may write that part. While a receive, or a read of a peer's memory, is
+/// posted on a part, no other code may read that part either. Other peers do not reach the memory
+/// unless it is exported; see `tcpx_export`.
 ///
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, or an
-/// `is_recv` other than 0 and 1, and for TCPX_PTR_CUDA with `group` 1, where
-/// `tcpx_session_register_memory_on` says which GPU; `TCPX_ERR_MEMORY` when there can be no such
-/// memory, when the session's GPU does not reach it or may only read what is to be received into,
-/// or when the plugin cannot receive into memory of this type. Any thread; does not block.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` for an unknown `ptr_type`, for
+/// an `is_recv` other than 0 and 1, and for TCPX_PTR_CUDA with `group` 1, where
+/// `tcpx_session_register_memory_on` names the GPU; `TCPX_ERR_MEMORY` when there can be no such
+/// memory, when the session's GPU does not reach it, when the GPU may only read memory that is to
+/// be received into, or when the plugin cannot receive into memory of this type. Any thread; does
+/// not block.
 ///
 /// # Safety
 /// `address` is NULL or the start of `bytes` bytes that follow the rules above; `out_memory` is
@@ -122,15 +123,15 @@ pub unsafe extern "C" fn tcpx_session_register_memory(
     })
 }
 
-/// Makes memory of a device known: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
-/// memory. Otherwise it does what `tcpx_session_register_memory` does.
+/// Registers memory of a device: `device` is the CUDA ordinal of a GPU, or TCPX_GPU_NONE for host
+/// memory. Otherwise the call does what `tcpx_session_register_memory` does.
 ///
-/// With `group` 1 the first memory of a GPU opens the GPU: that may take a while. With 0 a session
-/// has one GPU at most, and takes memory of that one and of the host.
+/// With `group` 1 the first registration of a GPU's memory opens the GPU, which may take a while.
+/// With 0 a session has one GPU at most, and takes memory of that GPU and of the host.
 ///
 /// Errors: those of `tcpx_session_register_memory`; `TCPX_ERR_ARGUMENT` for a device that is none
-/// of the session's; with `group` 1 what is wrong with a GPU that is not there or cannot be used,
-/// such as `TCPX_ERR_UNAVAILABLE`. Any thread.
+/// of the session's; with `group` 1 the error of a GPU that does not exist or cannot be used, such
+/// as `TCPX_ERR_UNAVAILABLE`. Any thread.
 ///
 /// # Safety
 /// As for `tcpx_session_register_memory`.
@@ -169,19 +170,20 @@ fn device_of(ordinal: i32) -> Result<Device, Failure> {
     }
 }
 
-/// Deregisters memory. After TCPX_OK nothing touches it any more, and it may be freed.
+/// Deregisters memory. After TCPX_OK the library does not touch the memory any more, and the
+/// program may free it.
 ///
-/// Keys to it are revoked first, as by `tcpx_unexport`: peers' requests to it are refused from then
-/// on. Operations of this program on it are given up, with everything else that was posted to
-/// their transfers, as by `tcpx_transfer_cancel`, also those of transfers and operations that were
-/// released. What is under way is waited for, for `close_timeout_ms`; peers that use the memory
-/// even then are ended.
+/// Keys to the memory are revoked first, as by `tcpx_unexport`: requests of peers are refused from
+/// then on. Operations of this program on the memory are given up, with everything else that was
+/// posted to their transfers, as by `tcpx_transfer_cancel`. This includes transfers and operations
+/// that were released. The call waits for operations under way for `close_timeout_ms`; peers that
+/// use the memory even then are ended.
 ///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_MEMORY`; `TCPX_ERR_MEMORY_IN_USE` when a plugin or
-/// a GPU does not let go of the memory within 10 seconds after that, `TCPX_ERR_PLUGIN` when the
-/// plugin does not return from taking it back within 10 seconds: the memory must stay as it is, the
-/// id remains, and another call waits again. Any thread; blocks while the memory is used, as a rule
-/// for microseconds.
+/// a GPU does not release the memory within 10 seconds after that; `TCPX_ERR_PLUGIN` when the
+/// plugin does not return from deregistering it within 10 seconds. After the last two the memory
+/// must stay as it is, the id remains valid, and another call waits again. Any thread; blocks while
+/// the memory is used, as a rule for microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_deregister_memory(
     session: tcpx_session,
@@ -190,7 +192,7 @@ pub extern "C" fn tcpx_session_deregister_memory(
     boundary::call(|| Ok(session.get()?.deregister_memory(input::memory_id(memory)?)?))
 }
 
-/// Writes what the session knows of a registration.
+/// Writes the properties of a registration.
 ///
 /// Set `out_info->size` to sizeof(tcpx_memory_info) first.
 ///

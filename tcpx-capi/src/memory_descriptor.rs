@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Memory descriptors, by which one end tells another about its memory: as a struct, and as bytes.
+//! Memory descriptors, by which one end describes its memory to another: as a struct, and as bytes.
 
 use std::ffi::c_void;
 
@@ -19,7 +19,7 @@ pub const TCPX_MEMORY_DESCRIPTOR_BYTES: usize = 40;
 
 const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == MemoryDescriptor::SERIALIZED_BYTES);
 
-/// Where memory is, how large it is, and of what kind.
+/// Description of memory: its address, its size and its kind.
 ///
 /// This is a plain value: it owns nothing, and keeps nothing registered. New members are added at
 /// the end.
@@ -28,9 +28,9 @@ const _: () = assert!(TCPX_MEMORY_DESCRIPTOR_BYTES == MemoryDescriptor::SERIALIZ
 pub struct tcpx_memory_descriptor {
     /// sizeof(tcpx_memory_descriptor), set by the program before either call.
     pub size: usize,
-    /// Address of the first byte, in the address space of whoever made the descriptor.
+    /// Address of the first byte, in the address space of the process that made the descriptor.
     pub base_addr: u64,
-    /// How many bytes there are.
+    /// Size in bytes.
     pub bytes: u64,
     /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
     pub ptr_type: i32,
@@ -52,7 +52,7 @@ impl From<MemoryDescriptorError> for Failure {
     }
 }
 
-/// Puts a descriptor into bytes that `tcpx_memory_descriptor_deserialize` reads on any machine.
+/// Writes a descriptor as bytes that `tcpx_memory_descriptor_deserialize` reads on any machine.
 ///
 /// The bytes have a version and a checksum. `out_size` gets their number; a NULL `buffer` asks for
 /// the number alone.
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
 /// Set `out_descriptor->size` to sizeof(tcpx_memory_descriptor) first.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`; `TCPX_ERR_DESCRIPTOR` when the bytes are damaged,
-/// of another version or something else, or when there can be no such memory. Any thread; does not
+/// of another version or no descriptor, or when there can be no such memory. Any thread; does not
 /// block.
 ///
 /// # Safety
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
         if bytes.is_null() {
             return Err(Failure::null("bytes"));
         }
-        // No version of the format comes near this length, so a longer one is not even looked at.
+        // No version of the format comes near this length, so a longer one is not read.
         // SAFETY: passed on from the caller.
         let bytes = unsafe { input::array("bytes", bytes.cast::<u8>(), size, 4096) }?;
         let MemoryDescriptor { address, bytes, memory } = MemoryDescriptor::deserialize(bytes)?;

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Memory that is registered as a list: all of it or none.
+//! Registration of a list of memory: all of it or none.
 
 use std::ffi::c_void;
 
@@ -15,17 +15,17 @@ use crate::session::tcpx_session;
 use crate::status::tcpx_status;
 use crate::status::tcpx_status::TCPX_ERR_NO_MEMORY;
 
-/// Memory to be registered, one range of a list. New members are added at the end.
+/// Range of memory to be registered, one of a list. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct tcpx_registration {
-    /// Its first byte.
+    /// Address of the first byte.
     pub address: *mut c_void,
     /// Size in bytes.
     pub bytes: u64,
     /// TCPX_PTR_HOST or TCPX_PTR_CUDA.
     pub ptr_type: i32,
-    /// 1 if it may be received into, else 0.
+    /// 1 if the memory may be received into, else 0.
     pub is_recv: i32,
 }
 
@@ -55,12 +55,13 @@ impl tcpx_registration {
     }
 }
 
-/// Makes many ranges of memory known to a session: all of them, or none if one is wrong.
+/// Registers many ranges of memory with a session: all of them, or none if one is wrong.
 ///
 /// `list` is an array of `count` items, of `registration_bytes` each, which is
-/// sizeof(tcpx_registration). It is copied. `out_memories` gets the id of each, in the order of the
-/// list. What `tcpx_session_register_memory` says holds for each range, and each is taken back by
-/// itself. With a `count` of 0 nothing is registered, and both pointers may be NULL.
+/// sizeof(tcpx_registration). The list is copied. `out_memories` gets the id of each registration,
+/// in the order of the list. The rules of `tcpx_session_register_memory` hold for each range. Each
+/// registration is deregistered by itself. With a `count` of 0 nothing is registered, and both
+/// pointers may be NULL.
 ///
 /// Errors: those of `tcpx_session_register_memory`, whose text says which range is wrong;
 /// `TCPX_ERR_ARGUMENT` for a `count` above TCPX_MAX_BATCH, and for another size of an item;
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn tcpx_session_register_memory_list(
         let ids = unsafe { session.register_memory_list(&ranges) }?;
         for (index, id) in ids.iter().enumerate() {
             // SAFETY: not NULL and aligned, as checked; there are `count` ids, and the caller says
-            // that so many may be written.
+            // that `count` ids may be written.
             unsafe { out_memories.add(index).write(id.get()) };
         }
         Ok(())

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The numbers of sessions as text for Prometheus.
+//! Metrics of sessions as text for Prometheus.
 
 use std::ffi::c_char;
 
@@ -11,15 +11,16 @@ use crate::output::ByteOutput;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
 
-/// More sessions than a process has; bounds what is read of the caller's memory.
+/// Bound on the handles that are read from the caller's memory: more sessions than a process has.
 const MOST_SESSIONS: usize = 65_536;
 
-/// Writes what sessions count as text that Prometheus reads, with a terminating NUL.
+/// Writes the counters of sessions as text that Prometheus reads, with a terminating NUL.
 ///
-/// It is one page, for a program to answer a request for `/metrics` with: a page has each metric
-/// once, so pages are not joined. `sessions` are `count` sessions. Every sample has the
-/// labels `session`, the option `name`, and `device`, "host" or "gpu0" and so on; sessions that
-/// have both in common get a number behind the name. docs/metrics.md has all metrics.
+/// The text is one page, with which a program answers a request for `/metrics`. A page has each
+/// metric once, so pages cannot be joined. `sessions` is an array of `count` sessions. Every sample
+/// has the labels `session`, which is the option `name`, and `device`, which is "host" or "gpu0"
+/// and so on. Sessions that have both in common get a number behind the name. docs/metrics.md lists
+/// all metrics.
 ///
 /// `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
 /// alone. Numbers grow between two calls: leave some room, or ask again after
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn tcpx_metrics_text(
     })
 }
 
-/// What sessions count, by their devices.
+/// Returns the counters of sessions, by their devices.
 ///
 /// # Safety
 /// `sessions` is NULL or points to `count` handles.

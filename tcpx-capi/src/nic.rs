@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The hardware that there is: NICs and GPUs.
+//! Hardware of the host: NICs and GPUs.
 
 use std::ffi::c_char;
 
@@ -15,13 +15,13 @@ pub const TCPX_NIC_NAME_BYTES: usize = 64;
 /// Size of `tcpx_nic.pci_path` in bytes.
 pub const TCPX_NIC_PATH_BYTES: usize = 256;
 
-/// A network interface as the plugin reports it. New members are added at the end.
+/// Network interface as the plugin reports it. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct tcpx_nic {
     /// sizeof(tcpx_nic), set by the program before the call.
     pub size: usize,
-    /// The plugin's number for it.
+    /// Number that the plugin gives the interface.
     pub index: i32,
     /// Port speed in Mbit/s; 0 if it is not known.
     pub speed_mbps: i32,
@@ -40,7 +40,7 @@ unsafe impl Growing for tcpx_nic {
     const FIRST_BYTES: usize = 336;
 }
 
-/// Writes how many NICs the session's plugin offers.
+/// Writes the number of NICs that the session's plugin offers.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`. Any thread; does not block.
 ///
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn tcpx_session_nic_count(
     })
 }
 
-/// Writes what is known of NIC number `position`, counted from 0.
+/// Writes the properties of NIC number `position`, counted from 0.
 ///
 /// Set `out_nic->size` to sizeof(tcpx_nic) first.
 ///
@@ -67,7 +67,8 @@ pub unsafe extern "C" fn tcpx_session_nic_count(
 /// thread; does not block.
 ///
 /// # Safety
-/// `out_nic` is NULL or points to a size that says how many bytes from it on may be written.
+/// `out_nic` is NULL or points to a size that gives the number of bytes from it on that may be
+/// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tcpx_session_nic(
     session: tcpx_session,
@@ -92,7 +93,7 @@ pub unsafe extern "C" fn tcpx_session_nic(
     })
 }
 
-/// Writes how many GPUs the CUDA driver shows to this process, 0 if there is no driver.
+/// Writes the number of GPUs that the CUDA driver shows to this process, 0 if there is no driver.
 ///
 /// The option `gpu` takes ordinals below this number.
 ///

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Notifications: what programs say to each other beside their memory.
+//! Notifications: messages between programs beside their memory.
 
 use std::ffi::{c_char, c_void};
 
@@ -19,17 +19,17 @@ use crate::transfer::timeout;
 /// Size of `tcpx_notification.peer` in bytes.
 pub const TCPX_NOTIFICATION_PEER_BYTES: usize = 72;
 
-/// A notification that has come. New members are added at the end.
+/// Notification that has come. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct tcpx_notification {
     /// The `entry_bytes` of the call.
     pub size: usize,
-    /// Where in the buffer of the call its bytes begin.
+    /// Offset of the notification's bytes in the buffer of the call.
     pub offset: usize,
-    /// How many there are; perhaps none.
+    /// Number of bytes, which may be 0.
     pub bytes: usize,
-    /// The sender's name. It ends with NUL.
+    /// Name of the sender. It ends with NUL.
     pub peer: [c_char; TCPX_NOTIFICATION_PEER_BYTES],
 }
 
@@ -41,17 +41,18 @@ unsafe impl Growing for tcpx_notification {
     const FIRST_BYTES: usize = 96;
 }
 
-/// Sends a notification to a connected peer, behind those that were sent to it before by this
-/// function: up to TCPX_MAX_NOTIFICATION_BYTES, also none, and NUL among them. They are copied.
+/// Sends a notification to a connected peer, in the order of the calls. It has up to
+/// TCPX_MAX_NOTIFICATION_BYTES bytes, also none, and NUL among them. The bytes are copied.
 ///
-/// The peer's program finds it with `tcpx_poll_notifications`. None is ever dropped while both
-/// sessions live. What the peer's program does not take waits, and when too much does, this answers
-/// `TCPX_ERR_AGAIN`.
+/// The peer's program takes it with `tcpx_poll_notifications`. No notification is dropped while
+/// both sessions live. Notifications that the peer's program does not take wait. When too much
+/// waits, this call returns `TCPX_ERR_AGAIN`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_HANDLE`; `TCPX_ERR_ARGUMENT` when it is too long;
 /// `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
-/// it is leaving or over. One that is being connected is waited for, or connected first, as by
-/// `tcpx_operation_post`; as much may wait for that. After an error nothing was sent. Any thread;
+/// the peer is leaving or over. A notification to a peer that is being connected waits until the
+/// peer is up. A peer that is not connected is connected first, as by `tcpx_operation_post`. As
+/// much may wait for that as for a peer that is up. After an error nothing was sent. Any thread;
 /// does not block.
 ///
 /// # Safety
@@ -73,16 +74,17 @@ pub unsafe extern "C" fn tcpx_notify(
     })
 }
 
-/// Takes out notifications that have come, those first that came first: alone, and those of
-/// operations.
+/// Takes out notifications that have come, in the order in which they came: those sent alone, and
+/// those of operations.
 ///
 /// `out_notifications` is an array of `capacity` entries, of `entry_bytes` each, which is
-/// sizeof(tcpx_notification). Their bytes are put into `buffer`, one behind the other; it has
+/// sizeof(tcpx_notification). Their bytes are put into `buffer`, one behind the other. `buffer` has
 /// `buffer_bytes` bytes, TCPX_MAX_NOTIFICATION_BYTES at least, so that any notification finds room.
-/// `out_count` gets how many were written. More may wait if that is not 0. It makes no progress:
-/// without a progress thread, `tcpx_session_progress` does.
+/// `out_count` gets the number of entries written; more may wait if it is not 0. The call makes no
+/// progress: without a progress thread, `tcpx_session_progress` does.
 ///
-/// The descriptor of `tcpx_session_event_fd` is readable when one has come, and while some wait.
+/// The descriptor of `tcpx_session_event_fd` is readable when a notification has come, and while
+/// some wait.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; nothing is taken out then. Any
 /// thread; does not block.
@@ -114,13 +116,13 @@ pub unsafe extern "C" fn tcpx_poll_notifications(
     })
 }
 
-/// As `tcpx_poll_notifications`, and waits until there is one, for at most `timeout_ms`
-/// milliseconds; TCPX_WAIT_FOREVER (-1) sets no limit. It makes progress meanwhile. With a
-/// `capacity` of 0 it waits for nothing.
+/// As `tcpx_poll_notifications`, but waits until there is a notification, for at most `timeout_ms`
+/// milliseconds. TCPX_WAIT_FOREVER (-1) sets no limit. The call makes progress meanwhile. With a
+/// `capacity` of 0 it does not wait.
 ///
 /// Errors: those of `tcpx_poll_notifications`; `TCPX_ERR_ARGUMENT` for another negative number;
 /// `TCPX_ERR_TIMEOUT` when none has come; `TCPX_ERR_CLOSED`, also when another thread closes the
-/// session meanwhile. `out_count` is written in no case of these. Any thread. Blocks for at most
+/// session meanwhile. After any of these `out_count` is not written. Any thread. Blocks for at most
 /// `timeout_ms`.
 ///
 /// # Safety
@@ -150,7 +152,8 @@ pub unsafe extern "C" fn tcpx_wait_notifications(
     })
 }
 
-/// Where notifications go, all checked, so that nothing can fail once these are taken out.
+/// Places for notifications, all checked in advance: nothing can fail once notifications are taken
+/// out.
 struct Places {
     entries: Entries<tcpx_notification>,
     entry_bytes: usize,

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The options of a session, as C programs fill them in.
+//! Options of a session, as C programs fill them in.
 
 use std::ffi::c_char;
 use std::fmt::Display;
@@ -15,125 +15,125 @@ use crate::input::{self, TCPX_MAX_NAME_BYTES};
 use crate::status::tcpx_status::{self, TCPX_ERR_SETTING};
 
 /// Value of `gpu`: no GPU. Ordinary memory stands in for device memory. The hardware plugin refuses
-/// such a session with `TCPX_ERR_SETTING`, because what it hands out lies in GPU memory.
+/// such a session with `TCPX_ERR_SETTING`, because it hands out GPU memory.
 pub const TCPX_GPU_NONE: i32 = -1;
 
-/// The longest text of an option, in bytes.
+/// Most bytes of the text of an option.
 const LONGEST_TEXT: usize = 4096;
 
-/// How a session is set up. Fill it with `tcpx_session_options_init`, then change what should
+/// Options of a session. Fill them with `tcpx_session_options_init`, then change those that should
 /// differ.
 ///
-/// Numbers are taken as they stand. A text that is NULL stands for what the environment says, or
-/// else for the default. Texts are read during `tcpx_session_create` and not kept. The
-/// environment's variable of an option is named at the end of its comment. New members are added at
-/// the end; `size` says which ones the program knows.
+/// Numbers are taken as they stand. A text that is NULL stands for the value of the environment, or
+/// else for the default. Texts are read during `tcpx_session_create` and not kept. The comment of
+/// an option ends with its environment variable. New members are added at the end; `size` says
+/// which members the program knows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct tcpx_session_options {
     /// sizeof(tcpx_session_options). `tcpx_session_options_init` sets it.
     pub size: usize,
-    /// Which plugin: "auto", "soft", "devmem", or the path of a plugin file. "auto" takes the
-    /// hardware plugin if it is installed, else the software plugin. TCPX_PLUGIN.
+    /// Plugin: "auto", "soft", "devmem", or the path of a plugin file. "auto" takes the hardware
+    /// plugin if it is installed, else the software plugin. TCPX_PLUGIN.
     pub plugin: *const c_char,
-    /// How fragments are copied to their destination: "auto", "host", "d2d" or "kernel".
+    /// Backend that copies fragments to their destination: "auto", "host", "d2d" or "kernel".
     /// TCPX_UNPACK.
     pub unpack: *const c_char,
     /// The session's own name, at most 64 bytes. A peer's `tcpx_session_accept` takes the session
     /// under this name only. If it is NULL or empty, any accept takes it.
     pub name: *const c_char,
-    /// Names of NICs with commas between. Channels go round robin over them. If it is NULL or
+    /// Names of NICs, separated by commas. Channels go round robin over them. If it is NULL or
     /// empty, NICs are chosen for each peer. TCPX_NIC.
     pub nics: *const c_char,
     /// Address and port of the control listener, such as "0.0.0.0:0". Port 0 lets the system
     /// choose. TCPX_LISTEN.
     pub listen: *const c_char,
-    /// IP addresses to put into the connection info, with commas between. If it is NULL or empty,
+    /// IP addresses to put into the connection info, separated by commas. If it is NULL or empty,
     /// every address of this host that `listen` covers is put in.
     pub advertise: *const c_char,
     /// CUDA ordinal of the GPU whose memory is moved, or TCPX_GPU_NONE, the default, which the
     /// hardware plugin refuses. TCPX_GPU.
     pub gpu: i32,
-    /// Channels to each peer, 1 to 64, or 0, the default, with which each end chooses: over the
-    /// software plugin 2 to 8 by its processors, and 2 where the process has many peers; over the
-    /// hardware plugin 2; one for each of `nics` at least. Two ends agree on the smaller number.
-    /// With 0 they are made when something first needs them, where messages travel on the control
-    /// link over the software plugin, unless TCPX_CONNECT_CHANNELS is 1. TCPX_CHANNELS.
+    /// Channels to each peer, 1 to 64, or 0, the default, with which each end chooses. Over the
+    /// software plugin an end chooses 2 to 8 by its processors, and 2 where the process has many
+    /// peers. Over the hardware plugin it chooses 2. It chooses at least one channel for each of
+    /// `nics`. Two ends agree on the smaller number. Over the software plugin, where messages
+    /// travel on the control link, channels with 0 are opened on first use, unless
+    /// TCPX_CONNECT_CHANNELS is 1. TCPX_CHANNELS.
     pub channels: u32,
-    /// Bytes of a chunk, 4096 to 4194304. It is refused above NCCL_DYNAMIC_CHUNK_SIZE and, with the
-    /// hardware plugin, where the MTU of a NIC would make 2048 fragments of it. With 0 it is
-    /// 524288, or less where they ask for less. Two ends agree on the smaller number.
-    /// TCPX_CHUNK_BYTES.
+    /// Bytes of a chunk, 4096 to 4194304. A value above NCCL_DYNAMIC_CHUNK_SIZE is refused. With
+    /// the hardware plugin so is a value that the MTU of a NIC would cut into 2048 fragments. With
+    /// 0 a chunk has 524288 bytes, or less where these limits ask for less. Two ends agree on the
+    /// smaller number. TCPX_CHUNK_BYTES.
     pub chunk_bytes: u32,
     /// Receives in flight on a channel, 1 to 16. TCPX_RECV_WINDOW.
     pub recv_window: u32,
     /// Sends in flight on a channel, 1 to 16. TCPX_SEND_WINDOW.
     pub send_window: u32,
-    /// How long `tcpx_session_accept` and `tcpx_session_connect` wait, in milliseconds.
+    /// Time for which `tcpx_session_accept` and `tcpx_session_connect` wait, in milliseconds.
     /// TCPX_CONNECT_TIMEOUT_MS.
     pub connect_timeout_ms: u32,
-    /// How long `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's goodbye,
-    /// in milliseconds. TCPX_CLOSE_TIMEOUT_MS.
+    /// Time for which `tcpx_session_disconnect` and `tcpx_session_destroy` wait for the peer's
+    /// goodbye, in milliseconds. TCPX_CLOSE_TIMEOUT_MS.
     pub close_timeout_ms: u32,
-    /// The longest time, in microseconds, for which a waiting thread looks again and again before
-    /// it sleeps, where recent waits have shown that it pays; 0: never.
-    /// TCPX_SPIN_US.
+    /// Longest time, in microseconds, for which a waiting thread spins before it sleeps, where
+    /// recent waits have shown that spinning pays; 0: never. TCPX_SPIN_US.
     pub spin_us: u32,
     /// With 1, the default, a thread of the session makes progress. With 0, progress is made only
-    /// inside calls of this library, and a program that makes none has costs: peers cannot connect,
-    /// nothing of theirs is received or served, and what the session withdraws from them, or they
-    /// from it, goes on until there is a call. TCPX_PROGRESS_THREAD.
+    /// inside calls of this library. Without such calls peers cannot connect, nothing of theirs is
+    /// received or served, and withdrawals at either end do not finish. TCPX_PROGRESS_THREAD.
     pub progress_thread: i32,
-    /// How long a peer may be silent before it counts as gone, in milliseconds: 100 to 86400000, or
-    /// 0 for no limit. A peer with a progress thread is silent when it answers no ping while
-    /// something is posted with it. Any peer is silent when its host acknowledges nothing. A data
-    /// path on which nothing is acknowledged, or on which a chunk that was sent does not arrive, is
-    /// dead after that time, and ends the peer.
-    /// TCPX_PEER_TIMEOUT_MS.
+    /// Time for which a peer may be silent before it counts as gone, in milliseconds: 100 to
+    /// 86400000, or 0 for no limit. A peer with a progress thread is silent when it answers no ping
+    /// while something is posted with it. Any peer is silent when its host acknowledges nothing. A
+    /// data path fails after that time when nothing is acknowledged on it, or when a chunk that was
+    /// sent does not arrive; this ends the peer. TCPX_PEER_TIMEOUT_MS.
     pub peer_timeout_ms: u32,
     /// Most bytes of memory in which scattered small sends are gathered, of all channels together,
-    /// in host memory and GPU memory. It is allocated as channels first need it and freed with the
-    /// session. With 0, or where nothing is left for a channel, each is sent by itself.
-    /// TCPX_STAGING_BYTES.
+    /// in host memory and GPU memory. The memory is allocated as channels first need it and freed
+    /// with the session. With 0, or where nothing is left for a channel, each send travels by
+    /// itself. TCPX_STAGING_BYTES.
     pub staging_bytes: u64,
     /// With 1, a plugin file is loaded only after the checks of `tcpx doctor`. With 0 it is loaded
     /// unchecked, and the hardware plugin may then end, crash or hang the process. TCPX_PREFLIGHT.
     pub preflight: i32,
-    /// With 0, a session over the hardware plugin has SIGPIPE ignored in the whole process if its
-    /// disposition is SIG_DFL: the plugin raises the signal when a peer ends in mid-transfer. A
-    /// handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and such a peer ends the process.
-    /// Programs that the process starts inherit what is ignored. TCPX_KEEP_SIGPIPE.
+    /// With 0, a session over the hardware plugin ignores SIGPIPE in the whole process if its
+    /// disposition was SIG_DFL: the plugin raises the signal when a peer ends in mid-transfer. A
+    /// handler, and SIG_IGN, stay. With 1, SIG_DFL stays too, and a peer that ends in mid-transfer
+    /// ends the process. Programs that the process starts inherit an ignored signal.
+    /// TCPX_KEEP_SIGPIPE.
     pub keep_sigpipe: i32,
     /// Longest message that travels on the control link instead of a channel, 0 to 65536 bytes; 0
     /// for none. Two ends agree on the smaller number. A send of such a message for which no
-    /// receive is announced goes ahead and is complete at once, which says nothing of its receiver.
-    /// Reads and writes of a peer's memory travel so as TCPX_LINK_BYTES says, and with 0 none does.
-    /// TCPX_EAGER_BYTES.
+    /// receive is announced goes ahead and is complete at once. Its completion says nothing of the
+    /// receiver. TCPX_LINK_BYTES bounds the reads and writes of a peer's memory that travel on the
+    /// link; with `eager_bytes` 0 none does. TCPX_EAGER_BYTES.
     pub eager_bytes: u32,
-    /// Most bytes that each peer may send ahead of receives that are not posted, up to 1 GiB.
-    /// TCPX_EAGER_BUFFER_BYTES.
+    /// Most bytes of unexpected messages, which each peer may send before their receives are
+    /// posted, up to 1 GiB. TCPX_EAGER_BUFFER_BYTES.
     pub eager_buffer_bytes: u32,
-    /// Most bytes of notifications that wait for this program of each peer, and here for each peer,
-    /// 64 bytes for each notification included: 131072 to 1073741824. TCPX_NOTIFICATION_BYTES.
+    /// Most bytes of notifications of each peer that wait for this program, and of notifications
+    /// that wait here for each peer. Each notification counts with 64 bytes more. 131072 to
+    /// 1073741824. TCPX_NOTIFICATION_BYTES.
     pub notification_bytes: u32,
-    /// With 1, whoever comes in and has proven itself is accepted at once, under its own name or
-    /// one that is made up. With 0, the default, a peer waits for `tcpx_session_accept` or
+    /// With 1, a peer that comes in and has proven itself is accepted at once, under its own name
+    /// or a generated one. With 0, the default, a peer waits for `tcpx_session_accept` or
     /// `tcpx_session_accept_any` to name it. TCPX_ACCEPT_ALL.
     pub accept_all: i32,
-    /// With 1, the session is of the host and of all GPUs, which have one connection info, one
-    /// name, and one set of peers. Memory is registered with its device, peers that have proven
-    /// themselves are accepted, and threads make progress. `gpu` says only which GPU sends host
-    /// memory over the hardware plugin. 0 is the default.
+    /// With 1, the session has the host and all GPUs, with one connection info, one name, and one
+    /// set of peers. Memory is registered with its device, peers that have proven themselves are
+    /// accepted, and threads make progress. `gpu` then says only which GPU sends host memory over
+    /// the hardware plugin. 0 is the default.
     pub group: i32,
-    /// With 1, everything on the control link after the two hellos carries a MAC, and so it does
-    /// with 0, the default, when the other end has 1. Whoever changes, leaves out, repeats or puts
-    /// in bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on the
-    /// channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
+    /// With 1, everything on the control link after the two hellos carries a MAC. With 0, the
+    /// default, it does so when the other end has 1. An attacker that changes, drops, repeats or
+    /// inserts bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on
+    /// the channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
     pub authenticate_link: i32,
     /// Most bytes that peers together may make the session keep for them, up to 1 TiB, beside 144
-    /// KiB for each: receives that they announce, lists of ranges, messages ahead of receives, and
-    /// notifications that the program has not taken, also of peers that have ended. What finds no
-    /// room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
+    /// KiB for each. These are announced receives, lists of ranges, unexpected messages, and
+    /// notifications that the program has not taken, also of peers that have ended. Data that finds
+    /// no room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
     pub kept_for_peers_bytes: u64,
 }
 
@@ -146,7 +146,7 @@ unsafe impl Growing for tcpx_session_options {
     const FIRST_BYTES: usize = 104;
 }
 
-/// Fills options. Numbers get what the environment says, or else the default; texts get NULL.
+/// Fills options. Numbers get the value of the environment, or else the default; texts get NULL.
 ///
 /// `size` is sizeof(tcpx_session_options) as the program was compiled.
 ///
@@ -168,8 +168,8 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     })
 }
 
-/// What the environment says, or else the defaults of C programs: these cannot be expected to have
-/// a loop that makes progress.
+/// Returns the values of the environment, or else the defaults of C programs. A C program is not
+/// expected to have a loop that makes progress.
 fn defaults() -> Result<SessionOptions, Failure> {
     Ok(SessionOptions::default().progress_thread(true).with_env()?)
 }
@@ -229,7 +229,8 @@ impl tcpx_session_options {
         }
     }
 
-    /// tcpx-core checks the ranges. Only what its types cannot hold is refused here.
+    /// Takes the numbers over. tcpx-core checks the ranges; only values that its types cannot hold
+    /// are refused here.
     fn numbers(&self, core: &mut SessionOptions) -> Result<(), Failure> {
         core.gpu = match self.gpu {
             TCPX_GPU_NONE => None,

@@ -1,6 +1,5 @@
 #![allow(unsafe_code)]
-//! The places where C programs want results. They are checked before the work begins, and written
-//! after it has succeeded.
+//! Output places of C programs, checked before the work begins, and written after it has succeeded.
 
 use std::ffi::c_char;
 use std::ptr::NonNull;
@@ -11,7 +10,7 @@ use crate::failure::Failure;
 use crate::input::TCPX_MAX_NAME_BYTES;
 use crate::status::tcpx_status::{self, TCPX_ERR_BUFFER_TOO_SMALL, TCPX_OK};
 
-/// A place for one result.
+/// Place for one result.
 pub(crate) struct Output<T>(NonNull<T>);
 
 impl<T> Output<T> {
@@ -36,12 +35,12 @@ impl<T> Output<T> {
     }
 
     pub(crate) fn write(&self, value: T) {
-        // SAFETY: whoever made this vouched that the place may be written; it is aligned.
+        // SAFETY: the maker of this value vouched that the place may be written; it is aligned.
         unsafe { self.0.write(value) }
     }
 }
 
-/// A buffer for bytes of a length that only the library knows, and the place for that length.
+/// Buffer for bytes of a length that only the library knows, and the place for that length.
 pub(crate) struct ByteOutput {
     buffer: Option<NonNull<u8>>,
     capacity: usize,
@@ -67,8 +66,8 @@ impl ByteOutput {
         Ok(Self { buffer: NonNull::new(buffer), capacity, size })
     }
 
-    /// Writes the length that bytes will have, and says whether they are wanted, not the length
-    /// alone. For bytes that are not to be made in vain.
+    /// Writes the length that bytes will have, and returns whether the caller wants the bytes too.
+    /// This saves making bytes in vain.
     pub(crate) fn wants(&self, length: usize) -> Result<bool, Failure> {
         self.size.write(length);
         if self.buffer.is_some() && length > self.capacity {
@@ -82,9 +81,9 @@ impl ByteOutput {
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
         let is_wanted = self.wants(bytes.len())?;
         let Some(buffer) = self.buffer.filter(|_| is_wanted) else { return Ok(()) };
-        // SAFETY: whoever made this vouched for `capacity` writable bytes, and the bytes are no
-        // more, as was just checked. They are memory of this library, which no buffer of a caller
-        // overlaps.
+        // SAFETY: the maker of this value vouched for `capacity` writable bytes, and the bytes are
+        // no more, as was just checked. They are memory of this library, which no buffer of a
+        // caller overlaps.
         unsafe { buffer.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
         Ok(())
     }
@@ -96,14 +95,15 @@ impl ByteOutput {
     }
 }
 
-/// Places for an error that is told, and not the answer of the call: its status, and its words.
+/// Places for an error that the call reports, as distinct from the call's own status: the error's
+/// status, and its text.
 pub(crate) struct ErrorOutput {
     status: Output<tcpx_status>,
     text: ByteOutput,
 }
 
 impl ErrorOutput {
-    /// Checks the places; a NULL `buffer` asks for the length of the words alone.
+    /// Checks the places; a NULL `buffer` asks for the length of the text alone.
     ///
     /// # Safety
     /// For as long as the result lives, `out_error` and `out_size` are NULL or may be written, and
@@ -121,14 +121,14 @@ impl ErrorOutput {
         Ok(Self { status, text })
     }
 
-    /// Writes the status, or TCPX_OK where there is no error, and then the words.
+    /// Writes the status, or TCPX_OK where there is no error, and then the text.
     pub(crate) fn write(&self, error: Option<&Error>) -> Result<(), Failure> {
         self.status.write(error.map_or(TCPX_OK, tcpx_status::from));
         self.text.write_text(&error.map(Error::to_string).unwrap_or_default())
     }
 }
 
-/// Puts text into an array of a fixed size, always with a NUL at its end.
+/// Returns text in an array of a fixed size, always with a NUL at its end.
 pub(crate) fn fixed_text<const N: usize>(text: &str) -> [c_char; N] {
     let mut place = [0; N];
     let longest = N - 1;
@@ -139,7 +139,7 @@ pub(crate) fn fixed_text<const N: usize>(text: &str) -> [c_char; N] {
     place
 }
 
-/// A buffer into which pieces are put, one behind the other.
+/// Buffer that is filled with pieces, one behind the other.
 pub(crate) struct Room {
     buffer: Option<NonNull<u8>>,
     capacity: usize,
@@ -169,13 +169,14 @@ impl Room {
         Ok(Self { buffer, capacity, used: 0 })
     }
 
-    /// Puts in as much of the bytes as there is room for, and returns where they begin.
+    /// Appends as much of the bytes as there is room for, and returns where they begin.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> usize {
         let offset = self.used;
         let bytes = &bytes[..bytes.len().min(self.capacity - offset)];
         if let Some(buffer) = self.buffer {
-            // SAFETY: whoever made this vouched for `capacity` writable bytes, and the bytes end
-            // within them. They are memory of this library, which no buffer of a caller overlaps.
+            // SAFETY: the maker of this value vouched for `capacity` writable bytes, and the bytes
+            // end within them. They are memory of this library, which no buffer of a caller
+            // overlaps.
             unsafe {
                 let place = buffer.add(offset);
                 place.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
@@ -186,7 +187,7 @@ impl Room {
     }
 }
 
-/// A buffer for the name of a peer, which has room for any name and its terminating NUL. So a call
+/// Buffer for the name of a peer, which has room for any name and its terminating NUL. So a call
 /// that takes a peer cannot fail for want of room after it has taken one.
 pub(crate) struct NameOutput(NonNull<u8>);
 
@@ -213,8 +214,8 @@ impl NameOutput {
     /// Writes a name, which every session keeps below the limit, and a NUL.
     pub(crate) fn write(&self, name: &str) {
         let bytes = &name.as_bytes()[..name.len().min(TCPX_MAX_NAME_BYTES)];
-        // SAFETY: whoever made this vouched for more than TCPX_MAX_NAME_BYTES writable bytes. The
-        // name is memory of this library, which no buffer of a caller overlaps.
+        // SAFETY: the maker of this value vouched for more than TCPX_MAX_NAME_BYTES writable bytes.
+        // The name is memory of this library, which no buffer of a caller overlaps.
         unsafe {
             self.0.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
             self.0.add(bytes.len()).write(0);

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The pairs of an operation, as a program passes them in.
+//! Pairs of an operation, as a program passes them in.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -11,26 +11,26 @@ use crate::failure::Failure;
 use crate::input;
 use crate::items::{Item, Items};
 
-/// The most pairs of one operation.
+/// Most pairs of one operation.
 pub const TCPX_MAX_PAIRS: usize = 1_048_576;
 
-/// A range of registered memory here, and one of the same size at the peer. New members are added
+/// Range of registered memory here, and a range of the same size at the peer. New members are added
 /// at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct tcpx_pair {
     /// Id of the registration here.
     pub memory: u64,
-    /// Where the bytes begin in the registration.
+    /// Offset of the bytes in the registration.
     pub offset: u64,
-    /// The key to the peer's memory. Pairs of one key should point to the same bytes, which are
-    /// then read once.
+    /// Key to the peer's memory. Pairs of one key should point to the same bytes, which are then
+    /// read once.
     pub key: *const c_void,
     /// Bytes of the key.
     pub key_bytes: usize,
-    /// Where the bytes begin in what the key leads to.
+    /// Offset of the bytes in the memory that the key leads to.
     pub remote_offset: u64,
-    /// How many bytes there are. With 0 the pair is passed over.
+    /// Number of bytes. A pair of 0 bytes is skipped.
     pub bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl Default for tcpx_pair {
 #[derive(Default)]
 pub(crate) struct Pairs {
     local: Vec<MemoryRange>,
-    /// Which key, offset and bytes.
+    /// Index of the key, offset and bytes.
     remote: Vec<(usize, u64, u64)>,
     keys: Vec<RemoteKey>,
 }
@@ -68,8 +68,8 @@ impl Pairs {
     /// Reads pairs, and each key once.
     ///
     /// # Safety
-    /// The key of each pair is NULL or the start of as many initialised bytes as it says, which
-    /// nobody writes during the call.
+    /// The key of each pair is NULL or the start of `key_bytes` initialised bytes, which no thread
+    /// writes during the call.
     pub(crate) unsafe fn read(items: &Items<'_, tcpx_pair>) -> Result<Self, Failure> {
         let count = items.count();
         let mut pairs = Self::default();
@@ -99,12 +99,12 @@ impl Pairs {
         Ok(pairs)
     }
 
-    /// The ranges of this end.
+    /// Returns the ranges of this end.
     pub(crate) fn local(&self) -> &[MemoryRange] {
         &self.local
     }
 
-    /// The ranges of the other.
+    /// Returns the ranges of the other end.
     pub(crate) fn remote(&self) -> Result<Vec<RemoteRange<'_>>, Failure> {
         let count = self.remote.len();
         let mut ranges = Vec::new();

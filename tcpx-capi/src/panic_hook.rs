@@ -1,5 +1,5 @@
-//! The panic hook: panics inside calls of this library go to `tracing` and `tcpx_last_error`, not
-//! to standard error.
+//! Panic hook: sends panics inside calls of this library to `tracing` and `tcpx_last_error`, not to
+//! standard error.
 
 use std::cell::{Cell, RefCell};
 use std::panic::PanicHookInfo;
@@ -28,7 +28,7 @@ impl Drop for Inside {
     }
 }
 
-/// Where this thread's last panic was, and what it said.
+/// Returns the place and the message of this thread's last panic.
 pub(crate) fn take_place() -> String {
     PLACE.with_borrow_mut(std::mem::take)
 }

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Posting sends and receives, one by one and in batches.
+//! Posts of sends and receives, one by one and in batches.
 
 use tcpx_core::{Error, MemoryUnavailable, Post, Transfer};
 
@@ -9,21 +9,21 @@ use crate::status::tcpx_status;
 use crate::transfer::tcpx_transfer;
 use crate::{boundary, input};
 
-/// The most operations in one call of a batch function.
+/// Most operations in one call of a batch function.
 pub const TCPX_MAX_BATCH: usize = 1_048_576;
 
-/// One send or receive of a batch. New members are added at the end.
+/// Send or receive of a batch. New members are added at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_post {
     /// Id of the registration.
     pub memory: u64,
-    /// Where the bytes begin in the registration.
+    /// Offset of the bytes in the registration.
     pub offset: u64,
-    /// How many bytes there are. The other end must post the same number.
+    /// Number of bytes. The other end must post the same number.
     pub bytes: u64,
-    /// The other end's post with the same tag is the counterpart. Equal tags match in the order of
-    /// posting.
+    /// Tag of the message. The other end's post with the same tag is the counterpart. Equal tags
+    /// match in the order of posting.
     pub tag: i64,
 }
 
@@ -87,8 +87,8 @@ pub extern "C" fn tcpx_transfer_post_recv(
 
 /// Posts many sends: all of them, or none if one is wrong or memory runs out.
 ///
-/// `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
-/// copied. A `count` of 0 posts nothing.
+/// `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). The
+/// array is copied. A `count` of 0 posts nothing.
 ///
 /// Errors: those of `tcpx_transfer_post_send`; `TCPX_ERR_NULL`; `TCPX_ERR_ARGUMENT` for a `count`
 /// above TCPX_MAX_BATCH, and for another size of an item. Any thread; does not block.
@@ -110,8 +110,8 @@ pub unsafe extern "C" fn tcpx_transfer_post_send_batch(
 
 /// Posts many receives: all of them, or none if one is wrong or memory runs out.
 ///
-/// `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). It is
-/// copied. A `count` of 0 posts nothing.
+/// `posts` is an array of `count` items, of `post_bytes` each, which is sizeof(tcpx_post). The
+/// array is copied. A `count` of 0 posts nothing.
 ///
 /// Errors: those of `tcpx_transfer_post_send_batch`. Any thread; does not block.
 ///

@@ -1,4 +1,4 @@
-//! The objects that handles stand for.
+//! Registry of the objects that handles stand for.
 //!
 //! A handle is a number with a generation. It is looked up here, and never followed as an address.
 
@@ -14,7 +14,7 @@ new_key_type! {
     struct HandleKey;
 }
 
-/// One object that a program holds a handle to.
+/// Object that a program holds a handle to.
 pub(crate) enum Object {
     Session(Arc<Session>),
     Transfer(Arc<Transfer>),
@@ -29,13 +29,13 @@ struct Registry {
     objects: RwLock<SlotMap<HandleKey, Object>>,
 }
 
-/// A kind of object that has handles.
+/// Kind of object that has handles.
 pub(crate) trait Handled: Sized {
-    /// Its name in error texts.
+    /// Name of the kind in error texts.
     const KIND: &'static str;
-    /// Wraps it as an entry of the registry.
+    /// Wraps the object as an entry of the registry.
     fn into_object(self) -> Object;
-    /// The object, if it is of this kind.
+    /// Returns the object, if it is of this kind.
     fn of(object: &Object) -> Option<&Arc<Self>>;
 }
 
@@ -89,18 +89,19 @@ pub(crate) fn add(object: impl Handled) -> u64 {
     REGISTRY.add(object)
 }
 
-/// The object of a handle, kept alive for the length of a call.
+/// Returns the object of a handle, kept alive for the length of a call.
 pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get(handle)
 }
 
-/// The object of a handle, for the call that ends it. It fails while another call uses the object.
+/// Returns the object of a handle, for the call that ends the object. Fails while another call uses
+/// the object.
 pub(crate) fn get_unused<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get_unused(handle)
 }
 
-/// Takes an object out that [`get_unused`] gave, so that dropping it ends it. It fails while
-/// another call uses the object.
+/// Takes an object out that [`get_unused`] gave, so that dropping it ends it. Fails while another
+/// call uses the object.
 pub(crate) fn take<T: Handled>(handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
     REGISTRY.take(handle, held)
 }
@@ -117,7 +118,8 @@ impl Registry {
     }
 
     fn get_unused<T: Handled>(&self, handle: u64) -> Result<Arc<T>, Failure> {
-        // Nobody can clone it while the registry is locked for writing, so a count stays.
+        // No thread can clone the object while the registry is locked for writing, so its count
+        // stays.
         let objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
         let (_, object) = find::<T>(&objects, handle)?;
         if Arc::strong_count(object) > 1 { Err(busy::<T>()) } else { Ok(Arc::clone(object)) }
@@ -126,7 +128,7 @@ impl Registry {
     fn take<T: Handled>(&self, handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
         let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
         let (key, object) = find::<T>(&objects, handle)?;
-        // The registry's and the caller's.
+        // The references of the registry and of the caller.
         if !Arc::ptr_eq(object, &held) || Arc::strong_count(object) > 2 {
             return Err(busy::<T>());
         }

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Sessions: how they are made, listen, connect and end.
+//! Sessions: creation, listening, connecting and end.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::output::{ByteOutput, Output};
 use crate::status::tcpx_status;
 use crate::{boundary, input, registry};
 
-/// The largest size of connection info, in bytes.
+/// Most bytes of connection info.
 pub const TCPX_MAX_CONN_INFO_BYTES: usize = 65_576;
 
-/// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. Made with
-/// `group` 1 it is of the host and of all GPUs.
+/// Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. A session
+/// made with `group` 1 has the host and all GPUs.
 ///
 /// An id of 0 is no session.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_session {
-    /// A number that only this library understands.
+    /// Number that only this library understands.
     pub id: u64,
 }
 
@@ -33,12 +33,12 @@ impl tcpx_session {
     }
 }
 
-/// Makes a session, with `group` 1 of the options one of the host and of all GPUs. End it with
-/// `tcpx_session_destroy`.
+/// Makes a session; with `group` 1 of the options, a session of the host and of all GPUs. End it
+/// with `tcpx_session_destroy`.
 ///
-/// It opens the plugin, once for the process, and the unpack backend. NULL options stand for the
-/// environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored from
-/// then on if its disposition was SIG_DFL; see `keep_sigpipe` of the options.
+/// The call opens the plugin, once for the process, and the unpack backend. NULL options stand for
+/// the environment's values, or else the defaults. With the hardware plugin, SIGPIPE is ignored
+/// from then on if its disposition was SIG_DFL; see `keep_sigpipe` of the options.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_SETTING`, `TCPX_ERR_PLUGIN_LOAD`,
 /// `TCPX_ERR_PLUGIN`, `TCPX_ERR_HOST`, `TCPX_ERR_NO_NIC`, `TCPX_ERR_UNPACK`; `TCPX_ERR_UNAVAILABLE`
@@ -81,20 +81,20 @@ pub extern "C" fn tcpx_session_close(session: tcpx_session) -> tcpx_status {
     boundary::call(|| Ok(session.get()?.close()?))
 }
 
-/// Ends a session. It closes the session as `tcpx_session_close` does, but does not say whether
-/// every peer answered.
+/// Ends a session. The call closes the session as `tcpx_session_close` does, but does not say
+/// whether every peer answered.
 ///
 /// When it returns `TCPX_OK`, the handle is no longer valid, and the library does not touch memory
 /// that was registered with the session any more. The handles of its transfers stay valid until
 /// `tcpx_transfer_release`. These transfers answer `TCPX_ERR_CLOSED`, or `TCPX_ERR_PEER_GONE` if
 /// the peer said goodbye first.
 ///
-/// Errors, after each of which the handle stays valid: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
+/// Errors: the handle stays valid after each of these. `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while
 /// another thread is inside a call on this session; `TCPX_ERR_TIMEOUT` when the session is closed
-/// but something still uses registered memory, because a GPU hangs that unpacks chunks, or the
-/// plugin does while it closes comms. The text names the peers. That memory must stay; another call
-/// looks again. Any thread. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds
-/// while unpacks under way end and comms close.
+/// but registered memory is still used, because a GPU hangs that unpacks chunks, or the plugin
+/// hangs while it closes comms. The text names the peers. That memory must stay; another call looks
+/// again. Any thread. Blocks for at most `close_timeout_ms`, and then for at most 10 seconds while
+/// unpacks under way end and comms close.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_session_destroy(session: tcpx_session) -> tcpx_status {
     boundary::call(|| {
@@ -134,18 +134,18 @@ pub unsafe extern "C" fn tcpx_session_listen(
     })
 }
 
-/// Takes a peer that connects, or has connected, and gives it the name `peer`. Waits for one if
+/// Takes a peer that connects, or has connected, and gives it the name `peer`. Waits for a peer if
 /// there is none.
 ///
 /// Call `tcpx_session_listen` first. A connecting session that has a name of its own is accepted
 /// under that name only. Where connection info was loaded under the name, only the session that it
-/// leads to is accepted, whatever it calls itself. Peers do not wait for this call; they need only
-/// the session's progress. A peer that is gone before this call is passed over. A session to which
-/// this one is connecting itself goes to that `tcpx_session_connect`, never to an accept that
-/// waits.
+/// leads to is accepted, whatever name that session has. Peers do not wait for this call; they need
+/// only the session's progress. A peer that is gone before this call is skipped. A session to which
+/// this session is itself connecting goes to that `tcpx_session_connect`, never to a waiting
+/// accept.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
-/// session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when nobody came within
+/// session does not listen, or the name is taken; `TCPX_ERR_TIMEOUT` when no peer came within
 /// `connect_timeout_ms`; `TCPX_ERR_CLOSED` as soon as another thread closes the session;
 /// `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN` when connecting failed. Any
 /// thread. Blocks for at most `connect_timeout_ms`.
@@ -164,8 +164,8 @@ pub unsafe extern "C" fn tcpx_session_accept(
     })
 }
 
-/// Remembers how `peer` is reached, from the bytes that its `tcpx_session_listen` wrote. The bytes
-/// are copied. They stay until `tcpx_session_forget_remote_conn_info`.
+/// Remembers how to reach `peer`, from the bytes that the peer's `tcpx_session_listen` wrote. The
+/// bytes are copied. They stay until `tcpx_session_forget_remote_conn_info`.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_CONN_INFO` when the
 /// bytes are damaged or of another version. Any thread; does not block.
@@ -192,9 +192,9 @@ pub unsafe extern "C" fn tcpx_session_load_remote_conn_info(
     })
 }
 
-/// Forgets how `peer` is reached, and why it is over if it is. A connection that is there stays.
-/// For programs whose peers come and go. With `group` 1 it may be any name of the peer, which then
-/// has none.
+/// Forgets how to reach `peer`, and its error if the peer is over. An existing connection stays.
+/// This call is for programs whose peers come and go. With `group` 1 `peer` may be any name of the
+/// peer, which then has no name.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
 /// nothing was loaded under the name; `TCPX_ERR_CLOSED`. Any thread; does not block.
@@ -219,11 +219,11 @@ pub unsafe extern "C" fn tcpx_session_forget_remote_conn_info(
 /// `tcpx_session_accept` waits for its counterpart, as always.
 ///
 /// Both ends may connect to each other, at the same time or one after the other, each under a name
-/// of its own: they get one connection. A peer that has come in from the session that the
-/// connection info leads to, and that no accept has named, is given this name. One that comes in
-/// during the call is what the call waits for, also when an accept of another name waits. A further
-/// connection of the same two sessions is made by a connect when those before have been named here.
-///
+/// of its own: they get one connection. A peer that has come in from the session of the connection
+/// info, and that no accept has named, gets this name. A peer that comes in from that session
+/// during the call completes the call, also when an accept of another name waits. A connect makes a
+/// further connection of the same two sessions when the connections before have been named here.
+/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
 /// `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
 /// `TCPX_ERR_IO` when no address of the peer answers within half of `connect_timeout_ms` (3 s at
@@ -248,10 +248,9 @@ pub unsafe extern "C" fn tcpx_session_connect(
 
 /// Says goodbye to a peer.
 ///
-/// Operations that have no counterpart are withdrawn and end with `TCPX_ERR_CLOSED`, and those that
-/// have one are finished. Then
-/// both ends close, in the order that loses nothing. The name is free again afterwards, whatever
-/// the status.
+/// Operations that have no counterpart are withdrawn and end with `TCPX_ERR_CLOSED`. Operations
+/// that have one are finished. Then both ends close, in the order that loses nothing. The name is
+/// free again afterwards, whatever the status.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
 /// `TCPX_ERR_TIMEOUT` when the peer did not answer within `close_timeout_ms`: everything is closed
@@ -276,7 +275,7 @@ pub unsafe extern "C" fn tcpx_session_disconnect(
 ///
 /// `out_moved`, which may be NULL, gets whether anything moved.
 ///
-/// Errors: `TCPX_ERR_HANDLE`. Failures of peers and operations show at their transfers. Any thread;
+/// Errors: `TCPX_ERR_HANDLE`. Transfers report the failures of peers and operations. Any thread;
 /// does not block beyond the round itself.
 ///
 /// # Safety

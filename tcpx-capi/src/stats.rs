@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The numbers of a session: sums in a struct, and everything as JSON.
+//! Counters of a session: sums in a struct, and everything as JSON.
 
 use std::collections::BTreeMap;
 use std::ffi::c_char;
@@ -21,9 +21,9 @@ use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
 pub struct tcpx_session_stats {
     /// sizeof(tcpx_session_stats), set by the program before the call.
     pub size: usize,
-    /// Peers now, in whatever state.
+    /// Current peers, in whatever state.
     pub peers: u64,
-    /// Channels to these peers; none of a peer that has needed none yet.
+    /// Channels to these peers. A peer that has not needed a channel yet has none.
     pub channels: u64,
     /// Chunks sent.
     pub chunks_sent: u64,
@@ -37,13 +37,13 @@ pub struct tcpx_session_stats {
     pub fragments: u64,
     /// Fragments that were merged into a neighbour before unpacking.
     pub fragments_merged: u64,
-    /// How often a chunk waited because its channel's window was full.
+    /// Times that a chunk waited because its channel's window was full.
     pub window_full: u64,
-    /// How often the plugin could not take a request and had to be asked again.
+    /// Times that the plugin could not take a request and had to be asked again.
     pub plugin_busy: u64,
     /// Batches of chunks that were unpacked.
     pub unpack_batches: u64,
-    /// Nanoseconds from the submit of a batch until it was seen to be finished, summed over all
+    /// Nanoseconds from the submit of a batch until its completion was seen, summed over all
     /// batches.
     pub unpack_ns: u64,
     /// Sends that found their receive, or went ahead of it.
@@ -54,34 +54,34 @@ pub struct tcpx_session_stats {
     pub errors: u64,
     /// Peers that failed so far, including those that are gone.
     pub peers_failed: u64,
-    /// How often trouble was noticed while running. The JSON has it by the id of the diagnosis.
+    /// Times that the session noticed trouble. The JSON has them by the id of the diagnosis.
     pub alarms: u64,
-    /// Peers that ended while chunks of theirs are still being unpacked or gathered, or whose
-    /// memory something uses for too long. Memory that is registered for them stays in use. If this
-    /// is above 0 for more than a moment, the GPU hangs, or the plugin does.
+    /// Lingering peers: their chunks are still being unpacked or gathered after their end, or their
+    /// memory has been in use for too long. Memory that is registered for them stays in use. If
+    /// this is above 0 for more than a moment, the GPU or the plugin hangs.
     pub peers_parked: u64,
     /// Bytes of memory that open channels have for gathering scattered small sends.
     pub staging_bytes: u64,
     /// Calls of the plugin that have not returned for more than 10 seconds. Each is left behind
     /// with its comm.
     pub plugin_calls_hung: u64,
-    /// How often a chunk waited because the peer's bounce buffer had no room for it.
+    /// Times that a chunk waited because the peer's bounce buffer had no room for it.
     pub credit_waits: u64,
     /// Messages that were sent on the control link, which no channel counts.
     pub eager_messages_sent: u64,
-    /// Their bytes.
+    /// Bytes of these messages.
     pub eager_bytes_sent: u64,
     /// Messages that were received on the control link.
     pub eager_messages_received: u64,
-    /// Their bytes.
+    /// Bytes of these messages.
     pub eager_bytes_received: u64,
-    /// Writes of peers into memory that this session exports, of which all is in place.
+    /// Writes of peers into memory that this session exports, with all their bytes in place.
     pub writes_served: u64,
-    /// Reads of peers from such memory, of which all was sent.
+    /// Reads of peers from such memory, with all their bytes sent.
     pub reads_served: u64,
-    /// Bytes that peers have written, also with writes that were stopped in the middle.
+    /// Bytes that peers have written, including writes that were stopped in the middle.
     pub bytes_written: u64,
-    /// Bytes that peers have read, likewise.
+    /// Bytes that peers have read, including reads that were stopped in the middle.
     pub bytes_read: u64,
     /// Requests of peers that were refused because they have no key to the memory.
     pub refused_key: u64,
@@ -99,17 +99,17 @@ pub struct tcpx_session_stats {
     pub notifications_received: u64,
     /// Notifications that wait for the program now.
     pub notifications_waiting: u64,
-    /// Ranges that peers were told of in lists of operations, each list once.
+    /// Ranges that were sent to peers in lists of operations, each list once.
     pub ranges_told: u64,
-    /// Notifications that waited for room at a peer when it ended: nobody gets them.
+    /// Notifications that waited for room at a peer when it ended. They are lost.
     pub notifications_unsent: u64,
-    /// Bytes of reads and writes of a peer's memory, whoever asked for them, that were sent on the
+    /// Bytes of reads and writes of a peer's memory, requested by either end, that were sent on the
     /// control link, which no channel counts.
     pub link_bytes_sent: u64,
-    /// Those that came there.
+    /// Bytes of such reads and writes that were received there.
     pub link_bytes_received: u64,
-    /// Bytes that peers make this session keep for them now, or may, beside 144 KiB for each: at
-    /// most `kept_for_peers_bytes` of the session's options.
+    /// Bytes that this session keeps for peers now, or has promised to keep, beside 144 KiB for
+    /// each: at most `kept_for_peers_bytes` of the session's options.
     pub kept_for_peers_bytes: u64,
 }
 
@@ -122,7 +122,7 @@ unsafe impl Growing for tcpx_session_stats {
 }
 
 impl tcpx_session_stats {
-    /// Sums over what these sessions count.
+    /// Returns sums over the counters of these sessions.
     fn of<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) -> Self {
         let mut stats = Self { size: size_of::<Self>(), ..Self::default() };
         for report in reports {
@@ -187,8 +187,8 @@ impl tcpx_session_stats {
     }
 }
 
-/// Writes sums over the session's whole life, of all devices; each
-/// two devices that are connected count as a peer there.
+/// Writes sums over the session's whole life, of all devices. Each two devices that are connected
+/// count as a peer.
 ///
 /// Set `out_stats->size` to sizeof(tcpx_session_stats) first.
 ///
@@ -209,12 +209,12 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
     })
 }
 
-/// Writes everything that the session counts, as a JSON object with a terminating NUL.
+/// Writes all counters of the session, as a JSON object with a terminating NUL.
 ///
-/// The object has the transport ("software" or "hardware"), the plugin, the unpack backend and why
-/// it was chosen, and trouble that was noticed by the id of its diagnosis. It has each peer with
-/// its state, and each channel's numbers. With `group` 1 it has `sessions`, an array of such
-/// objects, one for each device that is used: `device` is "host", or "gpu0" and so on.
+/// The object has the transport ("software" or "hardware"), the plugin, and the unpack backend and
+/// why it was chosen. It has the trouble that was noticed, by the id of its diagnosis. It has each
+/// peer with its state, and each channel's counters. With `group` 1 it has `sessions`, an array of
+/// such objects, one for each device that is used: `device` is "host", or "gpu0" and so on.
 ///
 /// `out_size` gets the bytes of the text, including the NUL; a NULL `buffer` asks for the number
 /// alone. Numbers grow between two calls: leave some room, or ask again after

@@ -1,13 +1,13 @@
 #![allow(unsafe_code)]
-//! The status that functions return, and its meaning in words.
+//! Status that functions return, and its meaning in words.
 
 use std::ffi::{CStr, c_char};
 
 use tcpx_core::{Error, MemoryUnavailable, RegistrationProblem};
 
-/// What a function returns: 0, or a negative number.
+/// Result of a function: 0, or a negative number.
 ///
-/// The tens say where the trouble is: from -1 on it is the call, from -10 the peer's name or state,
+/// The tens give the origin of the trouble: from -1 on the call, from -10 the peer's name or state,
 /// from -20 the connection, from -30 memory and data, from -40 the plugin and hardware, from -50
 /// the system and this library itself. Numbers are never reused. A newer library may return numbers
 /// that this header does not list.
@@ -17,7 +17,7 @@ use tcpx_core::{Error, MemoryUnavailable, RegistrationProblem};
 pub enum tcpx_status {
     /// The function has done its work.
     TCPX_OK = 0,
-    /// A pointer is NULL that must not be.
+    /// A pointer is NULL that must not be NULL.
     TCPX_ERR_NULL = -1,
     /// A number, text, length or alignment is outside what the function takes.
     TCPX_ERR_ARGUMENT = -2,
@@ -55,11 +55,11 @@ pub enum tcpx_status {
     TCPX_ERR_UNKNOWN_MEMORY = -30,
     /// The memory cannot be registered, or cannot serve this post.
     TCPX_ERR_MEMORY = -31,
-    /// The registration is in use: by operations that are posted, or by what cannot be ended.
+    /// The registration is in use: by posted operations, or by something that cannot be ended.
     TCPX_ERR_MEMORY_IN_USE = -32,
     /// The two ends posted different sizes for one message.
     TCPX_ERR_SIZE_MISMATCH = -33,
-    /// What arrived is not what was announced. Nothing of it was copied.
+    /// The data that arrived differs from what was announced. Nothing of it was copied.
     TCPX_ERR_DATA = -34,
     /// The program withdrew the operation by `tcpx_transfer_cancel` or `tcpx_operation_cancel`.
     TCPX_ERR_CANCELLED = -35,
@@ -68,10 +68,11 @@ pub enum tcpx_status {
     /// The bytes are no memory descriptor, or no key to remote memory, of this library, or are
     /// damaged.
     TCPX_ERR_DESCRIPTOR = -37,
-    /// Memory that is exported, or is said to be, cannot be used so: the key is not known any more
-    /// or does not allow it, or the ranges of the two ends do not fit. The text says which.
+    /// Exported memory, or memory that is said to be exported, cannot be used so: the key is not
+    /// known any more or does not allow the use, or the ranges of the two ends do not fit. The text
+    /// says which.
     TCPX_ERR_REMOTE_MEMORY = -38,
-    /// It had not ended within the time that the program gave it by `tcpx_transfer_set_timeout` or
+    /// The operation had not ended within the time limit of `tcpx_transfer_set_timeout` or
     /// `tcpx_operation_post_with`, and was given up.
     TCPX_ERR_EXPIRED = -39,
     /// The plugin file could not be loaded, or this library cannot work with it.
@@ -179,11 +180,11 @@ impl tcpx_status {
     }
 }
 
-/// Returns what a status means, in a few words of English. `tcpx_last_error` has the details of the
-/// last failure.
+/// Returns the meaning of a status, in a few words of English. `tcpx_last_error` has the details of
+/// the last failure.
 ///
-/// The pointer is never NULL, and the text is constant. For a number that this library does not
-/// know the text says so. Any thread.
+/// The pointer is never NULL, and the text is constant. A number that this library does not know
+/// has a text too. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_status_text(status: i32) -> *const c_char {
     let known = ALL.iter().find(|known| **known as i32 == status);

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Transfers: how they are made, watched and ended.
+//! Transfers: creation, waiting, counters and end.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl tcpx_transfer {
     }
 }
 
-/// The numbers of a transfer so far: of its whole life, or of its last round. New members are added
-/// at the end.
+/// Counters of a transfer so far: of its whole life, or of its last round. New members are added at
+/// the end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct tcpx_transfer_counts {
@@ -76,10 +76,10 @@ impl From<TransferCounts> for tcpx_transfer_counts {
 
 /// Makes a transfer with a connected peer. End it with `tcpx_transfer_release`.
 ///
-/// A transfer may be used again and again. What is posted to it while it is complete, which is when
-/// every operation has ended, begins a round: the error of the round before is forgotten. What is
-/// posted while operations go on belongs to their round, and leaves its error as it is. So ask for
-/// the outcome of a round before the next one is posted.
+/// A transfer may be used again and again. It is complete when every operation has ended. A post to
+/// a complete transfer begins a round: the error of the round before is forgotten. A post while
+/// operations go on belongs to their round, and keeps its error. So ask for the outcome of a round
+/// before the next post.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
 /// `TCPX_ERR_PEER_STATE`, or the peer's own error when it is not up. Any thread; does not block.
@@ -103,8 +103,9 @@ pub unsafe extern "C" fn tcpx_session_create_transfer(
     })
 }
 
-/// Writes whether every operation of the transfer has ended well. While some have not ended, it
-/// makes one round of progress, unless another thread is inside the session: it waits for nobody.
+/// Writes whether every operation of the transfer has ended well. While some have not ended, the
+/// call makes one round of progress, unless another thread is inside the session: it does not wait
+/// for that thread.
 ///
 /// A transfer without operations is complete.
 ///
@@ -134,19 +135,19 @@ pub unsafe extern "C" fn tcpx_transfer_is_complete(
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`; `TCPX_ERR_ARGUMENT` for another negative number;
 /// `TCPX_ERR_TIMEOUT` while some operations have not ended: they go on, and the program may wait
 /// again; else the first error of the round. No operation ends with `TCPX_ERR_TIMEOUT`, so a loop
-/// that waits as long as it gets that comes to an end. Any thread. Blocks for at most `timeout_ms`.
+/// that waits while it gets `TCPX_ERR_TIMEOUT` comes to an end. Any thread. Blocks for at most
+/// `timeout_ms`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_transfer_wait(transfer: tcpx_transfer, timeout_ms: i32) -> tcpx_status {
     boundary::call(|| Ok(transfer.get()?.wait(timeout(timeout_ms)?)?))
 }
 
-/// The time for which to wait that a number from outside stands for; `None`: no limit.
-/// Gives each round of the transfer that begins from now on so many milliseconds; 0: as long as it
-/// takes, as at first.
+/// Sets a time limit of `timeout_ms` milliseconds for each round of the transfer that begins from
+/// now on; 0, as at first, sets no limit.
 ///
 /// A round that has not ended by then is given up, as `tcpx_transfer_cancel` does, and ends with
-/// `TCPX_ERR_EXPIRED` once nothing of it uses memory. What had found its counterpart runs to its
-/// end. The time is looked at in rounds of progress.
+/// `TCPX_ERR_EXPIRED` once nothing of it uses memory. Operations that had found their counterpart
+/// run to their end. Rounds of progress check the time limit.
 ///
 /// Errors: `TCPX_ERR_HANDLE`, `TCPX_ERR_CLOSED`. Any thread; does not block.
 #[unsafe(no_mangle)]
@@ -157,7 +158,7 @@ pub extern "C" fn tcpx_transfer_set_timeout(
     boundary::call(|| Ok(transfer.get()?.set_timeout(limit(timeout_ms))?))
 }
 
-/// How long something may take; 0: for ever.
+/// Returns a time limit from milliseconds; 0: no limit.
 pub(crate) fn limit(timeout_ms: u64) -> Option<Duration> {
     (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms))
 }
@@ -175,7 +176,7 @@ pub(crate) fn timeout(timeout_ms: i32) -> Result<Option<Duration>, Failure> {
 ///
 /// These end with `TCPX_ERR_CANCELLED`, and receives do so once the peer has agreed. A few thousand
 /// are withdrawn at once, more of them in the rounds of progress that follow. Operations that have
-/// their counterpart run to their end. Wait for the transfer to know when its memory is free.
+/// their counterpart run to their end. Wait for the transfer before you reuse its memory.
 ///
 /// Errors: `TCPX_ERR_HANDLE`. Any thread, also while another one waits for the transfer; does not
 /// block.
@@ -187,12 +188,12 @@ pub extern "C" fn tcpx_transfer_cancel(transfer: tcpx_transfer) -> tcpx_status {
     })
 }
 
-/// Writes the sums of the transfer over its whole life. They only grow.
+/// Writes the counters of the transfer over its whole life. They only grow.
 ///
 /// Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
-/// waits for nobody.
+/// waits for no other thread.
 ///
 /// # Safety
 /// `out_counts` is NULL or points to a struct of the size it names, which may be written.
@@ -208,13 +209,13 @@ pub unsafe extern "C" fn tcpx_transfer_get_counts(
     })
 }
 
-/// Writes the numbers of the transfer since its last round began: since the first post to it after
+/// Writes the counters of the transfer since its last round began: since the first post to it after
 /// it was complete.
 ///
 /// Set `out_counts->size` to sizeof(tcpx_transfer_counts) first.
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`. Any thread; does not block, and
-/// waits for nobody.
+/// waits for no other thread.
 ///
 /// # Safety
 /// `out_counts` is NULL or points to a struct of the size it names, which may be written.
@@ -259,8 +260,8 @@ pub unsafe extern "C" fn tcpx_transfer_error(
 
 /// Ends a transfer. Its handle is no longer valid.
 ///
-/// Operations that have no counterpart yet are withdrawn, as by `tcpx_transfer_cancel`. Those that
-/// have one go on in the background, and their registrations stay in use until they end. When
+/// Operations that have no counterpart yet are withdrawn, as by `tcpx_transfer_cancel`. Operations
+/// that have one go on in the background, and their registrations stay in use until they end. When
 /// `tcpx_session_deregister_memory` returns TCPX_OK, the memory is free.
 ///
 /// Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_BUSY` while another thread is inside a call on this

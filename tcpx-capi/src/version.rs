@@ -12,8 +12,8 @@ const VERSION: &CStr =
         Err(_) => panic!("a version has no NUL inside"),
     };
 
-/// Returns the version of the library that is loaded, such as "0.1.0". `TCPX_VERSION` is that of
-/// the header.
+/// Returns the version of the loaded library, such as "0.1.0". `TCPX_VERSION` is the version of the
+/// header.
 ///
 /// The pointer is never NULL, and the text is constant. Any thread.
 #[unsafe(no_mangle)]
@@ -21,7 +21,7 @@ pub extern "C" fn tcpx_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// Returns the ABI version of the library that is loaded.
+/// Returns the ABI version of the loaded library.
 ///
 /// A program works with the library when this equals the `TCPX_ABI_VERSION` that it was compiled
 /// against. Any thread.

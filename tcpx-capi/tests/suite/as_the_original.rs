@@ -4,11 +4,11 @@
 use crate::program::Program;
 use crate::toolchain::{GCC, Linkage, Workshop, built, has_gpu, root, source};
 
-/// A waiting time of the original's accept, which is 5 s unless it is told otherwise.
+/// Timeout of the original's accept, set by a variable; the default is 5 s.
 const STEERING_WAIT: (&str, &str) =
     ("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS", "100000");
 
-/// The plugin, and these variables besides, with which `run` is called.
+/// Calls `run` with the variables of the plugin, and these besides.
 fn over_the_original(besides: &[(&str, &str)], run: impl Fn(&[(&str, &str)])) {
     let plugin = built("libnccl_net_tcpx_original.so");
     let plugin = ("TCPX_PLUGIN", plugin.to_str().unwrap());
@@ -22,7 +22,7 @@ fn a_c_program_survives_a_peer_that_ends_in_mid_transfer() {
     }
     let workshop = Workshop::new();
     let program = workshop.build(GCC, Linkage::Shared, &source("c/sigpipe.c"), &[]);
-    // So many sockets are written to that the signal comes in most runs.
+    // Writes to several sockets, so that the signal comes in most runs.
     let sockets = [("TCPX_CHANNELS", "2"), ("NCCL_NSOCKS_PERTHREAD", "4")];
     for unpack in ["host", "d2d", "kernel"] {
         let gpu = [("TCPX_GPU", "0"), ("TCPX_UNPACK", unpack)];
@@ -46,7 +46,8 @@ fn refused(example: &str, server: &[&str], client: &[&str]) {
             let client = Program::start_with(&program, &arguments, variables);
             let errors = serving.fail();
             assert!(errors.contains(id), "{example}: {errors}");
-            // Its bootstrap may end with the server: it says no more of that.
+            // The client's bootstrap may end with the server, and the client reports no more than
+            // that.
             let errors = client.fail();
             let says = |words: &&str| errors.contains(words);
             assert!([id, "not true: "].iter().any(says), "{example}: {errors}");

@@ -1,4 +1,4 @@
-//! The pages of `docs/c-api` leave nothing of the header out.
+//! Test that the pages of `docs/c-api` leave nothing of the header out.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ fn pages() -> String {
     pages.map(|page| std::fs::read_to_string(page).unwrap()).collect()
 }
 
-/// Names that begin with one of the library's prefixes.
+/// Returns the names that begin with one of the library's prefixes.
 fn names(text: &str) -> BTreeSet<&str> {
     text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_')
         .filter(|word| word.starts_with("tcpx_") || word.starts_with("TCPX_"))

@@ -1,4 +1,4 @@
-//! The headers compile everywhere they promise to, with every warning an error.
+//! Test that the headers compile everywhere they promise to, with every warning an error.
 
 use std::process::Command;
 

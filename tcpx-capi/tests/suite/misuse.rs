@@ -21,14 +21,14 @@ fn wrong_handles_end_in_statuses() {
     survive(GCC, Linkage::Static, "c/handles.c", &[]);
 }
 
-/// They do nothing wrong; but the sanitizers see who looks at what after it is gone.
+/// These programs do nothing wrong, but the sanitizers notice uses of freed memory.
 #[test]
 fn one_thread_drives_two_sessions_without_a_call_that_waits() {
     survive(GCC, Linkage::Shared, "c/event_loop.c", &[]);
     pass(GXX, Linkage::Shared, "cpp/one_thread.cpp", &[], &[]);
 }
 
-/// The milliseconds are for traffic that would touch what must be left alone.
+/// Traffic goes on for some milliseconds, so that it would touch memory that must be left alone.
 fn leaves_deregistered_memory_alone(traffic: &[&str]) {
     if GCC.has_sanitizers() {
         pass(GCC, Linkage::Shared, "c/deregistration.c", &SANITIZERS, traffic);

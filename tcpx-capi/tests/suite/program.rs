@@ -49,8 +49,8 @@ impl Program {
         variables: &[(&str, &str)],
     ) -> (Self, String) {
         let mut program = Self::start_with(path, arguments, variables);
-        // One byte at a time, so that nothing of what follows is taken away. A server that cannot
-        // listen ends, which ends the line.
+        // One byte at a time, so that the output that follows stays in the pipe. A server that
+        // cannot listen ends, which ends the line.
         let mut line = String::new();
         let output = program.process.stdout.as_mut().unwrap();
         BufReader::with_capacity(1, output).read_line(&mut line).unwrap();
@@ -59,7 +59,7 @@ impl Program {
         (program, port)
     }
 
-    /// Waits for its end, which must be a success with PASSED as its last word.
+    /// Waits for its end, which must be a success with PASSED as the last word.
     pub(crate) fn pass(self) -> String {
         let name = self.name.clone();
         let (status, output, errors) = self.finish();
@@ -68,7 +68,7 @@ impl Program {
         output
     }
 
-    /// Waits for its end, which must be that of a check that failed. Returns what it says of it.
+    /// Waits for its end, which must be the failure of a check. Returns the text of the failure.
     pub(crate) fn fail(self) -> String {
         let name = self.name.clone();
         let (status, output, errors) = self.finish();
@@ -76,7 +76,7 @@ impl Program {
         errors
     }
 
-    /// Waits for its end: how it ended, and what it wrote to its two outputs.
+    /// Waits for its end. Returns its status, and what it wrote to its two outputs.
     fn finish(mut self) -> (ExitStatus, String, String) {
         let output = read_all(self.process.stdout.take().unwrap());
         let errors = read_all(self.process.stderr.take().unwrap());

@@ -1,4 +1,4 @@
-//! The README's program in C++, as it stands there, receives what a session sends.
+//! Test that the README's program in C++ receives, unchanged, what a session sends.
 
 use tcpx_core::{MemoryType, Post, Session, SessionOptions};
 use tcpx_testkit::PATIENCE;
@@ -7,8 +7,7 @@ use tempfile::TempDir;
 use crate::program::Program;
 use crate::toolchain::{CLANGXX, Compiler, GXX, Linkage, Workshop, root};
 
-/// What stands around the function: how it gives its connection info away, and what it is to have
-/// received.
+/// Code around the function: it hands out the connection info, and checks what was received.
 const BEFORE: &str = r#"#include "tcpx_p2p.hpp"
 #include <cstdio>
 static void give(const std::string& info) {

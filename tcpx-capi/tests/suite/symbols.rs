@@ -1,4 +1,4 @@
-//! What the shared library shows to others, and what it wants from them.
+//! Symbols that the shared library exports, and those that it imports.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

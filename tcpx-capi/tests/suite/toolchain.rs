@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 use crate::program::Program;
 
-/// What a compiler is told so that every wrong access ends the program.
+/// Flags of a compiler with which every wrong access ends the program.
 pub(crate) const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
-/// What the static library needs of the system.
+/// System libraries that the static library needs.
 const SYSTEM_LIBRARIES: [&str; 7] =
     ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
@@ -41,19 +41,19 @@ pub(crate) const CLANGXX: Compiler =
     Compiler { command: "clang++", standard: "-std=c++17", language: "c++" };
 
 impl Compiler {
-    /// Whether it is installed. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a
+    /// Returns whether it is installed. Where `TCPX_TEST_REQUIRE` demands it, its absence is a
     /// failure.
     pub(crate) fn is_here(&self) -> bool {
         self.works(&[], "is not installed")
     }
 
-    /// Whether it is installed, and can link a program with the sanitizers: their runtime may be a
-    /// package of its own.
+    /// Returns whether it is installed, and can link a program with the sanitizers: their runtime
+    /// may be a package of its own.
     pub(crate) fn has_sanitizers(&self) -> bool {
         self.is_here() && self.works(&SANITIZERS, "has no sanitizer runtime")
     }
 
-    /// Whether it links a program with these flags. Each compiler is asked once.
+    /// Returns whether it links a program with these flags. Each compiler is tried once.
     fn works(&self, flags: &'static [&'static str], otherwise: &str) -> bool {
         static WORKS: LazyLock<Mutex<HashMap<(&str, bool), bool>>> = LazyLock::new(Mutex::default);
         let mut works = WORKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl Compiler {
     }
 }
 
-/// Whether there is a GPU. Where it is demanded by `TCPX_TEST_REQUIRE`, its absence is a failure.
+/// Returns whether there is a GPU. Where `TCPX_TEST_REQUIRE` demands one, its absence is a failure.
 pub(crate) fn has_gpu() -> bool {
     tcpx_core::gpu_count() > 0 || skip("gpu", "the CUDA driver shows no GPU")
 }
@@ -151,7 +151,7 @@ impl Workshop {
     }
 }
 
-/// The command that compiles a source, without the words that say what becomes of it.
+/// Returns the command that compiles a source, without the arguments for its output.
 fn compile(compiler: Compiler, source: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(compiler.command);
     command.args([compiler.standard, "-x", compiler.language, "-O0", "-g1", "-pthread"]);

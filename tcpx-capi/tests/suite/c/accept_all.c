@@ -1,5 +1,5 @@
-/* A session that accepts whoever comes, over authenticated links: others write its memory without a call of its program,
- * and it reaches itself. */
+/* A session that accepts every peer, over authenticated links: other sessions write its memory
+ * without a call of its program, and it reaches itself. */
 #include <poll.h>
 
 #include "expect.h"

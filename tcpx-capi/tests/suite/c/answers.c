@@ -1,4 +1,5 @@
-/* What transfers answer after an end has closed or disconnected: the table of docs/c-api/transfer.md, line by line. */
+/* Answers of transfers after an end has closed or disconnected: the table of
+ * docs/c-api/transfer.md, line by line. */
 #include "expect.h"
 
 enum { WAIT_MS = 60000 };
@@ -37,7 +38,7 @@ static void *abandon_left(void *pair) {
   return NULL;
 }
 
-/* The peer has no progress thread, so nobody answers but in a call. */
+/* The peer has no progress thread, so it answers only in a call. */
 static int is_silent(event event) {
   return event == CLOSE_UNANSWERED || event == DISCONNECT_UNANSWERED || event == PEER_ABORTS;
 }

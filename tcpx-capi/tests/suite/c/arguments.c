@@ -239,7 +239,7 @@ static void cancelled(session_pair pair, tcpx_transfer transfer) {
   tcpx_status error = TCPX_OK;
   size_t size = 0;
   tcpx_status status;
-  /* The peer has to agree, and in this program nobody else drives it. */
+  /* The peer has to agree, and in this program no other thread drives it. */
   do {
     OK(tcpx_session_progress(pair.right, NULL));
     status = tcpx_transfer_wait(transfer, 1);

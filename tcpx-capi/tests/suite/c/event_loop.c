@@ -99,7 +99,7 @@ static void meet(loop *loop) {
   OK(tcpx_session_start_accept_any(receiver));
   OK(tcpx_session_poll_accept_any(receiver, &accepted, name, sizeof name));
   TRUE(!accepted && name[0] == '\0');
-  /* An accept that nobody will come for, given up again. */
+  /* An accept that no peer will come for, given up again. */
   OK(tcpx_session_start_accept(receiver, "nobody"));
   TRUE(state(receiver, "nobody") == TCPX_PEER_ACCEPTING);
   OK(tcpx_session_disconnect(receiver, "nobody"));
@@ -279,7 +279,7 @@ static tcpx_completion hear(loop *loop, const char *peer, int32_t state) {
   return entries[0];
 }
 
-/* Peers that come up, part and fail are told where the ends of transfers are. */
+/* Peers that come up, part and fail are reported in the queue of completions. */
 static void hear_of_peers(loop *loop) {
   tcpx_session sender = loop->sender.session, receiver = loop->receiver.session;
   OK(tcpx_session_report_peers(sender));

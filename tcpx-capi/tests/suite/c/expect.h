@@ -1,4 +1,4 @@
-/* What the programs share: checks that end the program, and two sessions that are connected. */
+/* Shared code of the programs: checks that end the program, and two sessions that are connected. */
 #ifndef TCPX_TEST_EXPECT_H
 #define TCPX_TEST_EXPECT_H
 

@@ -245,7 +245,7 @@ int main(void) {
   for (here = 0; here < 2; ++here) {
     OK(tcpx_operation_post(told, "done", 4));
     OK(tcpx_operation_wait(told, WAIT_MS));
-    /* It is there when the post is done: nobody has to wait for it. */
+    /* It is there when the post is done, so no call has to wait for it. */
     OK(tcpx_poll_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size));
     TRUE(size == 1 && strcmp(none.peer, "left") == 0 && memcmp(notes, "done", 4) == 0);
   }

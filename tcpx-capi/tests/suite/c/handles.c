@@ -167,7 +167,7 @@ static void end_under_load(void) {
   OK(tcpx_transfer_post_recv(transfer, id, 0, 100000, 1));
   operation = operation_of(pair, id);
   destroy_pair(pair);
-  free(buffer); /* nobody looks at it any more */
+  free(buffer); /* the library does not look at it any more */
   no_session(pair.left);
   over(tcpx_operation_post(operation, NULL, 0));
   OK(tcpx_operation_release(operation));

@@ -18,7 +18,7 @@ static size_t address_space(void) {
   return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Lets it have so many; SIZE_MAX: any number. */
+/* Sets the limit of address space; SIZE_MAX: no limit. */
 static void limit_address_space(size_t bytes) {
   struct rlimit limit;
   TRUE(getrlimit(RLIMIT_AS, &limit) == 0);

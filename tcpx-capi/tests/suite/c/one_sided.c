@@ -28,7 +28,7 @@ static ends meet(void) {
   ends ends;
   OK(tcpx_session_options_init(&options, sizeof options));
   options.plugin = "soft";
-  options.progress_thread = 1; /* nobody calls anything for the target */
+  options.progress_thread = 1; /* no thread of this program drives the target */
   options.close_timeout_ms = WAIT_MS;
   ends.sessions = connected_pair_with(&options, &options);
   ends.left = malloc(BYTES);
@@ -199,7 +199,8 @@ static void lists(const ends *ends) {
                                                    sizeof pairs[0], BLOCKS, &write));
 }
 
-/* A few at once, as far as entries and buffer go; and the sender hears of it when nobody takes them. */
+/* A few at once, as many as there are entries and room for in the buffer. The sender gets
+ * TCPX_ERR_AGAIN when the program takes none. */
 static void notifications(const ends *ends) {
   static char buffer[3 * TCPX_MAX_NOTIFICATION_BYTES];
   tcpx_notification entries[NOTES];

@@ -15,7 +15,7 @@ static unsigned next_number(unsigned *state) {
   return *state >> 16;
 }
 
-/* What may come out when somebody else may have ended it, or is using it. */
+/* Statuses that are fine when another thread may have ended the object, or is using it. */
 static void allow(tcpx_status status) {
   switch (status) {
     case TCPX_OK:

@@ -1,4 +1,5 @@
-// A forked child whose only sin is to end: its destructors and static objects are the parent's, who goes on.
+// A forked child that only ends: its destructors and static objects are those of the parent, which
+// goes on.
 #include "tcpx_p2p.hpp"
 
 #include <sys/wait.h>

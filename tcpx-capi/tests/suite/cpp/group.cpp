@@ -44,7 +44,7 @@ int main() {
     require(notes.size() == 1 && right.waitNotifications(9, 1).empty(), "there is one");
     require(right.waitNotifications(0).empty(), "none was asked for");
     require(notes[0].peer == "left" && notes[0].bytes == "done", "and so is its notification");
-    // A notification may be there before its peer is told of.
+    // A notification may be there before its peer is reported.
     const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
     std::vector<tcpx_completion> told;
     while (told.empty() && std::chrono::steady_clock::now() < give_up_at) told = right.pollCompletions();

@@ -1,4 +1,4 @@
-// What the methods of one-sided operations return where there are no exceptions.
+// Return values of the methods of one-sided operations where there are no exceptions.
 #include "tcpx_p2p.hpp"
 
 #include <cstdio>

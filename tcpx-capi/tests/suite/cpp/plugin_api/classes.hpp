@@ -1,4 +1,4 @@
-// What the two files of one program know of each other: the classes' names alone.
+// Declarations that the two files of one program share: the classes' names alone.
 #pragma once
 
 class TcpxSession;

@@ -1,5 +1,5 @@
-// What the classes of the plugin API answer when something is wrong, and that files with and without
-// exceptions share them.
+// Answers of the classes of the plugin API when something is wrong. Files with and without
+// exceptions share these classes.
 #include "classes.hpp"
 #include "tcpx_logging.h"
 #include "tcpx_session.h"
