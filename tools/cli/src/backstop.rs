@@ -1,5 +1,6 @@
-//! What ends a command whose time is over while a call does not return: one of a plugin, a driver
-//! or the system may take for ever, and cannot be interrupted.
+//! Backstop of a command: ends a command whose time is over while a call does not return.
+//!
+//! A call of a plugin, a driver or the system may take for ever, and cannot be interrupted.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -14,23 +15,23 @@ use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::process;
 
-/// A command that has been late for so long will not end by itself.
+/// Time after which a late command will not end by itself.
 const LATE: Duration = Duration::from_millis(500);
-/// How long the last line and the end of the process may take.
+/// Time that the last line and the end of the process may take.
 const LAST_LINE: Duration = Duration::from_millis(250);
 
-/// Ends a command that has its time as a whole, unless it is dropped before.
+/// Guard that ends a command with a time limit, unless the guard is dropped before.
 pub(crate) struct Backstop {
     known: Arc<Mutex<Known>>,
     /// Dropped, it ends the thread.
     _running: Option<Sender<()>>,
 }
 
-/// What there is to say when the time is over.
+/// Last line of a command whose time is over.
 #[derive(Debug)]
 struct Known {
     doing: &'static str,
-    /// The line of what the command fails with, and its exit status, once it does.
+    /// Line of the command's failure, and its exit status, once it has failed.
     failure: Option<(String, u8)>,
     is_over: bool,
 }
@@ -44,7 +45,7 @@ impl Backstop {
             let known = Arc::clone(&known);
             let watch = move || {
                 let waited = stopped.recv_timeout(end.left() + LATE);
-                // Held until the process is gone, so that nobody else says its last line.
+                // Held until the process is gone, so that no other thread prints its last line.
                 let known = lock(&known);
                 if waited == Err(RecvTimeoutError::Timeout) && !known.is_over {
                     let (line, status) = known.last_line(end);
@@ -56,12 +57,12 @@ impl Backstop {
         Ok(Self { known, _running: running.transpose()? })
     }
 
-    /// What the command does from now on.
+    /// Sets what the command does from now on.
     pub(crate) fn enter(&self, doing: &'static str) {
         lock(&self.known).doing = doing;
     }
 
-    /// The command fails, once it has tidied up. `line`: what it will say.
+    /// Notes that the command fails, once it has tidied up. `line`: the line that it will print.
     pub(crate) fn failed(&self, line: String, status: u8) {
         lock(&self.known).failure = Some((line, status));
     }
@@ -87,9 +88,9 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says the last line and ends this process, and with it those that it started.
+/// Prints the last line and ends this process, and with it the processes that it started.
 fn leave(line: &str, status: u8) {
-    // Stderr may be stuck too, and so may what others have left to be done at the end.
+    // Stderr may be stuck too, and so may exit handlers of other code.
     let _ = process::spawn_thread("last-line", || {
         sleep(LAST_LINE);
         kill_process(getpid(), Signal::KILL)

@@ -1,4 +1,4 @@
-//! The time that a command has, from its beginning to its end.
+//! Budget of a command's time, from its beginning to its end.
 
 use std::time::{Duration, Instant};
 
@@ -7,21 +7,21 @@ use tcpx_core::{Error, Operation, Transfer};
 use crate::deadline::Deadline;
 use crate::failure::Failure;
 
-/// Longest time for one step of a command that was given no time as a whole.
+/// Longest time for one step of a command without a time limit.
 const STEP: Duration = Duration::from_secs(30);
-/// What is kept of a command's time for its end: this part of it, and no more than so much.
+/// Part of a command's time that is kept for its end, and the upper bound of that time.
 const KEPT_PART: u32 = 4;
 const MOST_KEPT: Duration = Duration::from_secs(5);
 
-/// What a command may take as a whole (`--timeout`), or each step of it. Made when the command
-/// begins, and handed down to everything that waits.
+/// Time that a command may take as a whole (`--timeout`), or each step of it. It is made when the
+/// command begins, and handed down to everything that waits.
 ///
 /// Of the time as a whole a part is kept for the end, so that the work is over early enough for it.
 /// Two thirds of that part are the goodbye's. The last words of the two ends have a sixth each way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     begun: Instant,
-    /// `None`: each step has its own.
+    /// `None`: each step has its own time.
     whole: Option<Duration>,
 }
 
@@ -31,7 +31,8 @@ impl Budget {
         Self { begun: Instant::now(), whole }
     }
 
-    /// For a step that begins now. All steps of a command that has its time as a whole share it.
+    /// Returns the deadline of a step that begins now. All steps of a command with a time limit
+    /// share one deadline.
     pub(crate) fn step(self) -> Deadline {
         match self.whole {
             Some(whole) => {
@@ -58,7 +59,7 @@ impl Budget {
     ) -> Result<(), Failure> {
         let step = self.step();
         Ok(wait(step.left()).map_err(|mut error| {
-            // The library knows of what was left only.
+            // The library knows only the rest of the time.
             if let Error::Deadline { waited, .. } = &mut error {
                 *waited = step.limit();
             }
@@ -75,27 +76,28 @@ impl Budget {
         }
     }
 
-    /// For what comes after the work: at most `limit` from now, and not past the command's end.
+    /// Returns the deadline of steps after the work: at most `limit` from now, and not past the
+    /// command's end.
     pub(crate) fn closing(self, limit: Duration) -> Deadline {
         Deadline::after(self.left().map_or(limit, |left| left.min(limit)))
     }
 
-    /// For the last words of one end: at most `limit` from now.
+    /// Returns the deadline of the last words of one end: at most `limit` from now.
     pub(crate) fn last_words(self, limit: Duration) -> Deadline {
         Deadline::after(self.whole.map_or(limit, |whole| limit.min(kept(whole) / 6)))
     }
 
-    /// How long a goodbye may take, if the command's time says so.
+    /// Returns how long a goodbye may take, if the command has a time limit.
     pub(crate) fn goodbye(self) -> Option<Duration> {
         self.whole.map(|whole| kept(whole) * 2 / 3)
     }
 
-    /// What is left of the command's time as a whole.
+    /// Returns the rest of the command's time as a whole.
     pub(crate) fn left(self) -> Option<Duration> {
         self.end().map(Deadline::left)
     }
 
-    /// When the whole command has to be over, if it has to.
+    /// Returns when the whole command has to be over, if it has a time limit.
     pub(crate) fn end(self) -> Option<Deadline> {
         self.whole.map(|whole| Deadline::of_whole(self.begun + whole, whole, whole))
     }

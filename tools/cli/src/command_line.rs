@@ -55,7 +55,7 @@ enum Command {
 }
 
 impl Command {
-    /// The two ends, of a command that has them.
+    /// Returns the two ends, of a command that has them.
     fn ends(&self) -> Option<&EndsArgs> {
         match self {
             Self::Perf(args) => Some(&args.ends),
@@ -65,7 +65,7 @@ impl Command {
         }
     }
 
-    /// What `--plugin` was given, of a command that loads one.
+    /// Returns the value of `--plugin`, of a command that loads one.
     fn plugin(&self) -> Option<&PluginChoice> {
         match self {
             Self::Conformance(args) => args.plugin.as_ref(),
@@ -91,7 +91,7 @@ impl Command {
     }
 }
 
-/// Parses, runs, and says in one line what went wrong.
+/// Parses and runs a command, and prints one line about a failure.
 pub(crate) fn main() -> ExitCode {
     let CommandLine { log, command } = match parse(std::env::args_os()) {
         Ok(line) => line,
@@ -131,7 +131,7 @@ fn parse(words: impl Iterator<Item = OsString>) -> Result<CommandLine, clap::Err
     CommandLine::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
-/// The whole command line but what is nobody's to type.
+/// Returns the whole command line but the hidden commands.
 fn shown() -> clap::Command {
     let whole = CommandLine::command();
     let commands: Vec<clap::Command> =
@@ -148,7 +148,7 @@ fn shown() -> clap::Command {
         .subcommands(commands)
 }
 
-/// What was wrong with the command line, in one line.
+/// Returns the mistake in the command line, in one line.
 fn refusal(error: &clap::Error) -> String {
     let line = usage_line(error);
     if error.kind() != ErrorKind::InvalidSubcommand {
@@ -160,14 +160,14 @@ fn refusal(error: &clap::Error) -> String {
     format!("{line}; commands: {}", names.join(", "))
 }
 
-/// Help or version.
+/// Prints help or version.
 fn print_answer(answer: &clap::Error) -> ExitCode {
     // A reader that stopped reading, `tcpx --help | head`, wanted no more.
     let _ = answer.print();
     ExitCode::SUCCESS
 }
 
-/// Says what went wrong.
+/// Prints the line about a failure.
 fn fail(failure: &Failure, plugin: Option<&PluginChoice>) {
     // Without stderr the exit status has to say it alone.
     let _ = writeln!(std::io::stderr().lock(), "error: {}", error_line(failure, plugin));

@@ -1,4 +1,4 @@
-//! A point in time by which something must have happened, and waiting until then.
+//! Deadlines, and waiting until them.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,38 +6,38 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, Timespec, poll};
 use rustix::io::Errno;
 
-/// When waiting ends, and how long it was meant to last.
+/// End of a wait, and the length that was given to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     at: Instant,
     limit: Duration,
-    /// The time of the whole command, if that is what the limit comes from.
+    /// Time of the whole command, if the limit comes from that.
     whole: Option<Duration>,
 }
 
 impl Deadline {
-    /// In so much time from now.
+    /// Returns the deadline `limit` from now.
     pub(crate) fn after(limit: Duration) -> Self {
         Self { at: Instant::now() + limit, limit, whole: None }
     }
 
-    /// At a point in time: `limit` after the beginning of a command that has `whole` for
-    /// everything.
+    /// Returns the deadline at a point in time: `limit` after the beginning of a command that has
+    /// `whole` for everything.
     pub(crate) fn of_whole(at: Instant, limit: Duration, whole: Duration) -> Self {
         Self { at, limit, whole: Some(whole) }
     }
 
-    /// The time that is left; zero once it has passed.
+    /// Returns the time that is left; zero once it has passed.
     pub(crate) fn left(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// How long waiting was meant to last.
+    /// Returns the length that was given to the wait.
     pub(crate) fn limit(self) -> Duration {
         self.limit
     }
 
-    /// Waits until one of `fds` has something to say. False: the deadline passed.
+    /// Waits until one of `fds` is ready. Returns false when the deadline has passed.
     pub(crate) fn poll(self, fds: &mut [PollFd<'_>]) -> std::io::Result<bool> {
         loop {
             let left = Timespec::try_from(self.left()).map_err(|_| Errno::INVAL)?;
@@ -50,7 +50,7 @@ impl Deadline {
     }
 }
 
-/// What was given, as on the command line, and what it is a part of.
+/// Prints the limit as on the command line, and the limit that it is a part of.
 impl fmt::Display for Deadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} s", seconds(self.limit))?;
@@ -62,7 +62,7 @@ impl fmt::Display for Deadline {
     }
 }
 
-/// In whole milliseconds, which is as exact as anybody reads it.
+/// Rounded to whole milliseconds, which is exact enough for readers.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1000.0).round() / 1000.0
 }

@@ -1,8 +1,8 @@
-//! Why a command failed.
+//! Failures of a command.
 //!
 //! - `reason`: everything that ends a command, and its exit status
-//! - `connection`: where the two ends could not meet, or lost each other
-//! - `error_line`: the one line that the user reads, with where to read on
+//! - `connection`: two ends that could not meet, or lost each other
+//! - `error_line`: the one line that the user reads, with a pointer to more
 
 mod connection;
 mod error_line;

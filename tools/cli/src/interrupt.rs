@@ -1,5 +1,5 @@
-//! Interrupts (Ctrl-C) while something is measured: the first asks for an end in order, and the
-//! next one ends the process as ever.
+//! Interrupts (Ctrl-C) during a measurement. The first interrupt asks for an orderly end, and the
+//! next one ends the process as usual.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 
 /// Whether an interrupt ends the process: one has come, or there is no listener.
 static ENDS: AtomicBool = AtomicBool::new(true);
-/// How many listen, and whether interrupts were ever listened for.
+/// Number of listeners, and whether there has ever been a listener.
 static LISTENERS: Mutex<(usize, bool)> = Mutex::new((0, false));
 
-/// Listens until it is dropped.
+/// Listener for interrupts, until it is dropped.
 pub(crate) struct Interrupts(());
 
 impl Interrupts {
@@ -23,7 +23,7 @@ impl Interrupts {
     pub(crate) fn listen() -> Result<Self, Failure> {
         let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
         if !listeners.1 && !are_ignored() {
-            // In this order: the first interrupt finds what it has yet to set.
+            // In this order: the first interrupt finds the state that it still has to set.
             flag::register_conditional_default(SIGINT, &ENDS)
                 .and_then(|_| flag::register(SIGINT, &ENDS))
                 .map_err(Failure::io("listening for interrupts"))?;
@@ -36,7 +36,7 @@ impl Interrupts {
         Ok(Self(()))
     }
 
-    /// Whether one has come since the first of those listens that listen now.
+    /// Returns whether an interrupt has come since the first of the current listeners began.
     pub(crate) fn has_come(&self) -> bool {
         ENDS.load(Ordering::Relaxed)
     }
@@ -52,7 +52,7 @@ impl Drop for Interrupts {
     }
 }
 
-/// Whether the system ignores interrupts for this process, by its mask of ignored signals.
+/// Returns whether the system ignores interrupts for this process, by its mask of ignored signals.
 fn are_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

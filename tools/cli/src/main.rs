@@ -1,16 +1,16 @@
 //! The `tcpx` command: measures and tries out the library between two processes or two hosts, and
-//! says what is wrong with a machine or a plugin.
+//! finds faults of a machine or a plugin.
 //!
-//! - `command_line`: every command, and how one ends
+//! - `command_line`: every command, and its end
 //! - `commands`, `perf`: the commands, each with its arguments and a `run` function
-//! - `rendezvous`: how the two ends of a command become two connected sessions
+//! - `rendezvous`: turns the two ends of a command into two connected sessions
 //! - `session`: the session that a command makes
 //! - `process`: processes that this one starts
 //! - `output`: results on stdout, everything else on stderr
 //! - `input`: numbers and variables as the user gives them
-//! - `failure`: why a command failed, as the one line that the user reads
-//! - `backstop`: what ends a command that does not end by itself
-//! - `interrupt`: Ctrl-C while something is measured
+//! - `failure`: errors of a command, as the one line that the user reads
+//! - `backstop`: ends a command that does not end by itself
+//! - `interrupt`: Ctrl-C during a measurement
 //! - `budget`: the time that a command has
 //! - `deadline`: a point in time by which something must have happened
 //!

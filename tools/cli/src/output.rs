@@ -1,9 +1,9 @@
-//! What a command writes: results on stdout, everything else on stderr.
+//! Output of a command: results on stdout, everything else on stderr.
 //!
 //! - `stdout`: texts and JSON objects
 //! - `logging`: the log. `log_file`: the file that takes it, if there is one
 //! - `archive`: texts in a gzipped tar file
-//! - `progress`: a line that says how far a command is
+//! - `progress`: a line with the progress of a command
 
 pub(crate) mod archive;
 mod log_file;

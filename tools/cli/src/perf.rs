@@ -1,19 +1,19 @@
-//! `tcpx perf`: how fast messages get from one end to the other, every byte verified.
+//! `tcpx perf`: measures throughput and latency between two ends, with every byte verified.
 //!
-//! - `args`: the flags; `plan`: what is measured, as both ends agree on it; `sweep`: its sizes
-//! - `run`: the command; `both_ends`: how it meets the other end; `measurement`: what they do, case
-//!   by case; `case`, `parts`: each is measured part by part
+//! - `args`: the flags; `plan`: the measurement that both ends agree on; `sweep`: its sizes
+//! - `run`: the command; `both_ends`: meets the other end; `measurement`: runs case by case;
+//!   `case`, `parts`: each is measured part by part
 //! - `throughput`: one way; `bidirectional`: both ways; `latency`: there and back; `busy`: other
 //!   work meanwhile
 //! - `one_sided`: writes and reads of the server's memory; `notifications`: there and back
 //! - `pairs`: every GPU with every NIC
-//! - `incast`: several clients of one server; `together`: where they wait for one another
-//! - `data_path`: a way for the bytes; `session_path` and `baseline` are the two there are
-//! - `posts`: where the messages of one iteration lie; `pattern`: the bytes in them; `contents`:
-//!   how they get into memory, and are verified there
-//! - `times`: what an end measured; `stages`: what the time went to; `nic_traffic`: which way
-//! - `samples`, `histogram`: what is said of times; `figures`: of one size; `report`: of all
-//! - `output`: where the report goes: `table` and its `columns`, `csv`, `html`; `wrapping`
+//! - `incast`: several clients of one server; `together`: the barrier between them
+//! - `data_path`: a path for the bytes; `session_path` and `baseline` are the two kinds
+//! - `posts`: places of the messages of one iteration; `pattern`: the bytes in them; `contents`:
+//!   writes them to memory, and verifies them there
+//! - `times`: the times of an end; `stages`: the breakdown of the time; `nic_traffic`: by NIC
+//! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all
+//! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `wrapping`
 
 mod args;
 mod baseline;

@@ -15,17 +15,17 @@ use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{Failure, one_line};
 
-/// Begins the line in which a command says why it failed.
+/// Beginning of the line in which a command says why it failed.
 const ERROR_PREFIX: &str = "error: ";
-/// How long the log of a process that has ended may take, if the command has time for it. It ends
-/// with the process, unless something else still holds it.
+/// Time that the log of a process that has ended may take, if the command has time for it. The log
+/// ends with the process, unless another process still holds it.
 const LOG_GRACE: Duration = Duration::from_secs(1);
-/// The same when the command has none.
+/// The same time when the command has none left.
 const SHORT_LOG_GRACE: Duration = Duration::from_millis(200);
 /// Longest line of a log, in bytes; the rest counts as the next line.
 const LINE_BYTES: u64 = 4096;
 
-/// What becomes of the lines that a process writes to stderr. Its last words are kept either way.
+/// Destination of the lines that a process writes to stderr. The last line is kept in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Log {
     /// Kept from the user.
@@ -34,7 +34,7 @@ pub(crate) enum Log {
     Shown,
 }
 
-/// Starts a thread, where the host allows another.
+/// Starts a thread, if the host allows another.
 pub(crate) fn spawn_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -53,12 +53,13 @@ pub(crate) fn spawn_in<'scope, T: Send + 'scope>(
     started.map_err(Failure::io("starting a thread"))
 }
 
-/// A process that is killed at the latest when this value is dropped, with all that it started.
+/// Process that is killed at the latest when this value is dropped, with all processes that it
+/// started.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     process: Child,
     budget: Budget,
-    /// Nobody else has its number yet.
+    /// Whether the process is reaped; before that no other process has its number.
     is_reaped: bool,
     /// Readable once the process has ended.
     ended: OwnedFd,
@@ -77,7 +78,7 @@ impl ChildProcess {
             .map_err(Failure::io("starting a process"))?;
         let last_words = process.stderr.take().map(|stderr| {
             let (tell, told) = channel();
-            // Nobody may be interested any more.
+            // The reader may be gone.
             spawn_thread("log", move || tell.send(read_log(stderr, log)).ok()).map(|_| told)
         });
         let watched = last_words.transpose().and_then(|last_words| {
@@ -106,7 +107,7 @@ impl ChildProcess {
         self.ended.as_fd()
     }
 
-    /// How the process ended. `None`: it did not in time, and was killed.
+    /// Returns how the process ended. `None`: it did not end in time, and was killed.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<Option<ExitStatus>, Failure> {
         let mut ended = [PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN)];
         let failed = || Failure::io("waiting for a started process");
@@ -115,8 +116,8 @@ impl ChildProcess {
         Ok(has_ended.then_some(status))
     }
 
-    /// Of a process that has ended: the last error in its log, else, if the log is hidden, its last
-    /// line. Empty if there is none.
+    /// Returns, for a process that has ended, the last error in its log, or else, if the log is
+    /// hidden, its last line. Empty if there is none.
     pub(crate) fn last_words(&mut self) -> String {
         let words = self.last_words.take().and_then(|told| {
             let grace = self.budget.closing(LOG_GRACE).left().max(SHORT_LOG_GRACE);
@@ -125,7 +126,7 @@ impl ChildProcess {
         words.unwrap_or_default()
     }
 
-    /// Why a process ended that should not have: its own words, else how the system saw it.
+    /// Returns why a process ended that should not have: its own words, or else its exit status.
     pub(crate) fn cause(&mut self) -> Failure {
         let words = self.last_words();
         let status = match self.end() {
@@ -155,9 +156,9 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure.
+        // There is no reader of a failure any more.
         let _ = self.end();
-        // What it wrote is on the terminal before this process says its last.
+        // The process's output is on the terminal before this process prints its last line.
         self.last_words();
     }
 }
@@ -170,7 +171,7 @@ fn read_log(stderr: ChildStderr, log: Log) -> String {
         let text = String::from_utf8_lossy(&line);
         match (log, text.strip_prefix(ERROR_PREFIX)) {
             (Log::Shown, Some(error)) => last = one_line(error),
-            // Nobody may be reading the log; the process must not be held up by that.
+            // The log may have no reader; that must not hold up the process.
             (Log::Shown, None) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
             (Log::Hidden, _) if text.trim().is_empty() => {}
             (Log::Hidden, _) => last = one_line(&text),
@@ -180,7 +181,7 @@ fn read_log(stderr: ChildStderr, log: Log) -> String {
     last
 }
 
-/// In a started process: it dies with the process that started it, in whatever way that ends.
+/// Makes this process, which `parent` started, die with `parent`, in whatever way that ends.
 pub(crate) fn live_with(parent: u32) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Failure::io("tying this process to its parent")(error.into()))?;

@@ -1,4 +1,4 @@
-//! How the two ends of a command find each other and become two connected sessions.
+//! Rendezvous of the two ends of a command, which turns them into two connected sessions.
 //!
 //! They meet over a TCP connection, with one deadline until both agree:
 //!
@@ -11,23 +11,24 @@
 //! Agreed    ◀─── sessions connect, both say so  Agreed
 //! ```
 //!
-//! That connection ends there. What the commands then say, "go", results, and why one gives up,
-//! goes by notifications of the sessions, which also tell when the other end is gone.
+//! That connection ends there. The commands' later messages, "go", results, and the reason of an
+//! end that gives up, travel as notifications of the sessions. The sessions also report when the
+//! other end is gone.
 //!
 //! - `program`: all of it, for a command with two ends; the others are its parts
-//! - `args`, `role`: which end this process is, and where the other one is
-//! - `server_address`: where a server is, as the user says it
-//! - `socket`: listen, and dial with a deadline
-//! - `door`: who connects is heard, and let in or turned away
-//! - `token`: what proves that an end is the right one
-//! - `serving`: the client of a server, and what others hear meanwhile
+//! - `args`, `role`: the end that this process is, and the address of the other one
+//! - `server_address`: the address of a server, as the user gives it
+//! - `socket`: listening, and dialling with a deadline
+//! - `door`: hears incoming connections, and lets each in or turns it away
+//! - `token`: proof that an end is the right one
+//! - `serving`: the client of a server, and the answers to other clients meanwhile
 //! - `started_server`: the server as a child process
-//! - `message`, `link`: what the two ends say to each other, and the connection that carries it
-//! - `way`: how the bytes come and go: by a socket, or by
+//! - `message`, `link`: the messages of the two ends, and the connection that carries them
+//! - `way`: transport of the messages' bytes: a socket, or
 //! - `notes`: the session's notifications
 //! - `client`, `server`: the steps of each end
 //! - `agreed`: the last step of both
-//! - `watch`: whether the other end is still there while this one waits for its session
+//! - `watch`: checks that the other end is still there while this end waits for its session
 
 mod agreed;
 mod args;

@@ -1,10 +1,10 @@
 //! The session that a command makes.
 //!
 //! - `args`: its flags, and what both ends make of them
-//! - `memory_choice`: which memory is sent from and received into
-//! - `transport`: which plugin serves here, and why
-//! - `isolation`: a plugin is opened in a process of its own first
-//! - `nic_watch`: what the NICs count while the session works
+//! - `memory_choice`: the memory that is sent from and received into
+//! - `transport`: the plugin of this machine, and the reason for it
+//! - `isolation`: opens a plugin in a process of its own first
+//! - `nic_watch`: counts of the NICs while the session works
 
 mod args;
 pub(crate) mod isolation;

@@ -1,4 +1,4 @@
-//! Everything about this machine that whoever helps will ask for, in one file without secrets.
+//! Bundle of everything about this machine that a helper will ask for, in one file without secrets.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::archive::Archive;
 use crate::session::Transport;
 
-/// Files of the system that say how it is set up. None holds what a user wrote.
+/// Files of the system that describe its set-up. None holds what a user wrote.
 const FILES: &[&str] = &[
     "/etc/os-release",
     "/proc/version",
@@ -35,15 +35,15 @@ const FILES: &[&str] = &[
     "/proc/sys/net/ipv4/tcp_congestion_control",
     "/proc/sys/net/ipv4/ip_local_port_range",
 ];
-/// Words of the kernel's lines that are about drivers, NICs' names on top.
+/// Words of the kernel's lines that are about drivers; NICs' names come on top.
 const WORDS: &[&str] = &["NVRM", "nvidia", "gve", "devmem", "dma-buf", "dma_buf", "TCP: "];
-/// A variable with one of these in its name holds a secret.
+/// Parts of the names of variables that hold a secret.
 const SECRET_NAMES: &[&str] = &["TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH"];
-/// Shorter values are words that stand in every text.
+/// Least length of a secret that is removed: shorter values are words that stand in every text.
 const SHORTEST_SECRET: usize = 6;
 const REMOVED: &str = "(removed)";
 
-/// What was examined.
+/// Results of the examination.
 pub(super) struct Examined<'a> {
     pub(super) transport: &'a Transport,
     pub(super) report: &'a Report,
@@ -69,7 +69,7 @@ pub(super) fn write(path: &Path, examined: &Examined<'_>) -> Result<(), Failure>
     }
     let mut file = fs::File::create_new(path).map_err(unusable)?;
     std::io::Write::write_all(&mut file, &archive.into_gzip()).map_err(|error| {
-        // Half of it would be taken for all.
+        // A partial file would be taken for a complete one.
         let _ = fs::remove_file(path);
         unusable(error)
     })
@@ -138,12 +138,12 @@ fn is_secret(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Values that must not leave this machine, the longest first.
+/// Returns values that must not leave this machine, the longest first.
 fn secrets(variables: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let env: Env = variables.filter(|(name, _)| is_secret(name)).collect();
     let mut values: Vec<String> = env.into_values().collect();
     values.retain(|value| value.len() >= SHORTEST_SECRET);
-    // As it stands inside a JSON object.
+    // The value as it stands inside a JSON object.
     let escaped: Vec<String> = values.iter().map(|value| json!(value).to_string()).collect();
     values.extend(escaped.iter().map(|it| it[1..it.len() - 1].to_owned()));
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));

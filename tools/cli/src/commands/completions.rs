@@ -1,4 +1,4 @@
-//! `tcpx completions`: what a shell completes after `tcpx`.
+//! `tcpx completions`: scripts that complete words after `tcpx` in a shell.
 
 use clap_complete::{Shell, generate};
 

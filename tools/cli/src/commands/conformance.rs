@@ -1,5 +1,7 @@
-//! `tcpx conformance`: whether a plugin keeps the rules of the ncclNet v7 contract, each tried in
-//! processes of its own. A check's section, such as §2.9, is one of docs/plugin-contract.md.
+//! `tcpx conformance`: checks whether a plugin keeps the rules of the ncclNet v7 contract.
+//!
+//! Each rule is tried in processes of its own. A check's section, such as §2.9, is one of
+//! docs/plugin-contract.md.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -29,7 +31,7 @@ const RESULT: usize = 8;
 const NAME: usize = 44;
 /// Exit status when a rule was broken.
 const BROKEN: u8 = 1;
-/// Exit status when none was, and not all that applies could be tried.
+/// Exit status when no rule was broken, and not all applicable checks could run.
 const INCOMPLETE: u8 = 3;
 
 /// Check a plugin against the rules that this library relies on, one by one.
@@ -96,7 +98,7 @@ pub(crate) struct ConformanceArgs {
     json: bool,
 }
 
-/// What `--memory` takes here.
+/// Values of `--memory` here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum MemoryArg {
     /// GPU memory for the hardware plugin and where --gpu names one, else emulated
@@ -121,12 +123,12 @@ impl MemoryArg {
     }
 }
 
-/// Seconds of a run with so many checks at a time as take the least.
+/// Seconds of a run with `ENOUGH_JOBS` checks at a time; more at a time save nothing.
 const RUN_SECONDS: u64 = 180;
 const ENOUGH_JOBS: usize = 4;
 
 impl ConformanceArgs {
-    /// The time for the whole run.
+    /// Returns the time for the whole run.
     fn time(&self) -> Duration {
         let is_shared = !self.namespaces.is_empty() || self.plugin == Some(PluginChoice::Devmem);
         let processors = available_parallelism().map_or(1, NonZeroUsize::get);
@@ -135,7 +137,7 @@ impl ConformanceArgs {
     }
 }
 
-/// What a run takes at most on a slow machine, with so many checks at a time.
+/// Returns the longest time of a run on a slow machine, with `jobs` checks at a time.
 fn usual_time(jobs: usize) -> Duration {
     Duration::from_secs(RUN_SECONDS * ENOUGH_JOBS.div_ceil(jobs) as u64)
 }
@@ -165,7 +167,7 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status(&report)))
 }
 
-/// The exit status of a run that came to its end.
+/// Returns the exit status of a run that came to its end.
 fn status(report: &Report) -> u8 {
     match (report.failed(), report.is_complete()) {
         (true, _) => BROKEN,
@@ -185,7 +187,7 @@ fn options(
     }
     let target = match transport.path() {
         None => Target::Table,
-        // Each of the checks would say so.
+        // Each of the checks would report this.
         Some(path) if !path.is_file() => {
             let missing = LoadError::Missing { path: path.to_owned() };
             return Err(tcpx_core::Error::Load(Arc::new(missing)).into());
@@ -196,7 +198,7 @@ fn options(
     if transport.plugin == PluginChoice::Devmem {
         options.environment.push(("TCPX_SOFT_TRANSPORT".into(), "devmem".into()));
     }
-    // Device memory is bound to queues of a NIC, which are few.
+    // Device memory is bound to queues of a NIC, which has few.
     let devmem = transport.plugin == PluginChoice::Devmem;
     options.jobs = args.jobs.or(devmem.then_some(NonZeroUsize::MIN));
     options.memory = args.memory.kind();
@@ -216,7 +218,7 @@ fn silently(options: &Options) -> Result<Report, Failure> {
 /// Prints each result as it comes, below the name of its group.
 fn with_rows(options: &Options, transport: &Transport) -> Result<Report, Failure> {
     let progress = Progress::count();
-    // Printed with the first result: options that make no sense have none.
+    // Printed with the first result: a run with wrong options has no result.
     let mut title = Some(format!("plugin {} ({})\n", transport.plugin, transport.why));
     let mut group = None;
     let mut printed = Ok(());
@@ -244,8 +246,8 @@ fn with_rows(options: &Options, transport: &Transport) -> Result<Report, Failure
     Ok(report)
 }
 
-/// One check for people: result, name and section; what there is to say about it below. `None` of
-/// one that was not run: a line says so of all of them.
+/// Returns one check for people: result, name and section, with its text below. Returns `None` for
+/// a check that was not run: one line covers all of these.
 fn row(check: &CheckReport) -> Option<String> {
     let (result, details) = match &check.outcome {
         Outcome::Pass => ("pass", Vec::new()),
@@ -268,8 +270,8 @@ fn row(check: &CheckReport) -> Option<String> {
     Some(text)
 }
 
-/// A line for each reason why checks were not run, and below it the groups that they are of: what
-/// `--only` takes.
+/// Returns a line for each reason why checks were not run. Below it stand their groups, as `--only`
+/// takes them.
 fn not_run(report: &Report) -> Vec<String> {
     let mut reasons: Vec<(&str, usize, Vec<String>)> = Vec::new();
     for check in &report.checks {
@@ -291,7 +293,7 @@ fn not_run(report: &Report) -> Vec<String> {
     reasons.iter().map(line).collect()
 }
 
-/// What the sections are sections of.
+/// Document that the sections belong to.
 fn legend() -> String {
     format!("§ = {CONTRACT}")
 }

@@ -1,4 +1,4 @@
-//! `tcpx connect`: the handshake and nothing else.
+//! `tcpx connect`: the handshake of two ends and nothing else.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub(crate) struct ConnectArgs {
     pub(crate) ends: EndsArgs,
 }
 
-/// Connects, and prints over what.
+/// Connects, and prints the channels and NICs.
 pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
     let program = Program {
         command: "connect",
@@ -39,13 +39,13 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
     )
 }
 
-/// What the two ends agreed on.
+/// Outcome that the two ends agreed on.
 #[derive(Debug, Serialize)]
 struct Connection {
     transport: String,
     plugin_name: String,
     channels: usize,
-    /// Of each channel.
+    /// NIC of each channel.
     channel_nics: Vec<String>,
     chunk_bytes: u32,
 }

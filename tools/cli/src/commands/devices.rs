@@ -1,4 +1,4 @@
-//! `tcpx devices`: GPUs, NICs, how far they are apart, and which plugin would serve.
+//! `tcpx devices`: GPUs, NICs, the distances between them, and the plugin of a session here.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ pub(crate) struct DevicesArgs {
     json: bool,
 }
 
-/// Everything, for machines.
+/// JSON object of everything, for machines.
 #[derive(Serialize)]
 struct Devices<'a> {
     gpus: Vec<GpuRow<'a>>,
@@ -32,7 +32,7 @@ struct Devices<'a> {
 
 #[derive(Serialize)]
 struct GpuRow<'a> {
-    /// The number that `tcpx doctor --gpu` takes.
+    /// Number that `tcpx doctor --gpu` takes.
     index: usize,
     #[serde(flatten)]
     gpu: &'a Gpu,
@@ -46,7 +46,7 @@ struct NicDistance<'a> {
     distance: Option<Distance>,
 }
 
-/// Prints what there is.
+/// Prints the devices.
 pub(crate) fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
     let (gpus, nics) = (machine::gpus(), machine::nics()?);
     let transport = Transport::of(None)?;

@@ -1,4 +1,4 @@
-//! `tcpx doctor`: what is wrong with this machine, and what to type to cure it.
+//! `tcpx doctor`: examination of this machine, with a command to type for each cure.
 
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -25,7 +25,7 @@ use crate::input::plugin_name;
 use crate::output::{print, print_json};
 use crate::session::Transport;
 
-/// The variable by which the plugin is told its data NICs.
+/// Variable that names the plugin's data NICs.
 const DATA_NICS: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 
 /// Examine this machine: plugin, CUDA, GPUs, NICs, kernel, RxDM, limits, environment, NIXL.
@@ -56,8 +56,8 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     peer: Option<String>,
 
-    /// Also watch the data NICs' counters for so long, while a transfer runs: do packets reach
-    /// device memory, do errors and drops grow?
+    /// Also watch the data NICs' counters for this many seconds, while a transfer runs: do packets
+    /// reach device memory, do errors and drops grow?
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,
 
@@ -78,9 +78,9 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "env")]
     textfile: Option<PathBuf>,
 
-    /// Also pack what whoever helps will ask for into this file: findings, variables, devices, NIC
-    /// counters, the kernel's lines about drivers, settings of the system; values of variables
-    /// that look like secrets are removed
+    /// Also pack what a helper will ask for into this file: findings, variables, devices, NIC
+    /// counters, the kernel's lines about drivers, settings of the system; values of variables that
+    /// look like secrets are removed
     #[arg(long, value_name = "FILE.tar.gz", conflicts_with = "env")]
     bundle: Option<PathBuf>,
 
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         let examined = Examined { transport, report: &report, kernel: &kernel, nics: &nics };
         bundle::write(path, &examined)?;
         let shown = path.display();
-        // Stdout has the findings; nobody may be reading this.
+        // Stdout has the findings; stderr may have no reader.
         let _ = writeln!(std::io::stderr(), "{shown} is written; look into it before you send it");
     }
     let exit_status = report.exit_status();
@@ -159,12 +159,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit_status))
 }
 
-/// Exit status when there was no examination: 1 to 3 are what one finds. Numbers as in sysexits.h.
+/// Exit status when there was no examination: an examination ends with 0 to 3. Numbers as in
+/// sysexits.h.
 pub(crate) fn not_examined(failure: &Failure) -> ExitCode {
     ExitCode::from(if matches!(failure, Failure::Usage(_)) { 64 } else { 70 })
 }
 
-/// What the counters of the data NICs say after so many seconds.
+/// Returns findings from the counters of the data NICs after `seconds` seconds.
 fn watch(host: &Host<'_>, kernel: &LiveKernel, seconds: u64) -> Vec<Finding> {
     let nics = data_nic_names(host);
     let read = || NicCounters::read(kernel, nics.iter().map(String::as_str));
@@ -181,7 +182,7 @@ fn resolve(peer: &str) -> Result<SocketAddr, Failure> {
     addresses.next().ok_or_else(|| unusable("the name has no address"))
 }
 
-/// The GPU with this number.
+/// Returns the GPU with this number.
 fn choose(gpus: &[Gpu], wanted: usize) -> Result<&Gpu, Failure> {
     gpus.get(wanted).ok_or_else(|| {
         let there = match gpus.len() {
@@ -192,7 +193,7 @@ fn choose(gpus: &[Gpu], wanted: usize) -> Result<&Gpu, Failure> {
     })
 }
 
-/// Refuses a NIC that is not there: nothing could be said of it.
+/// Refuses a NIC that does not exist: there would be no findings about it.
 fn check_nic(wanted: &str, nics: &[Nic]) -> Result<(), Failure> {
     if nics.iter().any(|nic| nic.name == wanted) {
         return Ok(());
@@ -206,8 +207,8 @@ fn with_profile(report: Report, profile: Option<Profile>, env: &Env) -> Report {
     Report::new([report.findings(), &differences].concat())
 }
 
-/// The environment that the plugin would see if it were to use `nic` alone. The sign asks for the
-/// exact name.
+/// Returns the environment that the plugin would see if it were to use `nic` alone. The sign asks
+/// for the exact name.
 fn with_data_nic(mut env: Env, nic: Option<&str>) -> Env {
     if let Some(nic) = nic {
         env.insert(DATA_NICS.to_owned(), format!("={nic}"));
@@ -215,8 +216,7 @@ fn with_data_nic(mut env: Env, nic: Option<&str>) -> Env {
     env
 }
 
-/// Leaves out what was seen of GPUs other than `gpu` and of them alone. What was seen names a GPU
-/// by its PCI address.
+/// Leaves out facts about other GPUs than `gpu` alone. A fact names a GPU by its PCI address.
 fn without_other_gpus(report: &Report, gpu: &Gpu, gpus: &[Gpu]) -> Report {
     let is_about =
         |finding: &Finding, gpu: &Gpu| finding.seen.to_ascii_lowercase().contains(&gpu.pci_bus_id);

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitCode, Failure> {
 }
 
 impl Profile {
-    /// What of the environment differs from it.
+    /// Differences of the environment from the profile.
     pub(crate) fn compare(self, env: &Env) -> Vec<Finding> {
         match self {
             Self::A3High => {
@@ -85,7 +85,7 @@ pub(crate) fn examine(report: &Report, json: bool, least: Least) -> Result<ExitC
     Ok(ExitCode::from(exit_status))
 }
 
-/// The findings of a report that are wanted.
+/// Returns the findings of a report that are wanted.
 pub(crate) fn shown(report: &Report, least: Least) -> Vec<&Finding> {
     report.findings().iter().filter(|finding| least.shows(finding)).collect()
 }

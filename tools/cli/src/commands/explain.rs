@@ -1,5 +1,4 @@
-//! `tcpx explain`: what a diagnosis code, a variable or a line of a log means, and what to do about
-//! it.
+//! `tcpx explain`: meaning and cure of a diagnosis code, a variable or a line of a log.
 
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ use tcpx_doctor::environment::nearest_name;
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// A name with more edits than this is another name.
+/// Most edits between a misspelt name and a known one.
 const FEW_EDITS: usize = 4;
 
 /// Explain a diagnosis code, a variable, or words or a line of a log.
@@ -36,14 +35,14 @@ pub(crate) struct ExplainArgs {
     json: bool,
 }
 
-/// What is known about a text.
+/// Knowledge about a text.
 #[derive(Debug, Default, Serialize)]
 struct Explanation {
     variable: Option<Meaning>,
     diagnoses: Vec<&'static Diagnosis>,
 }
 
-/// A variable that the text is or names.
+/// Variable that the text is or names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 enum Meaning {
@@ -87,7 +86,7 @@ fn find(text: &str) -> Result<Explanation, Failure> {
     Ok(found)
 }
 
-/// The first word that is the name of a variable, alone or as in `NAME=value`.
+/// Returns the first word that is the name of a variable, alone or as in `NAME=value`.
 fn variable_in(text: &str) -> Option<Meaning> {
     let separates = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     text.split(separates).find_map(|word| {
@@ -97,7 +96,7 @@ fn variable_in(text: &str) -> Option<Meaning> {
     })
 }
 
-/// What to try instead.
+/// Returns a hint for another try.
 fn hint(text: &str) -> String {
     match nearest_name(&text.to_ascii_uppercase()).filter(|(edits, _)| *edits <= FEW_EDITS) {
         Some((_, name)) => format!("did you mean {name}?"),

@@ -1,4 +1,4 @@
-//! The machine that `tcpx doctor`, `tcpx env` and `tcpx devices` look at: this one.
+//! Machine that `tcpx doctor`, `tcpx env` and `tcpx devices` look at: this one.
 
 use std::path::Path;
 
@@ -59,8 +59,8 @@ impl Least {
     }
 }
 
-/// `findings` numbered, each with cause and cure; the ids of those that are not shown, in a line;
-/// and a line that counts them.
+/// Returns `findings` numbered, each with cause and cure. Below are the ids of the findings that
+/// are not shown, in a line, and a line that counts them.
 pub(crate) fn render_findings(findings: &[Finding], least: Least) -> String {
     let mut text = String::new();
     let (shown, folded): (Vec<_>, Vec<_>) = findings.iter().partition(|it| least.shows(it));

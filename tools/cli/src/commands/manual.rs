@@ -15,7 +15,7 @@ pub(crate) struct ManualArgs {
     folder: PathBuf,
 }
 
-/// Writes the pages, and says where they are.
+/// Writes the pages, and prints their folder.
 pub(crate) fn run(args: &ManualArgs, command: clap::Command) -> Result<(), Failure> {
     let folder = &args.folder;
     std::fs::create_dir_all(folder)

@@ -1,4 +1,4 @@
-//! The doctor's findings as metrics, in a file for node_exporter's textfile collector.
+//! Metrics of the doctor's findings, in a file for node_exporter's textfile collector.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use crate::failure::Failure;
 const SEVERITIES: [Severity; 4] =
     [Severity::Info, Severity::Warning, Severity::Error, Severity::FatalForPlugin];
 
-/// Puts the report where `path` says. A reader sees the old file or the new one, whole.
+/// Writes the report to `path`. A reader sees the old file or the new one, whole.
 pub(super) fn write(path: &Path, report: &Report) -> Result<(), Failure> {
     let shown = path.display();
-    // A device or a directory is nothing to be replaced by a file.
+    // A device or a directory must not be replaced by a file.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(Failure::Usage(format!("--textfile {shown}: it is there and no file")));
     }
@@ -27,7 +27,7 @@ pub(super) fn write(path: &Path, report: &Report) -> Result<(), Failure> {
         tracing::warn!("--textfile {shown}: node_exporter reads only files named *.prom");
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    // Hidden, and not named *.prom, so nobody reads it before it is whole.
+    // Hidden, and not named *.prom, so that no collector reads it before it is whole.
     let own = format!(".{}.{}", name.to_string_lossy(), std::process::id());
     let unfinished = path.with_file_name(own);
     let written = fs::write(&unfinished, render(report, now));
@@ -38,8 +38,8 @@ pub(super) fn write(path: &Path, report: &Report) -> Result<(), Failure> {
     })
 }
 
-/// The page. Severities without a finding are told as well: what grows from nothing raises no
-/// alert.
+/// Returns the page. Severities without a finding have a sample too: a sample that appears with a
+/// finding raises no alert.
 fn render(report: &Report, now: u64) -> String {
     let mut by_severity: BTreeMap<Severity, usize> = SEVERITIES.map(|it| (it, 0)).into();
     let mut by_id: BTreeMap<(Code, Severity), usize> = BTreeMap::new();

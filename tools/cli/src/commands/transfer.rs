@@ -1,4 +1,4 @@
-//! `tcpx transfer`: one short message with everything that happens to it in the log.
+//! `tcpx transfer`: one short message, with every step of it in the log.
 
 use serde::{Deserialize, Serialize};
 use tcpx_core::{Post, Session};
@@ -13,7 +13,7 @@ const TEXT: &[u8] = b"Hello from TCPX client!";
 const TAG: i64 = 42;
 /// Registered bytes: one page, aligned to one.
 const BUFFER_BYTES: u64 = 4096;
-/// What the destination holds before the message comes.
+/// Contents of the destination before the message comes.
 const POISON: u8 = 0xdb;
 
 /// Send "Hello from TCPX client!" with tag 42 and show every step in the log.
@@ -32,7 +32,7 @@ pub(crate) struct TransferArgs {
     pub(crate) ends: EndsArgs,
 }
 
-/// Server: what is wrong with the message that arrived; empty if nothing is.
+/// Server: the mistake in the message that arrived; empty if there is none.
 #[derive(Debug, Serialize, Deserialize)]
 struct Verdict {
     difference: String,
@@ -66,12 +66,12 @@ struct Outcome<'a> {
     bytes: usize,
     text: &'a str,
     tag: i64,
-    /// What is wrong with what arrived.
+    /// Mistake in the bytes that arrived.
     difference: Option<&'a str>,
     nic_counters: Vec<NicGrowth>,
 }
 
-/// Says whether the text arrived.
+/// Prints whether the text arrived.
 fn tell(
     args: &TransferArgs,
     Verdict { difference }: Verdict,
@@ -91,7 +91,7 @@ fn tell(
     if verified { Ok(()) } else { Err(Failure::NotVerified(difference)) }
 }
 
-/// One end's part, and what the NICs count meanwhile.
+/// Runs one end's part, and reads what the NICs count meanwhile.
 fn transfer(agreed: &mut Agreed<'_>) -> Result<(Verdict, Vec<NicGrowth>), Failure> {
     let watch = NicWatch::start(agreed.session);
     let verdict = match agreed.role {
@@ -153,7 +153,7 @@ fn receive(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
     Ok(verdict)
 }
 
-/// Frees the receive buffer. Returns what is wrong with it.
+/// Frees the receive buffer. Returns the mistake in it.
 fn read_back(session: &Session, message: Post) -> Result<String, Failure> {
     let mut buffer = [0; BUFFER_BYTES as usize];
     session.read_memory(message.memory, 0, &mut buffer)?;
@@ -168,7 +168,7 @@ fn read_back(session: &Session, message: Post) -> Result<String, Failure> {
     Ok(difference)
 }
 
-/// What is wrong with the receive buffer; empty if nothing is.
+/// Returns the mistake in the receive buffer; empty if there is none.
 fn difference(text: &[u8], rest: &[u8]) -> String {
     if text != TEXT {
         let hex: Vec<String> = text.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,11 +1,11 @@
-//! Where the two ends of a command could not meet, or lost each other.
+//! Errors of two ends of a command that could not meet, or lost each other.
 
 use std::io::Error;
 use std::net::SocketAddr;
 
 use crate::deadline::Deadline;
 
-/// Why there is no connection with the other end, or not any more.
+/// Reason why there is no connection with the other end, or not any more.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error(
@@ -80,7 +80,7 @@ pub(crate) enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Whether the connection was there and was lost.
+    /// Returns whether the connection was there and was lost.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::Silent { .. } | Self::Stuck { .. })
     }

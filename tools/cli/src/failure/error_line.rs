@@ -1,4 +1,4 @@
-//! The line that a failed command ends with: what went wrong, and where to read on.
+//! Last line of a failed command: the error, and a pointer to more.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use tcpx_diagnosis::table::{connection, limits, transfer};
 use super::connection::ConnectionError;
 use super::reason::Failure;
 
-/// What went wrong, in one line that ends with where to read on, `(see: tcpx explain TCPX-201)`, if
-/// anything is known. `plugin` is what `--plugin` was given.
+/// Returns the error in one line. If more is known, the line ends with a pointer to it, `(see: tcpx
+/// explain TCPX-201)`. `plugin` is the value of `--plugin`.
 pub(crate) fn error_line(failure: &Failure, plugin: Option<&PluginChoice>) -> String {
     let line = failure.one_line();
     let Some(code) = code_of(failure) else { return line };
-    // The library's errors end with the id, which need not be said twice.
+    // The library's errors end with the id, which must not be repeated.
     let line = line.strip_suffix(&format!(" [{code}]")).unwrap_or(&line);
     let mut text = format!("{line} (see: tcpx explain {code}");
     if let Failure::Library(Error::Preflight(_)) = failure {
@@ -48,7 +48,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
         Failure::Io { error, .. } if is_out_of_files(error) => &limits::OPEN_FILES_LIMIT,
         Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
         Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,
-        // The other end has said what there is to say; the rest is about this command line.
+        // The other end's words are complete; the rest is about this command line.
         Failure::Connection(_)
         | Failure::OtherEnd(_)
         | Failure::Refused(_)
@@ -63,7 +63,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
     Some(diagnosis.code)
 }
 
-/// Whether the process, or the system, may open no more files.
+/// Returns whether the process, or the system, may open no more files.
 pub(crate) fn is_out_of_files(error: &std::io::Error) -> bool {
     let number = error.raw_os_error();
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| number == Some(errno.raw_os_error()))

@@ -1,4 +1,4 @@
-//! Why a command failed, as the one line that its user reads.
+//! Reasons why a command failed, each as the one line that its user reads.
 
 use std::process::ExitCode;
 
@@ -7,13 +7,13 @@ use tcpx_core::{Departure, Error};
 use super::connection::ConnectionError;
 use crate::deadline::Deadline;
 
-/// Everything that ends a command.
+/// Event that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line or the environment asks for something that cannot be.
+    /// The command line or the environment asks for something impossible.
     #[error("{0}")]
     Usage(String),
-    /// The library's answer.
+    /// An error of the library.
     #[error(transparent)]
     Library(#[from] Error),
     /// The connection between the two ends.
@@ -28,32 +28,32 @@ pub(crate) enum Failure {
     /// The server has another client.
     #[error("the other end refused: the server is busy with {0}; try again later")]
     Busy(String),
-    /// What this end has to tell the other before it ends as well.
+    /// Message of this end to the other end before this end ends as well.
     #[error("{0}")]
     Refusing(String),
     /// A system call.
     #[error("{what}: {error}")]
     Io {
-        /// What was attempted.
+        /// Action that was attempted.
         what: String,
-        /// The system's answer.
+        /// Error of the system.
         error: std::io::Error,
     },
     /// The command's time is over.
     #[error("no time was left: {waited} passed while this end was {doing}")]
     OutOfTime {
-        /// What it was doing.
+        /// Step that was under way.
         doing: String,
-        /// What has passed.
+        /// Time limit that has passed.
         waited: Deadline,
     },
     /// A plugin ended or held up the process that was to try it out.
     #[error("{0}")]
     PluginProcess(String),
-    /// What was asked about is not known.
+    /// The thing asked about is not known.
     #[error("{0}")]
     Unknown(String),
-    /// What is measured together with this has come to an end.
+    /// Another measurement of the same run has come to an end.
     #[error("{0}")]
     Others(String),
     /// The user wanted an end.
@@ -70,7 +70,7 @@ impl Failure {
         move |error| Self::Io { what, error }
     }
 
-    /// Whether the other end knows already.
+    /// Returns whether the other end knows already.
     pub(crate) fn is_known_to_other_end(&self) -> bool {
         matches!(
             self,
@@ -82,7 +82,7 @@ impl Failure {
         )
     }
 
-    /// Whether the other end may know more: it fell silent, or took the connection with it.
+    /// Returns whether the other end may know more: it fell silent, or took the connection with it.
     pub(crate) fn may_be_a_symptom(&self) -> bool {
         match self {
             Self::Connection(error) => error.is_lost(),
@@ -94,31 +94,31 @@ impl Failure {
         }
     }
 
-    /// 2 for what the user asked for, 1 for what went wrong, 130 after an interrupt.
+    /// Returns 2 for a mistake of the user, 1 for other failures, 130 after an interrupt.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_)
             | Self::Library(Error::Setting { .. })
             | Self::Connection(ConnectionError::BadAddress { .. }) => 2,
-            // As shells say of a command that an interrupt ended.
+            // As a shell does for a command that an interrupt ended.
             Self::Interrupted => 130,
             _ => 1,
         }
     }
 
-    /// The exit status as `main` returns it.
+    /// Returns the exit status as `main` returns it.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit_status())
     }
 
-    /// The message without line breaks or other control characters, which a peer's words could
-    /// contain.
+    /// Returns the message without line breaks or other control characters, which a peer's words
+    /// could contain.
     pub(crate) fn one_line(&self) -> String {
         one_line(&self.to_string())
     }
 }
 
-/// Words joined by single blanks, control characters left out.
+/// Returns words joined by single blanks, without control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<String> = text
         .split_whitespace()
@@ -127,7 +127,7 @@ pub(crate) fn one_line(text: &str) -> String {
     words.join(" ")
 }
 
-/// What clap says, without its usage text, as one line.
+/// Returns the message of clap, without its usage text, as one line.
 pub(crate) fn usage_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let paragraphs: Vec<String> = text

@@ -1,8 +1,8 @@
-//! Which plugin is meant.
+//! Name of the plugin that the user means.
 
 use tcpx_core::PluginChoice;
 
-/// What `--plugin` says. Nothing is no plugin: a variable that was to hold a path is unset.
+/// Value of `--plugin`. An empty value is an error: the variable that was to hold a path is unset.
 pub(crate) fn plugin_name(text: &str) -> Result<PluginChoice, String> {
     match text.trim() {
         "" => {

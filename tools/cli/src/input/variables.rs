@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::failure::Failure;
 
-/// The first of `names` that is set and not empty, read as a `T`.
+/// Returns the first of `names` that is set and not empty, read as a `T`.
 pub(crate) fn read<T: FromStr>(names: &[&str]) -> Result<Option<T>, Failure>
 where
     T::Err: fmt::Display,
@@ -14,7 +14,7 @@ where
     read_from(names, &|name| std::env::var_os(name).map(|value| value.to_string_lossy().into()))
 }
 
-/// Whether one of `names` is set to something other than `0`.
+/// Returns whether one of `names` is set to something other than `0`.
 pub(crate) fn is_on(names: &[&str]) -> bool {
     names.iter().any(|name| {
         std::env::var_os(name).is_some_and(|value| !value.is_empty() && value.as_os_str() != "0")

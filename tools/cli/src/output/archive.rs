@@ -1,5 +1,6 @@
-//! A gzipped tar file of texts. Pure: bytes in, bytes out. What is packed is small, so it is stored
-//! as it is, and not compressed: that needs nobody else's code.
+//! Gzipped tar file of texts. Pure: bytes in, bytes out.
+//!
+//! The files are small, so they are stored and not compressed. This needs no other library.
 
 const BLOCK_BYTES: usize = 512;
 /// Most bytes of a stored block, as RFC 1951 has it.
@@ -38,7 +39,7 @@ impl Archive {
         self.tar.resize(self.tar.len().next_multiple_of(BLOCK_BYTES), 0);
     }
 
-    /// The whole file.
+    /// Returns the whole file.
     pub(crate) fn into_gzip(mut self) -> Vec<u8> {
         // Two empty blocks end a tar file.
         self.tar.resize(self.tar.len() + 2 * BLOCK_BYTES, 0);

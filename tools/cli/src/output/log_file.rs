@@ -1,4 +1,4 @@
-//! The file that takes the log.
+//! File that takes the log.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! The log: events of the library and of this program, on stderr or in a file.
+//! Log of the library's and this program's events, on stderr or in a file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,12 +33,12 @@ pub(crate) struct LogArgs {
     log_file: Option<PathBuf>,
 }
 
-/// The flags of this process, for those that it starts.
+/// Flags of this process, for the processes that it starts.
 static FLAGS: OnceLock<LogArgs> = OnceLock::new();
 
-/// Starts the log. `shows_all`: down to each unpack descriptor, where nothing else is asked for.
-/// `-v` counts before RUST_LOG, and that before `TCPX_DEBUG` and its like. `role`: which end writes
-/// it, if the command has ends.
+/// Starts the log. `shows_all`: down to each unpack descriptor, where no other level is asked for.
+/// `-v` counts before RUST_LOG, and RUST_LOG before `TCPX_DEBUG` and its like. `role`: the end that
+/// writes the log, if the command has ends.
 pub(crate) fn start(
     args: &LogArgs,
     shows_all: bool,
@@ -58,7 +58,7 @@ pub(crate) fn start(
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        // A log that nobody takes any more is no reason to panic, which telling of it would be.
+        // A log without a reader is no reason to panic, which a report of it would be.
         .log_internal_errors(false)
         .event_format(Lines { role });
     // Both only fail when there is a log already, which then stays.
@@ -70,7 +70,7 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// Has a started process of this program log as this one does.
+/// Makes a started process of this program log as this one does.
 pub(crate) fn hand_down(command: &mut Command) {
     let Some(LogArgs { verbose, log_file }) = FLAGS.get() else { return };
     command.args((0..*verbose).map(|_| "-v"));
@@ -79,16 +79,17 @@ pub(crate) fn hand_down(command: &mut Command) {
     }
 }
 
-/// Whether the log shows more than warnings, so that nothing else should draw on the terminal.
+/// Returns whether the log shows more than warnings, so that nothing else should draw on the
+/// terminal.
 pub(crate) fn is_detailed() -> bool {
     tracing::enabled!(Level::INFO)
 }
 
-/// How much the log says.
+/// Level of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Detail {
     Warnings,
-    /// What happens once for each session and peer.
+    /// Events that happen once for each session and peer.
     Sessions,
     Steps,
     Descriptors,
@@ -116,7 +117,7 @@ impl Detail {
     fn directives(self) -> &'static str {
         match self {
             // The check before a plugin is loaded also returns what it logs, and the command ends
-            // with that.
+            // with that error.
             Self::Warnings => "warn,tcpx_diagnosis::preflight=off",
             Self::Sessions => "info,tcpx_diagnosis::preflight=off",
             Self::Steps => {
@@ -129,8 +130,8 @@ impl Detail {
     }
 }
 
-/// `2026-01-31T12:00:00.123456Z [DEBUG] server: message field=value`: when and what happened, at
-/// which level, and which end says so. One line, whatever others have put into the fields.
+/// Formats `2026-01-31T12:00:00.123456Z [DEBUG] server: message field=value`: time, level, the end
+/// that logs, and the event. One line, whatever the fields contain.
 struct Lines {
     role: Option<&'static str>,
 }

@@ -1,4 +1,4 @@
-//! A line on the terminal that says how far a command is.
+//! Line on the terminal with the progress of a command.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::logging;
 
-/// The line, or nothing where nobody would see it.
+/// The line, or nothing where no terminal shows it.
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
@@ -16,12 +16,12 @@ impl Progress {
         Self(None)
     }
 
-    /// A bar over so many steps.
+    /// Makes a bar over `steps` steps.
     pub(crate) fn bar(steps: u64) -> Self {
         Self::show(|| ProgressBar::new(steps), "{bar:40} {pos}/{len} iterations, {eta} left")
     }
 
-    /// A count of steps, of which nobody knows how many there will be.
+    /// Makes a count of steps whose number is not known.
     pub(crate) fn count() -> Self {
         let progress =
             Self::show(ProgressBar::new_spinner, "{spinner} {pos} checks are over, last {msg}");
@@ -43,7 +43,7 @@ impl Progress {
         Self(Some(line))
     }
 
-    /// One step is over; `name` says which, where that is shown.
+    /// Notes that one step is over; `name` names it, where names are shown.
     pub(crate) fn step(&self, name: &str) {
         if let Some(line) = &self.0 {
             line.set_message(name.to_owned());

@@ -24,12 +24,12 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&serde_json::to_string_pretty(&Stamped::new(value)).map_err(unwritable)?)
 }
 
-/// One JSON object in one line. `value` is an object.
+/// Prints one JSON object in one line. `value` is an object.
 pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(&Stamped::new(value)).map_err(unwritable)
 }
 
-/// An object that says where it comes from, for whoever finds it later.
+/// Object with its origin, for later readers.
 #[derive(Serialize)]
 struct Stamped<'a, T> {
     tcpx: Stamp,
@@ -42,7 +42,7 @@ struct Stamp {
     version: &'static str,
     /// Seconds since 1970.
     unix_time: u64,
-    /// Of the machine that printed it.
+    /// Name of the machine that printed it.
     host: String,
 }
 
@@ -55,9 +55,9 @@ impl<'a, T> Stamped<'a, T> {
     }
 }
 
-/// The name of this machine.
+/// Returns the name of this machine.
 pub(crate) fn host() -> String {
-    // A system that does not say its name has none.
+    // A system that does not give its name has none.
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 

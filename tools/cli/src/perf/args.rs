@@ -1,4 +1,4 @@
-//! Flags of `tcpx perf`, and the plan they make.
+//! Flags of `tcpx perf`, and the plan that they make.
 
 use std::path::PathBuf;
 
@@ -78,7 +78,7 @@ pub(crate) struct PerfArgs {
     #[arg(conflicts_with = "size")]
     sweep: Option<Sweep>,
 
-    /// Measure each size for so long, however many iterations that are
+    /// Measure each size for this many seconds, whatever the number of iterations
     #[arg(long, value_name = "SECONDS", conflicts_with = "iters")]
     duration: Option<Seconds>,
 
@@ -86,7 +86,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, conflicts_with_all = ["latency", "messages", "op", "receives"])]
     bidir: bool,
 
-    /// Wait for so many clients with the same flags, and let all of them send at once [server only]
+    /// Wait for N clients with the same flags, and let all of them send at once [server only]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     clients: Option<u16>,
 
@@ -242,7 +242,7 @@ impl PerfArgs {
         })
     }
 
-    /// How many clients this end serves at once.
+    /// Returns the number of clients that this end serves at once.
     pub(super) fn clients(&self) -> Result<usize, Failure> {
         let clients = self.clients.unwrap_or(1);
         if self.clients.is_some() && (self.ends.role() != Role::Server || self.ends.forever) {
@@ -258,7 +258,7 @@ impl PerfArgs {
         Ok(clients.into())
     }
 
-    /// Where the report goes.
+    /// Returns the destination of the report.
     pub(super) fn output(&self) -> Output {
         let format = match (self.json, self.csv) {
             _ if self.ends.is_started_end() => Format::Nothing,
@@ -269,7 +269,7 @@ impl PerfArgs {
         Output { format, page: self.html.clone() }
     }
 
-    /// As the server: whether the client's plan is what this end was told to expect.
+    /// Returns, as the server, whether the client's plan is the one that this end expects.
     pub(super) fn insist(&self, plan: &Plan) -> Result<(), Failure> {
         plan.check()
             .map_err(|reason| Failure::Refusing(format!("the client asks for {reason}")))?;

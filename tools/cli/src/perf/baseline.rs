@@ -1,8 +1,11 @@
-//! What a competent program does on the same machines without the library: plain sockets that
-//! block, one for round trips, for streams as many as the session has, each with a thread.
+//! Baseline: plain sockets, as a competent program uses them on the same machines without the
+//! library.
+//!
+//! The sockets block. Round trips use one. Streams use as many as the session has, each with a
+//! thread.
 //!
 //! - `socket`: one of them
-//! - `opening`: how they come to be, at both ends
+//! - `opening`: opens them at both ends
 //! - `sockets`: all of them, each with its part of a message
 
 mod opening;

@@ -1,7 +1,7 @@
 //! One message each way at once in each iteration.
 //!
-//! Both receives are posted before the "go". From then on each end's clock runs until what it
-//! receives is in place; its own send may take longer, and is waited for behind that.
+//! Both receives are posted before the "go". From then on each end's clock runs until its received
+//! bytes are in place. Its own send may take longer, and is waited for after that.
 
 use std::time::Instant;
 
@@ -79,7 +79,7 @@ fn go(agreed: &mut Agreed<'_>, together: Option<&Together>) -> Result<(), Failur
     Ok(())
 }
 
-/// The time until what is received is in place, in ns, and the first wrong byte in it.
+/// Returns the time until the received bytes are in place, in ns, and the first wrong byte in them.
 fn exchange(
     outgoing: &Contents<'_>,
     incoming: &Contents<'_>,

@@ -1,4 +1,4 @@
-//! A measurement with its two ends, from their meeting to their goodbye.
+//! Measurement with two ends, from their meeting to their goodbye.
 
 use super::args::PerfArgs;
 use super::busy::OtherWork;
@@ -9,7 +9,7 @@ use super::report::Report;
 use crate::failure::Failure;
 use crate::rendezvous::{Program, Several};
 
-/// What a command ends with that has shown this.
+/// Returns the outcome of a command that has shown this report.
 pub(super) fn verdict(report: &Report) -> Result<(), Failure> {
     match report.mismatch() {
         Some(mismatch) => Err(Failure::NotVerified(mismatch.to_owned())),
@@ -18,7 +18,7 @@ pub(super) fn verdict(report: &Report) -> Result<(), Failure> {
     }
 }
 
-/// Rows go to `output` as they come; `tell` has the whole.
+/// Runs a measurement. Rows go to `output` as they come; `tell` has the whole.
 pub(super) fn measure_ends(
     args: &PerfArgs,
     output: &Output,
@@ -36,7 +36,7 @@ pub(super) fn measure_ends(
             incast.as_ref().map_or(Ok(()), |incast| incast.insist(plan))
         },
         body: &|agreed, plan| {
-            // Two ends on one machine have their other work from the one that was started first.
+            // Two ends on one machine have their other work from the end that was started first.
             let busy = if args.ends.is_started_end() { 0 } else { plan.busy };
             let _other_work = OtherWork::start(busy)?;
             measure(agreed, plan, output, incast.as_ref())

@@ -13,14 +13,14 @@ pub(super) struct OtherWork {
 }
 
 impl OtherWork {
-    /// Starts so many.
+    /// Starts this many threads.
     pub(super) fn start(threads: u32) -> Result<Self, Failure> {
         let work = Self::default();
         for _ in 0..threads {
             let is_over = Arc::clone(&work.is_over);
             thread::Builder::new()
                 .name("other-work".into())
-                // Without a hint to the processor that it is waiting: work gives none.
+                // Without a hint to the processor that the thread is waiting: work gives none.
                 .spawn(move || while !is_over.load(Ordering::Relaxed) {})
                 .map_err(Failure::io("starting a thread of other work"))?;
         }

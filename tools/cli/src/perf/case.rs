@@ -37,7 +37,7 @@ impl PlannedCase<'_> {
         iteration >= self.warmup
     }
 
-    /// How many are counted.
+    /// Returns how many iterations are counted.
     pub(super) fn counted(&self) -> u64 {
         self.iterations - self.warmup
     }

@@ -1,4 +1,4 @@
-//! The columns of the table: what differs from size to size.
+//! Columns of the table: the figures that differ from size to size.
 
 use super::figures::{CaseFigures, OneSidedFigures, Percentiles, Throughput};
 use super::plan::Mode;
@@ -10,14 +10,14 @@ const GAP: usize = 2;
 /// Width of a number of iterations, which is shown where there is room for it.
 const ITERATIONS: usize = 8;
 
-/// A heading, the width of the column, and how one case fills it.
+/// Column: a heading, its width, and the function that fills it for one case.
 pub(super) struct Column {
     pub(super) heading: &'static str,
     pub(super) width: usize,
     pub(super) fill: Box<dyn Fn(&CaseFigures) -> String>,
 }
 
-/// What a table is about.
+/// Properties of a table that choose its columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) mode: Mode,
@@ -181,7 +181,7 @@ fn p99(rates: &Option<Throughput>) -> Option<f64> {
     rates.as_ref()?.gb_per_s_p99
 }
 
-/// A figure with so many decimals, `-` where there is none.
+/// Returns a figure with `decimals` decimals, `-` where there is none.
 fn number<T>(figures: &Option<T>, decimals: usize, pick: impl Fn(&T) -> f64) -> String {
     figures.as_ref().map_or_else(|| "-".to_owned(), |it| format!("{:.decimals$}", pick(it)))
 }

@@ -1,4 +1,4 @@
-//! What lies in a registration: written before an iteration, verified after it.
+//! Contents of a registration: written before an iteration, verified after it.
 
 use tcpx_core::{MemoryId, Session};
 
@@ -30,7 +30,7 @@ impl Contents<'_> {
         Ok(())
     }
 
-    /// The first byte that is not the payload's.
+    /// Returns the first byte that is not the payload's.
     pub(super) fn check(&self, payload: Payload) -> Result<Option<Mismatch>, Failure> {
         let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {

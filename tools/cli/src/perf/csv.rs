@@ -1,4 +1,4 @@
-//! The report for spreadsheets: a line for each size.
+//! Report for spreadsheets: a line for each size.
 
 use super::figures::{CaseFigures, Percentiles, Throughput};
 use super::report::Report;

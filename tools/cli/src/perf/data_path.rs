@@ -1,4 +1,4 @@
-//! What a measurement runs over: the session, or plain sockets.
+//! Data path of a measurement: the session, or plain sockets.
 
 use super::pattern::{Content, Mismatch, Pattern};
 use crate::failure::Failure;
@@ -10,11 +10,11 @@ pub(super) struct Payload {
     pub(super) bytes: u64,
 }
 
-/// What an end does in an iteration: the sender prepares and sends, the receiver prepares, posts,
+/// Step of an end in an iteration: the sender prepares and sends, the receiver prepares, posts,
 /// waits and checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Sender: puts the payload where it is sent from. Receiver: makes sure that no byte at the
+    /// Sender: writes the payload to its source. Receiver: makes sure that no byte at the
     /// destination is right already.
     Prepare(Content),
     /// Sends the payload, until the memory may be used again.
@@ -23,11 +23,11 @@ pub(super) enum Step {
     Post,
     /// Waits for the last byte.
     Wait,
-    /// Sees whether every byte is right.
+    /// Checks whether every byte is right.
     Check,
 }
 
-/// A way for the bytes of one iteration to get from client to server.
+/// Path for the bytes of one iteration from client to server.
 pub(super) trait DataPath {
     /// For errors.
     fn name(&self) -> &'static str;

@@ -1,5 +1,5 @@
-//! What was measured of one size. As JSON it is printed as it is here: GB is 10^9 bytes, times are
-//! in the unit of their name.
+//! Figures of one size, as they are printed in JSON: GB is 10^9 bytes, times are in the unit of
+//! their name.
 
 use serde::Serialize;
 
@@ -32,8 +32,8 @@ pub(super) struct CaseFigures {
     /// The server's receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) receiver: Option<Throughput>,
-    /// The client's sends, where they end with the bytes at the server. Where buffers take the
-    /// bytes sooner, their time says nothing of the way.
+    /// The client's sends, if they end with the bytes at the server. Where buffers take the bytes
+    /// sooner, their time says nothing of the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sender: Option<Throughput>,
     /// One way each at once: the client's receives.
@@ -55,13 +55,13 @@ pub(super) struct CaseFigures {
     pub(super) half_round_trip_us: Option<Percentiles>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) raw_half_round_trip_us: Option<Percentiles>,
-    /// How often a half round trip, or an operation, took how long.
+    /// Histogram of half round trips, or of operations, by their time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) histogram: Vec<Bucket>,
-    /// What went over each NIC at this end.
+    /// Traffic of each NIC at this end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) nics: Vec<NicTraffic>,
-    /// Where the time went, as shares of 1, and what bounds the run; warmup included.
+    /// Breakdown of the time, as shares of 1, and the bound of the run; warmup included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stages: Option<Shares>,
     /// Round trips: session by plain sockets. Less is better.
@@ -102,7 +102,7 @@ pub(super) struct OneSidedFigures {
     /// From the post of one until it is done, one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operation_us: Option<Percentiles>,
-    /// Processor time of the posting thread for a post of what was posted before.
+    /// Processor time of the posting thread for a repeated post.
     pub(super) repost_us: Option<Percentiles>,
     /// Time by that of operations of the same bytes in one range. Less is better.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ pub(super) struct Throughput {
     pub(super) gb_per_s_median: f64,
     pub(super) gb_per_s_min: f64,
     pub(super) gb_per_s_max: f64,
-    /// Reached by 99 of 100 iterations, if there were so many.
+    /// Reached by 99 of 100 iterations, if there were 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gb_per_s_p99: Option<f64>,
     pub(super) mean_ms: f64,
@@ -253,7 +253,7 @@ impl OneSidedFigures {
     }
 }
 
-/// Halves of round trips, without the time for which the server kept the messages.
+/// Returns halves of round trips, without the time for which the server kept the messages.
 fn half_trips(trips: &[u64], kept: &[u64]) -> Option<Samples> {
     let half = |(trip, kept): (&u64, &u64)| trip.saturating_sub(*kept) / 2;
     Samples::new(&trips.iter().zip(kept).map(half).collect::<Vec<u64>>())
@@ -322,7 +322,7 @@ mod tests {
             raw_ns: if raw { raw_ns } else { vec![] },
             ..CaseTimes::default()
         };
-        // Of round trips the server's times are what it kept the messages for.
+        // In round trips the server's times are those for which it kept the messages.
         let is_latency = mode.is_latency();
         let client = times(&[30, 10, 20], vec![7], vec![5]);
         let large = if matches!(mode, Mode::Messages(_)) { vec![16] } else { vec![] };

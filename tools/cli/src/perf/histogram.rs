@@ -1,13 +1,13 @@
-//! How often what took how long.
+//! Histogram of times.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// How exactly times are told apart, which is finer than any bucket.
+/// Precision of the recorded times, which is finer than any bucket.
 const DIGITS: u8 = 3;
-/// Each bucket reaches so much further than the one before.
+/// Factor from the limit of one bucket to the next.
 const STEP: f64 = 1.25;
-/// From here on, in ns.
+/// Limit of the first bucket, in ns.
 const FIRST_NS: u64 = 100;
 
 /// Times above the bucket before, up to its own limit.
@@ -17,10 +17,10 @@ pub(super) struct Bucket {
     pub(super) count: u64,
 }
 
-/// Buckets from the shortest time to the longest, those between them without any included.
+/// Returns buckets from the shortest time to the longest, with empty buckets between them.
 pub(super) fn of(times_ns: &[u64]) -> Vec<Bucket> {
     let Ok(mut histogram) = Histogram::<u64>::new(DIGITS) else { return Vec::new() };
-    // It grows with what it is told, and knows every time that there is memory for.
+    // The histogram grows with the times recorded, and holds every time that there is memory for.
     let is_told = times_ns.iter().all(|time| histogram.record(*time).is_ok());
     if !is_told || histogram.is_empty() {
         return Vec::new();

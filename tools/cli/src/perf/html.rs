@@ -1,7 +1,7 @@
-//! The report as one page that needs nothing else: plots of throughput or latency at both ends,
-//! what the time went to, and the figures.
+//! Report as one page that needs nothing else: plots of throughput or latency at both ends, the
+//! breakdown of the time, and the figures.
 //!
-//! - `chart`: lines and bars as SVG. `scale`: where a value lies in a plot; `label`: words in it
+//! - `chart`: lines and bars as SVG. `scale`: place of a value in a plot; `label`: words in it
 
 mod chart;
 mod label;

@@ -1,4 +1,4 @@
-//! Several clients of one server, which send at once: each iteration begins when all are ready.
+//! Several clients of one server that send at once: each iteration begins when all are ready.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,14 +10,14 @@ use super::together::Together;
 use crate::failure::Failure;
 use crate::output::Progress;
 
-/// What the ends of a server share, each of which has one of its clients.
+/// State that the ends of a server share; each end has one client.
 #[derive(Debug)]
 pub(super) struct Incast {
     pub(super) together: Together,
     clients: usize,
-    /// What the first client asked for. The others have to ask for the same, but for the seed.
+    /// Plan of the first client. The others have to ask for the same plan, but for the seed.
     first_plan: Mutex<Option<Plan>>,
-    /// Of each size: what the ends have measured so far.
+    /// Times of each size that the ends have measured so far.
     measured: Mutex<Vec<Vec<CaseFigures>>>,
 }
 
@@ -41,8 +41,9 @@ impl Incast {
         Ok(())
     }
 
-    /// One end has measured the next size of its `report`. The last one that has shows the row of
-    /// all; the others wait for it before the size after that, so rows come in their order.
+    /// Notes that one end has measured the next size of its `report`. The last end that has shows
+    /// the row of all. The others wait for it before the size after that, so rows come in their
+    /// order.
     pub(super) fn row(
         &self,
         output: &Output,
@@ -58,7 +59,7 @@ impl Incast {
         }
     }
 
-    /// The figures of all for the size of this number, once every end has added its own.
+    /// Returns the figures of all for the size of this number, once every end has added its own.
     fn add(&self, index: usize, case: &CaseFigures) -> Option<CaseFigures> {
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         if measured.len() <= index {
@@ -73,7 +74,7 @@ impl Incast {
     }
 }
 
-/// The figures of all clients, from what each of the server's ends has measured: at least one.
+/// Returns the figures of all clients, from the times of each of the server's ends: at least one.
 pub(super) fn join(reports: Vec<Report>) -> Result<Report, Failure> {
     let count = reports.iter().map(|report| report.cases().len()).min().unwrap_or(0);
     let cases = (0..count).filter_map(|index| {
@@ -100,7 +101,7 @@ fn case_of_all(clients: &[&CaseFigures]) -> Option<CaseFigures> {
         slowest_client_gb_per_s: medians().fold(f64::MAX, f64::min),
         fastest_client_gb_per_s: medians().fold(0.0, f64::max),
     });
-    // Those of one client say nothing of all.
+    // The figures of one client say nothing of all.
     (all.sender, all.stages, all.client_receiver, all.receiver) = (None, None, None, None);
     (all.both_ways, all.nics) = (None, Vec::new());
     Some(all)

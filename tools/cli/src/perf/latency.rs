@@ -1,19 +1,19 @@
 //! Round trips: the client's message comes back from the server with the same bytes, in turns over
 //! the session and over a plain socket.
 //!
-//! The client's clock runs from posting the send until the answer is in place. What comes back was
+//! The client's clock runs from posting the send until the answer is in place. The answer was
 //! received into the server's memory and is sent from there, so the whole path is walked twice.
 //!
-//! Both ends may be idle before each message. Then the client waits until its clock starts, and
-//! the server says how long it kept the message before it answered, which is taken off: so no two
-//! clocks are compared.
+//! Both ends may be idle before each message. Then the client waits until its clock starts. The
+//! server reports how long it kept the message before it answered, and this time is subtracted: so
+//! no two clocks are compared.
 //!
-//! Turns are some trips long: the system moves two processes to processors that suit how they wait,
-//! and needs a few trips for it. The messages of a turn are made before it and verified after it,
-//! so that its trips follow one another at once: the time of a trip is not that of waking up an end
-//! that had to wait for a pattern.
+//! Turns are some trips long: the system moves two processes to processors that suit their waits,
+//! and needs a few trips for it. The messages of a turn are made before the turn and verified after
+//! it, so that its trips follow one another at once. So the time of a trip does not include waking
+//! up an end that had to wait for a pattern.
 //!
-//! A receive that is posted late is posted when the sender's word has come, which leaves just
+//! A receive that is posted late is posted when the sender's notice has come, which leaves just
 //! before the message.
 
 use std::collections::VecDeque;
@@ -38,9 +38,9 @@ const PING: i64 = 1;
 const PONG: i64 = 2;
 /// Most trips of a turn.
 const TURN: u64 = 50;
-/// Most bytes that the client sends in one, but for the first message.
+/// Most bytes that the client sends in one turn, but for the first message.
 const TURN_BYTES: u64 = 32 << 20;
-/// Receives that the server has posted ahead, so that no ping waits for one.
+/// Receives that the server has posted ahead, so that no ping waits for a receive.
 const AHEAD: u64 = 2;
 /// Places for messages at the server: those posted ahead, one on its way back, one to spare.
 const SERVER_PLACES: u64 = 4;
@@ -59,7 +59,7 @@ pub(super) fn measure(
     let turn = (TURN_BYTES / stride).clamp(1, TURN.min(case.iterations));
     let role = agreed.role;
     let places = match role {
-        // What goes out, and what comes back.
+        // The outgoing message, and the answer.
         Role::Client => 2 * turn,
         Role::Server => SERVER_PLACES,
     };
@@ -106,7 +106,7 @@ impl Endpoint<'_, '_> {
         Ok(receive)
     }
 
-    /// Does nothing, if asked to. Returns for how long, in ns.
+    /// Idles, if asked to. Returns for how long, in ns.
     fn rest(&self) -> u64 {
         if self.idle.is_zero() {
             return 0;
@@ -116,7 +116,7 @@ impl Endpoint<'_, '_> {
         nanos(start.elapsed())
     }
 
-    /// Tells the other end that a message comes now, if it waits for that.
+    /// Tells the other end that a message comes now, if that end waits for the notice.
     fn warn(&mut self) -> Result<(), Failure> {
         if self.is_late { self.link.send(&Go) } else { Ok(()) }
     }
@@ -155,7 +155,7 @@ impl Endpoint<'_, '_> {
         Ok(times)
     }
 
-    /// Where the answer to the message of one place is received.
+    /// Returns the place where the answer to the message of one place is received.
     fn answer_place(&self, place: u64) -> u64 {
         self.turn + place
     }
@@ -263,7 +263,7 @@ impl Endpoint<'_, '_> {
             None => self.receive(trip % SERVER_PLACES, PING)?,
         };
         self.budget.wait(&receive)?;
-        // Whoever rests posts it meanwhile: behind the answer it would be in the way of the other
+        // The resting end posts it meanwhile: behind the answer it would be in the way of the other
         // end, if that runs on the same processor.
         let (before, after) = if self.idle.is_zero() { (None, next) } else { (next, None) };
         self.post_ahead(before, posted)?;
@@ -329,7 +329,7 @@ impl Messages {
         }
     }
 
-    /// What is sent from a place, and what comes back to it.
+    /// Returns the outgoing bytes of a place, and the place of their answer.
     fn bytes(&self, place: usize) -> (&[u8], &[u8]) {
         let range = place * self.bytes..(place + 1) * self.bytes;
         (&self.sent[range.clone()], &self.received[range])
@@ -349,8 +349,8 @@ impl Messages {
     }
 }
 
-/// All trips over the session and, if there is one, over the plain socket, in turns of at most so
-/// many.
+/// Runs all trips over the session and, if there is one, over the plain socket, in turns of at most
+/// this many.
 fn turns<T>(
     trips: u64,
     most: u64,

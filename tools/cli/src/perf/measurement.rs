@@ -1,4 +1,4 @@
-//! The whole measurement, case by case, at one end.
+//! Whole measurement, case by case, at one end.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ pub(super) fn measure(
         None if incast.is_none() => {
             Progress::bar(u64::from(plan.iterations) * plan.sizes.len() as u64)
         }
-        // Several ends would write theirs over each other.
+        // Several ends would overwrite each other's lines.
         None | Some(_) => Progress::none(),
     };
     let nics = NicWatch::start(agreed.session);
@@ -80,12 +80,12 @@ struct Measurement<'a> {
     together: Option<&'a Together>,
     interrupts: &'a Interrupts,
     progress: &'a Progress,
-    /// Somebody wants an end of everything.
+    /// Whether an end asks for the end of everything.
     is_interrupted: bool,
 }
 
 impl Measurement<'_> {
-    /// All parts. Nothing if it was ended before the first.
+    /// Measures all parts. Returns nothing if it was ended before the first.
     fn run(&mut self, agreed: &mut Agreed<'_>) -> Result<Option<CaseFigures>, Failure> {
         let (mut client, mut server) = (CaseTimes::default(), CaseTimes::default());
         let (begun, traffic) = (Instant::now(), nic_traffic::of(agreed.session));
@@ -112,9 +112,10 @@ impl Measurement<'_> {
         Ok(Some(figures))
     }
 
-    /// How many iterations both ends count next, as the server says; nothing when the size is over.
+    /// Returns the iterations that both ends count next, as the server says; nothing when the size
+    /// is over.
     fn next(&mut self, agreed: &mut Agreed<'_>, begun: Instant) -> Result<Option<u32>, Failure> {
-        /// What the server's ends propose. The least of all counts.
+        /// Proposals of the server's ends. The smallest counts.
         const END: u32 = 0;
         const NEXT_SIZE: u32 = 1;
         if agreed.role == Role::Server {
@@ -160,7 +161,7 @@ impl Measurement<'_> {
     }
 }
 
-/// Both ends tell each other what they measured. Returns the client's times, then the server's.
+/// Exchanges the times of both ends. Returns the client's times, then the server's.
 fn exchange(
     agreed: &mut Agreed<'_>,
     case: PlannedCase<'_>,
@@ -189,7 +190,8 @@ fn exchange(
     )))
 }
 
-/// How many times an end has of the session, of the large messages, and of plain sockets.
+/// Returns the numbers of times that an end has of the session, of the large messages, and of plain
+/// sockets.
 fn series(case: PlannedCase<'_>, role: Role) -> [usize; 3] {
     let (plan, iterations) = (case.plan, case.counted() as usize);
     let only_if = |measured: bool| if measured { iterations } else { 0 };

@@ -1,9 +1,9 @@
-//! What goes over each NIC at this end while one size is measured.
+//! Traffic over each NIC at this end while one size is measured.
 
 use serde::Serialize;
 use tcpx_core::Session;
 
-/// One NIC. Messages that travel on the control link are not in it.
+/// One NIC. Messages that travel on the control link are not counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct NicTraffic {
     pub(super) nic: String,
@@ -25,7 +25,7 @@ pub(super) fn of(session: &Session) -> Vec<NicTraffic> {
     traffic.collect()
 }
 
-/// What came since `before`. `gb_per_s`: of the whole case.
+/// Returns the traffic since `before`. `gb_per_s`: of the whole case.
 pub(super) fn since(
     now: Vec<NicTraffic>,
     before: &[NicTraffic],

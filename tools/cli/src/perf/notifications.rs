@@ -1,5 +1,5 @@
-//! Notifications there and back: the client's comes back from the server with the same bytes. The
-//! client's clock runs from sending one until the answer has been taken out.
+//! Notifications there and back: the client's notification comes back from the server with the same
+//! bytes. The client's clock runs from sending one until the answer has been taken out.
 
 use std::time::Instant;
 

@@ -1,16 +1,16 @@
 //! Operations of the client on memory of the server: writes or reads. The server exports its
-//! memory, hands the key over, and waits until it hears that a turn is over; its session serves
-//! meanwhile.
+//! memory, hands the key over, and waits until the client reports the end of a turn; its session
+//! serves meanwhile.
 //!
 //! The client's clock runs from the first post of a turn until its last operation is done: for a
 //! write, until every byte is in place at the server. For latencies each operation has a time of
-//! its own, and there is one at a time. Each operation has a place of its own in both memories,
-//! which are filled and poisoned before a turn, and verified after it. What is read from, or
-//! written from, is verified at the very end: nothing may have touched it.
+//! its own, and operations go one at a time. Each operation has a place of its own in both
+//! memories. The places are filled and poisoned before a turn, and verified after it. The source
+//! memory is verified at the very end: nothing may have touched it.
 //!
-//! An operation of several ranges is measured in turns with one of the same bytes in one range.
-//! What posting one again costs the client's processor is measured last, by itself: asking for that
-//! time takes some.
+//! An operation of several ranges is measured in turns with an operation of the same bytes in one
+//! range. The processor time of a repeated post at the client is measured last, by itself, because
+//! reading the clock takes time too.
 //!
 //! - `turns`: how many operations, on how many places, in which turns; pure
 //! - `end`: what both ends have in common

@@ -1,4 +1,4 @@
-//! Where the report goes while it grows: a row is shown as soon as its size is measured.
+//! Output of the report while it grows: a row is shown as soon as its size is measured.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use super::{csv, html, table};
 use crate::failure::Failure;
 use crate::output::{Progress, json, print};
 
-/// How the report is shown.
+/// Format of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Table,
@@ -20,11 +20,11 @@ pub(super) enum Format {
     Nothing,
 }
 
-/// What becomes of the report.
+/// Destination of the report.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     pub(super) format: Format,
-    /// The page that it is written to as well.
+    /// Page that the report is written to as well.
     pub(super) page: Option<PathBuf>,
 }
 

@@ -1,4 +1,5 @@
-//! Every GPU with every NIC, one pair after the other: each with sessions of its own at both ends.
+//! Measurement of every GPU with every NIC, one pair after the other: each with sessions of its own
+//! at both ends.
 
 use std::cell::RefCell;
 use std::thread::sleep;
@@ -19,7 +20,7 @@ use crate::input::ByteSize;
 use crate::output::{print, print_json};
 use crate::session::{Pair, Setup};
 
-/// How often a busy server is asked.
+/// Interval at which a busy server is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What both ends have measured over a pair.
@@ -36,7 +37,8 @@ struct PairReports<'a> {
     pairs: &'a [PairReport],
 }
 
-/// Measures all, and shows each as it comes. Of wrong bytes it goes on, and ends with the first.
+/// Measures all, and shows each as it comes. After wrong bytes the measurement goes on, and ends
+/// with the first.
 pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
     let mut reports: Vec<PairReport> = Vec::new();
     for pair in pairs(args)? {
@@ -63,8 +65,8 @@ pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
     reports.iter().try_for_each(|it| verdict(&it.report))
 }
 
-/// A server that has shown what it measured over the last pair is free again in a moment, of which
-/// it tells nobody.
+/// Measures again while the server is busy. A server that has shown the results of the last pair is
+/// free again in a moment, but does not announce it.
 fn again_while_busy(
     args: &PerfArgs,
     mut measure: impl FnMut() -> Result<(), Failure>,
@@ -78,7 +80,7 @@ fn again_while_busy(
     }
 }
 
-/// The GPUs and NICs that were named, or all there are.
+/// Returns the GPUs and NICs that were named, or all there are.
 fn pairs(args: &PerfArgs) -> Result<Vec<Pair>, Failure> {
     let session = &args.ends.session;
     let Setup { options, memory } = session.setup(Budget::new(None))?;

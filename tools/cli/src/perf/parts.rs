@@ -1,18 +1,21 @@
-//! A case is measured part by part. Between them both ends tell each other what they measured, and
-//! whether to go on: so a duration can be kept, and an interrupt loses nothing.
+//! Parts of a case, measured one by one.
+//!
+//! Between them both ends tell each other their times, and whether to go on: so a duration can be
+//! kept, and an interrupt loses nothing.
 
 use std::time::Duration;
 
 use super::case::PlannedCase;
 use super::plan::{MAX_ITERATIONS, Plan, WAYS};
 
-/// How long a part should take.
+/// Time that a part should take.
 const PART: Duration = Duration::from_millis(500);
-/// Counted iterations of the first part, of which nobody knows how long they take: most of them,
-/// and most bytes.
+/// Most counted iterations, and most bytes, of the first part: the time of an iteration is not
+/// known yet.
 const FIRST: u64 = 50;
 const FIRST_BYTES: u64 = 256 << 20;
-/// Of the warmup of the first part, later ones have one in so many: both ends have rested.
+/// Divisor of the warmup: a later part has this fraction of the first part's, because both ends
+/// have rested.
 const LATER_WARMUP: u64 = 10;
 /// Most times that are kept of a case.
 const MOST_TIMES: u64 = 10_000_000;
@@ -33,8 +36,8 @@ impl<'a> Parts<'a> {
         Self { plan, bytes, done: 0, first_message }
     }
 
-    /// How many iterations should be counted next, when the case has taken `elapsed`; 0: it is
-    /// over.
+    /// Returns how many iterations should be counted next, when the case has taken `elapsed`; 0:
+    /// the case is over.
     pub(super) fn proposal(&self, elapsed: Duration) -> u32 {
         let wanted = match self.plan.duration_ms {
             None => u64::from(self.plan.iterations),
@@ -56,7 +59,7 @@ impl<'a> Parts<'a> {
         ((rate * time.as_secs_f64()) as u64).max(1).min(left) as u32
     }
 
-    /// The next part, with so many counted iterations, 1 or more.
+    /// Returns the next part, with this many counted iterations, 1 or more.
     pub(super) fn take(&mut self, counted: u32) -> PlannedCase<'a> {
         let case = self.case(counted.into());
         self.done += u64::from(counted);
@@ -79,7 +82,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Number of the first message of the next case.
+    /// Returns the number of the first message of the next case.
     pub(super) fn next_message(&self) -> u64 {
         self.first_message
     }

@@ -1,17 +1,17 @@
-//! The payload: bytes that both ends can make from a seed, different in each iteration.
+//! Payload: bytes that both ends can make from a seed, different in each iteration.
 
-/// One iteration's bytes. Eight at a time, any part of it without the rest.
+/// Bytes of one iteration. They are made eight at a time, any part without the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     seed: u64,
 }
 
-/// What is written.
+/// Bytes that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// The pattern itself.
     Sent,
-    /// Bytes every one of which differs from the pattern: what is left of them was never received.
+    /// Bytes that all differ from the pattern: a byte of them that is left was never received.
     Poison,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Mismatch {
 }
 
 impl Pattern {
-    /// The pattern of message number `message` in a run with `seed`.
+    /// Returns the pattern of message number `message` in a run with `seed`.
     pub(super) fn new(seed: u64, message: u64) -> Self {
         Self { seed: mix(seed ^ mix(message)) }
     }
@@ -50,8 +50,8 @@ impl Pattern {
         mix(self.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// The first received byte that is not the pattern's. They are those from `offset` on, a
-    /// multiple of 8.
+    /// Returns the first received byte that is not the pattern's. The received bytes are those from
+    /// `offset` on, a multiple of 8.
     pub(super) fn check(self, offset: u64, received: &[u8]) -> Option<Mismatch> {
         (offset / 8..).zip(received.chunks(8)).find_map(|(index, found)| {
             let word = self.word(index);

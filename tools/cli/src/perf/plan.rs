@@ -1,4 +1,4 @@
-//! What `tcpx perf` measures, and what its two ends tell each other of it.
+//! Plan of `tcpx perf`, and the messages of its two ends about it.
 
 use serde::{Deserialize, Serialize};
 use tcpx_core::OperationKind;
@@ -28,7 +28,7 @@ pub(super) const WAYS: u64 = 3;
 /// Bytes of the messages that small ones are compared with.
 pub(super) const LARGE_BYTES: u64 = 512 << 10;
 
-/// What `tcpx perf` measures.
+/// Measurement of `tcpx perf`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) mode: Mode,
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     pub(super) sizes: Vec<u64>,
     /// Counted iterations of each case; without a duration.
     pub(super) iterations: u32,
-    /// How long each case is measured, if that says how many.
+    /// Time for which each case is measured, if that decides the iterations.
     pub(super) duration_ms: Option<u32>,
     /// Uncounted iterations before them.
     pub(super) warmup: u32,
@@ -51,7 +51,7 @@ pub(super) struct Plan {
     pub(super) busy: u32,
 }
 
-/// When receives are posted.
+/// Time at which receives are posted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Receives {
@@ -95,7 +95,7 @@ pub(super) enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OneSided {
     pub(super) direction: Direction,
-    /// How many are under way at a time.
+    /// Operations under way at a time.
     pub(super) depth: u32,
     /// Ranges of one.
     pub(super) descriptors: u32,
@@ -105,7 +105,7 @@ pub(super) struct OneSided {
     pub(super) is_latency: bool,
 }
 
-/// Which way an operation moves its bytes.
+/// Direction in which an operation moves its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Direction {
     /// From the client to the server.
@@ -124,7 +124,7 @@ impl Direction {
 }
 
 impl Mode {
-    /// What moves the bytes, as `--op` and the report call it.
+    /// Returns the name of the operation in `--op` and the report.
     pub(super) fn op(self) -> &'static str {
         match self {
             Self::Throughput | Self::Bidirectional | Self::Latency | Self::Messages(_) => "send",
@@ -134,7 +134,7 @@ impl Mode {
         }
     }
 
-    /// Whether the figures are times of single messages.
+    /// Returns whether the figures are times of single messages.
     pub(super) fn is_latency(self) -> bool {
         match self {
             Self::Latency | Self::Notifications => true,
@@ -150,12 +150,12 @@ impl Mode {
         }
     }
 
-    /// Whether several clients of a server may do it at once.
+    /// Returns whether several clients of a server may do it at once.
     pub(super) fn can_be_incast(self) -> bool {
         matches!(self, Self::Throughput | Self::Bidirectional)
     }
 
-    /// Whether what is sent is received, so that plain sockets can be measured beside it.
+    /// Returns whether sent bytes are received, so that plain sockets can be measured beside it.
     fn is_two_sided(self) -> bool {
         self.op() == "send" && self != Self::Bidirectional
     }
@@ -170,7 +170,7 @@ pub(super) struct Batch {
 }
 
 impl Plan {
-    /// Whether this end is willing to do it. Numbers from the other end are not trusted.
+    /// Checks whether this end agrees to do it. Numbers from the other end are not trusted.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.sizes.is_empty() || self.sizes.len() > MAX_SIZES {
             return Err(format!("{} sizes, 1 to {MAX_SIZES} are possible", self.sizes.len()));
@@ -224,7 +224,7 @@ impl Plan {
         }
     }
 
-    /// Whether so many of any size fit.
+    /// Checks whether `count` of any size fit.
     fn check_together(&self, count: u64, what: &str) -> Result<(), String> {
         match self.sizes.iter().any(|size| size.saturating_mul(count) > MAX_SIZE_BYTES) {
             true => Err(format!("{count} {what}: at most {MAX_SIZE_BYTES} bytes together")),
@@ -264,11 +264,11 @@ fn check_count(count: u32, most: u32, what: &str) -> Result<(), String> {
     }
 }
 
-/// Server: so many counted iterations come next; 0: this size is over.
+/// Server: the number of counted iterations that come next; 0: this size is over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Next {
     pub(super) iterations: u32,
-    /// And everything else with it.
+    /// Whether everything else is over too.
     pub(super) is_end: bool,
 }
 

@@ -1,16 +1,16 @@
-//! Where the messages of one iteration, or the ranges of an operation, lie in the registration.
+//! Places of the messages of one iteration, or of the ranges of an operation, in the registration.
 
 use tcpx_core::{MemoryId, Post};
 
 use super::plan::Batch;
 
-/// One message of so many bytes.
+/// Returns one message of `bytes` bytes.
 pub(super) fn whole(memory: MemoryId, bytes: u64) -> Vec<Post> {
     large(memory, bytes, bytes)
 }
 
-/// The same bytes in messages of `message_bytes`, the last of which may be shorter, one behind the
-/// other.
+/// Returns the same bytes in messages of `message_bytes`, one behind the other. The last message
+/// may be shorter.
 pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Post> {
     (0i64..)
         .zip((0..bytes).step_by(usize::try_from(message_bytes).unwrap_or(usize::MAX)))
@@ -18,7 +18,7 @@ pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Pos
         .collect()
 }
 
-/// The messages of a batch, `message_bytes` each.
+/// Returns the messages of a batch, `message_bytes` each.
 pub(super) fn small(memory: MemoryId, batch: Batch, message_bytes: u64) -> Vec<Post> {
     let places = places(batch.messages.into(), batch.is_scattered);
     let post = |(tag, place)| {
@@ -28,14 +28,14 @@ pub(super) fn small(memory: MemoryId, batch: Batch, message_bytes: u64) -> Vec<P
     (0i64..).zip(places).map(post).collect()
 }
 
-/// In which order `count` neighbouring places are used.
+/// Returns `count` neighbouring places in the order in which they are used.
 pub(super) fn places(count: u64, is_scattered: bool) -> impl Iterator<Item = u64> {
     let step = if is_scattered { scattering_step(count) } else { 1 };
     (0..count).map(move |index| index * step % count)
 }
 
-/// A step that reaches each of `count` places once and never goes from a place to the next, if
-/// there is one.
+/// Returns a step that reaches each of `count` places once and never goes from a place to the next,
+/// if there is one.
 fn scattering_step(count: u64) -> u64 {
     let golden = count * 5 / 8;
     (golden..count).find(|step| *step > 1 && gcd(*step, count) == 1).unwrap_or(1)

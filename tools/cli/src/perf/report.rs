@@ -1,4 +1,4 @@
-//! What was measured, of all sizes. As one JSON object it is printed as it is here.
+//! Report of all sizes, as it is printed as one JSON object.
 
 use serde::Serialize;
 use tcpx_doctor::NicGrowth;
@@ -14,7 +14,7 @@ use crate::session::Memory;
 pub(super) struct Report {
     #[serde(skip)]
     pub(super) mode: Mode,
-    /// What moved the bytes.
+    /// Operation that moved the bytes.
     pub(super) op: &'static str,
     /// `software`, `hardware` or `devmem`.
     pub(super) transport: String,
@@ -50,7 +50,7 @@ pub(super) struct Report {
     sweep: Option<Vec<CaseFigures>>,
     #[serde(skip)]
     cases: Vec<CaseFigures>,
-    /// What was asked for; each size says what it got.
+    /// Plan of the run; each size has its outcome.
     #[serde(skip)]
     pub(super) iterations: u32,
     #[serde(skip)]
@@ -58,17 +58,17 @@ pub(super) struct Report {
     /// The interrupt came to this process.
     #[serde(skip)]
     pub(super) was_interrupted_here: bool,
-    /// Somebody ended it before everything was measured.
+    /// Whether an interrupt or the other end ended the run before everything was measured.
     #[serde(skip_serializing_if = "is_false")]
     pub(super) interrupted: bool,
-    /// Which end printed this.
+    /// End that printed this.
     #[serde(skip)]
     pub(super) role: Role,
-    /// At the server of several: what each has measured.
+    /// Results of each of the server's ends, where it has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) clients: Vec<Report>,
-    /// What the NICs at this end counted meanwhile; `devmem_packets` is null where the driver does
-    /// not count them.
+    /// Counts of the NICs at this end meanwhile; `devmem_packets` is null where the driver does not
+    /// count them.
     pub(super) nic_counters: Vec<NicGrowth>,
 }
 
@@ -135,7 +135,7 @@ impl Report {
         &self.cases
     }
 
-    /// The server of several: what each of its ends has measured, and the figures of all.
+    /// Adds, at the server of several, the results of each of its ends, and the figures of all.
     pub(super) fn of_clients(reports: Vec<Self>, cases: Vec<CaseFigures>) -> Option<Self> {
         let mut all = reports.first()?.clone();
         all.cases = cases;
@@ -147,12 +147,12 @@ impl Report {
         Some(all)
     }
 
-    /// Whether several clients send at once.
+    /// Returns whether several clients send at once.
     pub(super) fn is_incast(&self) -> bool {
         !self.clients.is_empty()
     }
 
-    /// What its table is about.
+    /// Returns the properties of its table.
     pub(super) fn shape(&self) -> Shape {
         Shape {
             mode: self.mode,
@@ -162,7 +162,7 @@ impl Report {
         }
     }
 
-    /// The first wrong byte of all.
+    /// Returns the first wrong byte of all.
     pub(super) fn mismatch(&self) -> Option<&str> {
         self.case.mismatch.as_deref()
     }

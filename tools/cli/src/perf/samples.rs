@@ -1,4 +1,4 @@
-//! Measured times, in ns, and what is said of them.
+//! Measured times, in ns, and their statistics.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Samples {
         (!times.is_empty()).then_some(Self(times))
     }
 
-    /// All of them, the shortest first.
+    /// Returns all of them, the shortest first.
     pub(super) fn all(&self) -> &[u64] {
         &self.0
     }
@@ -27,14 +27,15 @@ impl Samples {
         self.0[self.0.len() - 1]
     }
 
-    /// The middle time; of an even number, the mean of the two in the middle.
+    /// Returns the middle time; of an even number, the mean of the two in the middle.
     pub(super) fn median(&self) -> u64 {
         let (low, high) = (self.0[(self.0.len() - 1) / 2], self.0[self.0.len() / 2]);
         low.midpoint(high)
     }
 
-    /// The smallest time that at least `per_mille` of 1000 times do not exceed. `None` where there
-    /// are too few to have one that does: fewer than 100 for 990, fewer than 1000 for 999.
+    /// Returns the smallest time that at least `per_mille` of 1000 times do not exceed. Returns
+    /// `None` where there are too few times for one that exceeds it: fewer than 100 for 990, fewer
+    /// than 1000 for 999.
     pub(super) fn percentile(&self, per_mille: usize) -> Option<u64> {
         let beyond = self.0.len() * 1000_usize.saturating_sub(per_mille);
         let rank = (self.0.len() * per_mille).div_ceil(1000);

@@ -1,4 +1,4 @@
-//! The way under test: transfers of the session, of one message or many.
+//! Data path under test: transfers of the session, of one message or many.
 
 use tcpx_core::{Post, Transfer};
 
@@ -46,7 +46,7 @@ impl DataPath for SessionPath<'_> {
 
 impl SessionPath<'_> {
     fn prepare(&mut self, content: Content, payload: Payload) -> Result<(), Failure> {
-        // What the memory was used for before must be over.
+        // The use of the memory before this must be over.
         self.transfer = None;
         self.contents.write(content, payload)?;
         self.transfer = Some(self.contents.session.create_transfer(self.peer)?);

@@ -1,16 +1,16 @@
-//! What the time of a measurement went to, and so what bounds it.
+//! Breakdown of the time of a measurement into stages, and the bound that follows.
 
 use serde::{Deserialize, Serialize};
 use tcpx_core::Session;
 
-/// What an end's time goes to.
+/// Stage of an end's time.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// Chunks were being sent, and nothing else.
     Sending,
     /// Receives waited for the network and the sender, nothing else.
     Receiving,
-    /// The same while chunks were being unpacked.
+    /// Receives waited for the network while chunks were being unpacked.
     ReceivingAndUnpacking,
     /// Chunks were being unpacked, nothing else.
     Unpacking,
@@ -43,12 +43,12 @@ impl Stages {
         ])
     }
 
-    /// What came since `before`.
+    /// Returns the times since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self(std::array::from_fn(|stage| self.0[stage].saturating_sub(before.0[stage])))
     }
 
-    /// Adds what came in another time.
+    /// Adds the times of another part.
     pub(super) fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, ns)| *sum += ns);
     }
@@ -57,7 +57,7 @@ impl Stages {
         self.0[stage as usize]
     }
 
-    /// Time in which anything was under way.
+    /// Returns the time in which anything was under way.
     fn total_ns(&self) -> u64 {
         self.0[Stage::Sending as usize..=Stage::Submitting as usize].iter().sum()
     }
@@ -78,12 +78,12 @@ pub(super) struct Shares {
     pub(super) receiver_copies_up: f64,
     /// Sender: a channel, on average, was copying chunks down from the GPU.
     pub(super) sender_copies_down: f64,
-    /// What bounds the run, in words.
+    /// Bound of the run, in words.
     pub(super) bound_by: &'static str,
 }
 
 impl Shares {
-    /// `None` where the receiver waited for nothing that it could name.
+    /// Returns `None` where the receiver waited for no known stage.
     pub(super) fn new(sender: &Stages, receiver: &Stages, channels: u16) -> Option<Self> {
         let (sent, received) = (sender.total_ns(), receiver.total_ns());
         if received == 0 {
@@ -104,8 +104,8 @@ impl Shares {
         Some(shares)
     }
 
-    /// The one stage that was waited for most of the time while the others were not, if there is
-    /// one.
+    /// Returns the one stage that was waited for most of the time while the others were not, if
+    /// there is one.
     fn bound(&self) -> &'static str {
         const MOST: f64 = 0.5;
         /// A stage that is hardly ever idle holds up those behind it.

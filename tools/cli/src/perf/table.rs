@@ -1,5 +1,5 @@
-//! The report for people: what is the same for all sizes first, a row for each size as it comes,
-//! and what the figures mean. At most 80 columns.
+//! Report for people: common facts of all sizes first, a row for each size as it comes, and an
+//! explanation of the figures. At most 80 columns.
 
 use super::columns::columns;
 use super::figures::CaseFigures;
@@ -16,7 +16,7 @@ const BAR: usize = 50;
 /// Most lines of one.
 const MOST_BARS: usize = 16;
 
-/// What holds for all sizes, and the names of the columns.
+/// Returns the facts that hold for all sizes, and the names of the columns.
 pub(super) fn heading(report: &Report) -> String {
     let names: Vec<String> = columns(report.shape())
         .iter()
@@ -25,7 +25,7 @@ pub(super) fn heading(report: &Report) -> String {
     format!("{}\n\n{}", wrap(&constants(report)), names.join("  "))
 }
 
-/// The line of one size.
+/// Returns the line of one size.
 pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
     let cells: Vec<String> = columns(report.shape())
         .iter()
@@ -34,7 +34,7 @@ pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
     cells.join("  ")
 }
 
-/// What is said below the rows.
+/// Returns the text below the rows.
 pub(super) fn closing(report: &Report) -> String {
     let cases = report.cases();
     let mut text = wrap(&explanation(report, report.has_baseline));
@@ -100,7 +100,7 @@ fn constants(report: &Report) -> String {
     facts.join(", ")
 }
 
-/// What the figures mean.
+/// Returns the explanation of the figures.
 fn explanation(report: &Report, has_baseline: bool) -> String {
     let (is_latency, cases) = (report.mode.is_latency(), report.cases());
     let mut text = String::new();
@@ -159,7 +159,7 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
     text
 }
 
-/// What went over each NIC, where there are several.
+/// Returns the traffic of each NIC, where there are several.
 fn nics(case: &CaseFigures) -> Option<String> {
     let line = |nic: &NicTraffic| {
         let rate = nic.gb_per_s.map(|rate| format!(", {rate:.3} GB/s")).unwrap_or_default();
@@ -169,14 +169,14 @@ fn nics(case: &CaseFigures) -> Option<String> {
     (lines.len() > 1).then(|| lines.join("\n"))
 }
 
-/// The histogram of a case, with a bar for each bucket.
+/// Returns the histogram of a case, with a bar for each bucket.
 fn histogram(case: &CaseFigures) -> String {
     let buckets = &case.histogram;
     let most = buckets.iter().map(|bucket| bucket.count).max().unwrap_or(0).max(1);
     let Some(first_count) = buckets.get(MOST_BARS).map(|_| most / 200) else {
         return buckets.iter().map(|bucket| bar(bucket.up_to_us, bucket.count, most)).collect();
     };
-    // The tail, where hardly anything is, has one line.
+    // The tail, whose buckets are nearly empty, has one line.
     let (shown, rare): (Vec<&Bucket>, Vec<&Bucket>) =
         buckets.iter().partition(|bucket| bucket.count > first_count);
     let mut text: String =
@@ -195,7 +195,7 @@ fn bar(up_to_us: f64, count: u64, most: u64) -> String {
     format!("\n{}", line.trim_end())
 }
 
-/// Where the time of a case went.
+/// Returns the breakdown of the time of a case.
 fn stages(case: &CaseFigures) -> Option<String> {
     let shares = case.stages.as_ref()?;
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);

@@ -1,12 +1,5 @@
-//! The same bytes from client to server in each iteration, in turns over the session and over plain
-//! sockets.
-//!
-//! The receiver's clock runs from its "go", given once its receive is posted, until the last byte
-//! is in place. The sender's runs from the arrival of that "go" until its send is complete.
-//! Filling, poisoning and verifying are outside.
-//!
-//! Receives may also be posted at "go", and their posts are inside then. Of a batch of messages
-//! they always are, and a third way is the same bytes in large messages.
+//! Throughput: the same bytes from client to server in each iteration, in turns over the session
+//! and over plain sockets.
 
 use std::time::Instant;
 
@@ -57,7 +50,7 @@ pub(super) fn measure(
     Ok(times)
 }
 
-/// A data path, and where its times go.
+/// Data path, and the series of its times.
 struct Way<'a> {
     series: fn(&mut CaseTimes) -> &mut Vec<u64>,
     path: &'a mut dyn DataPath,

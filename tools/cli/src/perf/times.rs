@@ -1,4 +1,4 @@
-//! What one end measured of one case.
+//! Times of one end and one case.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,20 @@ use super::stages::Stages;
 use crate::rendezvous::Message;
 use crate::session::RESULT_LIMIT;
 
-/// Each end: its times of one case, in ns. Of round trips the client's are there and back, the
-/// server's how long it kept what came before it answered.
+/// Times of one case at one end, in ns. In round trips the client's are there and back, and the
+/// server's are those for which it kept a message before it answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CaseTimes {
     pub(super) session_ns: Vec<u64>,
     /// Of the same bytes in large messages, or in one range; empty where only one way is measured.
     pub(super) large_ns: Vec<u64>,
-    /// What posting an operation once more took of the client's processor; empty of sends.
+    /// Processor time at the client for a repeated post of an operation; empty for sends.
     pub(super) repost_ns: Vec<u64>,
     /// Of plain sockets; empty without them.
     pub(super) raw_ns: Vec<u64>,
-    /// What the session's time went to.
+    /// Breakdown of the session's time.
     pub(super) stages: Stages,
-    /// Somebody wants an end.
+    /// Whether this end asks for an end of the run.
     pub(super) is_interrupted: bool,
     /// The first wrong byte this end saw, in words.
     pub(super) mismatch: Option<String>,
@@ -28,7 +28,8 @@ pub(super) struct CaseTimes {
 
 impl Message for CaseTimes {
     const KIND: u16 = 6;
-    /// The times of every iteration there can be, of three ways each, and room to spare.
+    /// Bound on the times: those of every iteration there can be, of three paths each, and room to
+    /// spare.
     const BODY_LIMIT: usize = RESULT_LIMIT;
 }
 

@@ -1,11 +1,11 @@
-//! Where the ends of a server's several clients wait for one another, so that all send at once.
+//! Barrier of the ends of a server's several clients, so that all send at once.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::deadline::Deadline;
 use crate::failure::Failure;
 
-/// A point that nobody passes before all are there.
+/// Barrier that opens when all ends are there.
 #[derive(Debug)]
 pub(super) struct Together {
     members: usize,
@@ -15,14 +15,14 @@ pub(super) struct Together {
 
 #[derive(Debug)]
 struct State {
-    /// How often all have met.
+    /// Times that all have met.
     meetings: u64,
     here: usize,
-    /// The least that those who are here propose.
+    /// Smallest proposal of the ends that are here.
     least: u32,
-    /// What the last meeting agreed on.
+    /// Value that the last meeting agreed on.
     agreed: u32,
-    /// One of them came to an end.
+    /// Whether one of them came to an end.
     is_over: bool,
 }
 
@@ -32,7 +32,7 @@ impl Together {
         Self { members, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits for all. Returns the least that anybody proposes.
+    /// Waits for all. Returns the smallest proposal.
     pub(super) fn meet(&self, proposal: u32, waited: Deadline) -> Result<u32, Failure> {
         let mut state = self.lock();
         state.here += 1;
@@ -62,7 +62,7 @@ impl Together {
         }
     }
 
-    /// One of them ends without the others, who need not wait any more.
+    /// Notes that one end has ended, so that the others need not wait any more.
     pub(super) fn leave(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();

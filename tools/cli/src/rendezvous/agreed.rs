@@ -1,4 +1,4 @@
-//! The last step of both ends: two connected sessions.
+//! Last step of both ends: two connected sessions.
 
 use tcpx_core::Session;
 
@@ -8,11 +8,11 @@ use super::role::Role;
 use crate::failure::Failure;
 use crate::session::Memory;
 
-/// What one end of a command has once both sessions are connected. Only a rendezvous makes one.
+/// One end of a command, once both sessions are connected. Only a rendezvous makes one.
 pub(crate) struct Agreed<'a> {
     pub(crate) link: SessionLink<'a>,
     pub(crate) session: &'a Session,
-    /// Which end this is.
+    /// End that this is.
     pub(crate) role: Role,
     pub(crate) memory: Memory,
     /// Of the two sessions.
@@ -22,8 +22,8 @@ pub(crate) struct Agreed<'a> {
 }
 
 impl<'a> Agreed<'a> {
-    /// Returns once both ends have come here: connected is what both call so, and neither says
-    /// goodbye before. What is said from now on goes over the session.
+    /// Returns once both ends have come here: both call connect, and neither says goodbye before.
+    /// Later messages go over the session.
     pub(super) fn new(
         door: &DoorLink,
         session: &'a Session,
@@ -42,7 +42,7 @@ impl<'a> Agreed<'a> {
         Ok(Self { link, session, role, memory, channels, unpack })
     }
 
-    /// The other end's name in the session.
+    /// Returns the other end's name in the session.
     pub(crate) fn peer(&self) -> &'static str {
         self.role.other().name()
     }

@@ -1,4 +1,4 @@
-//! Which end of a command this process is, and where the other one is.
+//! Arguments that say which end of a command this process is, and where the other end is.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,8 @@ pub(crate) struct EndsArgs {
     end: Option<Role>,
 
     /// The server's host name or address, with :PORT if it is not --port [client only]
-    // Text, not an address: of a server's the command can say more than that it cannot be read.
+    // Text, not an address: about a server's text the command can say more than that it cannot be
+    // read.
     #[arg(value_name = "ADDR")]
     address: Option<String>,
 
@@ -33,7 +34,8 @@ pub(crate) struct EndsArgs {
 
     /// Only ends that know the same token meet: auto (the server makes one and shows it), a token
     /// of at least 12 letters, or @FILE, which holds one. It is proven, never sent. Without it
-    /// whoever reaches the server's port takes part: for trusted networks only [server, client]
+    /// every host that reaches the server's port takes part: for trusted networks only [server,
+    /// client]
     #[arg(long, value_name = "auto|@FILE|TOKEN", value_parser = token_choice,
           help_heading = "Connection")]
     token: Option<TokenChoice>,
@@ -69,13 +71,14 @@ impl EndsArgs {
         self.end.unwrap_or(Role::Client)
     }
 
-    /// Whether another process of this command started this one and speaks for both.
+    /// Returns whether another process of this command started this one and speaks for both.
     pub(crate) fn is_started_end(&self) -> bool {
         self.dial.is_some()
     }
 
-    /// Checks what clap cannot, and ties this process to the one that started it. From now on the
-    /// command's time runs. Returns where the server is, if this process is a client.
+    /// Checks rules that clap cannot check, and ties this process to the process that started it.
+    /// From now on the command's time runs. Returns the address of the server, if this process is a
+    /// client.
     pub(super) fn begin(&self, command: &str) -> Result<(Budget, Option<ServerAddress>), Failure> {
         let budget = Budget::new(self.timeout.map(|timeout| timeout.0));
         let server = match (self.end, &self.address) {
@@ -103,12 +106,12 @@ impl EndsArgs {
 }
 
 impl EndsArgs {
-    /// The token, if this end has one.
+    /// Returns the token, if this end has one.
     pub(super) fn token(&self) -> Result<Option<Token>, Failure> {
         self.token.as_ref().map(|choice| choice.token(self.role())).transpose()
     }
 
-    /// The time of one meeting of several. It begins now.
+    /// Returns the time of one meeting of several. It begins now.
     pub(crate) fn budget(&self) -> Budget {
         Budget::new(self.timeout.map(|timeout| timeout.0))
     }

@@ -1,4 +1,4 @@
-//! The client's steps.
+//! Steps of the client.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,19 +14,20 @@ use super::token::Token;
 use crate::failure::{ConnectionError, Failure};
 use crate::session::{Memory, SessionRequest};
 
-/// How often a server is dialled that hangs up before it has said anything, and how long after.
+/// Times that the client dials a server that hangs up before it has said anything, and the pause
+/// after each.
 const MOST_DIALS: u32 = 10;
 const DIAL_AGAIN: Duration = Duration::from_millis(100);
 
-/// A server that wants what this end asks for, and whose session waits.
+/// Server that agrees to the request of this end, and whose session waits.
 pub(super) struct Accepted {
     memory: Memory,
     conn_info: Vec<u8>,
     unpack: String,
 }
 
-/// Greets the server. One to which many come at once hangs up on those that came first, so it is
-/// dialled again, a few times, where it can be.
+/// Greets the server. A server that gets many connections at once hangs up on the first of them, so
+/// the client dials it again, a few times, where it can.
 pub(super) fn greet(
     link: &mut DoorLink,
     token: Option<&Token>,
@@ -45,7 +46,7 @@ pub(super) fn greet(
     link.greet(Role::Client, token)
 }
 
-/// Says what this end wants. It is greeted.
+/// Sends the request of this end to a server that was greeted.
 pub(super) fn ask(
     link: &mut DoorLink,
     command: &str,
@@ -74,7 +75,7 @@ impl Accepted {
         tracing::debug!("Connecting to the server's session");
         session.start_connect(server)?;
         link.while_there(session, server, "connecting to its session")?;
-        // Once it is lost nothing is to be said to it, so it is not to be connected again.
+        // A lost connection takes no more messages, so the session is not connected again.
         session.forget_remote_conn_info(server)?;
         Agreed::new(link, session, Role::Client, self.memory, self.unpack)
     }
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
 
-    /// A server that hangs up on so many clients, and then greets one.
+    /// Hangs up on the first `hang_ups` clients, and then greets one.
     fn server(listener: &TcpListener, hang_ups: u32) -> Option<DoorLink> {
         for _ in 0..hang_ups {
             drop(listener.accept().unwrap());

@@ -1,5 +1,7 @@
-//! Lets in those who prove to be the other end. Whoever else connects keeps nobody waiting, and
-//! ends nothing: each is heard by a thread of its own, for a short time.
+//! Door of a listener: lets in connections that prove to be the other end.
+//!
+//! Any other connection holds nothing up and ends nothing: a thread of its own hears each
+//! connection for a short time.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
@@ -14,27 +16,27 @@ use rustix::event::{PollFd, PollFlags};
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure, is_out_of_files, one_line};
 
-/// How many are heard at once. The next one takes the place of the one that came first: an honest
-/// end is heard within a few round trips, in which fewer strangers come.
+/// Connections that are heard at once. The next connection takes the place of the oldest: an honest
+/// end is heard within a few round trips, in which fewer others come.
 const MOST_VISITORS: usize = 256;
-/// How many have a line in the log; the others are only counted.
+/// Connections that have a line in the log; the others are only counted.
 const MOST_LINES: usize = 8;
 
-/// What is asked of whoever connects. An error turns them away.
+/// Check of an incoming connection. An error turns it away.
 pub(crate) type Check<T> = dyn Fn(TcpStream) -> Result<T, Failure> + Send + Sync;
 
-/// A listener that lets in who passes a check.
+/// Listener that lets in the connections that pass a check.
 pub(crate) struct Door<'a, T> {
     listener: &'a TcpListener,
     check: Arc<Check<T>>,
-    /// Those that are being heard, the oldest first.
+    /// Connections that are being heard, the oldest first.
     visitors: VecDeque<Visitor>,
-    /// Those that have passed, the oldest first.
+    /// Connections that have passed, the oldest first.
     admitted: VecDeque<T>,
     next_number: u64,
     heard: Receiver<Heard<T>>,
     tell: Sender<Heard<T>>,
-    /// A byte is there when somebody was heard.
+    /// Readable when a connection was heard.
     bell: PipeReader,
     ring: Arc<PipeWriter>,
     turned_away: usize,
@@ -52,11 +54,11 @@ struct Heard<T> {
     outcome: Result<T, Failure>,
 }
 
-/// Why nobody was let in.
+/// Reason why no connection was let in.
 pub(crate) enum Nobody {
-    /// Nobody came in time who was the right one.
+    /// The right end did not come in time.
     InTime(Failure),
-    /// What was watched beside has ended.
+    /// The other event that was watched has happened.
     Stopped,
     Failed(Failure),
 }
@@ -84,7 +86,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         })
     }
 
-    /// Waits for the next one who passes, or until `stop` has something to say.
+    /// Waits for the next connection that passes, or until `stop` is readable.
     pub(crate) fn admit(
         &mut self,
         waited: Deadline,
@@ -115,7 +117,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         }
     }
 
-    /// Notes what became of those that were heard.
+    /// Notes the outcome of the connections that were heard.
     fn settle(&mut self) {
         while let Ok(Heard { number, address, outcome }) = self.heard.try_recv() {
             self.visitors.retain(|visitor| visitor.number != number);
@@ -143,8 +145,8 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         Nobody::InTime(ConnectionError::NobodyCame { address, waited, others }.into())
     }
 
-    /// Accepts those that there are. At most as many as are heard at once, so that those that have
-    /// passed are not more either.
+    /// Accepts the connections that are waiting. At most as many as are heard at once, so that the
+    /// connections that have passed are not more either.
     fn take_in(&mut self) -> Result<(), Failure> {
         for _ in 0..MOST_VISITORS {
             match self.listener.accept() {
@@ -155,7 +157,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
                     ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
                     _ if is_out_of_files(&error) && !self.visitors.is_empty() => {
                         self.settle();
-                        // It is accepted when their threads have given theirs back.
+                        // Accepted once the visitors' threads have given their files back.
                         self.visitors.drain(..).for_each(Visitor::hang_up);
                         return Ok(());
                     }
@@ -166,10 +168,10 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         Ok(())
     }
 
-    /// Has a thread hear somebody. Who cannot be heard is turned away.
+    /// Starts a thread that hears a connection. A connection that cannot be heard is turned away.
     fn hear(&mut self, stream: TcpStream, address: SocketAddr) {
         if self.visitors.len() >= MOST_VISITORS {
-            // One that has passed by now is no visitor any more.
+            // A connection that has passed by now is no visitor any more.
             self.settle();
         }
         if self.visitors.len() >= MOST_VISITORS {
@@ -183,7 +185,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
             self.visitors.push_back(Visitor { number, stream: own });
             Builder::new().name("visitor".into()).spawn(move || {
                 let outcome = check(stream);
-                // Nobody listens any more once the right one was let in.
+                // No thread takes the result once the right end was let in.
                 let _ = tell.send(Heard { number, address, outcome });
                 let _ = (&*ring).write(&[1]);
             })
@@ -194,7 +196,7 @@ impl<'a, T: Send + 'static> Door<'a, T> {
         }
     }
 
-    /// Says why a visitor is not let in, or a client not served.
+    /// Logs why a visitor is not let in, or a client not served.
     pub(crate) fn turn_away(&mut self, address: SocketAddr, failure: &Failure) {
         self.turned_away += 1;
         let reason = failure.one_line();
@@ -222,13 +224,13 @@ impl<T> Drop for Door<'_, T> {
 
 impl Visitor {
     fn hang_up(self) {
-        // One that has hung up itself is no news.
+        // A connection that has hung up itself is not reported.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
 impl From<Nobody> for Failure {
-    /// For those that watch nothing beside.
+    /// For callers that watch no other event.
     fn from(nobody: Nobody) -> Self {
         match nobody {
             Nobody::InTime(failure) | Nobody::Failed(failure) => failure,
@@ -246,7 +248,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Lets in who says "hello".
+    /// Returns a door that lets in connections that say "hello".
     fn polite(mut stream: TcpStream) -> Result<TcpStream, Failure> {
         let mut word = [0; 5];
         stream.set_nonblocking(false).map_err(Failure::io("preparing"))?;
@@ -308,7 +310,7 @@ mod tests {
         stream.write_all(b"other").unwrap();
         let (stop, running) = std::io::pipe().unwrap();
         let mut door = Door::new(&listener, polite).unwrap();
-        // Nobody else comes, and it was turned away when the other end says so by hanging up.
+        // No other end comes, and this one was turned away when the door says so by hanging up.
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let _ = stream.read(&mut [0]);

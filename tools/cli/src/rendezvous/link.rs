@@ -1,5 +1,5 @@
-//! What the two ends say to each other: whole messages, each with a deadline. They meet over a
-//! socket, and go on over their session.
+//! Link between the two ends: whole messages, each with a deadline. They meet over a socket, and go
+//! on over their session.
 
 use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -18,17 +18,17 @@ use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 use crate::session::RESULT_LIMIT;
 
-/// How long the other end's reason is waited for once something broke, if there is time for it.
+/// Time that an end waits for the other end's reason once something broke, if there is time for it.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Longest reason that is sent, in characters.
 const REASON_CHARS: usize = 2000;
 
-/// The connection over which two ends meet: until both sessions are connected.
+/// Connection over which two ends meet, until both sessions are connected.
 pub(super) type DoorLink = Link<TcpStream>;
-/// The connection of the two sessions.
+/// Connection of the two sessions.
 pub(crate) type SessionLink<'a> = Link<Notes<'a>>;
 
-/// A connection with the other end.
+/// Connection with the other end.
 #[derive(Debug)]
 pub(crate) struct Link<W> {
     way: W,
@@ -50,7 +50,8 @@ impl DoorLink {
         Ok(Self { way: stream, peer, local_ip, budget, rendezvous: Some(budget.step()) })
     }
 
-    /// The same two ends, over their session, in which the other one is called `name`.
+    /// Returns the link of the same two ends over their session, in which the other end is called
+    /// `name`.
     pub(super) fn over<'a>(&self, session: &'a Session, name: &'static str) -> SessionLink<'a> {
         let Self { peer, local_ip, budget, rendezvous, .. } = *self;
         Link { way: Notes::new(session, name), peer, local_ip, budget, rendezvous }
@@ -60,8 +61,9 @@ impl DoorLink {
         &self.way
     }
 
-    /// Both ends say which version of the messages they speak, and prove that they know the token
-    /// if they have one: the client first, so that nobody learns anything from asking.
+    /// Greets the other end. Both ends say which version of the messages they speak, and prove that
+    /// they know the token if they have one. The client proves first, so that no host learns
+    /// anything from asking.
     pub(super) fn greet(&mut self, role: Role, token: Option<&Token>) -> Result<(), Failure> {
         let own = Greeting::own(token.is_some())?;
         self.send(&own)?;
@@ -113,7 +115,7 @@ impl DoorLink {
 }
 
 impl SessionLink<'_> {
-    /// The next notification of a measurement. An abort of the other end is an error here.
+    /// Returns the next notification of a measurement. An abort of the other end is an error here.
     pub(crate) fn measured_note(&mut self) -> Result<Vec<u8>, Failure> {
         let deadline = self.deadline();
         let note = self.way.take(deadline);
@@ -128,7 +130,7 @@ impl SessionLink<'_> {
 }
 
 impl<W: Way> Link<W> {
-    /// This end's address: the network that the data should use.
+    /// Returns this end's address: the network that the data should use.
     pub(crate) fn local_ip(&self) -> IpAddr {
         self.local_ip
     }
@@ -137,13 +139,13 @@ impl<W: Way> Link<W> {
         self.peer
     }
 
-    /// The command's time.
+    /// Returns the command's time.
     pub(crate) fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// The rendezvous is to be over by then; `None`: it is, and from now on each message has a
-    /// deadline of its own.
+    /// Deadline of the rendezvous; `None` once it is over: then each message has a deadline of its
+    /// own.
     pub(super) fn limit(&mut self, rendezvous: Option<Deadline>) {
         self.rendezvous = rendezvous;
     }
@@ -155,7 +157,8 @@ impl<W: Way> Link<W> {
         self.write(&bytes, name(M::KIND))
     }
 
-    /// The next message, which has to be of this kind. An abort of the other end is an error here.
+    /// Returns the next message, which has to be of this kind. An abort of the other end is an
+    /// error here.
     pub(crate) fn receive<M: Message>(&mut self) -> Result<M, Failure> {
         let awaited = name(M::KIND);
         match self.next(awaited, M::BODY_LIMIT, self.deadline())? {
@@ -168,7 +171,7 @@ impl<W: Way> Link<W> {
         }
     }
 
-    /// After a failure here: lets the two ends know of each other's. The one that failed first has
+    /// Exchanges failures with the other end after a failure here. The end that failed first has
     /// the reason.
     pub(super) fn explain(&mut self, failure: Failure) -> Failure {
         if failure.is_known_to_other_end() {
@@ -179,17 +182,17 @@ impl<W: Way> Link<W> {
         {
             return Failure::OtherEnd(reason);
         }
-        // The deadline may be what failed, and a word more does not wait for long.
+        // The deadline may be what failed, and one more message does not wait for long.
         self.rendezvous = Some(self.budget.last_words(LAST_WORDS));
         let reason = failure.one_line().chars().take(REASON_CHARS).collect();
-        // It may be gone already, which is no news.
+        // The other end may be gone already, which is no news.
         if let Err(error) = self.send(&Abort(reason)) {
             tracing::debug!(%error, "the other end was not told");
         }
         failure
     }
 
-    /// What the other end said last, if it said why it ends.
+    /// Returns the last message of the other end, if it gives the reason of its end.
     fn last_words(&mut self) -> Option<String> {
         let deadline = self.budget.last_words(LAST_WORDS);
         loop {
@@ -248,7 +251,7 @@ impl<W: Way> Link<W> {
         })
     }
 
-    /// Why reading failed.
+    /// Returns the reason why reading failed.
     fn unread(&self, error: std::io::Error, awaited: &'static str, waited: Deadline) -> Failure {
         let peer = self.peer;
         match error.kind() {
@@ -271,7 +274,7 @@ pub(super) fn encode<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Failure>
     postcard::to_allocvec(value).map_err(|error| failed(std::io::Error::other(error)))
 }
 
-/// The value in a body, which must be used up by it.
+/// Returns the value in a body, which must use up the body.
 pub(super) fn decode<T: serde::de::DeserializeOwned>(body: &[u8]) -> Option<T> {
     match postcard::take_from_bytes(body) {
         Ok((value, [])) => Some(value),

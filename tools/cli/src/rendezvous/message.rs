@@ -1,4 +1,4 @@
-//! What the two ends say to each other.
+//! Messages between the two ends.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::token::Nonce;
 use crate::failure::Failure;
 use crate::session::SessionRequest;
 
-/// What each kind of message is called in errors. A kind's number is its place here.
+/// Names of the kinds of messages in errors. A kind's number is its place here.
 const NAMES: [&str; 13] = [
     "greeting",
     "abort",
@@ -24,17 +24,17 @@ const NAMES: [&str; 13] = [
     "word that its turn is over",
 ];
 
-/// Of the messages and their order; every change makes a new one. 1 and 2 had other frames, in 3 a
-/// client always asked for a chunk size, 4 and 6 had fewer ways to measure, 5 did not say its
-/// release, 7 knew no token, 8 measured a size in one part, and 9 said everything where the ends
-/// meet.
+/// Version of the messages and their order; every change makes a new one. Versions 1 and 2 had
+/// other frames, and in 3 a client always asked for a chunk size. 4 and 6 had fewer ways to
+/// measure, 5 did not send its release, 7 had no token, and 8 measured a size in one part. 9 sent
+/// everything over the connection on which the ends meet.
 pub(super) const VERSION: u16 = 10;
 /// Of this program.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// One message. Its body is in postcard's format.
 pub(crate) trait Message: Serialize + DeserializeOwned {
-    /// Its number in the frame.
+    /// Number of the message in the frame.
     const KIND: u16;
     /// Longest body, in bytes.
     const BODY_LIMIT: usize = 64 << 10;
@@ -52,7 +52,7 @@ pub(super) struct Greeting {
     pub(super) version: u16,
     /// Of tcpx. Versions below 6 do not say it.
     pub(super) release: String,
-    /// What the other end's proof has to be about.
+    /// Number that the other end's proof has to cover.
     pub(super) nonce: Nonce,
     /// This end has a token, and wants it proven.
     pub(super) wants_proof: bool,
@@ -78,25 +78,25 @@ impl Greeting {
     }
 }
 
-/// The client, then the server: I know the token.
+/// The client, then the server: proof that the end knows the token.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Proof(pub(super) [u8; 32]);
 
-/// Either end: I give up, and this is why.
+/// Either end: it gives up, for this reason.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Abort(pub(super) String);
 
-/// Client: this is what we are going to do. The server adopts all of it or refuses.
+/// Client: the plan of the command. The server adopts all of it or refuses.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     /// The client's subcommand of `tcpx`.
     pub(super) command: String,
     pub(super) session: SessionRequest,
-    /// What the command is to do. Only the same command can read it.
+    /// Details of the command. Only the same command can read them.
     pub(super) plan: Vec<u8>,
 }
 
-/// Server: yes, and this is how my session is reached; or no.
+/// Server: the address of its session; or a refusal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Accepted {
@@ -107,13 +107,13 @@ pub(super) enum Answer {
     Refused {
         reason: String,
     },
-    /// Another client is there.
+    /// The server has another client.
     Busy {
         with: String,
     },
 }
 
-/// Either end: my session is connected.
+/// Either end: its session is connected.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Connected;
 

@@ -1,5 +1,5 @@
-//! Messages as notifications of the two ends' session: a stream of bytes, cut where a notification
-//! has to end.
+//! Messages as notifications of the two ends' session: a stream of bytes, cut at the longest
+//! notification.
 
 use std::collections::VecDeque;
 use std::io::{Error as IoError, ErrorKind, Read, Result};
@@ -10,10 +10,10 @@ use tcpx_core::{Error, MAX_NOTIFICATION_BYTES, PeerState, Session};
 use super::way::Way;
 use crate::deadline::Deadline;
 
-/// How often it is asked whether the other end's session is still there, while none comes.
+/// Interval at which the other end's session is checked while no notification comes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What comes and goes by notifications with the one peer of a session.
+/// Stream of the notifications with the one peer of a session.
 #[derive(Debug)]
 pub(crate) struct Notes<'a> {
     session: &'a Session,
@@ -27,7 +27,7 @@ impl<'a> Notes<'a> {
         Self { session, peer, unread: VecDeque::new() }
     }
 
-    /// The next notification.
+    /// Returns the next notification.
     pub(super) fn take(&self, deadline: Deadline) -> Result<Vec<u8>> {
         let (mut taken, mut is_over) = (Vec::new(), false);
         loop {
@@ -38,7 +38,8 @@ impl<'a> Notes<'a> {
                 Err(Error::Deadline { .. }) => {}
                 Err(error) => return Err(IoError::other(error)),
             }
-            // What it sent before it left has come, and is looked for once more.
+            // Notifications that the peer sent before it left have come, and are looked for once
+            // more.
             is_over = !matches!(self.session.peer_state(self.peer), Ok(PeerState::Up));
             if !is_over && left <= LOOK_EVERY {
                 return Err(ErrorKind::TimedOut.into());
@@ -46,7 +47,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// How the other end's session has ended.
+    /// Returns how the other end's session has ended.
     fn ending(&self) -> IoError {
         match self.session.peer_state(self.peer) {
             Ok(PeerState::Failed(error)) | Err(error) => IoError::other(error),
@@ -63,7 +64,7 @@ impl Way for Notes<'_> {
         self.unread.read(out)
     }
 
-    /// It waits for nobody: the session has room for whatever a command says at once.
+    /// Does not block: the session has room for whatever a command sends at once.
     fn write(&mut self, bytes: &[u8], _: Deadline) -> Result<usize> {
         let length = bytes.len().min(MAX_NOTIFICATION_BYTES as usize);
         self.session.notify(self.peer, &bytes[..length]).map_err(IoError::other)?;
@@ -82,7 +83,7 @@ mod tests {
     use crate::failure::Failure;
     use crate::session::RESULT_LIMIT;
 
-    /// As long as results may be.
+    /// Message as long as results may be.
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Long(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! A command with two ends, from its flags to its goodbye.
+//! Command with two ends, from its flags to its goodbye.
 
 use std::io::Write;
 
@@ -22,36 +22,37 @@ use crate::failure::{Failure, error_line};
 use crate::process;
 use crate::session::Setup;
 
-/// A command with two ends, whose plan is a `P` and whose result a `T`.
+/// Command with two ends, whose plan is a `P` and whose result a `T`.
 pub(crate) struct Program<'a, P, T> {
     /// The subcommand of `tcpx`.
     pub(crate) command: &'static str,
     pub(crate) ends: &'a EndsArgs,
     /// Every byte goes over the plugin, however few there are.
     pub(crate) is_over_plugin: bool,
-    /// Client: what both ends are to do.
+    /// Client: the plan of both ends.
     pub(crate) make_plan: &'a (dyn Fn() -> Result<P, Failure> + Sync),
-    /// Server: whether it likes that.
+    /// Server: returns whether it accepts the plan.
     pub(crate) check_plan: &'a (dyn Fn(&P) -> Result<(), Failure> + Sync),
-    /// Both: doing it, once their sessions are connected.
+    /// Both: runs the plan, once their sessions are connected.
     pub(crate) body: &'a (dyn Fn(&mut Agreed<'_>, &P) -> Result<T, Failure> + Sync),
-    /// Server: if it serves several clients at once.
+    /// Server: the clients, if it serves several at once.
     pub(crate) several: Option<Several<'a, T>>,
 }
 
 /// Several clients of one server, each with an end and a session of its own.
 pub(crate) struct Several<'a, T> {
-    /// How many are waited for.
+    /// Number of clients.
     pub(crate) clients: usize,
     /// The end of one client has failed, and the others need not wait for it.
     pub(crate) give_up: Box<dyn Fn() + Sync + 'a>,
-    /// The result of all.
+    /// Returns the result of all.
     pub(crate) join: &'a (dyn Fn(Vec<T>) -> Result<T, Failure> + Sync),
 }
 
 impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
-    /// Makes a session, meets the other end, connects, does the work and says goodbye; a server
-    /// that runs for ever does so with one client after the other. On failure each end knows why.
+    /// Makes a session, meets the other end, connects, does the work and says goodbye. A server
+    /// that runs for ever does so with one client after the other. On failure each end knows the
+    /// reason.
     ///
     /// `tell` has the results, unless this end worked for the process that started it.
     pub(crate) fn run(&self, tell: impl Fn(T) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -79,7 +80,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         let plan = (self.make_plan)()?;
         let args = &self.ends.session;
         let Setup { options, memory } = args.setup(budget)?;
-        // First of all: what is wrong here shows before anything is started or reached.
+        // First of all: mistakes here show before anything is started or reached.
         self.try_out(options.clone(), budget, backstop)?;
         backstop.enter("reaching the server");
         let token = self.ends.token()?;
@@ -100,7 +101,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
                 // With the time that is left by now.
                 let mut options = args.setup(budget)?.options;
                 if self.is_over_plugin {
-                    // What one end does not take, neither does.
+                    // A setting that one end refuses, neither end uses.
                     options.eager_bytes = 0;
                 }
                 accepted.connect(&link, slot.insert(Session::new(options)?))
@@ -116,7 +117,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
     }
 
     fn as_server(&self, budget: Budget, backstop: &Backstop) -> Result<T, Failure> {
-        // What is wrong with plugin and settings shows now and not when a client comes.
+        // Mistakes in plugin and settings show now and not when a client comes.
         self.try_out(self.ends.session.setup(budget)?.options, budget, backstop)?;
         backstop.enter("waiting for the client");
         if let Some(several) = &self.several {
@@ -160,7 +161,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
                 .collect::<Vec<Result<T, Failure>>>()
         });
         let (good, mut bad): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-        // Those that only waited for another one do not know why.
+        // Ends that only waited for another end do not know the reason.
         bad.sort_by_key(|result| matches!(result, Err(Failure::Others(_))));
         match bad.into_iter().next() {
             Some(failure) => failure,
@@ -168,7 +169,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         }
     }
 
-    /// One client after the other. What goes wrong with one is said, and ends nothing.
+    /// Serves one client after the other. A failure with one client is logged, and ends nothing.
     fn serve_forever(&self, tell: impl Fn(T) -> Result<(), Failure>) -> Result<(), Failure> {
         let budget = self.ends.budget();
         self.try_out(self.ends.session.setup(budget)?.options, budget, &Backstop::start(budget)?)?;
@@ -186,19 +187,19 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
             }
             if let Err(failure) = told {
                 let line = error_line(&failure, self.ends.session.plugin.as_ref());
-                // Nobody may be reading; the next client comes all the same.
+                // Stdout may have no reader; the next client comes all the same.
                 let _ = writeln!(std::io::stderr(), "error: client {address}: {line}");
             }
             let _ = writeln!(std::io::stderr(), "ready for the next client");
         }
     }
 
-    /// Does what a client wants.
+    /// Runs the plan of a client.
     fn serve(&self, client: Client, backstop: &Backstop) -> Result<T, Failure> {
         let Client { mut link, request } = client;
         let budget = link.budget();
         backstop.enter("connecting to the client");
-        // Outlives what is said of its failure: the other end should hear the reason first.
+        // Outlives the report of its failure: the other end should hear the reason first.
         let mut slot = None;
         let outcome = match self.prepare(&link, &request, budget) {
             Err(failure) => Err(server::refuse(&mut link, &failure)),
@@ -227,7 +228,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         Ok(())
     }
 
-    /// After a failure: lets both ends know of it. What is left to be done is to tidy up.
+    /// After a failure: tells both ends of it. Then only cleaning up is left.
     fn give_up<W: Way>(
         &self,
         link: &mut Link<W>,
@@ -240,7 +241,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         failure
     }
 
-    /// As the server: a plan that it likes, and a session as the client wants it.
+    /// As the server: returns a plan that it accepts, and a session as the client wants it.
     fn prepare(
         &self,
         link: &DoorLink,
@@ -253,7 +254,7 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         // The data link should run over the network that the client came by.
         options.advertise = vec![link.local_ip()];
         if options.listen.ip().is_unspecified() {
-            // And nobody needs to reach it elsewhere.
+            // No end needs to reach it at another address.
             options.listen.set_ip(link.local_ip());
         }
         let session = Session::new(options)?;

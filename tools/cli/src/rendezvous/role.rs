@@ -1,6 +1,6 @@
-//! Which of the two ends a process is.
+//! Role of a process: which of the two ends it is.
 
-/// What a process is of the two.
+/// Role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Role {
     /// Wait for a client and receive

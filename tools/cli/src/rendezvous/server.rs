@@ -1,4 +1,4 @@
-//! The server's steps.
+//! Steps of the server.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::token::Token;
 use crate::failure::Failure;
 use crate::session::Memory;
 
-/// Greets the client, and hears what it wants.
+/// Greets the client, and reads its request.
 pub(super) fn hear(link: &mut DoorLink, token: Option<&Token>) -> Result<Request, Failure> {
     link.greet(Role::Server, token)?;
     tracing::debug!(client = %link.peer(), "Bootstrap connection established, sending handle");
@@ -21,7 +21,7 @@ pub(super) fn hear(link: &mut DoorLink, token: Option<&Token>) -> Result<Request
 }
 
 impl Request {
-    /// What the client wants done, if it runs the same `command`.
+    /// Returns the plan of the client, if it runs the same `command`.
     pub(super) fn plan<P: DeserializeOwned>(&self, command: &str) -> Result<P, Failure> {
         let asked = &self.command;
         if asked != command {
@@ -35,7 +35,7 @@ impl Request {
     }
 }
 
-/// Says no. Returns what this end fails with.
+/// Refuses. Returns the failure of this end.
 pub(super) fn refuse(link: &mut DoorLink, failure: &Failure) -> Failure {
     let reason = failure.one_line();
     match link.send(&Answer::Refused { reason: reason.clone() }) {
@@ -44,7 +44,7 @@ pub(super) fn refuse(link: &mut DoorLink, failure: &Failure) -> Failure {
     }
 }
 
-/// Says that there is another client. Returns what this end fails with.
+/// Tells the client that there is another client. Returns the failure of this end.
 pub(super) fn say_busy(link: &mut DoorLink, with: SocketAddr) -> Failure {
     match link.send(&Answer::Busy { with: with.to_string() }) {
         Ok(()) => Failure::Refusing(format!("the server is busy with {with}")),
@@ -52,7 +52,7 @@ pub(super) fn say_busy(link: &mut DoorLink, with: SocketAddr) -> Failure {
     }
 }
 
-/// Says yes, and connects `session`, which is reached by `conn_info`.
+/// Agrees, and connects `session`, which is reached by `conn_info`.
 pub(super) fn accept<'a>(
     link: &mut DoorLink,
     memory: Memory,

@@ -1,4 +1,4 @@
-//! Where a server is, as the user says it.
+//! Address of a server, as the user gives it.
 
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The clients of a server: who proves to be one, and whose turn it is.
+//! Clients of a server: admission, and turns.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -18,27 +18,27 @@ use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::process;
 
-/// How long one who connects may take to greet and to say what it wants. The client knows that
+/// Time that a connecting client may take to greet and to send its request. The client knows these
 /// before it connects.
 const HEARING: Duration = Duration::from_secs(10);
-/// How long a client waits for the end of the one before, which has gone when its program has ended
-/// but not always at the server.
+/// Time that a client waits for the end of the client before, which has gone when its program has
+/// ended but not always at the server.
 const TURN: Duration = Duration::from_secs(3);
-/// How many wait for their turn. Others hear at once that the server is busy: without a token,
-/// anyone who speaks the protocol can be any number of clients.
+/// Clients that may wait for their turn. Others hear at once that the server is busy: without a
+/// token, one program can be any number of clients.
 const MOST_WAITING: usize = 32;
-/// How long it may take to say that the server is busy, for which a socket has room.
+/// Time that it may take to say that the server is busy; a socket has room for this message.
 const SAYING_BUSY: Duration = Duration::from_millis(500);
 /// Longer than any server runs.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
-/// A client, and what it wants.
+/// Client, and its request.
 pub(super) struct Client {
     pub(super) link: DoorLink,
     pub(super) request: Request,
 }
 
-/// The port of a server, and who may come in.
+/// Port of a server, and the check at its door.
 pub(super) struct Port<'a> {
     listener: TcpListener,
     args: &'a EndsArgs,
@@ -46,7 +46,7 @@ pub(super) struct Port<'a> {
 }
 
 impl<'a> Port<'a> {
-    /// Listens, and says where.
+    /// Listens, and prints the address.
     pub(super) fn open(args: &'a EndsArgs) -> Result<Self, Failure> {
         let token = args.token()?;
         let ip = args.bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
@@ -54,7 +54,7 @@ impl<'a> Port<'a> {
         let address =
             listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
         let mut stderr = std::io::stderr();
-        // Nobody may be reading; the client may know all of it.
+        // Stderr may have no reader; the client may know all of it.
         let _ = match &token {
             Some(token) => writeln!(stderr, "token: {}", token.shown()),
             None if ip.is_loopback() => Ok(()),
@@ -67,18 +67,18 @@ impl<'a> Port<'a> {
         Ok(Self { listener, args, token })
     }
 
-    /// Waits for a client. Strangers are turned away. `budget`: of the whole command.
+    /// Waits for a client. Other connections are turned away. `budget`: of the whole command.
     pub(super) fn client(&self, budget: Budget) -> Result<Client, Failure> {
         Ok(self.door(budget)?.admit(budget.step(), None)?)
     }
 
-    /// Waits for so many, and says of each that it is here.
+    /// Waits for `count` clients, and prints that each is here.
     pub(super) fn clients(&self, count: usize, budget: Budget) -> Result<Vec<Client>, Failure> {
-        // One door for all: those that wait at it while another one comes in are kept.
+        // One door for all: clients that wait at it while another one comes in are kept.
         let mut door = self.door(budget)?;
         let admit = |number| {
             let client = door.admit(budget.step(), None)?;
-            // Nobody may be reading.
+            // Stderr may have no reader.
             let address = client.link.peer();
             let _ = writeln!(std::io::stderr(), "client {number} of {count}: {address}");
             Ok(client)
@@ -92,7 +92,8 @@ impl<'a> Port<'a> {
     }
 }
 
-/// Greets whoever connected, and hears what it wants. Who gives no answer that fits is told why.
+/// Greets a connection, and reads its request. A connection that gives no valid answer is told the
+/// reason.
 fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Client, Failure> {
     let mut link = DoorLink::new(stream, budget)?;
     let step = budget.step();
@@ -107,12 +108,12 @@ fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Clie
     }
 }
 
-/// The clients of a server that is there for ever, one after the other. Others wait a moment for
-/// their turn, and hear then that it is busy. One door is there all the time, so no client is cut
-/// off at its threshold; and those that wait stand behind it, where no stranger takes their place.
+/// Clients of a server that runs for ever, one after the other. Others wait a moment for their
+/// turn, and hear then that it is busy. One door exists all the time, so no client is cut off while
+/// it comes in. Waiting clients stand behind it, where no other connection takes their place.
 pub(super) struct Queue<'a> {
     door: Door<'a, Client>,
-    /// Clients that came in while the server was busy, and until when each waits. The oldest first.
+    /// Clients that came in while the server was busy, and the end of each wait. The oldest first.
     waiting: VecDeque<(Client, Deadline)>,
 }
 
@@ -149,7 +150,7 @@ impl<'a> Queue<'a> {
             let others = process::spawn_in(scope, "door", others)?;
             let served = serve();
             drop(running);
-            // A panic was told.
+            // A panic was reported already.
             if let Ok(Err(failure)) = others.join() {
                 tracing::warn!("others heard nothing while the server was busy: {failure}");
             }
@@ -157,7 +158,7 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// Has those that come wait. Ends once `stop` has something to say.
+    /// Makes incoming clients wait. Ends once `stop` is readable.
     fn keep_waiting(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), Failure> {
         loop {
             match self.keep_waiting_once(with, stop) {
@@ -168,8 +169,8 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Tells the first that the server is busy if its time is over; waits else until that or until
-    /// another client comes.
+    /// Tells the first client that the server is busy if its time is over. Else waits until then,
+    /// or until another client comes.
     fn keep_waiting_once(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), Nobody> {
         let forever = || Deadline::after(FOREVER);
         let until = self.waiting.front().map_or_else(forever, |(_, until)| *until);
@@ -196,13 +197,13 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Has those that gave up take neither a place nor a turn: a session would be made for each.
+    /// Clients that gave up take neither a place nor a turn: a session would be made for each.
     fn forget_those_that_left(&mut self) {
         self.waiting.retain(|(client, _)| !client.link.has_hung_up());
     }
 
     fn say_busy(&mut self, Client { mut link, .. }: Client, with: SocketAddr) {
-        // Its time for being served may be over by now, and the others are not to wait for it.
+        // Its time for being served may be over by now, and the others must not wait for it.
         link.limit(Some(Deadline::after(SAYING_BUSY)));
         let failure = server::say_busy(&mut link, with);
         self.door.turn_away(link.peer(), &failure);
@@ -238,8 +239,8 @@ mod tests {
             Self { queue, address: listener.local_addr().unwrap(), stop, _running: running }
         }
 
-        /// Returns a client that has said what it wants, and was heard. If it waits, it does for
-        /// ever, however slow this machine is.
+        /// Returns a client that has sent its request, and was heard. A client that waits does so
+        /// for ever, however slow this machine is.
         fn client(&mut self) -> DoorLink {
             let address = self.address;
             let client = std::thread::scope(|scope| {
@@ -264,7 +265,7 @@ mod tests {
             went_on.unwrap_or_else(|nobody| panic!("{}", Failure::from(nobody)));
         }
 
-        /// Tells whether the next client that is served is this one.
+        /// Returns whether the next client that is served is this one.
         fn is_next(&mut self, client: &DoorLink) -> bool {
             let next = self.queue.next().unwrap();
             next.link.peer().port() == client.socket().local_addr().unwrap().port()
@@ -317,7 +318,7 @@ mod tests {
         let mut server = BusyServer::new(&listener);
         let mut clients: Vec<DoorLink> = (0..MOST_WAITING).map(|_| server.client()).collect();
         assert!(hears_busy(&mut server.client()));
-        // One that gives up leaves its place, and has no turn.
+        // A client that gives up leaves its place, and has no turn.
         drop(clients.remove(0));
         clients.push(server.client());
         assert!(clients.iter().all(|client| server.is_next(client)));

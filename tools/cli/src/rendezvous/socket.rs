@@ -1,4 +1,4 @@
-//! How the connection of the two ends comes to be: listen, and dial with a deadline.
+//! Sockets of the two ends: listening, and dialling with a deadline.
 
 use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -32,8 +32,7 @@ pub(super) fn dial(
 ) -> Result<DoorLink, Failure> {
     let waited = budget.step();
     let candidates = resolve_within(waited, address, port)?;
-    // What an address answered last: a later attempt that the deadline cuts short does not make it
-    // unsaid.
+    // The last error of an address: a later attempt that the deadline cuts short does not erase it.
     let mut refusal = None;
     loop {
         for &candidate in &candidates {
@@ -64,7 +63,8 @@ pub(super) fn dial(
     }
 }
 
-/// At least one address. The name service has deadlines of its own, and nobody can hurry it.
+/// Resolves a name to at least one address. The name service has deadlines of its own, and cannot
+/// be hurried.
 fn resolve_within(
     waited: Deadline,
     address: &ServerAddress,
@@ -80,7 +80,7 @@ fn resolve_within(
     Ok(resolved?)
 }
 
-/// At least one address.
+/// Returns at least one address.
 fn resolve(address: &ServerAddress, port: u16) -> Result<Vec<SocketAddr>, ConnectionError> {
     let bad = |reason| ConnectionError::UnknownHost { address: address.to_string(), reason };
     let resolved = (address.host.as_str(), address.port.unwrap_or(port)).to_socket_addrs();
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_server_that_may_listen_on_ipv4_alone_is_not_looked_for_in_vain() {
-        // Nobody else has the port, which is listened on over IPv4 only.
+        // No other socket has the port, which is listened on over IPv4 only.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         // All of it is waited for; a busy machine may take some of it for the first attempt.

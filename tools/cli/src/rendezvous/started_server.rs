@@ -1,8 +1,8 @@
 //! Both ends on one machine: the client starts the server as a child process.
 //!
 //! The server connects back to an ephemeral port of loopback, so there is no port to agree on and
-//! nothing to wait for by guess. The kernel kills it when this process dies in whatever way; it
-//! also ends when the connection does.
+//! no guess how long to wait. The kernel kills the server when this process dies in whatever way;
+//! the server also ends when the connection does.
 
 use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +18,7 @@ use crate::output::logging;
 use crate::process::{ChildProcess, Log};
 use crate::session::SessionArgs;
 
-/// How long a server that has nothing left to do may take to end, if there is time for it.
+/// Time that a server that has nothing left to do may take to end, if there is time for it.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Shortest time that a command can be given.
@@ -44,7 +44,7 @@ impl StartedServer {
         let mut line = Command::new(executable);
         line.args([command, "server", "--dial", &address.to_string()])
             .args(["--parent", &std::process::id().to_string()])
-            // It has what is left: both ends come to their end together.
+            // It has the rest of the time: both ends come to their end together.
             .args(budget.left().into_iter().flat_map(|left| {
                 ["--timeout".to_owned(), left.max(SHORTEST).as_secs_f64().to_string()]
             }))
@@ -66,8 +66,7 @@ impl StartedServer {
         Ok((DoorLink::new(stream, budget)?, Self { process, budget }))
     }
 
-    /// Waits for the server to end, and kills it if it does not. `outcome`: how it went for this
-    /// end.
+    /// Waits for the server to end, and kills it if it does not. `outcome`: the result of this end.
     pub(super) fn conclude<T>(self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         let Self { mut process, budget } = self;
         let waited = budget.closing(GRACE);
@@ -84,7 +83,7 @@ impl StartedServer {
                 Err(failure)
             }
             Err(failure) => match process.cause() {
-                // It only repeats what it was told by this end.
+                // It only repeats the words of this end.
                 Failure::OtherEnd(words) if words.contains(&failure.one_line()) => Err(failure),
                 cause => Err(cause),
             },

@@ -1,5 +1,4 @@
-//! What both ends know and nobody else: who knows the token is the other end. It is proven, and
-//! never sent.
+//! Shared token: an end that knows it is the other end. It is proven, and never sent.
 
 use std::fmt;
 use std::path::Path;
@@ -10,18 +9,18 @@ use sha2::{Digest, Sha256};
 use super::role::Role;
 use crate::failure::Failure;
 
-/// Letters of tokens that are made here, none of which looks like another.
+/// Letters of generated tokens, none of which looks like another.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Letters of such a token: five bits each.
 const LENGTH: usize = 20;
-/// Shortest token that is taken: a listener in the network may try out short ones at home.
+/// Shortest token that is accepted: a listener in the network may try out short ones at home.
 const SHORTEST: usize = 12;
 const CONTEXT: &[u8] = b"tcpx rendezvous 8";
 
-/// A number that is used once: what one end says and the other has to prove something about.
+/// Nonce: one end sends it, and the other end's proof has to cover it.
 pub(super) type Nonce = [u8; 16];
 
-/// A token as the user gives it.
+/// Token as the user gives it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum TokenChoice {
     /// The server makes one and shows it.
@@ -46,7 +45,7 @@ pub(super) fn token_choice(text: &str) -> Result<TokenChoice, String> {
 }
 
 impl TokenChoice {
-    /// The token itself. Only a server makes one.
+    /// Returns the token itself. Only a server makes one.
     pub(super) fn token(&self, role: Role) -> Result<Token, Failure> {
         match self {
             Self::Given(token) => Ok(token.clone()),
@@ -82,12 +81,13 @@ impl Token {
         Ok(Self(bytes.map(|byte| char::from(LETTERS[usize::from(byte % 32)])).iter().collect()))
     }
 
-    /// As the user has to type it.
+    /// Returns the token as the user has to type it.
     pub(super) fn shown(&self) -> &str {
         &self.0
     }
 
-    /// What only `prover` can say, and only in the conversation with these two numbers.
+    /// Returns the proof that only `prover` can make, and only in the conversation with these two
+    /// nonces.
     pub(super) fn proof(&self, prover: Role, client: &Nonce, server: &Nonce) -> [u8; 32] {
         self.mac(prover, client, server).finalize().into_bytes().into()
     }

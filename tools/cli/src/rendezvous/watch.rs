@@ -1,5 +1,5 @@
-//! Whether the other end is still there, asked while this end waits for its session, which does not
-//! tell before it is connected.
+//! Watch over the other end while this end waits for its session, which does not report a lost end
+//! before it is connected.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::failure::{ConnectionError, Failure};
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 impl DoorLink {
-    /// Tells, without waiting, whether the other end has hung up.
+    /// Returns, without waiting, whether the other end has hung up.
     pub(super) fn has_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(self.socket(), PollFlags::RDHUP)];
         // A socket that cannot be asked fails when it is used.
         Deadline::after(Duration::ZERO).poll(&mut fds).unwrap_or(false)
     }
 
-    /// Waits until `peer` is up, which the session has begun to connect or to accept, for as long
-    /// as the other end is there.
+    /// Waits until `peer`, which the session has begun to connect or to accept, is up, while the
+    /// other end is there.
     pub(super) fn while_there(
         &self,
         session: &Session,
@@ -41,7 +41,7 @@ impl DoorLink {
             }
             let event = session.event_fd()?;
             let mut fds = [
-                // There will be nothing more to read, even if something still is.
+                // Nothing more will be readable, even if something still is.
                 PollFd::new(self.socket(), PollFlags::RDHUP),
                 PollFd::from_borrowed_fd(event, PollFlags::IN),
             ];
@@ -75,10 +75,10 @@ mod tests {
         let (session, _) = test_session();
         session.listen().unwrap();
         session.start_accept("client").unwrap();
-        // What is still to be read hides no end.
+        // Bytes that are still to be read hide no end.
         other.write_all(b"more").unwrap();
         drop(other);
-        // Would take 30 s, and then say that nobody came.
+        // Would take 30 s, and then report that no end came.
         let failure = link.while_there(&session, "client", "waiting for its session");
         let text = failure.unwrap_err().to_string();
         assert!(text.contains("closed the connection while this end was waiting for its session"));

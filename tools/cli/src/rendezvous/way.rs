@@ -1,5 +1,5 @@
-//! How the bytes of messages come and go, each time until a deadline; and the socket, which is one
-//! such way.
+//! Transport of the bytes of messages, each time until a deadline; and the socket, which is one
+//! such transport.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 
-/// How the bytes of messages come and go.
+/// Transport of the bytes of messages.
 pub(crate) trait Way {
     /// As of [`Read`], until a deadline.
     fn read(&mut self, out: &mut [u8], deadline: Deadline) -> Result<usize>;
@@ -15,7 +15,7 @@ pub(crate) trait Way {
     fn write(&mut self, bytes: &[u8], deadline: Deadline) -> Result<usize>;
 }
 
-/// A way that is read and written until a deadline, however slowly the bytes trickle.
+/// Transport that is read and written until a deadline, however slowly the bytes trickle.
 pub(super) struct Timed<'a, W> {
     pub(super) way: &'a mut W,
     pub(super) deadline: Deadline,

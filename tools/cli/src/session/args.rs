@@ -1,4 +1,4 @@
-//! The flags that describe a session, and what both ends make of them.
+//! Flags that describe a session, and the session that both ends make of them.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::input::{ByteSize, plugin_name};
 
 /// Longest results of a command, in bytes: the session has room for them among its notifications.
 pub(crate) const RESULT_LIMIT: usize = 4 << 20;
-/// The library takes no shorter one.
+/// Shortest timeout that the library takes.
 const SHORTEST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How the bytes are moved. The client's values count; a server that was given one of its own
@@ -64,7 +64,7 @@ pub(crate) struct SessionArgs {
     #[arg(long)]
     pub(crate) isolate: bool,
 
-    /// What both ends should use.
+    /// Values that both ends should use.
     #[arg(skip)]
     pair: Option<Pair>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Pair {
     pub(crate) nic: String,
 }
 
-/// The client's wishes, which both ends need to have in common.
+/// Wishes of the client, which both ends need to have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SessionRequest {
     /// Bytes of a chunk, if the client was given a number.
@@ -90,7 +90,7 @@ pub(crate) struct SessionRequest {
     pub(crate) pair: Option<Pair>,
 }
 
-/// A session to be made.
+/// Session to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) options: SessionOptions,
@@ -122,7 +122,7 @@ impl SessionArgs {
         if let Some(channels) = self.channels {
             options.channels = Some(channels);
         }
-        // What a command connects it proves, and shows.
+        // A command shows and proves the channels that it connects.
         options.connect_channels = true;
         options.notification_bytes = options.notification_bytes.max(RESULT_LIMIT as u32);
         limit_waits(&mut options, budget);
@@ -134,7 +134,7 @@ impl SessionArgs {
         self.place(Setup { options, memory })
     }
 
-    /// With `--isolate`: sees to it that opening the plugin comes to an end, in a process that may
+    /// With `--isolate`: makes sure that opening the plugin comes to an end, in a process that may
     /// be lost.
     pub(crate) fn try_plugin(
         &self,
@@ -147,7 +147,8 @@ impl SessionArgs {
         }
     }
 
-    /// As the client: what the server is asked for. `options` and `memory` are those of the setup.
+    /// Returns, as the client, the wishes to the server. `options` and `memory` are those of the
+    /// setup.
     pub(crate) fn request(&self, options: &SessionOptions, memory: Memory) -> SessionRequest {
         let of_variable = (options.unpack != UnpackChoice::Auto).then_some(options.unpack);
         SessionRequest {
@@ -159,7 +160,7 @@ impl SessionArgs {
         }
     }
 
-    /// As the server: what the client asks for, unless this end was given something else.
+    /// Adopts, as the server, the client's wishes, unless this end was given other values.
     pub(crate) fn adopt(&self, request: &SessionRequest, budget: Budget) -> Result<Setup, Failure> {
         let chunk = self.chunk.map(|chunk| chunk.0);
         insist("--chunk", chunk, request.chunk_bytes.unwrap_or(DEFAULT_CHUNK_BYTES).into())?;
@@ -207,7 +208,7 @@ impl SessionArgs {
     }
 }
 
-/// What the session waits for by itself ends with the command's time.
+/// Bounds the session's own waits by the command's time.
 fn limit_waits(options: &mut SessionOptions, budget: Budget) {
     let left = budget.step().left();
     options.connect_timeout = left;
@@ -218,8 +219,8 @@ fn limit_waits(options: &mut SessionOptions, budget: Budget) {
     }
 }
 
-/// Refuses when this end has a value of its own and the client another. `own`: what this server was
-/// started with, if anything.
+/// Refuses when this end has a value of its own and the client another. `own`: the value that this
+/// server was started with, if any.
 pub(crate) fn insist<T: PartialEq + Display>(
     flag: &str,
     own: Option<T>,
@@ -234,7 +235,7 @@ pub(crate) fn insist<T: PartialEq + Display>(
     }
 }
 
-/// A session over the software plugin, and what a client with it asks for.
+/// Returns a session over the software plugin, and the wishes of a client with such a session.
 #[cfg(test)]
 pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
     let mut options = SessionOptions::from_env().unwrap().connect_channels(true);

@@ -1,8 +1,9 @@
 //! `--isolate`: a plugin is opened in a process of its own first.
 //!
-//! The hardware plugin ends its process where a library would return an error, and an unknown one
-//! may crash or never return. In a child process that is an answer: exit status, signal or
-//! deadline. Only a plugin that gave the child an answer, good or bad, is then opened here.
+//! The hardware plugin ends its process where a library would return an error, and an unknown
+//! plugin may crash or never return. In a child process each of these is an answer: exit status,
+//! signal or deadline. Only a plugin that gave the child an answer, good or bad, is then opened
+//! here.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -47,8 +48,8 @@ pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ANSWERED))
 }
 
-/// Opens the plugin file `plugin` in a child process and waits for that to come to an end, which is
-/// one step of the command.
+/// Opens the plugin file `plugin` in a child process and waits for the end of that, which is one
+/// step of the command.
 pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, budget: Budget) -> Result<(), Failure> {
     let executable = std::env::current_exe().map_err(Failure::io("finding this executable"))?;
     let mut trial = ChildProcess::start(&mut child(&executable, plugin, gpu), Log::Hidden, budget)?;
@@ -64,7 +65,7 @@ pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, budget: Budget) -> Res
     Err(Failure::PluginProcess(format!("plugin {shown} {how}; the last it said: {words}")))
 }
 
-/// This program as the process that opens the plugin for a session like ours.
+/// Returns the command of the process that opens the plugin for a session like ours.
 fn child(executable: &Path, plugin: &Path, gpu: Option<u32>) -> Command {
     let mut command = Command::new(executable);
     command.args([COMMAND, "--parent", &std::process::id().to_string()]);

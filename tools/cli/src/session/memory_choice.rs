@@ -1,11 +1,11 @@
-//! Which memory is sent from and received into.
+//! Choice of the memory that is sent from and received into.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tcpx_core::MemoryType;
 
-/// What `--memory` takes.
+/// Values of `--memory`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MemoryChoice {
     /// CUDA memory if there is a GPU, else emulated
@@ -20,7 +20,7 @@ pub(crate) enum MemoryChoice {
     Cuda,
 }
 
-/// What it means, agreed by both ends.
+/// Kind of memory that both ends agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Memory {
@@ -33,7 +33,7 @@ pub(crate) enum Memory {
 }
 
 impl MemoryChoice {
-    /// The decision of `auto`: `has_gpu` where a GPU was named or the driver shows one.
+    /// Decides `auto`: `has_gpu` where a GPU was named or the driver shows one.
     pub(crate) fn decide(self, has_gpu: bool) -> Memory {
         match self {
             Self::Auto if has_gpu => Memory::Cuda,
@@ -45,7 +45,7 @@ impl MemoryChoice {
 }
 
 impl Memory {
-    /// How it is registered.
+    /// Returns the type with which the memory is registered.
     pub(crate) fn memory_type(self) -> MemoryType {
         match self {
             Self::Host => MemoryType::Host,
@@ -53,7 +53,7 @@ impl Memory {
         }
     }
 
-    /// Whether it is a GPU's.
+    /// Returns whether the memory is a GPU's.
     pub(crate) fn has_gpu(self) -> bool {
         self == Self::Cuda
     }

@@ -1,10 +1,10 @@
-//! The counters of the NICs that a session uses, before and after: do its packets reach device
-//! memory?
+//! Counters of the NICs that a session uses, before and after: they show whether its packets reach
+//! device memory.
 
 use tcpx_core::Session;
 use tcpx_doctor::{LiveKernel, NicCounters, NicGrowth};
 
-/// Counters as they were when something began.
+/// Counters at the beginning of a step.
 pub(crate) struct NicWatch(NicCounters);
 
 impl NicWatch {
@@ -15,7 +15,7 @@ impl NicWatch {
         Self(NicCounters::read(&LiveKernel::default(), names))
     }
 
-    /// What has happened since on the NICs that its channels run over.
+    /// Returns what has happened since on the NICs that its channels run over.
     pub(crate) fn end(self, session: &Session) -> Vec<NicGrowth> {
         let nics = session.stats().nics;
         let names = nics.iter().map(|channel| channel.nic.as_str());
@@ -23,7 +23,7 @@ impl NicWatch {
     }
 }
 
-/// One line for each NIC that has something to tell.
+/// Returns one line for each NIC with something to report.
 pub(crate) fn render_growth(growth: &[NicGrowth]) -> Vec<String> {
     let line = |NicGrowth { nic, devmem_packets, errors }: &NicGrowth| {
         let packets = devmem_packets.map(|count| format!("{count} packets reached device memory"));

@@ -1,4 +1,4 @@
-//! Which plugin would serve on this machine, and why.
+//! Choice of the plugin on this machine, with its reason.
 
 use std::path::Path;
 
@@ -8,24 +8,24 @@ use tcpx_core::{HARDWARE_PLUGIN_PATH, PluginChoice};
 use crate::failure::Failure;
 use crate::input::variables;
 
-/// The variables that stand in for `--plugin`, as in `tcpx-core`'s table of settings.
+/// Variables that stand in for `--plugin`, as in `tcpx-core`'s table of settings.
 const VARIABLES: [&str; 2] = ["TCPX_PLUGIN", "UCCL_TCPX_PLUGIN_PATH"];
 
-/// The plugin that a session made here would use.
+/// Plugin that a session made here would use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Transport {
-    /// `soft`, `devmem` or a path, `auto` no more.
+    /// `soft`, `devmem` or a path, but not `auto`.
     #[serde(serialize_with = "as_text")]
     pub(crate) plugin: PluginChoice,
-    /// Why this one.
+    /// Reason for the choice.
     pub(crate) why: String,
-    /// Whether `auto` came to mean the software plugin, which then chooses for memory of GPUs.
+    /// Whether `auto` chose the software plugin, which then chooses for memory of GPUs.
     #[serde(skip)]
     pub(crate) is_left_open: bool,
 }
 
 impl Transport {
-    /// Flag over environment over `auto`.
+    /// Chooses by flag, then environment, then `auto`.
     pub(crate) fn of(flag: Option<&PluginChoice>) -> Result<Self, Failure> {
         let choice = match flag {
             Some(choice) => choice.clone(),
@@ -37,7 +37,7 @@ impl Transport {
         Ok(Self { plugin, why, is_left_open })
     }
 
-    /// The plugin's file; `None` for what is linked in.
+    /// Returns the plugin's file; `None` for the plugin that is linked in.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.plugin {
             PluginChoice::Path(path) => Some(path),
@@ -46,7 +46,7 @@ impl Transport {
     }
 }
 
-/// Why a choice came to mean this plugin.
+/// Reason for the choice of a plugin.
 fn why(choice: &PluginChoice, plugin: &PluginChoice) -> String {
     match (choice, plugin) {
         (PluginChoice::Auto, PluginChoice::Path(path)) => {

@@ -115,7 +115,7 @@ fn a_process_that_may_start_no_more_threads_says_so() {
         tcpx_testkit::skip("root", "only root can be a user who has no other threads");
         return;
     }
-    // A user that nobody else is, whose threads are counted.
+    // A user of this test alone, whose threads are counted.
     let user = 2_000_000_000 + std::process::id();
     let mut good = 0;
     for threads in 1..30 {

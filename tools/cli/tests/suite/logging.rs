@@ -38,7 +38,7 @@ fn every_line_has_its_time_level_and_end() {
 fn a_full_disk_or_a_reader_that_left_changes_nothing_but_the_log() {
     // Every write to it fails as on a full disk.
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
-    // Nobody reads, so that every write fails with EPIPE.
+    // There is no reader, so that every write fails with EPIPE.
     let broken = || {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -50,7 +50,7 @@ fn a_full_disk_or_a_reader_that_left_changes_nothing_but_the_log() {
         let output = command.spawn().unwrap().wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert!(!output.stdout.is_empty(), "{output:?}");
-        // What failed is told by the exit status alone.
+        // Only the exit status reports the failure.
         let mut refused = Command::new(EXECUTABLE);
         refused.args(["perf", "--channels", "65"]).stdout(Stdio::null()).stderr(stderr());
         assert_eq!(refused.status().unwrap().code(), Some(2));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const DEBUG: (&str, &str) = ("RUST_LOG", "tcpx=debug");
 
-/// A run that takes longer than anybody waits, some iterations of which are over.
+/// Runs a measurement that takes longer than the test waits, with some iterations over.
 fn start(tcpx: Tcpx) -> Running {
     let running = tcpx.env(DEBUG.0, DEBUG.1).start();
     running.wait_for_line("iteration=7");
@@ -69,7 +69,7 @@ fn the_other_host_has_the_partial_result_too() {
     let client = client.finish();
     assert_eq!(client.status, Some(130), "{client}");
     let client: Value = serde_json::from_str(&client.stdout).unwrap();
-    // Nobody has interrupted the server.
+    // The server was not interrupted.
     let server = server.finish().json();
     for object in [&client, &server] {
         assert_partial(object);

@@ -11,7 +11,7 @@ fn assert_percentiles(times: &Value, percentiles: &[&str]) {
     assert!(figure("min") > 0.0 && times.as_object().unwrap().len() == names.len(), "{times}");
 }
 
-/// Streams operations, and expects as many of them as a turn has: `depth` at once, in so many
+/// Streams operations, and expects as many of them as a turn has: `depth` at once, in `rounds`
 /// rounds. An iteration has 256 MiB, or 256 rounds.
 fn stream(op: &str, flags: &[&str], depth: u64, rounds: u64) {
     let words = ["perf", "--json", "--iters", "2", "--warmup", "0", "--op", op];
@@ -141,7 +141,7 @@ fn two_hosts_agree_and_a_server_insists_on_its_own_flags() {
         (["--depth", "4"], "--depth 4, the client asks for 3"),
         (["--descriptors", "2"], "--descriptors 2, the client asks for 1"),
     ] {
-        // What makes no sense alone is an error where nobody else says the rest.
+        // A flag that makes no sense alone is an error where the other end does not add the rest.
         let op: &[&str] = if flags[0] == "--op" { &[] } else { &["--op", "read"] };
         let server = Server::start(&[&["perf", "server"], op, &flags].concat());
         let client = server.client(&["perf", "--op", "read", "--depth", "3", "--size", "9"]).run();

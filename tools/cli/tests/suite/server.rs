@@ -146,7 +146,7 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
         let served = perf(&["--iters", "3"]).finish();
         assert_eq!(served.status, Some(0), "{served}");
     }
-    // Whoever starts this in the background may have told it to ignore an interrupt.
+    // The process that starts this in the background may have told it to ignore an interrupt.
     server.running.process.signal(Signal::TERM);
     let finished = server.finish();
     assert!(finished.stdout.matches("recv GB/s").count() >= 2, "{finished}");

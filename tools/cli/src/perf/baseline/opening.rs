@@ -1,4 +1,4 @@
-//! How the plain sockets come to be: the server offers, the client connects.
+//! Opening of the plain sockets: the server offers, the client connects.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::rendezvous::{self, Agreed, Door, Message, Role};
 
 /// Sockets of one comm, as the plugins count them.
 const MOST_SOCKETS_PER_COMM: u16 = 8;
-/// Most that an offer may ask for: every channel with every socket.
+/// Most sockets that an offer may ask for: every channel with every socket.
 const MOST_SOCKETS: u16 = tcpx_core::MAX_CHANNELS * MOST_SOCKETS_PER_COMM;
-/// So long a connection is waited for at least.
+/// Least time for which a connection is waited for.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// What each socket begins with: token and number of the socket.
+/// First bytes on each socket: token and number of the socket.
 const GREETING_BYTES: usize = 18;
 
 /// Server: plain sockets are accepted here.
@@ -24,7 +24,7 @@ const GREETING_BYTES: usize = 18;
 struct SocketOffer {
     /// At the address of the connection that carries this.
     port: u16,
-    /// How many to open.
+    /// Number of sockets to open.
     sockets: u16,
     token: [u8; 16],
 }
@@ -73,8 +73,8 @@ fn connect(agreed: &Agreed<'_>, offer: SocketOffer) -> Result<Vec<PlainSocket>, 
     sockets.map_err(Failure::io("connecting a plain socket"))
 }
 
-/// Connections that do not come from the client are turned away, and silent ones keep nobody
-/// waiting. One deadline is for all.
+/// Connections that do not come from the client are turned away, and silent ones hold nothing up.
+/// One deadline is for all.
 fn accept(agreed: &mut Agreed<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Failure> {
     let listener = rendezvous::bind(SocketAddr::new(agreed.link.local_ip(), 0))?;
     let address =
@@ -106,7 +106,8 @@ fn accept(agreed: &mut Agreed<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Fai
     Ok(accepted.into_iter().flatten().collect())
 }
 
-/// Data sockets of one comm. The listening end decides, by the variables that the plugins read.
+/// Returns the number of data sockets of one comm. The listening end decides, by the variables that
+/// the plugins read.
 fn sockets_per_comm() -> Result<u16, Failure> {
     let read = |name| variables::read::<u16>(&[name]).map(|value| value.unwrap_or(1));
     Ok(sockets(read("NCCL_SOCKET_NTHREADS")?, read("NCCL_NSOCKS_PERTHREAD")?))
@@ -147,7 +148,7 @@ mod tests {
                 stream.write_all(says).unwrap();
                 stream
             };
-            // One knows the numbers, but not the run's token; one says nothing at all.
+            // One stranger knows the numbers, but not the run's token; one sends nothing at all.
             let guess = SocketOffer { token: [7; 16], ..offer };
             let _strangers =
                 [stranger(b"GET / HTTP/1.1\r\n\r\n"), stranger(&guess.greeting(0)), stranger(b"")];

@@ -1,5 +1,5 @@
-//! One plain socket, as a competent program uses it: no delay, blocking reads and writes that are
-//! as large as the message.
+//! Plain socket, as a competent program uses it: no delay, blocking reads and writes that are as
+//! large as the message.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ pub(crate) struct PlainSocket {
 }
 
 impl PlainSocket {
-    /// `budget`: a step of it is how long nothing may move.
+    /// `budget`: a step of it is the longest time without any byte moved.
     pub(super) fn new(stream: TcpStream, budget: Budget) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
@@ -52,7 +52,7 @@ impl PlainSocket {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // So the kernel says that it has blocked for as long as it was told.
+                // The kernel's error for a call that has blocked for its time limit.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return Err(Error::new(ErrorKind::TimedOut, STUCK));
                 }
@@ -62,7 +62,7 @@ impl PlainSocket {
         Ok(())
     }
 
-    /// Tells the kernel how long to block. It takes zero for no limit.
+    /// Sets the kernel's time limit of blocking calls. The kernel takes zero for no limit.
     fn limit_blocking(&self) -> Result<()> {
         let left = Some(self.budget.step().left().max(SHORTEST_BLOCK));
         self.stream.set_read_timeout(left)?;

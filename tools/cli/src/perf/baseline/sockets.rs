@@ -1,4 +1,4 @@
-//! All plain sockets together: each carries its part of every message.
+//! Set of plain sockets, each of which carries its part of every message.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -15,13 +15,13 @@ use crate::rendezvous::Agreed;
 const GRAIN_BYTES: u64 = 1 << 20;
 
 /// As many plain sockets as the session has data sockets, a thread for each. The calling thread
-/// moves the first one's part.
+/// moves the first socket's part.
 pub(crate) struct PlainSockets {
     first: Share,
     others: Vec<Worker>,
 }
 
-/// How a step went: the first wrong byte, if it was a check.
+/// Outcome of a step: the first wrong byte, if it was a check.
 type Outcome = std::io::Result<Option<Mismatch>>;
 
 impl PlainSockets {
@@ -36,12 +36,12 @@ impl PlainSockets {
         Ok(Self { first, others })
     }
 
-    /// The first socket itself, for round trips.
+    /// Returns the first socket itself, for round trips.
     pub(crate) fn first(&self) -> &PlainSocket {
         &self.first.socket
     }
 
-    /// The threads that have a part of such a message.
+    /// Returns the threads that have a part of such a message.
     fn workers(&self, payload: Payload) -> &[Worker] {
         let parts = payload.bytes.div_ceil(unit(payload.bytes, self.first.sockets));
         &self.others[..(parts.saturating_sub(1) as usize).min(self.others.len())]
@@ -117,7 +117,7 @@ impl Share {
     }
 }
 
-/// Offset and length of the part that socket number `index` of `sockets` carries.
+/// Returns offset and length of the part that socket number `index` of `sockets` carries.
 fn part(bytes: u64, sockets: u64, index: u64) -> (u64, usize) {
     let unit = unit(bytes, sockets);
     let start = (unit * index).min(bytes);
@@ -125,12 +125,12 @@ fn part(bytes: u64, sockets: u64, index: u64) -> (u64, usize) {
     (start, (end - start) as usize)
 }
 
-/// Bytes of a part.
+/// Returns the bytes of a part.
 fn unit(bytes: u64, sockets: u64) -> u64 {
     bytes.div_ceil(sockets).next_multiple_of(GRAIN_BYTES)
 }
 
-/// A share that is moved by a thread of its own.
+/// Share that is moved by a thread of its own.
 struct Worker {
     steps: Sender<(Step, Payload)>,
     outcomes: Receiver<Outcome>,

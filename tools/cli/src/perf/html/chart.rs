@@ -11,7 +11,7 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 806.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 250.0;
-/// Told apart by people who see few colours, too.
+/// Colours that people who see few colours can distinguish too.
 const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a"];
 /// Most labels below a plot.
@@ -42,7 +42,7 @@ impl Lines {
         Self { series, x: "size of a message", y, by_size: true, is_log }
     }
 
-    /// Nothing without points.
+    /// Draws nothing without points.
     pub(super) fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         if points().next().is_none() {
@@ -167,7 +167,7 @@ fn below(ticks: &[(f64, String)], name: &str) -> String {
     labels.collect::<String>() + &text((LEFT + RIGHT) / 2.0, BOTTOM + 38.0, "middle", name)
 }
 
-/// What a colour stands for. `left` is where the next one begins.
+/// Legend of the colours. `left` is the place of the next one.
 fn key(left: &mut f64, y: f64, name: &str, colour: &str) -> String {
     let x = *left;
     *left += 26.0 + 6.6 * name.chars().count() as f64;

@@ -13,7 +13,7 @@ pub(super) fn label(number: f64) -> String {
     }
 }
 
-/// Text, whatever others have put into it.
+/// Text, whatever the other end has put into it.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,4 +1,4 @@
-//! Where a value lies in a plot, and which values have a line of their own.
+//! Scale of a plot: the place of a value, and the values that have a line.
 
 use super::label::label;
 
@@ -56,7 +56,7 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Values that have a line: of a linear scale round ones, else powers of `base`.
+    /// Returns values that have a line: round ones on a linear scale, else powers of `base`.
     pub(super) fn ticks(&self, base: f64) -> Vec<f64> {
         let Steps::Of(step) = self.steps else {
             let ticks = std::iter::successors(Some(self.low), |tick| Some(tick * base));
@@ -66,7 +66,7 @@ impl Scale {
         (0..=count).map(|index| f64::from(index) * step).collect()
     }
 
-    /// What stands at a line. On a linear scale all have as many decimals as its step.
+    /// Returns the label of a line. On a linear scale all have as many decimals as its step.
     pub(super) fn label(&self, tick: f64) -> String {
         match self.steps {
             Steps::TimesBase => label(tick),

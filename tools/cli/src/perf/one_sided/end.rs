@@ -1,4 +1,4 @@
-//! What both ends have in common: memory, places in it, what lies there in a turn.
+//! Shared parts of both ends: memory, places in it, and their contents in a turn.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::perf::posts::places;
 use crate::rendezvous::{Agreed, Message};
 use serde::{Deserialize, Serialize};
 
-/// Server: this opens my memory.
+/// Server: the key of its memory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ExportedKey(pub(super) Vec<u8>);
 
@@ -29,7 +29,7 @@ impl Message for Over {
     const KIND: u16 = 12;
 }
 
-/// How the bytes of an operation lie in its place.
+/// Layout of the bytes of an operation in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// As many ranges as asked for.
@@ -47,7 +47,7 @@ pub(super) struct End<'a> {
     pub(super) turns: Turns,
 }
 
-/// What is measured without a pause.
+/// Iterations that are measured without a pause.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     pub(super) iterations: Range<u64>,
@@ -69,7 +69,7 @@ impl<'a> End<'a> {
         Ok(Self { contents, peer, case, one_sided, turns })
     }
 
-    /// All turns, in order. Where there are two layouts, none of them always comes first.
+    /// Returns all turns, in order. Where there are two layouts, none of them always comes first.
     pub(super) fn turns(&self) -> Vec<Turn> {
         let layouts: &[Layout] = match self.one_sided.descriptors {
             1 => &[Layout::Ranges],
@@ -87,13 +87,14 @@ impl<'a> End<'a> {
         self.turns.all().enumerate().flat_map(turn).collect()
     }
 
-    /// The turn that posts one operation again and again.
+    /// Returns the turn that posts one operation again and again.
     pub(super) fn repost_turn(&self) -> Turn {
         let payload = self.payload(WAYS * self.case.iterations, 1);
         Turn { iterations: 0..self.turns.reposts, layout: Layout::Ranges, payload }
     }
 
-    /// What is read lies there all the time; what is written is new in each turn.
+    /// Returns the payload of a turn. Bytes to be read lie there all the time; bytes to be written
+    /// are new in each turn.
     fn payload(&self, message: u64, places: u64) -> Payload {
         let message = match self.one_sided.direction {
             Direction::Write => message,
@@ -103,12 +104,12 @@ impl<'a> End<'a> {
         Payload { pattern, bytes: places * self.case.total_bytes() }
     }
 
-    /// Everything that lies here while it is read.
+    /// Returns everything that lies here while it is read.
     pub(super) fn whole_payload(&self) -> Payload {
         self.payload(0, self.turns.places)
     }
 
-    /// Where the ranges of the operation on a place lie, in their order, and how long each is.
+    /// Returns the places of the ranges of an operation, in their order, and the length of each.
     pub(super) fn ranges(&self, layout: Layout, place: u64) -> (Vec<u64>, u64) {
         let first = place * self.case.total_bytes();
         match layout {
@@ -121,7 +122,7 @@ impl<'a> End<'a> {
         }
     }
 
-    /// Gives the memory back.
+    /// Deregisters the memory.
     pub(super) fn finish(self) -> Result<(), Failure> {
         Ok(self.contents.session.deregister_memory(self.contents.memory)?)
     }

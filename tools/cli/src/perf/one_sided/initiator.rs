@@ -1,4 +1,4 @@
-//! The client: prepares operations once, and posts them.
+//! Client of one-sided operations: prepares operations once, and posts them.
 
 use std::time::Instant;
 
@@ -68,8 +68,8 @@ fn prepare(end: &End<'_>, key: &RemoteKey, layout: Layout) -> Result<Vec<Operati
     (0..end.turns.places).map(operation).collect()
 }
 
-/// Fills or poisons the memory, does `run` when the server is ready, tells it of the end, and
-/// verifies. Returns what `run` did, and the first wrong byte.
+/// Fills or poisons the memory, does `run` when the server is ready, tells the server of the end,
+/// and verifies. Returns the result of `run`, and the first wrong byte.
 fn take<T>(
     link: &mut SessionLink<'_>,
     end: &End<'_>,
@@ -88,7 +88,7 @@ fn take<T>(
     Ok((outcome, mismatch))
 }
 
-/// The time of each operation, in ns.
+/// Returns the time of each operation, in ns.
 fn one_by_one(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u64>, Failure> {
     let time = |(_, operation): (u64, &Operation)| {
         let start = Instant::now();
@@ -99,8 +99,8 @@ fn one_by_one(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Ve
     turn.iterations.clone().zip(operations).map(time).collect()
 }
 
-/// The time of all operations of a turn, in ns: as many are under way as there are places, and the
-/// oldest is waited for.
+/// Returns the time of all operations of a turn, in ns. As many are under way as there are places,
+/// and the oldest is waited for.
 fn stream(end: &End<'_>, operations: &[Operation]) -> Result<u64, Failure> {
     let start = Instant::now();
     for round in 0..end.turns.rounds {
@@ -117,7 +117,7 @@ fn stream(end: &End<'_>, operations: &[Operation]) -> Result<u64, Failure> {
     Ok(nanos(start.elapsed()))
 }
 
-/// The processor time that each post takes of this thread, in ns.
+/// Returns the processor time that each post takes of this thread, in ns.
 fn reposts(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u64>, Failure> {
     let Some(operation) = operations.first() else { return Ok(Vec::new()) };
     let time = |_| {
@@ -130,7 +130,7 @@ fn reposts(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u
     turn.iterations.clone().map(time).collect()
 }
 
-/// The processor time that this thread has had.
+/// Returns the processor time that this thread has had.
 fn processor_nanos() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(u64::MAX)

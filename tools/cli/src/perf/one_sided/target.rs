@@ -1,4 +1,4 @@
-//! The server: its memory is read or written while its program waits.
+//! Server of one-sided operations: its memory is read or written while its program waits.
 
 use tcpx_core::{ExportOptions, RemoteAccess};
 

@@ -1,4 +1,4 @@
-//! How many operations, on how many places, in which turns.
+//! Turns of one-sided operations: how many operations go to how many places in each.
 
 use std::ops::Range;
 
@@ -8,23 +8,23 @@ use crate::perf::plan::OneSided;
 /// Most latencies of a turn, and most bytes, but for the first operation.
 const LATENCIES: u64 = 50;
 const LATENCY_BYTES: u64 = 32 << 20;
-/// Most bytes, and operations, of a turn that measures throughput, and how often each place is used
-/// in it. Where a short one takes a millisecond, they are through in two seconds.
+/// Most bytes, and operations, of a turn that measures throughput, and uses of each place in the
+/// turn. Where a short operation takes a millisecond, a turn is through in two seconds.
 const STREAM_BYTES: u64 = 256 << 20;
 const STREAM_OPERATIONS: u64 = 2048;
 const FEWEST_ROUNDS: u64 = 2;
 const MOST_ROUNDS: u64 = 256;
-/// How often an operation is posted again to see what that costs.
+/// Times that an operation is posted again to measure a repeated post.
 const FEWEST_REPOSTS: u64 = 3;
 const MOST_REPOSTS: u64 = 100;
 
-/// The shape of a case. Of latencies each operation is an iteration, and a turn has several of
-/// them; of throughput a turn is one, in which each place is used several times.
+/// Shape of a case. For latencies each operation is an iteration, and a turn has several of them.
+/// For throughput a turn is one iteration, in which each place is used several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::perf) struct Turns {
     /// Each with the bytes of one operation.
     pub(super) places: u64,
-    /// How often a place is used in a turn.
+    /// Times that a place is used in a turn.
     pub(super) rounds: u64,
     pub(super) iterations: u64,
     /// Operations that are posted again.
@@ -48,12 +48,12 @@ impl Turns {
         Self { places, rounds, iterations, reposts, is_latency }
     }
 
-    /// Operations of an iteration.
+    /// Returns the operations of an iteration.
     pub(in crate::perf) fn operations(&self) -> u64 {
         if self.is_latency { 1 } else { self.places * self.rounds }
     }
 
-    /// The iterations of each turn.
+    /// Returns the iterations of each turn.
     pub(super) fn all(&self) -> impl Iterator<Item = Range<u64>> + use<> {
         let (iterations, step) = (self.iterations, if self.is_latency { self.places } else { 1 });
         (0..iterations.div_ceil(step)).map(move |turn| {
@@ -62,7 +62,7 @@ impl Turns {
         })
     }
 
-    /// How many places a turn of these iterations uses.
+    /// Returns how many places a turn of these iterations uses.
     pub(super) fn places_of(&self, iterations: &Range<u64>) -> u64 {
         if self.is_latency { iterations.end - iterations.start } else { self.places }
     }

@@ -35,9 +35,9 @@ impl Timeout {
     }
 }
 
-/// Calls `attempt` with a `--timeout` of so many seconds. `None` from it: half of that was over
-/// before the command had come to where it is disturbed. Then there is another attempt with twice
-/// the time.
+/// Calls `attempt` with a `--timeout` of `seconds` seconds. It returns `None` if half of that was
+/// over before the command had come to the point where the test disturbs it. Then there is another
+/// attempt with twice the time.
 pub(crate) fn with_timeout<T>(seconds: u64, attempt: impl Fn(Timeout) -> Option<T>) -> T {
     let first = scaled(Duration::from_secs(seconds));
     successors(Some(first), |timeout| Some(*timeout * 2))
