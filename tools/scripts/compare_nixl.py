@@ -30,7 +30,8 @@ BACKENDS = ("UCX", "TCPX")
 
 
 class Row:
-    """One line of the table: messages of a size, so many outstanding, of so many descriptors."""
+    """One line of the table: messages of a size, with numbers of outstanding ones and of
+    descriptors."""
 
     def __init__(self, operation, size, depth=1, descriptors=1, anew=False):
         self.operation, self.size, self.depth = operation, size, depth
@@ -111,7 +112,7 @@ class End:
         )
 
     def handle(self, row, place):
-        """A transfer of one message. Neighbours are told apart, so that nothing is put together."""
+        """A transfer of one message. Neighbours are distinct, so that they are not merged."""
         ends = []
         for base in (self.area.ctypes.data, self.remote):
             begin = base + place * row.message
@@ -188,7 +189,7 @@ class End:
         return statistics.median(halves) * 1e6
 
     def answer(self, row):
-        """What the other end does meanwhile, until it is told that the turn is over."""
+        """Work of the other end meanwhile, until this end reports that the turn is over."""
         if not row.size:
             for _ in range(row.messages):
                 self.notify(self.notification())
@@ -197,7 +198,7 @@ class End:
 
 
 def serve(pipe, backend, name, other, bytes_, environment):
-    """One end, which does what it is told."""
+    """One end, which follows the orders of the other."""
     os.environ.update(environment)
     end = End(backend, name, other, pipe, bytes_)
     while True:

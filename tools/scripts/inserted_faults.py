@@ -270,7 +270,7 @@ def run_git(*arguments):
 
 
 def wait(process, seconds):
-    """Its status, if it ends within so many seconds."""
+    """Returns its status, if it ends within this many seconds."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:

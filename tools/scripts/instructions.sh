@@ -46,7 +46,7 @@ count() {
 
 printf '%-14s %-10s %s\n' way what 'instructions each'
 for memory in host device; do
-  # A number: chunks that travel on so many channels, where there are two otherwise.
+  # A number: chunks that travel on this many channels, where there are two otherwise.
   for kind in chunks 8 16 messages; do count "$memory" "$kind" 10000; done
 done
 for way in link authenticated; do

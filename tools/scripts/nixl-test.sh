@@ -23,7 +23,7 @@ install() {
         rm -rf "$environment"
         python3 -m venv "$environment" >&2 || return
         local pip=("$python" -m pip install -q --retries 1 --timeout 10)
-        # Without what they depend on: torch and CUDA, of some GB, which nobody asks for here.
+        # Without their dependencies: torch and CUDA, of some GB, which no test here needs.
         "${pip[@]}" --no-deps "nixl==$version" "nixl-cu12==$version" >&2 || return
         "${pip[@]}" numpy >&2 || return
     fi

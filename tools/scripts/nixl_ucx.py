@@ -163,7 +163,7 @@ def answer_notifications(end, iterations):
 
 
 def stream(end, operation, iterations, depth):
-    """Seconds for so many messages, of which `depth` are always outstanding."""
+    """Returns the seconds for this many messages, with `depth` of them outstanding all the time."""
     handles = [end.handle(operation, place) for place in range(depth)]
     for handle in handles:
         end.post(handle)

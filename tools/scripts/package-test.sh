@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks at what cargo xtask package has made, as somebody who installs it would:
+# Looks at what cargo xtask package has made, as a user who installs it would:
 #   tools/scripts/package-test.sh FOLDER   the packages in FOLDER
 #   tools/scripts/package-test.sh          builds them first, and checks tools/deploy/gke with the command in them
 set -euo pipefail

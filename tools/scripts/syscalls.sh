@@ -20,7 +20,7 @@ target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_director
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-# Writes "NAME CALLS" lines for so many round trips.
+# Writes "NAME CALLS" lines for this many round trips.
 count() {
   RUST_LOG=error strace -f -c -qq -U name,calls -o "$out/summary" \
     "$target/dist/tcpx" perf --latency --memory "$1" --size "$2" --warmup 0 --iters "$3" >/dev/null

@@ -1,5 +1,5 @@
-//! The process under test. It holds the plugin, takes one command at a time from its check, and
-//! answers it.
+//! Agent: the process under test. It holds the plugin, takes one command at a time from its check,
+//! and answers it.
 //!
 //! - `serve`: the loop that an agent runs instead of the program's own `main`;
 //! - `commands`: every command, carried out;

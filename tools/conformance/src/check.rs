@@ -1,5 +1,5 @@
-//! One check: a rule, where it is written (a section of docs/plugin-contract.md), and how it is
-//! tried.
+//! Check: a rule, the section of docs/plugin-contract.md that has the rule, and the function that
+//! tries it.
 
 use std::fmt;
 

@@ -1,12 +1,12 @@
-//! What the checks are written with.
+//! Harness of the checks.
 //!
-//! - `verdict`: how a check ends, and the words to say so;
+//! - `verdict`: the end of a check, and the words for it;
 //! - `process`: an agent, from outside; `calls`: its commands as methods;
 //! - `fixture`: the surroundings of one check: agents on demand, and the time it has;
 //! - `pending_pair`: two agents between `listen` and their comm; `comm_pair`: two that have it;
-//! - `observation`: how long to look at something that should not happen;
-//! - `symbols`: what a plugin's file exports;
-//! - `subject`: the plugin under check, and what it is checked with.
+//! - `observation`: the time to look at something that should not happen;
+//! - `symbols`: the exports of a plugin's file;
+//! - `subject`: the plugin under check, and the memory it is checked with.
 
 pub(crate) mod calls;
 pub(crate) mod comm_pair;

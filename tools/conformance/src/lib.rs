@@ -1,9 +1,10 @@
 //! Conformance checks for ncclNet v7 plugins of the GPUDirect-TCPX kind.
 //!
-//! For whoever writes such a plugin, or is about to trust one on a new host. Each of the [`checks`]
-//! states one rule and cites a section of the plugin contract ([`CONTRACT`]). [`run`] answers each
-//! with [`Outcome::Pass`], [`Outcome::Fail`], [`Outcome::Differs`] (allowed, but not what version
-//! 3.1.9 does), [`Outcome::Skip`] (it does not apply) or [`Outcome::NotRun`] (it could not be run).
+//! For authors of such a plugin, and for operators that are about to trust one on a new host. Each
+//! of the [`checks`] states one rule and cites a section of the plugin contract ([`CONTRACT`]).
+//! [`run`] answers each with [`Outcome::Pass`], [`Outcome::Fail`], [`Outcome::Differs`] (allowed,
+//! but not what version 3.1.9 does), [`Outcome::Skip`] (it does not apply) or [`Outcome::NotRun`]
+//! (it could not be run).
 //!
 //! The checks drive the raw function table and nothing above it. The plugin is never loaded into
 //! the caller's process. Instead the program starts itself again as an *agent*, one process for

@@ -1,7 +1,7 @@
-//! What a check and its agent say to each other.
+//! Link between a check and its agent.
 //!
-//! - `command`: the table of all commands; `values`: what they take and give;
-//! - `socket`: how they travel.
+//! - `command`: the table of all commands; `values`: their arguments and answers;
+//! - `socket`: their transport.
 
 pub(crate) mod command;
 pub(crate) mod socket;

@@ -1,4 +1,4 @@
-//! What to check, and how.
+//! Options of a run: its checks, and their surroundings.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -47,7 +47,7 @@ pub struct Options {
     pub time: Option<Duration>,
     /// Checks that run at the same time. `None`: as many as there are processors, and at most 8;
     /// one for the hardware plugin, and in namespaces, since there they would share what a NIC has
-    /// little of. The report, and what is told of it, stay in the order of the checks.
+    /// little of. The report, and the calls that deliver it, stay in the order of the checks.
     pub jobs: Option<NonZeroUsize>,
     /// Bytes that `progress.recycling` moves where its time allows: 1 GiB by default, which is more
     /// than any plugin has pages for. At least 128 MiB are moved.

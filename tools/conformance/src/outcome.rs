@@ -1,4 +1,4 @@
-//! What one check found.
+//! Outcome of one check.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a run found.
+//! Report of a run.
 //!
 //! § is a section of docs/plugin-contract.md.
 

@@ -1,4 +1,4 @@
-//! Whether any NIC could serve `plugin = devmem`.
+//! Support for `plugin = devmem` among the NICs.
 
 use std::time::Duration;
 

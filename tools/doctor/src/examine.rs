@@ -1,4 +1,4 @@
-//! The whole examination, for `tcpx doctor`.
+//! Whole examination, for `tcpx doctor`.
 
 use std::net::SocketAddr;
 use std::path::Path;

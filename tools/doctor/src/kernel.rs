@@ -1,4 +1,4 @@
-//! What only the running kernel tells.
+//! Facts that only the running kernel has.
 //!
 //! - `questions`: the questions, as a trait, and the types of their answers.
 //! - `live`: the running kernel answers them.

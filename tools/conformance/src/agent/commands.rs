@@ -45,10 +45,10 @@ pub(super) struct Agent<'gpu> {
 macro_rules! plugin {
     ($agent:ident.$member:ident($($argument:expr),* $(,)?)) => {{
         let entries = $agent.entries.ok_or("no plugin is loaded")?;
-        // SAFETY: the plugin was loaded on the word of whoever started the run that it is one.
-        // Every output and every array is a live local of the declared type. What the function does
-        // with the arguments, wild pointers included, is what this expendable process is there to
-        // find out.
+        // SAFETY: the user who started the run vouched that the loaded file is a plugin. Every
+        // output and every array is a live local of the declared type. What the function does with
+        // the arguments, wild pointers included, is what this expendable process is there to find
+        // out.
         unsafe { (entries.$member)($($argument),*) }
     }};
 }
@@ -75,7 +75,7 @@ impl<'gpu> Agent<'gpu> {
 impl Commands for Agent<'_> {
     fn load(&mut self) -> Answer<Result<Loaded, LoadFailure>> {
         let plugin = match (&self.target, self.table) {
-            // SAFETY: whoever started the run vouches for the file; loading it happens in this
+            // SAFETY: the user who started the run vouches for the file; loading it happens in this
             // process only.
             (Target::Path(path), _) => unsafe { Plugin::load(path, &[]) },
             (Target::Table, Some(table)) => {

@@ -45,7 +45,7 @@ pub(super) fn allocate(bytes: u64) -> Answer<u64> {
     }
 }
 
-/// Copies bytes out: the plugin may own them, so they are read as memory that somebody else writes.
+/// Copies bytes out. The plugin may own them, so they are read as memory that other code writes.
 pub(super) fn read(at: u64, bytes: usize) -> Vec<u8> {
     let mut copy = vec![0; bytes];
     // SAFETY: the check names bytes that it allocated or that the plugin published; see the head of
@@ -84,7 +84,7 @@ pub(super) fn gather(bounce: u64, entries: &[Entry], to: u64) {
     }
 }
 
-/// Copies from memory that somebody else may write.
+/// Copies from memory that other code may write.
 ///
 /// # Safety
 /// `bytes` are readable at `from` and writable at `to`, and the two do not overlap.

@@ -1,4 +1,4 @@
-//! What a call takes of its own: time in which its thread worked or slept, without that in which it
+//! Own time of a call: time in which its thread worked or slept, without the time in which it
 //! waited for a processor. A busy machine lengthens only the latter.
 
 use std::time::{Duration, Instant};

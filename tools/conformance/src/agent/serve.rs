@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What an agent runs instead of the program's own `main`.
+//! Loop that an agent runs instead of the program's own `main`.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -25,14 +25,15 @@ pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     let link = std::env::var(LINK_VARIABLE).ok()?;
     let log =
         tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::WARN);
-    // A check may close stderr; a log that nobody takes is no reason to panic.
+    // A check may close stderr; a log without a reader is no reason to panic.
     let log = log.log_internal_errors(false);
     // A subscriber of the program's own stays.
     let _ = log.without_time().with_ansi(false).with_writer(std::io::stderr).try_init();
     let served = inherited_link(&link).and_then(|link| serve(link, table));
     Some(match served {
         Ok(()) => ExitCode::SUCCESS,
-        // The check is gone or the variable was no work of ours: there is nobody to tell.
+        // The check is gone, or the variable was not set by a check: there is no recipient for an
+        // error.
         Err(_) => ExitCode::FAILURE,
     })
 }

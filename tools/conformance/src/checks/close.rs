@@ -48,7 +48,7 @@ fn listen_pending(fixture: &Fixture<'_>) -> Verdict {
     require_rc("accept without a peer", made.rc, 0)?;
     let rc = pending.listener.close_listen(pending.listen_comm)?;
     require_rc("closeListen during accept", rc, 0)?;
-    // The peer that comes now meets nobody; neither end may crash over it.
+    // The peer that comes now finds no listener; neither end may crash over it.
     for _ in 0..20 {
         let made = pending.connect(DeviceArgument::PointsToNull)?;
         require(made.pointer == 0, "no comm with a closed listener", || {

@@ -59,7 +59,7 @@ fn prompt(fixture: &Fixture<'_>) -> Verdict {
 
 fn prompt_once(fixture: &Fixture<'_>) -> Verdict {
     let pending = PendingPair::of_new_processes(fixture)?;
-    // Nobody accepts; the calls must return all the same.
+    // No end accepts; the calls must return all the same.
     let mut observation = Observation::of(Duration::from_secs(1));
     while observation.goes_on() {
         let (connector, device) = (&pending.connector, DeviceArgument::PointsToNull);

@@ -36,7 +36,7 @@ checks! { Peer:
 
 /// Time that the survivor is watched for.
 const WATCH: Duration = Duration::from_millis(600);
-/// More than any machine's sockets hold of what nobody receives.
+/// More bytes than any machine's sockets hold while no end receives.
 const MOST_TAKEN: u64 = 1 << 30;
 
 /// How watching a request ended.
@@ -141,7 +141,7 @@ fn closed_receiver(fixture: &Fixture<'_>) -> Verdict {
     pair.sender.close(CommKind::Send, pair.send_comm)
 }
 
-/// Three sends to nobody: done, failed or silent are all the original's way.
+/// Posts three sends without a receiver: done, failed or silent are all the original's way.
 fn sends_end(pair: &CommPair) -> Verdict {
     for seed in 0..3 {
         let send = pair.send(seed * 8192, 8000, seed)?;
@@ -186,8 +186,8 @@ fn killed_receiver(fixture: &Fixture<'_>) -> Verdict {
 fn kill_receiver(pair: &CommPair) -> Verdict {
     let post = |i: u64| pair.send(i % 16 * CHUNK_BYTES, CHUNK_BYTES, i);
     let mut waiting = (0..16).map(post).collect::<Verdict<VecDeque<u64>>>()?;
-    // Nobody receives: what the sockets and the plugin's threads take is done at once, until they
-    // are full.
+    // No end receives: the sends that the sockets and the plugin's threads take are done at once,
+    // until both are full.
     for posted in 16..MOST_TAKEN / CHUNK_BYTES {
         let Some(oldest) = waiting.pop_front() else { break };
         if !step(&pair.sender, oldest, "send")? {

@@ -1,4 +1,4 @@
-//! What moves bytes, and that it never stops.
+//! Progress: bytes move, and never stop moving.
 //!
 //! § is a section of docs/plugin-contract.md.
 

@@ -1,4 +1,4 @@
-//! What a check works with: agents on demand and the time it has.
+//! Fixture of a check: agents on demand and the time it has.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

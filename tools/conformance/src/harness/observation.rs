@@ -1,5 +1,4 @@
-//! How long a check looks at something: for a time, and often enough even on a machine that is too
-//! busy for it.
+//! Duration of an observation: a time, and enough looks even on a machine that is too busy for it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The plugin under check, as far as it must be known before the first check.
+//! Subject of the checks: the facts about the plugin that are needed before the first check.
 
 use std::num::NonZeroUsize;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Why a check stopped before its end, and the words to say so.
+//! Reasons why a check stopped before its end, and the words for them.
 
 use tcpx_sys::NcclResult;
 

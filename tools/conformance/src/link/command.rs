@@ -1,4 +1,4 @@
-//! What a check may ask of an agent.
+//! Commands that a check may give to an agent.
 
 use std::io;
 use std::time::Duration;

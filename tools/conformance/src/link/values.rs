@@ -35,8 +35,8 @@ pub(crate) enum DeviceArgument {
 pub(crate) struct Stream {
     pub comm: u64,
     pub mhandle: u64,
-    /// Send: where the pattern is prepared, a message per request. Receive: where `irecv` is told
-    /// to put it.
+    /// Send: where the pattern is prepared, a message per request. Receive: the address that
+    /// `irecv` gets.
     pub buffer: u64,
     pub message_bytes: u32,
     pub messages: u64,

@@ -1,5 +1,5 @@
-//! What the kernel's own device-memory TCP finds on a NIC that can do it: queues that can be had,
-//! and flow rules that killed processes left.
+//! State of a NIC for the kernel's own device-memory TCP: queues that can be had, and flow rules
+//! that killed processes left.
 
 use tcpx_devmem::{DevmemError, NicFacts, PlacedRule, choose_queues};
 use tcpx_diagnosis::Finding;
@@ -12,7 +12,7 @@ pub(crate) fn check(kernel: &dyn Kernel, nic: &str) -> Vec<Finding> {
     check_queues(kernel, nic).into_iter().chain(check_rules(kernel, nic)).collect()
 }
 
-/// Header split and flow steering, which come first for whoever wants a queue, have findings of
+/// Header split and flow steering, which a program that wants a queue needs first, have findings of
 /// their own.
 fn check_queues(kernel: &dyn Kernel, nic: &str) -> Option<Finding> {
     let facts = match kernel.queues(nic) {

@@ -1,4 +1,4 @@
-//! When the GPU's or a data NIC's driver last complained.
+//! Last complaint of the GPU's or a data NIC's driver.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;

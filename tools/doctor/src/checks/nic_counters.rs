@@ -1,4 +1,4 @@
-//! What NICs count between two moments: packets that reach device memory, errors and drops.
+//! Counters of NICs between two moments: packets that reach device memory, errors and drops.
 
 use std::collections::BTreeMap;
 

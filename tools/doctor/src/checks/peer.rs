@@ -1,4 +1,4 @@
-//! Whether a peer can be reached.
+//! Reachability of a peer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};

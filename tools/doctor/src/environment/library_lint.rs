@@ -1,4 +1,4 @@
-//! What is wrong with this library's own variables.
+//! Findings about this library's own variables.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::environment as table;
 use tcpx_diagnosis::variables::{Env, Kind, LibrarySetting, Remark, library_settings, value};
 
-/// A value that nobody takes, and two spellings of one setting with different values.
+/// Finds values that no code accepts, and two spellings of one setting with different values.
 pub(super) fn remarks(env: &Env) -> Vec<Remark> {
     library_settings().iter().flat_map(|setting| of_setting(env, setting)).collect()
 }
@@ -31,7 +31,7 @@ fn of_setting(env: &Env, setting: &LibrarySetting) -> Vec<Remark> {
     remarks
 }
 
-/// Whether whoever reads a setting of this kind takes `text`.
+/// Returns whether the reader of a setting of this kind accepts `text`.
 fn takes(kind: &Kind, text: &str) -> bool {
     let in_range = |min: i64, max: i64| text.parse().is_ok_and(|it: i64| (min..=max).contains(&it));
     match kind {
@@ -42,7 +42,7 @@ fn takes(kind: &Kind, text: &str) -> bool {
         Kind::Choice { words } => words.contains(&text),
         Kind::Address => text.parse::<SocketAddr>().is_ok(),
         Kind::Bytes => is_byte_size(text),
-        // The rest is any text, or is judged by whoever knows the machine.
+        // The rest is any text, or is judged by code that knows the machine.
         _ => true,
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that is wrong with a set of variables: values, and names that nobody knows.
+//! Findings about a set of variables: values, and unknown names.
 
 use super::library_lint;
 use tcpx_diagnosis::Finding;

@@ -1,4 +1,4 @@
-//! Which NCCL a program would load: what settings are safe depends on it.
+//! Version of the NCCL that a program would load. It decides which settings are safe.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! The running kernel's answers.
+//! Answers of the running kernel.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The kernel's log, by /dev/kmsg: each read is one record.
+//! Log of the kernel, by /dev/kmsg: each read is one record.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read};

@@ -1,4 +1,4 @@
-//! What has to be asked of the running kernel, because no file tells it.
+//! Questions to the running kernel, which no file answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +23,7 @@ pub enum Direction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DevmemAnswer {
-    /// It got as far as the dma-buf: driver and device are capable.
+    /// The bind reached the check of the dma-buf: driver and device are capable.
     Supported,
     /// The driver or the device is not capable; in the kernel's words, if it gave any.
     Unsupported(String),
@@ -95,7 +95,7 @@ pub trait Kernel {
     /// When the driver has none.
     fn statistics(&self, nic: &str) -> io::Result<Statistics>;
 
-    /// The kernel's log as far as it is kept.
+    /// Returns the lines of the kernel's log that are still kept.
     ///
     /// # Errors
     /// When this user may not read it, or there is none, as in some containers.

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Whether a NIC can receive into the memory of a process, by io_uring's zero-copy receive.
+//! Support of a NIC for io_uring's zero-copy receive into the memory of a process.
 //!
 //! A queue is asked for that no NIC has. A capable kernel looks at the NIC, its driver, and then at
 //! the queue's number, so the answer says how far it came, and nothing is changed. (An answer that
@@ -120,7 +120,7 @@ fn open_ring() -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads and writes 120 bytes at `parameters`, which is as long, and lives.
     let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1_u32, &raw mut parameters) };
     let fd = RawFd::try_from(fd).ok().filter(|&fd| fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the kernel has just given out this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just given out this descriptor, and no other owner has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with NIXL's backends here.
+//! Findings about NIXL's backends here.
 
 use std::path::Path;
 

@@ -130,7 +130,7 @@ fn queues_that_can_be_had() {
         machine.kernel.queues = None;
     });
     assert_eq!(one(&findings, "TCPX-411").seen, "eth1: receive queues: not answered");
-    // Nobody needs a queue of a NIC that cannot receive into device memory.
+    // A NIC that cannot receive into device memory needs no queue.
     let findings = examine_with(|machine| {
         machine.facts.dialects = UPSTREAM;
         machine.kernel.receive = DevmemAnswer::Unsupported(String::new());

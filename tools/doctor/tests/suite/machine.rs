@@ -1,4 +1,4 @@
-//! A host with a kernel that answers as it is told.
+//! Host with a kernel whose answers a test sets.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -52,7 +52,7 @@ impl DerefMut for Machine {
     }
 }
 
-/// A NIC with so many receive queues, of which the first `shared` have ordinary packets.
+/// Returns a NIC with this many receive queues; the first `shared` of them have ordinary packets.
 pub(crate) fn queues(all: u32, shared: u32) -> NicFacts {
     NicFacts {
         nic: String::new(),

@@ -1,4 +1,4 @@
-//! What is said of NIXL and of the backend that it would find.
+//! Findings about NIXL and about the backend that it would find.
 
 use tcpx_diagnosis::{Finding, Severity};
 
@@ -198,7 +198,7 @@ fn versions_that_do_not_fit_are_named() {
             codes(&findings).into_iter().filter(|code| !others.contains(&code.as_str())).collect();
         assert_eq!(rest, expected.into_iter().collect::<Vec<_>>(), "{nixl} {backend:?}");
     }
-    // Without the backend nobody asks whether it would fit.
+    // Without the backend there is no check whether it would fit.
     assert_eq!(codes(&findings(&with_nixl("0.10.1"))), ["TCPX-1002"]);
 }
 

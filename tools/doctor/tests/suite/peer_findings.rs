@@ -26,7 +26,7 @@ fn a_peer_that_listens() {
 
 #[test]
 fn a_peer_that_does_not_listen() {
-    // The port stays reserved, and nobody listens at it.
+    // The port stays reserved, and no process listens at it.
     let reserved = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     reserved.bind(&loopback(0).into()).expect("a port");
     let peer = reserved.local_addr().expect("an address").as_socket().expect("IPv4");

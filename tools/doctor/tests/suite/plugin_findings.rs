@@ -1,4 +1,4 @@
-//! What a whole examination says for each kind of plugin.
+//! Findings of a whole examination for each kind of plugin.
 
 use std::path::Path;
 

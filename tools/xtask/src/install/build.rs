@@ -1,4 +1,4 @@
-//! What cargo makes: an archive of all code, from which both libraries come.
+//! Build by cargo: an archive of all code, from which both libraries come.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -55,8 +55,8 @@ pub(super) fn pack(tree: &Path, depends: &str, to: &Path, work: &Path) -> Result
     file::copy(&packed, to)
 }
 
-/// Packs all of `folder` as `name` into a .tar.gz: root's, readable by everybody, in the order of
-/// names, so that the same files make the same archive.
+/// Packs all of `folder` as `name` into a .tar.gz. Its files are root's and readable by all users,
+/// in the order of names, so that the same files make the same archive.
 pub(super) fn archive(folder: &Path, name: &str, to: &Path) -> Result<(), InstallError> {
     let mut tar = Command::new("tar");
     tar.args(["--create", "--gzip", "--format=gnu", "--sort=name", "--owner=0", "--group=0"]);

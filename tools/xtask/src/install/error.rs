@@ -1,4 +1,4 @@
-//! Why nothing, or not everything, was installed.
+//! Errors of an installation.
 
 use std::path::PathBuf;
 

@@ -28,7 +28,8 @@ impl Display for Glibc {
 }
 
 impl Glibc {
-    /// The newest of which a library needs a symbol, of what `readelf --version-info` says of it:
+    /// Returns the newest version whose symbols a library needs. The lines of the output of
+    /// `readelf --version-info` are like
     /// `0x0010: Name: GLIBC_2.17  Flags: none  Version: 5`. Versions with three numbers are all
     /// older than any with which Rust works.
     pub(super) fn newest(versions: &str) -> Option<Self> {

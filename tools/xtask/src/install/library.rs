@@ -1,4 +1,4 @@
-//! What holds for both forms of the library.
+//! Properties of both forms of the library.
 
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the code needs of the system: `rustc --print native-static-libs` for Linux with glibc.

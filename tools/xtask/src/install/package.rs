@@ -1,4 +1,4 @@
-//! What pkg-config and CMake are told.
+//! Files for pkg-config and CMake.
 
 use super::library::{SYSTEM_LIBRARIES, VERSION};
 use super::library_folder::LibraryFolder;
