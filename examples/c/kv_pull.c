@@ -91,7 +91,7 @@ static void server(uint16_t port) {
   CHECK(tcpx_session_accept(session, "decode"));
 
   await_note(session, "decode");
-  /* Nobody reads or writes them any more. */
+  /* No peer reads or writes them any more. */
   CHECK(tcpx_unexport(session, key, key_size));
   for (block = 0; block < BLOCKS; ++block) {
     const uint64_t *words = blocks + prefill_slot(block) * BLOCK_WORDS;

@@ -113,7 +113,7 @@ void server(std::uint16_t port) {
 
   const tcpx::Notification note = awaitNote(session);
   require(note.peer == "decode" && note.bytes == kNote, "the notification is right");
-  session.unexport(key); /* nobody reads or writes them any more */
+  session.unexport(key); /* no peer reads or writes them any more */
   require(cache.isRight(true), "every word is right");
   std::cout << "every third of " << kBlocks << " blocks was changed\nPASSED" << std::endl;
   session.disconnect("decode");

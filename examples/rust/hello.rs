@@ -30,7 +30,7 @@ fn server(port: u16) -> Result<(), Box<dyn Error>> {
 
     let session = Session::new(SessionOptions::default())?;
     let conn_info = session.listen()?;
-    // Whoever has the connection info may connect: a real program hands it over in private.
+    // A peer with the connection info may connect: a real program hands it over in private.
     let (mut client, _) = listener.accept().map_err(|error| format!("no client came: {error}"))?;
     send_blob(&mut client, &conn_info)?;
     session.accept("client")?;

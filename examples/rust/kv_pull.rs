@@ -119,7 +119,7 @@ fn server(port: u16) -> Result<(), Box<dyn Error>> {
     fill(&session, cache, 0..BLOCKS, prefill_offset, word_of)?;
     let key = session.export(cache, ExportOptions::new(RemoteAccess::ReadWrite))?;
     let (mut decode, _) = listener.accept().map_err(|error| format!("no client came: {error}"))?;
-    // Whoever has the key and the connection info may read and write the blocks.
+    // A peer with the key and the connection info may read and write the blocks.
     send_blob(&mut decode, &conn_info)?;
     send_blob(&mut decode, &key.serialize())?;
     session.accept("decode")?;
@@ -128,7 +128,7 @@ fn server(port: u16) -> Result<(), Box<dyn Error>> {
     if (note.peer.as_str(), &note.bytes[..]) != ("decode", NOTE) {
         return Err(format!("this is not the notification: {note:?}").into());
     }
-    // Nobody reads or writes them any more.
+    // No peer reads or writes them any more.
     session.unexport(&key)?;
     verify(&session, cache, prefill_offset, |block, index| {
         let is_changed = block % CHANGED_EACH as u64 == 0;

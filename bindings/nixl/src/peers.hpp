@@ -18,7 +18,7 @@ std::string plainName(const std::string& agent);
 
 class Peers {
  public:
-  /* A name for an agent that nobody has had before. */
+  /* Returns a name for an agent that no agent has had before. */
   std::string make(const std::string& agent);
 
   /* The agent has this name from now on. */

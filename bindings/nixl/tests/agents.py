@@ -102,7 +102,7 @@ class Agent:
         self.nixl.deregister_memory(self.registrations[number], backends=[BACKEND])
 
     def drop_when_written(self, number):
-        """Takes memory back as soon as somebody writes into it."""
+        """Takes memory back as soon as a peer writes into it."""
         until("the first bytes", lambda: self.areas[number][:64].any())
         self.drop_area(number)
 
@@ -134,7 +134,8 @@ class Agent:
         self.nixl.remove_remote_agent(name)
 
     def notifications(self, sender, count=1, seconds=DEADLINE):
-        """Waits for so many notifications of a sender, and returns all that have come of it."""
+        """Waits for this many notifications of a sender, and returns all that have come from the
+        sender."""
 
         def enough():
             for name, messages in self.nixl.get_new_notifs().items():

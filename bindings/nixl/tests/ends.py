@@ -435,7 +435,7 @@ def many_loads():
 
 
 def strangers(metadata, count):
-    """Metadata of so many agents that are not there, made from that of one that is."""
+    """Returns metadata of this many absent agents, made from that of one that is there."""
     begin = metadata.index(b"TCPXINFO")
     (body,) = struct.unpack_from("<H", metadata, begin + 10)
     for number in range(count):

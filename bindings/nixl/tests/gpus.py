@@ -60,7 +60,7 @@ class TensorAgent(Agent):
         return torch.equal(area.cpu(), expected)
 
     def settle(self):
-        """NIXL asks its programs to have written what is to be moved."""
+        """NIXL asks its programs to have written the bytes to be moved."""
         for gpu in range(torch.cuda.device_count()):
             torch.cuda.synchronize(gpu)
 

@@ -38,7 +38,7 @@ def large_post(operation):
 
 
 def target_in_connect(here, there, mine, its, harm):
-    """It does not answer whoever connects; when it is killed, not even later."""
+    """It does not answer agents that connect; when it is killed, not even later."""
     there.freeze()
     handle = here.prepare("WRITE", span(mine, its, 4096), "there")
     here.post(handle)

@@ -94,7 +94,7 @@ def descriptors():
 
 
 def prepared_lists():
-    """Lists that are made once, of which transfers take what they like; as vLLM does it."""
+    """Lists that are made once, and transfers that take any part of them, as vLLM does it."""
     blocks, block = 256, 4096
     here, there, mine, its = pair(blocks * block)
     with there:

@@ -28,7 +28,7 @@ fn the_readme_shows_this_function() {
 
 #[test]
 fn what_it_sends_is_received() {
-    // Long enough that it is not complete before anybody receives it.
+    // Long enough that it is not complete before an end receives it.
     let message: Vec<u8> = (0..1_000_003_u32).map(|byte| (byte % 251) as u8).collect();
     let session = Session::new(SessionOptions::default()).unwrap();
     let info = session.listen().unwrap();
