@@ -163,6 +163,7 @@ pub(crate) fn limit(timeout_ms: u64) -> Option<Duration> {
     (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms))
 }
 
+/// Reads the time limit of a wait, in milliseconds; returns `None` for no limit.
 pub(crate) fn timeout(timeout_ms: i32) -> Result<Option<Duration>, Failure> {
     match timeout_ms {
         TCPX_WAIT_FOREVER => Ok(None),
