@@ -92,7 +92,7 @@ impl<'a> Port<'a> {
     }
 }
 
-/// Greets a connection, and reads its request. A connection that gives no valid answer is told the
+/// Greets a connection, and reads its request. A connection that gives no valid answer receives the
 /// reason.
 fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Client, Failure> {
     let mut link = DoorLink::new(stream, budget)?;

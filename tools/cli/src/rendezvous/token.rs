@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::role::Role;
 use crate::failure::Failure;
 
-/// Letters of generated tokens, none of which looks like another.
+/// Letters of generated tokens; no two of them look alike.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Letters of such a token: five bits each.
 const LENGTH: usize = 20;

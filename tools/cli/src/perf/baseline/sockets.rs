@@ -1,4 +1,4 @@
-//! Set of plain sockets, each of which carries its part of every message.
+//! Set of plain sockets; each socket carries its part of every message.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
