@@ -1,4 +1,4 @@
-//! What the user gives a command.
+//! Input of a command from its user.
 //!
 //! - `byte_size`: numbers of bytes as people write them
 //! - `seconds`: numbers of seconds

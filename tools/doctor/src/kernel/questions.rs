@@ -77,7 +77,7 @@ pub trait Kernel {
     /// When the kernel does not answer.
     fn flow_steering(&self, nic: &str) -> io::Result<bool>;
 
-    /// A NIC's receive queues, and who may use them.
+    /// Returns a NIC's receive queues, and their permitted users.
     ///
     /// # Errors
     /// When the kernel does not answer.

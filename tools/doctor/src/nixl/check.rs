@@ -55,7 +55,7 @@ fn check_installed(host: &Host<'_>, nixl: &Installed) -> Vec<Finding> {
     findings
 }
 
-/// What lies in a folder of backends. `whose` says who looks there.
+/// Finds what is wrong in a folder of backends. `whose` names the reader of the folder.
 fn check_folder(host: &Host<'_>, folder: &Path, whose: &str) -> Vec<Finding> {
     let tree = host.tree();
     let path = folder.join(TCPX);

@@ -1,4 +1,4 @@
-//! Where libraries lie below the prefix.
+//! Folder of the libraries below the prefix.
 
 use std::fmt::{Display, Formatter};
 use std::path::{Component, Path, PathBuf};

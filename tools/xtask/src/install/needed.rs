@@ -1,4 +1,4 @@
-//! What a library that was linked needs of the system where it is to work.
+//! Needs of a linked library on the system where it is to work.
 
 use std::path::Path;
 use std::process::Command;

@@ -60,7 +60,7 @@ impl Finished {
         self.object()
     }
 
-    /// The same without who says it, and when, which is not alike at two ends.
+    /// Returns the same without its origin, which differs between two ends.
     pub(crate) fn json_unsigned(&self) -> Value {
         let mut object = self.json();
         let signature = object.as_object_mut().and_then(|object| object.remove("tcpx"));

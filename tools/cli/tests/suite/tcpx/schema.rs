@@ -1,5 +1,5 @@
-//! Whether a value is what a JSON Schema says. It knows the words that docs/json.schema.json uses,
-//! and takes no others.
+//! Check of a value against a JSON Schema. It knows the words that docs/json.schema.json uses, and
+//! takes no others.
 
 use serde_json::{Map, Value};
 
