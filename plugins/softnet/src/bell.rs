@@ -1,4 +1,4 @@
-//! How helper threads tell whoever waits for a comm that chunks have finished.
+//! Signal from helper threads to the thread that waits for a comm: chunks have finished.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use crate::sync::{AtomicBool, OnceLock, Waker};
 
-/// The bell of one comm. It makes a system call only when somebody waits for it, and one for all
+/// Bell of one comm. It makes a system call only when a thread waits for it, and one call for all
 /// chunks that finish between two harvests.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    /// There once somebody has asked for the comm's descriptors.
+    /// Present after the first call that asked for the comm's descriptors.
     event: OnceLock<Waker>,
     /// Whether it was rung since the last harvest began.
     is_rung: AtomicBool,
@@ -21,7 +21,7 @@ impl Bell {
         Self { event: OnceLock::new(), is_rung: AtomicBool::new(false) }
     }
 
-    /// A chunk has finished, and lies where the next harvest finds it.
+    /// Rings for a chunk that has finished and lies where the next harvest finds it.
     pub(crate) fn ring(&self) {
         // Either this sees what `silence` stored, and signals; or `silence` sees this, and with it
         // the chunk.
@@ -32,25 +32,25 @@ impl Bell {
         }
     }
 
-    /// A harvest begins.
+    /// Marks the beginning of a harvest.
     pub(crate) fn silence(&self) {
         self.is_rung.swap(false, Ordering::AcqRel);
     }
 
-    /// What to watch for its rings. Its count is never read: for a watcher of edges every ring is
-    /// one.
+    /// Returns the descriptor to watch for rings. Its count is never read: for a watcher of edges
+    /// every ring is one.
     pub(crate) fn watch(&self) -> io::Result<BorrowedFd<'_>> {
         if let Some(event) = self.event.get() {
             return Ok(event.as_fd());
         }
         let made = Waker::new()?;
         let event = self.event.get_or_init(|| made);
-        // For what was rung before.
+        // For earlier rings.
         event.notify();
         Ok(event.as_fd())
     }
 
-    /// Whether somebody watches it.
+    /// Returns whether a caller watches the descriptor.
     pub(crate) fn is_watched(&self) -> bool {
         self.event.get().is_some()
     }

@@ -1,29 +1,29 @@
 //! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
 //!
-//! - `send_comm`: a send comm; `send_comm::outgoing`: what is on its way to the sockets;
-//!   `send_comm::readiness`: what it waits for
+//! - `send_comm`: a send comm; `send_comm::outgoing`: records and chunks on their way to the
+//!   sockets; `send_comm::readiness`: the events that it waits for
 //! - `recv_comm`: a receive comm; `recv_comm::feeding`: chunks on their way to lanes;
-//!   `recv_comm::records`: what it does with control records;
-//!   `recv_comm::arrivals`: with bytes that have come; `recv_comm::readiness`: what it waits for;
-//!   `recv_comm::region_use`: what it has of a NIC's region; `recv_comm::nic_trouble`: the end of
-//!   that
+//!   `recv_comm::records`: matching of control records with posted receives; `recv_comm::arrivals`:
+//!   bytes that have come; `recv_comm::readiness`: the events that it waits for;
+//!   `recv_comm::region_use`: its share of a NIC's region; `recv_comm::nic_trouble`: failures of
+//!   the NIC
 //! - `recv_request`: one irecv
-//! - `options`: what a new comm is told
-//! - `requests`: a comm's requests, and what `test` answers
+//! - `options`: settings of a new comm
+//! - `requests`: a comm's requests, and the answers of `test`
 //! - `request_ring`: their order. Pure
 //! - `control_socket`: the control socket, with its records on their way out and in
 //! - `credit`: the count of posted receives, for sends that wait for their receive
-//! - `liveness`: whether a comm's sockets are alive
-//! - `tcp_state`: what the system knows of one socket
-//! - `needs_call`: whether a caller must ask again by itself
+//! - `liveness`: watch of a comm's sockets for dead connections
+//! - `tcp_state`: the system's state of one connection
+//! - `needs_call`: answer to whether a caller must call `test` again by itself
 //! - `chunk`: one chunk on its way through a data socket
 //! - `lane`: one data socket with its queue of chunks
-//! - `socket_way`: how a data socket moves bytes
+//! - `socket_way`: way in which a data socket moves bytes
 //! - `zerocopy`: sends of a data socket that the system reads from the chunks' memory
 //! - `lanes`: the data sockets of a comm
-//! - `lane_order`: which data socket each chunk takes. Pure
+//! - `lane_order`: choice of a data socket for each chunk. Pure
 //! - `helper_threads`: threads that run lanes
-//! - `edges`: for tests, a caller that sleeps until descriptors tell of something
+//! - `edges`: for tests, a caller that sleeps until a descriptor has news
 
 mod chunk;
 mod control_socket;

@@ -6,10 +6,10 @@ use std::{fmt, io};
 
 use crate::parse_error::ParseError;
 
-/// Processors that a set can name: as many as the system's own type.
+/// Number of processors that a set can name: as many as the system's own type.
 const MAX_CPUS: usize = 8 * size_of::<libc::cpu_set_t>();
 
-/// A set of processors, by the system's numbers. Never empty.
+/// Set of processors, by the system's numbers. Never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CpuSet {
     /// One bit each, lowest first, as the system has them.
@@ -17,11 +17,11 @@ pub struct CpuSet {
 }
 
 impl CpuSet {
-    /// From here on the calling thread runs only on these, as far as the system allows it any of
-    /// them.
+    /// Restricts the calling thread to these processors, or to those of them that the system
+    /// allows.
     pub(crate) fn run_here(&self) -> io::Result<()> {
         let bytes = size_of_val(&self.words);
-        // SAFETY: the words are as long as the call is told, and only read. 0 is the calling
+        // SAFETY: the words have the length that the call gets, and are only read. 0 is the calling
         // thread.
         match unsafe { libc::sched_setaffinity(0, bytes, self.words.as_ptr().cast()) } {
             0 => Ok(()),
@@ -29,18 +29,18 @@ impl CpuSet {
         }
     }
 
-    /// Where the calling thread may run.
+    /// Returns the processors on which the calling thread may run.
     pub(crate) fn of_thread() -> io::Result<Self> {
         let mut words = [0; MAX_CPUS / 64];
         let bytes = size_of_val(&words);
-        // SAFETY: the words are as long as the call is told. 0 is the calling thread.
+        // SAFETY: the words have the length that the call gets. 0 is the calling thread.
         match unsafe { libc::sched_getaffinity(0, bytes, words.as_mut_ptr().cast()) } {
             0 => Ok(Self { words }),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// The processors that both have, if there are any.
+    /// Returns the processors that both have, if there are any.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         let words = std::array::from_fn(|index| self.words[index] & other.words[index]);
         words.iter().any(|&word: &u64| word != 0).then_some(Self { words })

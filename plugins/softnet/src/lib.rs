@@ -7,8 +7,8 @@
 //! WARN line.
 //!
 //! It is for `tcpx-core`, which links [`table`], and, as a shared library (`tcpx-softnet-plugin`),
-//! for whoever loads plugins by path. Unless it is told to, it never exits the process, never
-//! raises SIGPIPE, and never waits without a deadline. It never prints.
+//! for programs that load plugins by path. By default it never exits the process, never raises
+//! SIGPIPE, and never waits without a deadline. It never prints.
 //!
 //! ```
 //! use tcpx_softnet::{Settings, configure, table};
@@ -33,9 +33,9 @@
 //! process. The unpack queue says which pages, in the order in which chunks were collected; with
 //! several chunks that is not the order of the message. A message gets all its pages at once and in
 //! order, so messages that wait for pages never wait for each other's. Comms do not queue for
-//! pages: whoever asks when there are enough free ones gets them.
+//! pages: a comm that asks when there are enough free pages gets them.
 //!
-//! # Where to find what
+//! # Modules
 //! Each of these modules begins with a list of its files. Modules use only those below them.
 //!
 //! | module | what it holds |
@@ -77,14 +77,15 @@
 //!
 //! # Under NCCL
 //! NCCL finds the plugin by the newest table that it knows, of v7 ([`table`]) to v10
-//! ([`table_v10`]). Who calls `init` of v7 may also be a program that drives it by itself; the
-//! library that its logger lies in says whether it is NCCL. NCCL is offered host memory only, and
-//! no call of the driver is made, unless [`NcclMode::Unpack`] is asked for. In both modes a chunk
-//! size that is not set is 512 KiB, `init` may come again, and where a variable is refused `listen`
-//! and `connect` fail, not `init`, because releases of NCCL crash after an `init` that fails.
+//! ([`table_v10`]). The caller of `init` of v7 may also be a program that drives the table by
+//! itself; the library that its logger lies in says whether it is NCCL. NCCL is offered host memory
+//! only, and no call of the driver is made, unless [`NcclMode::Unpack`] is asked for. In both modes
+//! a chunk size that is not set is 512 KiB, `init` may come again, and where a variable is refused
+//! `listen` and `connect` fail, not `init`, because releases of NCCL crash after an `init` that
+//! fails.
 //!
-//! What is asked of CUDA is made by connect, accept and regMr. Posts and `test` only queue copies
-//! and look at events.
+//! What the plugin needs of CUDA is made by connect, accept and regMr. Posts and `test` only queue
+//! copies and look at events.
 //!
 //! # Fork
 //! Comms belong to the process that called `init`. In a child that is forked from it every entry
@@ -123,15 +124,15 @@
 //!
 //! # As the original
 //! A consumer that runs well over this plugin may still break over the original. Doubles of it in
-//! the source tree, `tcpx-tests/doubles`, take the kindness away: `faulty` as far as it is asked
-//! to, and `original` in everything.
+//! the source tree, `tcpx-tests/doubles`, are less kind: `faulty` in what it is asked to, and
+//! `original` in everything.
 //!
 //! # Dead connections
-//! The system probes idle sockets (TCP keepalive), and a request that is not done looks at those of
-//! its comm about once a second. A socket that was reset, or whose peer's host has answered and
-//! acknowledged nothing for [`Settings::peer_timeout`], makes the comm dead: 2 from `test`, with a
-//! WARN line that names the socket. A host acknowledges whatever its programs do, so a peer that
-//! only computes, or is stopped, is not dead.
+//! The system probes idle sockets (TCP keepalive), and a request that is not done looks at the
+//! sockets of its comm about once a second. A socket that was reset, or whose peer's host has
+//! answered and acknowledged nothing for [`Settings::peer_timeout`], makes the comm dead: 2 from
+//! `test`, with a WARN line that names the socket. A host acknowledges bytes whatever its programs
+//! do, so a peer that only computes, or is stopped, is not dead.
 //!
 //! `test` answers for requests. For a comm on which nothing is posted there is [`comm_health`], an
 //! addition to the table: it says whether a comm's sockets are alive, and sets the timeout of one
@@ -141,9 +142,9 @@
 //! Nothing moves unless `test` is called, but it need not be called in a loop. [`comm_poll`],
 //! another addition to the table, gives the descriptors of a comm, to be watched for edges, and
 //! says after each `test` whether there is something to wait for. An edge may have been seen
-//! already, so `test` comes first, after each post as well. What only time tells is no edge:
-//! whoever waits for edges asks [`comm_health`] about once a second whether a comm with requests is
-//! alive.
+//! already, so `test` comes first, after each post as well. The passing of time is no edge: a
+//! caller that waits for edges asks [`comm_health`] about once a second whether a comm with
+//! requests is alive.
 //!
 //! A connection that stays on this host is not paced: where BBR is the system's congestion control,
 //! its senders use Reno. Between hosts the system's choice holds.
@@ -157,8 +158,8 @@
 //! that takes no room of what is still to be sent, and is no more than the sockets hold.
 //!
 //! Loopback, virtual Ethernet pairs and NICs without scatter-gather copy nevertheless. With `auto`
-//! a data socket that is told so copies for good, with a log line; so does one that is refused
-//! while it has nothing under way. [`zerocopy_stats`] counts the bytes.
+//! a data socket copies for good, with a log line, once the system reports such a copy; so does a
+//! socket that is refused while it has nothing under way. [`zerocopy_stats`] counts the bytes.
 //!
 //! A comm that is closed in mid-send gives the system half a second to come to an end with what it
 //! reads, because the caller may change the memory after that. It then resets the data sockets that

@@ -1,21 +1,21 @@
-//! The memory that bytes move from and to: the callers' own, and the bounce region.
+//! Memory that bytes move from and to: the callers' own, and the bounce region.
 //!
 //! - `piece`: a range of memory that bytes may move from or to
 //! - `io_list`: socket calls on pieces
 //! - `registration`: memory that a caller has registered
-//! - `nic_source`: where a NIC finds what it sends
-//! - `region`: the memory of a bounce region; `nic_gpu_memory`: where a NIC writes to a GPU's;
-//!   `ring_memory`: where it writes to the host's
-//! - `page_pool`: which of its pages are free. Pure
+//! - `nic_source`: place where a NIC finds bytes that it sends
+//! - `region`: the memory of a bounce region; `nic_gpu_memory`: for a GPU's memory that a NIC
+//!   writes to; `ring_memory`: for such memory of the host
+//! - `page_pool`: free and used pages of a region. Pure
 //! - `bounce_buffer`: a region with its page pool
 //! - `receive_pages`: the pages of one device receive, and its unpack entries
-//! - `unpack_queue`: the queue that tells the consumer where the bytes are
-//! - `device_memory`: what device memory is: a GPU's, or ordinary memory that stands in for it
+//! - `unpack_queue`: the queue that shows the consumer where the bytes are
+//! - `device_memory`: kind of device memory: a GPU's, or ordinary memory that stands in for it
 //! - `pooled`, `idle_buffers`: GPU and pinned memory that comms use one after the other
 //! - `stager`: copies from a GPU before sending, or for receives into host memory; `stager_slot`:
 //!   made ahead of the first send
 //! - `uploader`: copies to a GPU after receiving
-//! - `copies`: what both have in common
+//! - `copies`: parts that both have in common
 
 mod bounce_buffer;
 mod copies;

@@ -1,22 +1,23 @@
-//! Memory that NICs put payload into, and send it from, by the kernel's device-memory TCP; or host
-//! memory that they put it into, by io_uring. It takes the place of plain sockets below the comms,
-//! which are the same over all of them.
+//! Memory that NICs put payload into, and send it from. They do so by the kernel's device-memory
+//! TCP, or, for host memory that they receive into, by io_uring. It takes the place of plain
+//! sockets below the comms, which are the same over all of them.
 //!
-//! - `region`: what a NIC receives into, its queue, and who may take how much of it
+//! - `region`: memory that a NIC receives into, its queue, and the shares of its users
 //! - `watch`: regions with the thread that sees whether the NIC still has them
-//! - `floor`: how the NIC brings what it receives: the one, or the other
-//! - `arrivals`: what comes on one data socket; `held`: what that takes of the region
-//! - `arrival_stats`: what has come so far, and how much of it was copied
+//! - `floor`: way in which the NIC brings what it receives: device-memory TCP or io_uring
+//! - `arrivals`: bytes that come on one data socket; `held`: what they take of the region
+//! - `arrival_stats`: totals of bytes that have come, and of those that were copied
 //! - `spare_pages`: pages of the region for bytes that come elsewhere
-//! - `ring_thread`: a region's ring, and the thread that reads it; `inbox`: what it has told of one
-//!   data socket; `ring_arrivals`: what its lane takes of that
-//! - `steering`: which connections go to the queue
-//! - `send_memory`: what a NIC sends host memory from; `departures`: what leaves on one data socket
-//! - `gpu_refusal`: why a NIC gets no memory of a GPU
-//! - `fitness`: which NICs can
+//! - `ring_thread`: a region's ring, and the thread that reads it; `inbox`: pieces that the ring
+//!   has brought for one data socket; `ring_arrivals`: their way to the lane
+//! - `steering`: connections that go to the queue
+//! - `send_memory`: memory that a NIC sends host memory from; `departures`: bytes that leave on one
+//!   data socket
+//! - `gpu_refusal`: reason why a NIC gets no memory of a GPU
+//! - `fitness`: check of which NICs can receive into our memory
 //! - `lasting_trouble`: trouble that is an end when it lasts
-//! - `kernel_deadline`: how long the kernel may take to answer
-//! - `blame`: what a failed call of the plugin was about
+//! - `kernel_deadline`: time that the kernel may take to answer
+//! - `blame`: reason why a call of the plugin failed
 //!
 //! All rules of the table are kept by the same comms. The first listen on a NIC makes a region of
 //! the memory of the current GPU, or of what stands in for it. The region is bound to one queue,

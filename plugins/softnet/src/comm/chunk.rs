@@ -7,7 +7,7 @@ use crate::hooks::{ArrivalHooks, Hook};
 use crate::memory::{IoList, NicSource, Piece, Region};
 use crate::nic_memory::Held;
 
-/// Memory that a chunk gets as its bytes arrive.
+/// Source of memory for a chunk that gets it as its bytes arrive.
 pub(crate) struct Arrival {
     pub(crate) memory: Box<dyn ArrivalHooks>,
     pub(crate) region: &'static Region,
@@ -18,22 +18,22 @@ pub(crate) struct Arrival {
 pub(crate) struct Chunk {
     /// Request that the chunk belongs to.
     pub(crate) number: u64,
-    /// Where the chunk starts in its message.
+    /// Offset of the chunk in its message.
     pub(crate) offset: u32,
-    /// Bytes of the chunk.
+    /// Number of bytes of the chunk.
     pub(crate) bytes: usize,
     /// Memory of the chunk, in order; exactly `bytes` long when all of it has a place.
     pub(crate) pieces: Vec<Piece>,
     /// Present where the chunk gets its memory as its bytes arrive.
     pub(crate) arrival: Hook<Arrival>,
-    /// What it takes of a NIC's region, where its bytes come there.
+    /// Part of a NIC's region that the chunk holds, where its bytes come there.
     pub(crate) held: Held,
-    /// Where a NIC finds its bytes, where one sends them.
+    /// Place where a NIC finds the bytes, where a NIC sends them.
     pub(super) source: Option<NicSource>,
-    /// Set when the connection ended before the chunk was moved, or its memory read.
+    /// Whether the connection ended before the chunk was moved, or before its memory was read.
     pub(crate) failed: bool,
-    /// How many calls of its socket must be over before the system has read its memory for the last
-    /// time.
+    /// Number of calls of its socket that must be over before the system has read the chunk's
+    /// memory for the last time.
     pub(super) calls_to_end: u64,
     piece: usize,
     within: usize,
@@ -59,12 +59,12 @@ impl Chunk {
         }
     }
 
-    /// A chunk that a NIC sends from where it is.
+    /// Makes the chunk one that a NIC sends from where it is.
     pub(crate) fn sent_from(self, source: Option<NicSource>) -> Self {
         Self { source, ..self }
     }
 
-    /// A chunk whose memory grows with the bytes that arrive; `pieces` is empty.
+    /// Creates a chunk whose memory grows with the bytes that arrive; `pieces` is empty.
     pub(crate) fn on_arrival(
         number: u64,
         offset: u32,
@@ -75,29 +75,30 @@ impl Chunk {
         Self { bytes, left: bytes, arrival, ..Self::new(number, offset, pieces) }
     }
 
-    /// A chunk of so many bytes for which a NIC decides where they are; `pieces` is empty.
+    /// Creates a chunk of `bytes` bytes for which a NIC decides where they are; `pieces` is empty.
     pub(crate) fn in_region(number: u64, offset: u32, bytes: usize, pieces: Vec<Piece>) -> Self {
         Self { bytes, left: bytes, ..Self::new(number, offset, pieces) }
     }
 
-    /// Bytes that a NIC has yet to bring, and where to note what it has brought.
+    /// Returns the number of bytes that a NIC has yet to bring, and the places where to note what
+    /// it has brought.
     pub(super) fn growing(&mut self) -> (usize, &mut Vec<Piece>, &mut Held) {
         (self.left, &mut self.pieces, &mut self.held)
     }
 
-    /// What is left of the first piece that is not wholly moved.
+    /// Returns what is left of the first piece that is not wholly moved.
     pub(super) fn rest(&self) -> Piece {
         let piece = self.pieces.get(self.piece).copied().unwrap_or(Piece::EMPTY);
         piece.part(self.within, piece.len())
     }
 
-    /// Bytes that have no memory yet.
+    /// Returns the number of bytes that have no memory yet.
     fn unplaced(&self) -> usize {
         self.arrival.get().map_or(0, |arrival| arrival.memory.unplaced())
     }
 
-    /// Makes room for bytes that have arrived, if the chunk's memory grows. The socket's end is an
-    /// error.
+    /// Makes room for bytes that have arrived, if the chunk's memory grows. The end of the socket
+    /// is an error.
     pub(super) fn place(&mut self, socket: &TcpStream) -> io::Result<()> {
         let unplaced = self.unplaced();
         match self.arrival.get_mut() {
@@ -119,7 +120,7 @@ impl Chunk {
         }) && self.unplaced() == 0
     }
 
-    /// Whether all of it was moved.
+    /// Returns whether all of the chunk was moved.
     pub(super) fn is_moved(&self) -> bool {
         self.left == 0
     }

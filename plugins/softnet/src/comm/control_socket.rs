@@ -1,5 +1,5 @@
-//! The control socket: records with their inline payload wait for room on the way out, and are read
-//! into a bounded buffer on the way in.
+//! Control socket of a comm. On the way out, records with their inline payload wait for room; on
+//! the way in, they are read into a bounded buffer.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -12,12 +12,12 @@ use tcpx_comm::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 use crate::hooks::{Hook, Hooked, SocketHooks};
 use crate::memory::{IoList, IoOutcome, Piece};
 
-/// What a write does about SIGPIPE: the flag for `sendmsg`.
+/// Returns the flag for `sendmsg` that says what a write does about SIGPIPE.
 pub(super) fn signal(hook: &Hook<dyn SocketHooks>) -> c_int {
     if hook.says(|hook| hook.raises_sigpipe()) { 0 } else { libc::MSG_NOSIGNAL }
 }
 
-/// A control socket.
+/// Control socket of one comm.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     stream: TcpStream,
@@ -25,7 +25,8 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// `stream` is the connected, non-blocking socket of comm number `comm`.
+    /// Creates a control socket from `stream`, the connected, non-blocking socket of comm number
+    /// `comm`.
     pub(crate) fn new(stream: TcpStream, hooks: Hooked, comm: u64, side: Side) -> Self {
         Self { stream, hook: hooks.socket(comm, side, SocketRole::Control) }
     }
@@ -34,12 +35,13 @@ impl ControlSocket {
         &self.stream
     }
 
-    /// Most bytes that the next call may move; `None` when it must not be made now.
+    /// Returns the most bytes that the next call may move; `None` when the call must not be made
+    /// now.
     fn limit(&mut self) -> io::Result<Option<usize>> {
         self.hook.get_mut().map_or(Ok(Some(usize::MAX)), |hook| hook.limit(&self.stream))
     }
 
-    /// What a write does about SIGPIPE.
+    /// Returns the flag that says what a write does about SIGPIPE.
     fn signal(&self) -> c_int {
         signal(&self.hook)
     }
@@ -50,12 +52,12 @@ impl ControlSocket {
         }
     }
 
-    /// Reads bytes that are there; `None` when there are none now.
+    /// Reads bytes that are there; returns `None` when there are none now.
     pub(super) fn try_read(&mut self, place: &mut [u8]) -> io::Result<Option<usize>> {
         ready(self.stream.read(place))
     }
 
-    /// Writes what the socket takes; `None` when it takes nothing now.
+    /// Writes as many bytes as the socket takes; returns `None` when it takes none now.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let mut list = IoList::new(bytes.len());
         list.push_bytes(bytes);
@@ -68,8 +70,8 @@ impl ControlSocket {
         }
     }
 
-    /// Throws away what the peer has sent. A socket that is closed with unread bytes takes the
-    /// unsent ones with it.
+    /// Throws away what the peer has sent. When a socket with unread bytes is closed, its unsent
+    /// bytes are lost.
     pub(crate) fn drain(&mut self) {
         let mut bytes = [0; 256];
         while matches!(self.stream.read(&mut bytes), Ok(1..)) {}
@@ -90,11 +92,11 @@ impl Segment {
     }
 }
 
-/// Records that are waiting for room in the control socket.
+/// Queue of records that wait for room in the control socket.
 #[derive(Debug, Default)]
 pub(crate) struct ControlOut {
     segments: VecDeque<Segment>,
-    /// Bytes of the first segment that are out.
+    /// Number of bytes of the first segment that are out.
     sent: usize,
 }
 
@@ -104,13 +106,14 @@ impl ControlOut {
         self.segments.push_back(Segment { number, record: record.encode(), payload });
     }
 
-    /// The request whose record is first in line.
+    /// Returns the request of the first record in the queue.
     pub(crate) fn first(&self) -> Option<u64> {
         self.segments.front().map(|segment| segment.number)
     }
 
-    /// Sends what the socket takes, several records to a call; `sent` is told the request of each
-    /// record that is out. False when more may go out although the socket does not become ready.
+    /// Sends as much as the socket takes, several records to a call. Calls `sent` with the request
+    /// of each record that is out. Returns false when more may go out although the socket does not
+    /// become ready.
     pub(crate) fn flush(
         &mut self,
         socket: &mut ControlSocket,
@@ -161,7 +164,7 @@ impl ControlOut {
     }
 }
 
-/// Bytes of the control stream that were read and not used yet.
+/// Bytes of the control stream that were read and are not used yet.
 #[derive(Debug)]
 pub(crate) struct ControlIn {
     buffer: Box<[u8]>,
@@ -169,14 +172,14 @@ pub(crate) struct ControlIn {
     end: usize,
 }
 
-/// What reading the control socket gave.
+/// Outcome of a read of the control socket.
 #[derive(Debug)]
 pub(crate) enum ControlRead {
     /// More bytes.
     Bytes,
     /// Nothing yet: the socket becomes readable.
     Nothing,
-    /// It is not to be read now.
+    /// The socket must not be read now.
     Held,
     /// The peer has closed.
     End,
@@ -190,17 +193,17 @@ impl ControlIn {
         Self { buffer: vec![0; Self::BYTES].into_boxed_slice(), start: 0, end: 0 }
     }
 
-    /// What is there.
+    /// Returns the bytes that are there.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// `count` bytes were used.
+    /// Removes `count` bytes, which were used.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// One read of the socket into the free end of the buffer.
+    /// Reads the socket once, into the free end of the buffer.
     pub(crate) fn read(&mut self, socket: &mut ControlSocket) -> io::Result<ControlRead> {
         let Some(limit) = socket.limit()? else { return Ok(ControlRead::Held) };
         self.buffer.copy_within(self.start..self.end, 0);
@@ -220,7 +223,7 @@ impl ControlIn {
     }
 }
 
-/// What a socket call moved; `None` when it is to be made again later.
+/// Returns what a socket call moved; `None` when the call must be made again later.
 fn ready(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(bytes) => Ok(Some(bytes)),

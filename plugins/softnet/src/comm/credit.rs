@@ -1,20 +1,20 @@
-//! Credit: the receiver's running count of posted receives, for sends that wait for their receive
-//! (`NCCL_GPUDIRECTTCPX_RECV_SYNC`).
+//! Credit: running count of posted receives, which the receiver sends to a sender that waits for
+//! receives (`NCCL_GPUDIRECTTCPX_RECV_SYNC`).
 
 use std::io;
 
 use super::control_socket::ControlSocket;
 
-/// The receiver's running count of posted receives, on its way to a sender that waits for it.
+/// Running count of posted receives on its way to a sender that waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct CreditOut {
     announced: u32,
-    /// Encoded count that is partly out, and how much of it.
+    /// Encoded count that is partly out, and the number of its bytes that are out.
     partial: Option<([u8; 4], usize)>,
 }
 
 impl CreditOut {
-    /// Tells the sender that `posted` receives were posted, as far as the socket takes it.
+    /// Tells the sender that `posted` receives were posted, if the socket has room.
     pub(crate) fn announce(&mut self, socket: &mut ControlSocket, posted: u64) -> io::Result<()> {
         // The count is cut to 32 bits; the sender adds up the differences.
         let posted = posted as u32;
@@ -36,17 +36,17 @@ impl CreditOut {
     }
 }
 
-/// The sender's view of how many receives the peer has posted.
+/// The sender's view of the number of receives that the peer has posted.
 #[derive(Debug, Default)]
 pub(crate) struct CreditIn {
-    /// Receives posted by the peer.
+    /// Number of receives posted by the peer.
     granted: u64,
     partial: [u8; 4],
     filled: usize,
 }
 
 impl CreditIn {
-    /// Whether the peer has posted the receive for request `number`.
+    /// Returns whether the peer has posted the receive for request `number`.
     pub(crate) fn covers(&self, number: u64) -> bool {
         number < self.granted
     }

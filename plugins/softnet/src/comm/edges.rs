@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! A caller of an exploration that sleeps until a comm's descriptors tell of something new.
+//! Caller in an exploration that sleeps until a comm's descriptors have an edge.
 
 use std::ffi::c_int;
 use std::io;
@@ -15,12 +15,12 @@ use crate::sync::wait;
 pub(super) struct Edges(OwnedFd);
 
 impl Edges {
-    /// The descriptors stay open for as long as they are watched.
+    /// Watches descriptors, which stay open while they are watched.
     pub(super) fn of(descriptors: &[CommDescriptor]) -> Self {
         // SAFETY: takes no pointers.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(fd >= 0, "{}", io::Error::last_os_error());
-        // SAFETY: the descriptor was just opened and is nobody else's.
+        // SAFETY: the descriptor was just opened and has no other owner.
         let set = unsafe { OwnedFd::from_raw_fd(fd) };
         for &CommDescriptor { fd, events } in descriptors {
             let flags = (libc::EPOLLET | libc::EPOLLRDHUP) as u32;
@@ -40,7 +40,7 @@ impl Edges {
         loop {
             wait(&[(self.0.as_fd(), Interest::Read)], None).expect("poll");
             let room = events.len() as c_int;
-            // SAFETY: the array is as long as the call is told.
+            // SAFETY: the array has the length that the call gets.
             let count =
                 unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, 0) };
             if count > 0 {

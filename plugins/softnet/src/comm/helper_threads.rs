@@ -12,14 +12,14 @@ use crate::cpu_set::CpuSet;
 use crate::log;
 use crate::sync::{AtomicBool, Waker, thread, wait};
 
-/// Most bytes that one socket call is asked to move.
+/// Most bytes that one socket call moves.
 const CALL_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Shared {
     wake: Waker,
     stop: AtomicBool,
-    /// Set by a helper that is about to wait: a new chunk must wake it.
+    /// Whether the helper is about to wait, so that a new chunk must wake it.
     asleep: AtomicBool,
 }
 
@@ -29,15 +29,15 @@ struct HelperThread {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// The helper threads of one comm; dropping it stops and joins them.
+/// Helper threads of one comm; dropping it stops and joins them.
 #[derive(Debug)]
 pub(crate) struct HelperThreads {
     helpers: Vec<HelperThread>,
 }
 
 impl HelperThreads {
-    /// Starts `threads` threads, which run on `cpus` if they are told; lane i belongs to thread
-    /// i mod `threads`.
+    /// Starts `threads` threads, on `cpus` if they are given; lane i belongs to thread i mod
+    /// `threads`.
     pub(crate) fn start(
         lanes: &[Arc<Lane>],
         threads: usize,
@@ -46,14 +46,14 @@ impl HelperThreads {
         Self::start_with(lanes, threads, cpus, Waker::new)
     }
 
-    /// The same, with wakers that come from here.
+    /// Starts threads with wakers that the caller makes.
     pub(super) fn start_with(
         lanes: &[Arc<Lane>],
         threads: usize,
         cpus: Option<&CpuSet>,
         mut waker: impl FnMut() -> io::Result<Waker>,
     ) -> io::Result<Self> {
-        // It stops those that have started, where one cannot.
+        // Dropping this stops the threads that have started, where one cannot start.
         let mut all = Self { helpers: Vec::new() };
         for index in 0..threads.min(lanes.len()) {
             let mine: Vec<_> = lanes.iter().skip(index).step_by(threads).cloned().collect();
@@ -76,7 +76,7 @@ impl HelperThreads {
         Ok(all)
     }
 
-    /// Whether the thread of a lane waits for something.
+    /// Returns whether the thread of a lane waits.
     pub(crate) fn is_asleep(&self, lane: usize) -> bool {
         self.helpers[lane % self.helpers.len()].shared.asleep.load(Ordering::SeqCst)
     }
@@ -130,13 +130,13 @@ fn run(lanes: &[Arc<Lane>], shared: &Shared) {
     }
 }
 
-/// Runs every lane once; whether any moved.
+/// Runs every lane once; returns whether any moved bytes.
 fn run_all(lanes: &[Arc<Lane>]) -> bool {
     let has_moved = |lane: &Arc<Lane>| matches!(lane.run_once(CALL_BYTES), Progress::Moved(_));
     lanes.iter().filter(|lane| has_moved(lane)).count() > 0
 }
 
-/// Waits for new chunks and for the sockets of lanes that wait for something.
+/// Waits for new chunks and for the sockets of lanes that are blocked.
 fn sleep(lanes: &[Arc<Lane>], shared: &Shared) -> io::Result<()> {
     let mut descriptors = vec![(shared.wake.as_fd(), Interest::Read)];
     descriptors.extend(lanes.iter().filter_map(|lane| lane.readiness()));

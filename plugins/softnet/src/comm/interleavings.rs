@@ -1,5 +1,5 @@
-//! A send and a receive comm in any order of the steps of their callers and helper threads: both
-//! callers sleep until a descriptor tells of something, and every message comes through.
+//! Tests of a send and a receive comm in any order of the steps of their callers and helper
+//! threads. Both callers sleep until a descriptor has an edge, and every message comes through.
 
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -26,9 +26,9 @@ const MANY: usize = 400;
 const MESSAGES: [u32; 4] = [16, 300, 3000, 100];
 const CHUNK_BYTES: u32 = 64;
 const INLINE_BYTES: u32 = 20;
-/// As many messages are under way at a time.
+/// Number of messages under way at a time.
 const POSTED: usize = 2;
-/// The fewest that the system gives a socket.
+/// Fewest bytes that the system gives a socket.
 const SOCKET_BYTES: usize = 4608;
 const MEMORY: usize = 4096;
 
@@ -84,7 +84,7 @@ fn sockets(lanes: usize) -> (Sockets, Sockets) {
     (all(control, data), all(its_control, its_data))
 }
 
-/// Sockets that pass on at once what is written to them.
+/// Returns sockets that pass on at once what is written to them.
 fn connected() -> (TcpStream, TcpStream) {
     let (ours, theirs) = UnixStream::pair().expect("sockets");
     for socket in [&ours, &theirs] {
@@ -130,7 +130,7 @@ fn receive(mut comm: RecvComm, memory: Piece) {
     }
 }
 
-/// What both kinds of comm offer.
+/// Calls that both kinds of comm offer.
 trait Comm {
     fn try_finish(&mut self, number: u64) -> bool;
     fn next_call(&self) -> NeedsCall;
@@ -160,8 +160,8 @@ impl Comm for RecvComm {
     }
 }
 
-/// Calls `test` until it is done. Sleeps also where it may ask again in a while: no message needs
-/// the pause to be over.
+/// Calls `test` until the request is done. Sleeps also where `test` asks to be called again in a
+/// while: no message needs the pause to be over.
 fn finish(comm: &mut impl Comm, edges: &Edges, number: u64) {
     while !comm.try_finish(number) {
         if comm.next_call() != NeedsCall::AtOnce {

@@ -1,11 +1,11 @@
-//! One data socket and the queue of chunks on it.
+//! Lane: one data socket and the queue of chunks on it.
 //!
-//! The thread that calls `test` runs a lane, or a helper thread does, or the caller as long as a
-//! helper is not needed. Chunks go in at one end, in
-//! the order of their control records; finished ones come out at the other, in the same order. The
-//! three queues have a lock each, so that handing over a chunk never waits for a system call. A
-//! chunk that is out, and whose memory the system still reads, waits beside them for that to end:
-//! it takes no room of those that are still to go.
+//! A lane is run by the thread that calls `test`, by a helper thread, or by the caller while a
+//! helper is not needed. Chunks go in at one end, in the order of their control records. Finished
+//! chunks come out at the other end, in the same order. Each of the three queues has a lock, so
+//! that handing over a chunk never waits for a system call. A chunk may be out while the system
+//! still reads its memory. It waits beside the queues for the reads to end, and takes no room of
+//! chunks that are still to go.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -31,17 +31,17 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 /// Chunks that a lane takes before it counts as full.
 const MAX_CHUNKS: usize = 32;
 
-/// Why a lane ends when its socket does.
+/// Reason why a lane ends when its peer closes the socket.
 const CLOSED: &str = "the peer closed it";
 
-/// What came of running a lane once.
+/// Outcome of one run of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// So many bytes moved, and more may.
+    /// This many bytes moved, and more may.
     Moved(usize),
     /// The socket must become ready first.
     Blocked,
-    /// Something else must happen first, of which the socket tells nothing.
+    /// Another event must happen first, which the socket does not show.
     Held,
     /// There is nothing to do.
     Idle,
@@ -50,14 +50,15 @@ pub(crate) enum Progress {
 #[derive(Debug)]
 struct Working {
     chunks: VecDeque<Chunk>,
-    /// Chunks that are out, of which the system may still read the oldest one's memory. The comm's
-    /// sixteen requests have no more, and the socket holds no more bytes.
+    /// Chunks that are out, while the system may still read the memory of the oldest. They are
+    /// bounded: the comm's sixteen requests have no more chunks, and the socket holds no more
+    /// bytes.
     lingering: VecDeque<Chunk>,
     way: SocketWay,
     dead: bool,
-    /// What device memory or its NIC have to do with that.
+    /// Error of device memory or its NIC that is a reason for the end.
     refusal: Option<Arc<DevmemError>>,
-    /// Chunks of a dead socket of whose end nobody is told.
+    /// Chunks of a dead socket whose end is not reported.
     lost: Vec<Chunk>,
     hook: Hook<dyn SocketHooks>,
 }
@@ -71,20 +72,21 @@ pub(crate) struct Lane {
     incoming: Mutex<VecDeque<Chunk>>,
     working: Mutex<Working>,
     finished: Mutex<VecDeque<Chunk>>,
-    /// Chunks that are not wholly moved.
+    /// Number of chunks that are not wholly moved.
     chunks: AtomicUsize,
-    /// Bytes of those chunks.
+    /// Number of bytes of those chunks.
     bytes: AtomicUsize,
-    /// Chunks that are out and linger.
+    /// Number of chunks that are out and linger.
     lingering: AtomicUsize,
-    /// Chunks that are finished and not collected.
+    /// Number of chunks that are finished and not collected.
     done: AtomicUsize,
-    /// Rung for finished chunks, where a helper thread runs the lane.
+    /// Bell to ring for finished chunks, where a helper thread runs the lane.
     bell: Option<Arc<Bell>>,
 }
 
 impl Lane {
-    /// `socket` is connected and non-blocking. `bell`: for a lane that a helper thread runs.
+    /// Creates a lane on `socket`, which is connected and non-blocking. `bell`: for a lane that a
+    /// helper thread runs.
     pub(crate) fn new(
         socket: TcpStream,
         index: usize,
@@ -117,23 +119,24 @@ impl Lane {
         }
     }
 
-    /// Whether another chunk is welcome while at most `bytes` are queued.
+    /// Returns whether the lane takes another chunk while at most `bytes` are queued.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.chunks.load(Ordering::Relaxed) < MAX_CHUNKS
             && self.bytes.load(Ordering::Relaxed) < bytes
     }
 
-    /// Whether there is anything to move.
+    /// Returns whether there is a chunk to move.
     pub(crate) fn has_chunks(&self) -> bool {
         self.chunks.load(Ordering::Acquire) > 0
     }
 
-    /// Queues a chunk behind those that are here.
+    /// Queues a chunk behind the others.
     pub(crate) fn push(&self, chunk: Chunk) {
         self.bytes.fetch_add(chunk.bytes, Ordering::Relaxed);
         let mut incoming = lock(&self.incoming);
         incoming.push_back(chunk);
-        // Counted under the lock: whoever runs the lane then finds as many chunks as it was told.
+        // Counted under the lock: the thread that runs the lane then finds as many chunks as the
+        // count says.
         self.chunks.fetch_add(1, Ordering::Release);
     }
 
@@ -147,13 +150,12 @@ impl Lane {
         Some(chunk)
     }
 
-    /// Whether the system has yet to tell that it has read chunks which are out.
+    /// Returns whether chunks are out that the system may still read.
     fn has_lingering(&self) -> bool {
         self.lingering.load(Ordering::Relaxed) > 0
     }
 
-    /// Moves what can be moved with one system call, at most so many bytes. Never waits for the
-    /// socket.
+    /// Moves at most `most` bytes with one system call. Never waits for the socket.
     pub(crate) fn run_once(&self, most: usize) -> Progress {
         if !self.has_work() {
             return Progress::Idle;
@@ -163,7 +165,8 @@ impl Lane {
         progress
     }
 
-    /// The same for a thread that is about to collect, unless another one runs the lane (`None`).
+    /// Does the same for a thread that is about to collect; returns `None` if another thread runs
+    /// the lane.
     pub(crate) fn try_run_once(&self, most: usize) -> Option<Progress> {
         match self.working.try_lock() {
             Ok(mut working) => Some(self.run(&mut working, most)),
@@ -174,12 +177,12 @@ impl Lane {
         }
     }
 
-    /// Whether there is anything to move, or to hear of what is out.
+    /// Returns whether there are chunks to move, or chunks that are out and linger.
     pub(crate) fn has_work(&self) -> bool {
         self.has_chunks() || self.has_lingering()
     }
 
-    /// Whether all that is to be moved is at most so many bytes.
+    /// Returns whether at most `bytes` bytes are left to move.
     pub(crate) fn has_at_most(&self, bytes: usize) -> bool {
         self.bytes.load(Ordering::Relaxed) <= bytes
     }
@@ -244,7 +247,7 @@ impl Lane {
         }
     }
 
-    /// What device memory or its NIC have to do with the end of the socket, if it has ended.
+    /// Returns the error of device memory or its NIC that ended the socket, if one did.
     pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
         lock(&self.working).refusal.clone()
     }
@@ -265,7 +268,7 @@ impl Lane {
         &self.socket
     }
 
-    /// The socket and what a blocked lane waits for, if it waits for anything.
+    /// Returns the socket and the event that a blocked lane waits for, if the lane is blocked.
     pub(crate) fn readiness(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         let interest = match self.side {
             _ if !self.has_chunks() && self.has_lingering() => Interest::Error,
@@ -276,12 +279,12 @@ impl Lane {
         Some((self.socket.as_fd(), interest))
     }
 
-    /// Whether the system may still read the memory of any chunk that was here.
+    /// Returns whether the system may still read the memory of any chunk that was on the lane.
     pub(crate) fn still_reads(&self) -> bool {
         self.is_read(&mut lock(&self.working))
     }
 
-    /// Whether bytes may come, or be here, without the socket's showing it.
+    /// Returns whether bytes may come, or be here, although the socket does not show them.
     pub(crate) fn expects(&self) -> bool {
         lock(&self.working).way.expects()
     }
@@ -299,7 +302,7 @@ impl Lane {
         }
     }
 
-    /// Finishes the chunks of which the system has read the memory.
+    /// Finishes chunks whose memory the system has read for the last time.
     fn hear(&self, working: &mut Working) {
         let Working { lingering, way, .. } = working;
         way.hear(&self.socket);
@@ -311,8 +314,8 @@ impl Lane {
         }
     }
 
-    /// So many bytes were moved, whose memory the system has read when `calls_to_end` calls are
-    /// over.
+    /// Counts `bytes` bytes that were moved. The system has read their memory when `calls_to_end`
+    /// calls are over.
     fn advance(&self, working: &mut Working, mut bytes: usize, calls_to_end: u64) {
         while bytes > 0
             && let Some(chunk) = working.chunks.front_mut()
@@ -346,7 +349,7 @@ impl Lane {
         self.done.fetch_add(1, Ordering::Release);
     }
 
-    /// Tells whoever collects, if there is anything to be collected.
+    /// Rings the bell for the thread that collects, if there are finished chunks.
     fn ring(&self) {
         if let Some(bell) = &self.bell
             && self.done.load(Ordering::Acquire) > 0
@@ -358,15 +361,17 @@ impl Lane {
     fn die(&self, working: &mut Working, reason: &dyn core::fmt::Display) {
         log::warn!("data socket {} failed: {reason}", self.index);
         working.dead = true;
-        // Who is told that a send has failed may change its memory, which the peer would then get.
+        // A caller that sees its send fail may change the memory, and the peer would then get the
+        // new bytes.
         if !working.hook.says(|hook| hook.is_silent()) && self.is_read(working) {
             self.reset();
         }
         self.fail_all(working);
     }
 
-    /// Also those of which the system still read the memory when the connection was reset. Where
-    /// nobody is told, it stays as it is until the comm is closed.
+    /// Fails all chunks, also those whose memory the system still read when the connection was
+    /// reset. Where a hook keeps the end silent, the chunks stay as they are until the comm is
+    /// closed.
     fn fail_all(&self, working: &mut Working) {
         self.lingering.fetch_sub(working.lingering.len(), Ordering::Relaxed);
         if working.hook.says(|hook| hook.is_silent()) {
@@ -383,7 +388,7 @@ impl Lane {
     }
 }
 
-/// Nothing panics while one of the queues is inconsistent, so a poisoned one is still whole.
+/// Locks a queue. No code panics while a queue is inconsistent, so a poisoned queue is still whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

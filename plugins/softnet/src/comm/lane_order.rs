@@ -1,6 +1,6 @@
-//! Which data socket each chunk takes, and in which order finished chunks are collected. Pure.
+//! Choice of a data socket for each chunk, and order in which finished chunks are collected. Pure.
 
-/// Round robin over the data sockets: the next one after the last used that has room.
+/// Round robin over the data sockets: the next socket after the last used one that has room.
 #[derive(Debug)]
 pub(crate) struct RoundRobin {
     last: usize,
@@ -8,12 +8,12 @@ pub(crate) struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// The first chunk goes to socket 1, if there is one, as in the original.
+    /// Begins with socket 1 for the first chunk, if there is one, as the original does.
     pub(crate) fn new(sockets: usize) -> Self {
         Self { last: 0, sockets }
     }
 
-    /// The socket for the next chunk, or `None` when none has room.
+    /// Returns the socket for the next chunk, or `None` when none has room.
     pub(crate) fn pick(&mut self, has_room: impl Fn(usize) -> bool) -> Option<usize> {
         let socket = (1..=self.sockets)
             .map(|ahead| (self.last + ahead) % self.sockets)
@@ -23,7 +23,8 @@ impl RoundRobin {
     }
 }
 
-/// The order in which finished chunks are collected from the data sockets: 0, n−1, n−2, … 1.
+/// Returns the order in which finished chunks are collected from the data sockets: 0, n−1, n−2, …
+/// 1.
 pub(crate) fn harvest_order(sockets: usize) -> impl Iterator<Item = usize> {
     (0..sockets).map(move |step| (sockets - step) % sockets)
 }

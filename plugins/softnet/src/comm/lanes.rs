@@ -29,14 +29,16 @@ const STEP_BYTES: usize = 256 << 10;
 /// Bytes queued on a lane that the caller runs itself: few, so that bounce pages are handed out
 /// late and stay few and hot.
 const INLINE_QUEUE_BYTES: usize = 1 << 20;
-/// Bytes queued on a lane with a helper thread, which must not run dry between two calls of `test`.
+/// Bytes queued on a lane with a helper thread. The lane must not run dry between two calls of
+/// `test`.
 const HELPER_QUEUE_BYTES: usize = 4 << 20;
-/// A lane with a helper thread is run by the caller, as long as the helper sleeps and no more is to
-/// be moved: that takes less than to wake it. With twice as much, messages of 512 KiB, which come
-/// in chunks of 128, were a tenth slower: helpers of several comms work at the same time.
+/// Most bytes on a lane with a helper thread that the caller moves itself, while the helper sleeps:
+/// this takes less time than to wake the helper. With twice as much, messages of 512 KiB, which
+/// come in chunks of 128, were a tenth slower: helpers of several comms work at the same time.
 const CALLER_BYTES: usize = 64 << 10;
-/// How long the end of a comm waits for the peer's host to acknowledge what is sent in place, and
-/// then for the system to forget it. Longer than a lost packet takes to be sent again.
+/// Time for which the end of a comm waits for the peer's host to acknowledge bytes that are sent in
+/// place, and then for the system to release them. Longer than a lost packet takes to be sent
+/// again.
 const LET_GO: Duration = Duration::from_millis(500);
 
 /// The data sockets of one comm.
@@ -46,11 +48,11 @@ pub(crate) struct Lanes {
     helpers: Option<HelperThreads>,
     lanes: Vec<Arc<Lane>>,
     side: Side,
-    /// What helper threads ring, or the thread that reads a ring, if there are any.
+    /// Bell that helper threads ring, or the thread that reads a ring, if there are any.
     bell: Option<Arc<Bell>>,
-    /// The lane that the next step begins with.
+    /// Lane that the next step begins with.
     first: usize,
-    /// Of each lane: whether its helper thread has been told of all chunks.
+    /// For each lane: whether its helper thread was notified of all chunks.
     told: Vec<bool>,
 }
 
@@ -68,8 +70,8 @@ impl Lanes {
         Self::start(sockets.into_iter().enumerate().map(plain).collect(), side, options, None)
     }
 
-    /// The same for sockets whose bytes come to a NIC's region. Where a ring tells of them, there
-    /// is nothing for helper threads to do.
+    /// Does the same for sockets whose bytes come to a NIC's region. Where a ring reports them,
+    /// helper threads have no work.
     pub(crate) fn into_region(
         sockets: Vec<TcpStream>,
         options: &CommOptions<'_>,
@@ -85,7 +87,7 @@ impl Lanes {
         Self::start(sockets, Side::Recv, options, bell)
     }
 
-    /// The same for sockets whose bytes a NIC reads where they are.
+    /// Does the same for sockets whose bytes a NIC reads where they are.
     pub(crate) fn from_nic_memory(
         sockets: Vec<TcpStream>,
         options: &CommOptions<'_>,
@@ -125,7 +127,7 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// Whether lane `index` takes another chunk.
+    /// Returns whether lane `index` takes another chunk.
     pub(crate) fn has_room(&self, index: usize) -> bool {
         let bytes = if self.helpers.is_some() { HELPER_QUEUE_BYTES } else { INLINE_QUEUE_BYTES };
         self.lanes[index].has_room(bytes)
@@ -137,14 +139,14 @@ impl Lanes {
         self.told[index] = false;
     }
 
-    /// Whether any lane takes another chunk.
+    /// Returns whether any lane takes another chunk.
     pub(crate) fn has_any_room(&self) -> bool {
         (0..self.lanes.len()).any(|index| self.has_room(index))
     }
 
-    /// Moves bytes, up to what a step may, as far as helper threads are not to do it. The finished
-    /// chunks are harvested next. Says whether more may happen although no descriptor becomes
-    /// ready.
+    /// Moves bytes, up to the limit of a step, on lanes that are not left to helper threads. The
+    /// finished chunks are harvested next. Returns whether more may happen although no descriptor
+    /// becomes ready.
     pub(crate) fn run(&mut self) -> NeedsCall {
         match &self.bell {
             Some(bell) if self.helpers.is_some() => {
@@ -153,7 +155,8 @@ impl Lanes {
                 NeedsCall::Soon.when(!is_watched)
             }
             Some(bell) => {
-                // Before the lanes look: what comes from now on is rung for once more.
+                // Before the lanes are looked at: the bell rings again for chunks that finish from
+                // now on.
                 bell.silence();
                 let is_watched = bell.is_watched();
                 self.run_all().max(NeedsCall::Soon.when(!is_watched))
@@ -162,8 +165,8 @@ impl Lanes {
         }
     }
 
-    /// Runs the lanes with little to move whose helper threads sleep, and tells the helpers of what
-    /// is left.
+    /// Runs the lanes with little to move whose helper threads sleep, and notifies the helpers of
+    /// the rest.
     fn run_or_tell(&mut self, is_watched: bool) {
         let Some(helpers) = &self.helpers else { return };
         let mut left = STEP_BYTES;
@@ -173,8 +176,8 @@ impl Lanes {
             }
             let is_short = lane.has_at_most(CALLER_BYTES) && helpers.is_asleep(index);
             let is_blocked = is_short && run_until_blocked(lane, &mut left);
-            // A caller that watches the socket comes back when there is more to receive; nobody
-            // else would, and what waits to be sent waits for room.
+            // A caller that watches the socket comes back when there is more to receive. No other
+            // thread would, and bytes that wait to be sent wait for room.
             let comes_back = is_blocked && is_watched && self.side == Side::Recv;
             if !comes_back && lane.has_work() {
                 helpers.notify(index);
@@ -204,13 +207,13 @@ impl Lanes {
         needs_call
     }
 
-    /// What to watch: the data sockets, and the bell of the helper threads.
+    /// Returns the descriptors to watch: the data sockets, and the bell of the helper threads.
     pub(crate) fn descriptors(&self) -> io::Result<Vec<CommDescriptor>> {
         let events = match self.side {
             Side::Send => libc::EPOLLOUT,
             Side::Recv => libc::EPOLLIN,
         };
-        // Where a ring tells of what comes, no socket does.
+        // Where a ring reports what comes, the sockets show nothing.
         let has_ring = self.bell.is_some() && self.helpers.is_none();
         let sockets = self.sockets().filter(|_| !has_ring);
         let mut all: Vec<_> = sockets.map(|socket| descriptor(socket, events)).collect();
@@ -237,12 +240,12 @@ impl Lanes {
         self.lanes[index].kill(reason);
     }
 
-    /// Why sockets have ended, where device memory or its NIC are why.
+    /// Returns the reason why sockets have ended, where it is device memory or its NIC.
     pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
         self.lanes.iter().find_map(|lane| lane.refusal())
     }
 
-    /// Whether bytes may come, or be here, without a socket's showing it.
+    /// Returns whether bytes may come, or be here, although no socket shows them.
     pub(crate) fn expect(&self) -> bool {
         self.lanes.iter().any(|lane| lane.expects())
     }
@@ -255,7 +258,7 @@ impl Lanes {
         self.lanes.iter().map(|lane| lane.socket())
     }
 
-    /// Ends the helper threads; nothing touches the chunks' memory after that, nor does the system.
+    /// Ends the helper threads. After that, neither they nor the system touch the chunks' memory.
     pub(crate) fn stop(&mut self) {
         self.helpers = None;
         let_go(&self.lanes);
@@ -263,13 +266,13 @@ impl Lanes {
     }
 }
 
-/// A descriptor, and what to watch it for.
+/// Returns a descriptor with the events to watch it for.
 pub(crate) fn descriptor(fd: &impl AsRawFd, events: c_int) -> CommDescriptor {
     CommDescriptor { fd: fd.as_raw_fd(), events: events as u32 }
 }
 
-/// Runs a lane until the socket has no more for it. False: another thread does, or something else
-/// holds it up, or there was too much.
+/// Runs a lane until the socket has no more for it. Returns false where another thread runs the
+/// lane, where another cause holds it up, or where there was too much to move.
 fn run_until_blocked(lane: &Lane, left: &mut usize) -> bool {
     while *left > 0 {
         match lane.try_run_once(*left) {
@@ -281,9 +284,9 @@ fn run_until_blocked(lane: &Lane, left: &mut usize) -> bool {
     false
 }
 
-/// Waits until the system has read what it sends in place, because the memory may change from now
-/// on. A peer's host that does not acknowledge it in time loses the connection instead of getting
-/// other bytes.
+/// Waits until the system has read the bytes that it sends in place, because the memory may change
+/// from now on. A peer's host that does not acknowledge them in time loses the connection instead
+/// of getting other bytes.
 fn let_go(lanes: &[Arc<Lane>]) {
     for is_reset in [false, true] {
         let end = Instant::now() + LET_GO;

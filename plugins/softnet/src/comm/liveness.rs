@@ -1,10 +1,10 @@
-//! Whether the sockets of a comm are alive.
+//! Watch of a comm's sockets for dead connections.
 //!
-//! A request that is stuck looks at them about once a second, and so does a caller that asks. A
-//! socket is dead when it was reset, when nothing answered the system's probes of an idle one, or
-//! when the peer's host has acknowledged nothing for the limit though bytes are under way. The last
-//! is not left to TCP_USER_TIMEOUT, which would also end a peer that merely does not read for a
-//! while.
+//! A stuck request looks at the sockets about once a second; so does a caller of `check`. A socket
+//! is dead when it was reset, or when nothing answered the system's probes of an idle one. It is
+//! also dead when bytes are under way and the peer's host has acknowledged nothing for the limit.
+//! This last case is not left to TCP_USER_TIMEOUT, which would also end a peer that merely does not
+//! read for a while.
 
 use std::io;
 use std::net::TcpStream;
@@ -15,36 +15,37 @@ use tcpx_comm::wire::Side;
 use super::options::CommOptions;
 use super::tcp_state::{TcpState, probe};
 
-/// How long a request is stuck before each look.
+/// Time for which a request is stuck before each look.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// The longest time between two looks that counts as silence of the peer's host.
 const LONGEST_GAP: Duration = Duration::from_secs(2);
 
-/// What the system's clock and ours may differ by, at most: an acknowledgement so close before a
-/// look may have come after it.
+/// Most that the system's clock and ours may differ by. An acknowledgement that is closer than this
+/// before a look may have come after it.
 const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
 
-/// Why a socket is dead.
+/// Reason why a socket is dead.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SocketDeath {
-    /// The connection is no more, and no byte is left to be read. What the system says of it.
+    /// The connection is no more, and no byte is left to be read. Holds what the system says of it.
     #[error("{}", .0.as_ref().map_or("the connection is closed".to_owned(), io::Error::to_string))]
     Closed(Option<io::Error>),
-    /// The peer's host has acknowledged nothing for so long.
+    /// The peer's host has acknowledged nothing for this time.
     #[error("the peer's host has acknowledged nothing for {:.1} s", .0.as_secs_f64())]
     Silent(Duration),
 }
 
-/// What was seen of one socket.
+/// Observations of one socket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unacknowledged {
-    /// For how long bytes were seen to wait with none acknowledged; `None`: none wait.
+    /// Time for which bytes were seen to wait while none was acknowledged; `None`: none wait.
     waited: Option<Duration>,
 }
 
 impl Unacknowledged {
-    /// `silence`: how long nothing was acknowledged, if bytes wait. After an idle hour that is an
-    /// hour, though they were only just sent. Returns how long they have waited.
+    /// Takes `silence`, the time for which nothing was acknowledged, if bytes wait. After an idle
+    /// hour this is an hour, though the bytes were only just sent. Returns how long they have
+    /// waited.
     fn look(&mut self, silence: Option<Duration>, since: Duration) -> Option<Duration> {
         self.waited = silence.map(|silence| match self.waited {
             Some(waited) if silence >= since + CLOCKS_DIFFER => waited + since.min(LONGEST_GAP),
@@ -61,16 +62,16 @@ pub(super) struct Liveness {
     limit: Option<Duration>,
     looked_at: Instant,
     sockets: Vec<Unacknowledged>,
-    /// The request that was not done at the last test, and since when it was so, or was looked
-    /// after.
+    /// Request that was not done at the last test, and the time since when it is stuck, or when it
+    /// was last looked at.
     stuck: Option<(u64, Instant)>,
     is_dead: bool,
-    /// Whether nothing is looked at.
+    /// Whether looks are turned off.
     is_blind: bool,
 }
 
 impl Liveness {
-    /// Watches these sockets from now on.
+    /// Creates a watch of these sockets, which begins now.
     pub(super) fn new<'a>(
         sockets: impl Iterator<Item = &'a TcpStream>,
         side: Side,
@@ -90,7 +91,7 @@ impl Liveness {
         liveness
     }
 
-    /// Another limit, for the same sockets.
+    /// Sets another limit for the same sockets.
     pub(super) fn set_limit<'a>(
         &mut self,
         sockets: impl Iterator<Item = &'a TcpStream>,
@@ -103,22 +104,23 @@ impl Liveness {
         }
         for socket in sockets {
             self.sockets.push(Unacknowledged::default());
-            // A socket that takes no option any more is dead, which the next look finds.
+            // A socket that takes no option any more is dead. The next look finds that.
             let _ = probe(socket, limit);
         }
     }
 
-    /// How long the peer's host may be silent.
+    /// Returns how long the peer's host may be silent.
     pub(super) fn limit(&self) -> Option<Duration> {
         self.limit
     }
 
-    /// Whether a socket was found dead.
+    /// Returns whether a socket was found dead.
     pub(super) fn is_dead(&self) -> bool {
         self.is_dead
     }
 
-    /// Request `number` was tested and is not done. Whether it is time to look why.
+    /// Notes that request `number` was tested and is not done. Returns whether it is time to look
+    /// why.
     pub(super) fn is_stuck(&mut self, number: u64) -> bool {
         if self.is_dead || self.is_blind {
             return false;
@@ -139,9 +141,9 @@ impl Liveness {
         }
     }
 
-    /// Looks at the sockets. The first one that is dead, once. `is_read`: of what came nothing
-    /// waits in the comm to be used. A receive comm is alive as long as the last bytes before a
-    /// reset are.
+    /// Looks at the sockets. Returns the first dead one, once. `is_read`: no byte that has come
+    /// waits in the comm to be used. A receive comm is alive until the last bytes before a reset
+    /// are used.
     pub(super) fn look<'a>(
         &mut self,
         sockets: impl Iterator<Item = &'a TcpStream> + Clone,
@@ -171,8 +173,8 @@ impl Liveness {
     }
 }
 
-/// Why a closed connection has ended, if the system knows. `None`: a receiver has bytes to read on
-/// some socket.
+/// Returns why a closed connection has ended, if the system knows. `None`: a receiver has bytes to
+/// read on some socket.
 fn end_of<'a>(
     sockets: impl Iterator<Item = &'a TcpStream>,
     closed: usize,
@@ -182,7 +184,7 @@ fn end_of<'a>(
     for (index, socket) in sockets.enumerate() {
         match socket.peek(&mut [0]) {
             Ok(1..) if side == Side::Recv => return None,
-            // They are in memory of a NIC, which nobody can peek at.
+            // The bytes are in memory of a NIC, which no caller can peek at.
             Err(error) if side == Side::Recv && is_unreadable(&error) => return None,
             Err(error) if index == closed => why = Some(error),
             _ => {}

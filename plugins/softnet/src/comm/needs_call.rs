@@ -1,18 +1,18 @@
-//! Whether a further `test` may get further although no descriptor becomes ready.
+//! Answer to whether another `test` may make progress although no descriptor becomes ready.
 
-/// The answers of `needsCall`.
+/// Answers of `needsCall`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NeedsCall {
-    /// Nothing happens before a descriptor becomes ready, or the caller does something.
+    /// No progress is possible before a descriptor becomes ready, or the caller acts.
     No = 0,
-    /// In a while: it waits for what no descriptor tells.
+    /// In a while: the comm waits for an event that no descriptor shows.
     Soon = 1,
     /// At once: the step was long enough, and there is more to move.
     AtOnce = 2,
 }
 
 impl NeedsCall {
-    /// `self` if it is so.
+    /// Returns `self` if `is_so`, and `No` otherwise.
     pub(crate) fn when(self, is_so: bool) -> Self {
         if is_so { self } else { Self::No }
     }

@@ -1,4 +1,4 @@
-//! What a new comm is told.
+//! Settings of a new comm.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use tcpx_comm::wire::MAX_INLINE_BYTES;
 /// Settings of one comm, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommOptions<'a> {
-    /// Which comm of the process it is.
+    /// Number of the comm in the process.
     pub(crate) number: u64,
-    /// Helper threads; 0 when the caller of `test` moves the payload.
+    /// Number of helper threads; 0 when the caller of `test` moves the payload.
     pub(crate) threads: usize,
-    /// Where they run; `None`: wherever the program may.
+    /// Processors on which they run; `None`: all on which the program may run.
     pub(crate) cpus: Option<&'a CpuSet>,
     /// Whether sends wait for the peer's receives.
     pub(crate) recv_sync: bool,
     /// Messages of up to this many bytes travel on the control socket.
     pub(crate) inline_bytes: u32,
-    /// How long the peer's host may acknowledge nothing; `None`: for ever.
+    /// Time for which the peer's host may acknowledge nothing; `None`: without a limit.
     pub(crate) peer_timeout: Option<Duration>,
     /// Whether the system sends chunks from their own memory.
     pub(crate) zerocopy: ZeroCopy,
-    /// Whether a receive that was consumed leaves no count in the unpack queue, as the original's
-    /// do: NCCL's kernels read old ones once they are told to end, and may then never do.
+    /// Whether a consumed receive leaves no count in the unpack queue, as those of the original do.
+    /// NCCL's kernels read old counts when they should end, and may then never end.
     pub(crate) clears_counts: bool,
-    /// What is changed of it and its sockets.
+    /// Hooks of the comm and its sockets.
     pub(crate) hooks: Hooked,
 }
 
 impl CommOptions<'_> {
-    /// How long a message may be that goes with its record while no other is under way.
+    /// Returns how long a message may be that goes with its record while no other is under way.
     ///
-    /// A message that nobody else waits behind goes with its record even when it is some pages
-    /// long: a system call and a wake-up at each end cost more than the receiver's copy. In a
-    /// stream of messages they are shared, and the copy costs more.
+    /// A message that no other waits behind goes with its record even when it has a length of some
+    /// pages. Without other messages, a system call and a wake-up at each end cost more than the
+    /// receiver's copy. In a stream of messages those are shared, and the copy costs more.
     pub(crate) fn lone_inline_bytes(&self) -> u32 {
         let usual = self.inline_bytes.saturating_mul(4).min(MAX_INLINE_BYTES);
         let hooks = self.hooks.get();

@@ -1,5 +1,5 @@
-//! Receive comms. Control records are matched with posted receives; payload goes to bounce pages,
-//! or to the host memory that was posted.
+//! Receive comms. They match control records with posted receives. Payload goes to bounce pages, or
+//! to the host memory that was posted.
 
 mod arrivals;
 mod downloads;
@@ -34,16 +34,16 @@ use crate::hooks::Pages;
 use crate::log;
 use crate::memory::{BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cuda_failure};
 
-/// What arrives in device memory.
+/// Content of what arrives in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// What was sent.
+    /// The bytes that were sent.
     Bytes,
-    /// Anything, because it is for another GPU than the one that looks for it.
+    /// Anything, because the bytes go to another GPU than the one that looks for them.
     Garbage,
 }
 
-/// An announced chunk that is not on its lane yet.
+/// Announced chunk that is not on its lane yet.
 #[derive(Clone, Copy, Debug)]
 struct AnnouncedChunk {
     number: u64,
@@ -78,13 +78,13 @@ pub(crate) struct RecvComm {
     harvested: Vec<(usize, Chunk)>,
     spare_pieces: Vec<Vec<Piece>>,
     spare_pages: Vec<ReceivePages>,
-    /// Whether a further test may get further although no descriptor becomes ready.
+    /// Whether another test may make progress although no descriptor becomes ready.
     needs_call: NeedsCall,
 }
 
 impl RecvComm {
-    /// Starts helper threads, if the options ask for them. `bounce` is the region for memory of
-    /// `gpu`, or for emulated memory without one.
+    /// Creates a comm and starts helper threads, if the options ask for them. `bounce` is the
+    /// region for memory of `gpu`, or for emulated memory without a GPU.
     pub(crate) fn new(
         sockets: Sockets,
         options: &CommOptions<'_>,
@@ -146,13 +146,13 @@ impl RecvComm {
         })
     }
 
-    /// The struct that describes the unpack queue to the consumer.
+    /// Returns the struct that describes the unpack queue to the consumer.
     pub(crate) fn device(&self) -> *mut UnpackNetDeviceHandle {
         self.queue.device()
     }
 
     /// Posts a receive of at most `posted` bytes and returns its number. Nothing moves before
-    /// [`Self::test`]. Without a destination it never gets done.
+    /// [`Self::test`]. Without a destination the receive never gets done.
     pub(crate) fn post(
         &mut self,
         destination: Option<Destination>,
@@ -169,13 +169,13 @@ impl RecvComm {
         Ok(number)
     }
 
-    /// Whether no further receive can be posted now.
+    /// Returns whether no further receive can be posted now.
     pub(crate) fn is_full(&self) -> bool {
         self.requests.ring.is_full()
     }
 
-    /// Drives the comm, then gives the length of the message, whose number ends in the bits `low`,
-    /// if it is done; its entries and their count are in the queue by then.
+    /// Drives the comm. Then returns the length of the message whose number ends in the bits `low`,
+    /// if the message is done; its entries and their count are in the queue by then.
     pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
         self.test_oldest(low).inspect_err(|_| self.blame_nic())
     }
@@ -203,7 +203,7 @@ impl RecvComm {
         Ok(Some(bytes))
     }
 
-    /// Frees the oldest done request, whose number ends in the bits `low`, and recycles its pages.
+    /// Frees the oldest done request, if its number ends in the bits `low`, and recycles its pages.
     pub(crate) fn consume(&mut self, low: u32) -> Result<(), Failure> {
         self.needs_call = NeedsCall::AtOnce;
         let number = self.requests.ring.number_from_low_bits(low);
@@ -238,16 +238,16 @@ impl RecvComm {
         }
     }
 
-    /// Whether the oldest request is freed in place of request `number`, which ends in the bits
-    /// `low`.
+    /// Returns whether the oldest request is freed in place of request `number`, which ends in the
+    /// bits `low`.
     fn skips_order(&self, number: u64, low: u32) -> bool {
         let receive = self.requests.ring.get(number);
         let bytes = receive.map(|receive| receive.total.unwrap_or(receive.posted));
         self.requests.hook.says(|hook| hook.frees_oldest(low, bytes))
     }
 
-    /// Frees the oldest request, and loses its pages. False where there is none, or where bytes of
-    /// it are on their way: its memory must stay.
+    /// Frees the oldest request, and loses its pages. Returns false where there is none, or where
+    /// bytes of it are on their way: its memory must stay.
     fn free_oldest(&mut self) -> bool {
         let ring = &mut self.requests.ring;
         let freed = ring.free().or_else(|| ring.free_early(|receive| receive.total.is_none()));
@@ -258,13 +258,13 @@ impl RecvComm {
         true
     }
 
-    /// Bytes that the sender announced for a live request, once it has.
+    /// Returns the number of bytes that the sender announced for a live request, once it has.
     pub(crate) fn received_bytes(&self, low: u32) -> Option<u32> {
         let ring = &self.requests.ring;
         ring.get(ring.number_from_low_bits(low))?.total
     }
 
-    /// Another limit to the silence of the peer's host.
+    /// Sets another limit to the silence of the peer's host.
     pub(crate) fn set_peer_timeout(&mut self, limit: Option<Duration>) {
         self.liveness.set_limit(self.lanes.sockets().chain([self.control.stream()]), limit);
     }
@@ -280,10 +280,10 @@ impl RecvComm {
         Err(Failure::System)
     }
 
-    /// Looks at the sockets. A dead one fails every receive whose records have not all come.
+    /// Looks at the sockets. A dead socket fails every receive whose records have not all come.
     fn look(&mut self) {
         self.look_at_nic();
-        // What came before the end may be all that the receives need.
+        // The bytes from before the end may be all that the receives need.
         let is_read =
             self.input.bytes().is_empty() && self.chunks.is_empty() && !self.lanes.expect();
         let sockets = self.lanes.sockets().chain([self.control.stream()]);
@@ -298,7 +298,8 @@ impl RecvComm {
         self.needs_call = NeedsCall::AtOnce;
     }
 
-    /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
+    /// Moves what can be moved. Returns whether more may happen although no descriptor becomes
+    /// ready.
     fn progress(&mut self) -> NeedsCall {
         self.requests.begin_call(self.lanes.sockets().chain([self.control.stream()]));
         self.find_refusal();
@@ -334,7 +335,7 @@ fn too_many_fragments(fragments: u64) -> Failure {
 
 impl Drop for RecvComm {
     fn drop(&mut self) {
-        // The threads end before the pages that they write to go back.
+        // The threads must end before the pages that they write to go back.
         self.lanes.stop();
         let is_down = self.downloads.take().is_none_or(Downloads::end);
         let is_up = self.uploader.as_mut().is_none_or(Uploader::drain);

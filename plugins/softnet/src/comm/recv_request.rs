@@ -1,4 +1,4 @@
-//! One irecv: where its bytes go, and how far it has come.
+//! One irecv: its destination and its progress.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::requests::Request;
 use crate::memory::{BounceBuffer, Piece, ReceivePages, Registration, UnpackQueue, entries};
 use crate::nic_memory::{Held, Reserved};
 
-/// Where a receive goes.
+/// Destination of a receive.
 #[derive(Debug)]
 pub(crate) enum Destination {
     /// Straight to host memory.
@@ -20,7 +20,7 @@ pub(crate) enum Destination {
     },
     /// To bounce pages.
     Device {
-        /// Where it was posted, which the host does not look at.
+        /// Address where the receive was posted, which the host does not access.
         posted: Piece,
     },
 }
@@ -31,31 +31,31 @@ pub(crate) struct RecvRequest {
     pub(crate) destination: Destination,
     /// Most bytes that may come.
     pub(crate) posted: u32,
-    /// Bytes that the sender announced.
+    /// Number of bytes that the sender announced.
     pub(crate) total: Option<u32>,
     pub(crate) arrived: u32,
-    /// Entries written to the unpack queue.
+    /// Number of entries written to the unpack queue.
     pub(crate) entries: usize,
-    /// Whether it has its bounce pages.
+    /// Whether the request has its bounce pages.
     pub(crate) allocated: bool,
     pub(crate) pages: ReceivePages,
-    /// What it may take of a NIC's region.
+    /// Reservation in a NIC's region.
     pub(crate) reserved: Option<Reserved>,
-    /// What it has of it, by lane.
+    /// What the request holds of the region, by lane.
     pub(crate) held: Vec<(usize, Held)>,
 }
 
 impl Request for RecvRequest {
     const NAME: &'static str = "recv";
 
-    /// Whether all of the message has arrived.
+    /// Returns whether all of the message has arrived.
     fn is_finished(&self) -> bool {
         self.total == Some(self.arrived)
     }
 }
 
 impl RecvRequest {
-    /// Nothing has come yet; `pages` is empty.
+    /// Creates a request to which nothing has come yet; `pages` is empty.
     pub(crate) fn new(destination: Destination, posted: u32, pages: ReceivePages) -> Self {
         Self {
             destination,
@@ -70,7 +70,7 @@ impl RecvRequest {
         }
     }
 
-    /// Where it was posted, if that is device memory.
+    /// Returns the address where the receive was posted, if that is device memory.
     pub(crate) fn device_address(&self) -> Option<usize> {
         match &self.destination {
             Destination::Device { posted } => Some(posted.address()),
@@ -78,7 +78,7 @@ impl RecvRequest {
         }
     }
 
-    /// The memory of the chunk at `offset`.
+    /// Returns the memory of the chunk at `offset`.
     pub(crate) fn chunk_memory(
         &mut self,
         bounce: &BounceBuffer,
@@ -92,8 +92,8 @@ impl RecvRequest {
         }
     }
 
-    /// Counts a chunk that has arrived, and writes its entries, as far as the queue's row goes.
-    /// Says how many they are.
+    /// Counts a chunk that has arrived, and writes its entries until the queue's row is full.
+    /// Returns the number of its entries.
     pub(crate) fn collect(
         &mut self,
         number: u64,

@@ -1,4 +1,4 @@
-//! The sixteen requests of a comm, in order. Pure: no byte moves here.
+//! Ring of the sixteen requests of a comm, in order. Pure: no byte moves here.
 //!
 //! Requests are numbered from 0 over the life of the comm; request k lives in slot k mod 16. Four
 //! cursors split the live ones, oldest first:
@@ -12,30 +12,30 @@
 
 use tcpx_sys::MAX_REQUESTS;
 
-/// What `test` may say about a request before its completion is looked at.
+/// Answer of `test` about a request before its completion is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It is the oldest request that is on the sockets: report it if it has finished.
     Oldest,
     /// No request is on the sockets: return 0, not done.
     NothingMoves,
-    /// Another one is the oldest: the caller broke the order.
+    /// Another request is the oldest: the caller broke the order.
     OutOfOrder {
-        /// The number that is to be tested.
+        /// Number of the request that must be tested.
         expected: u64,
     },
     /// The request was freed, or never posted.
     Stale,
 }
 
-/// Why `irecvConsumed` is refused.
+/// Reason why `irecvConsumed` is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConsumeError {
     /// No request is done and unconsumed.
     NoneDone,
-    /// Another one is the oldest done request.
+    /// Another request is the oldest done request.
     OutOfOrder {
-        /// The number that is to be consumed.
+        /// Number of the request that must be consumed.
         expected: u64,
     },
 }
@@ -58,17 +58,17 @@ impl<T> Ring<T> {
         Self { slots: [const { None }; MAX_REQUESTS], freed: 0, reported: 0, queued: 0, posted: 0 }
     }
 
-    /// Slot of a request number, which is also its slot in the unpack queue.
+    /// Returns the slot of a request number, which is also its slot in the unpack queue.
     pub(crate) const fn slot(number: u64) -> usize {
         (number % MAX_REQUESTS as u64) as usize
     }
 
-    /// Whether sixteen are live.
+    /// Returns whether sixteen requests are live.
     pub(crate) fn is_full(&self) -> bool {
         self.posted - self.freed == MAX_REQUESTS as u64
     }
 
-    /// The new request's number, or `None` when sixteen are live.
+    /// Adds a request and returns its number, or `None` when sixteen are live.
     pub(crate) fn post(&mut self, request: T) -> Option<u64> {
         if self.is_full() {
             return None;
@@ -79,7 +79,7 @@ impl<T> Ring<T> {
         Some(number)
     }
 
-    /// The live request of this number.
+    /// Returns the live request with this number.
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
         if !(self.freed..self.posted).contains(&number) {
             return None;
@@ -87,7 +87,7 @@ impl<T> Ring<T> {
         self.slots[Self::slot(number)].as_ref()
     }
 
-    /// The live request of this number.
+    /// Returns the live request with this number.
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         if !(self.freed..self.posted).contains(&number) {
             return None;
@@ -95,50 +95,51 @@ impl<T> Ring<T> {
         self.slots[Self::slot(number)].as_mut()
     }
 
-    /// The number of the live request whose number ends in these bits, or one that is never live.
+    /// Returns the number of the live request whose number ends in these bits, or a number that is
+    /// never live.
     pub(crate) fn number_from_low_bits(&self, low: u32) -> u64 {
         let mask = (1u64 << NUMBER_BITS) - 1;
         let live = (self.freed..self.posted).find(|number| number & mask == u64::from(low));
         live.unwrap_or(u64::MAX)
     }
 
-    /// First request that is not wholly on the sockets yet, if one is posted.
+    /// Returns the first posted request that is not wholly on the sockets yet, if there is one.
     pub(crate) fn next_to_queue(&self) -> Option<u64> {
         (self.queued < self.posted).then_some(self.queued)
     }
 
-    /// First request that is not wholly on the sockets yet, posted or still to come.
+    /// Returns the first request that is not wholly on the sockets yet, posted or still to come.
     pub(crate) fn first_unqueued(&self) -> u64 {
         self.queued
     }
 
-    /// The request [`Self::next_to_queue`] names is wholly on the sockets now.
+    /// Marks the request that [`Self::next_to_queue`] names as wholly on the sockets.
     pub(crate) fn mark_queued(&mut self) {
         debug_assert!(self.queued < self.posted, "nothing to queue");
         self.queued += 1;
     }
 
-    /// Number of the oldest request that has not been reported done, if there is one.
+    /// Returns the number of the oldest request that has not been reported done, if there is one.
     pub(crate) fn oldest_unreported(&self) -> Option<u64> {
         (self.reported < self.posted).then_some(self.reported)
     }
 
-    /// Whether `number` is the one request that has not been reported done.
+    /// Returns whether `number` is the only request that has not been reported done.
     pub(crate) fn is_only_unreported(&self, number: u64) -> bool {
         self.reported == number && self.posted == number + 1
     }
 
-    /// Whether no request is live.
+    /// Returns whether no request is live.
     pub(crate) fn is_empty(&self) -> bool {
         self.freed == self.posted
     }
 
-    /// How many requests were ever posted.
+    /// Returns how many requests were ever posted.
     pub(crate) fn posted(&self) -> u64 {
         self.posted
     }
 
-    /// What `test` has to do for request `number`.
+    /// Returns what `test` has to do for request `number`.
     pub(crate) fn turn(&self, number: u64) -> Turn {
         if !(self.freed..self.posted).contains(&number) {
             Turn::Stale
@@ -151,7 +152,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Whether a request is on the sockets and not reported.
+    /// Returns whether a request is on the sockets and not reported.
     pub(crate) fn is_moving(&self) -> bool {
         self.reported < self.queued
     }
@@ -162,7 +163,7 @@ impl<T> Ring<T> {
         self.reported += 1;
     }
 
-    /// Whether `number` is the one to consume.
+    /// Checks that `number` is the request to consume.
     pub(crate) fn may_consume(&self, number: u64) -> Result<(), ConsumeError> {
         if self.freed == self.reported {
             Err(ConsumeError::NoneDone)

@@ -1,6 +1,6 @@
-//! The requests of one comm: their order, and from which one on they have failed.
+//! Requests of one comm: their order, and the first request that has failed.
 //!
-//! Send and receive comms answer `test` alike. What differs is what becomes of a request that is
+//! Send and receive comms answer `test` alike. They differ in what becomes of a request that is
 //! done.
 
 use std::fmt;
@@ -11,29 +11,29 @@ use crate::failure::Failure;
 use crate::hooks::{CommHooks, Hook};
 use crate::log;
 
-/// What the comms' requests have in common.
+/// Properties that the comms' requests have in common.
 pub(crate) trait Request {
-    /// What the log calls it.
+    /// Name of the request in the log.
     const NAME: &'static str;
 
-    /// Whether all its bytes were moved.
+    /// Returns whether all its bytes were moved.
     fn is_finished(&self) -> bool;
 }
 
-/// From which request on a comm has failed. Requests are served in order, so one that fails takes
-/// all later ones with it; earlier ones still complete.
+/// First request of a comm that has failed. Requests are served in order, so a request that fails
+/// takes all later ones with it; earlier ones still complete.
 #[derive(Clone, Copy, Debug, Default)]
 struct FirstFailure(Option<(u64, Failure)>);
 
 impl FirstFailure {
-    /// Request `from` cannot complete.
+    /// Notes that request `from` cannot complete.
     fn note(&mut self, from: u64, failure: Failure) {
         if self.0.is_none_or(|(known, _)| from < known) {
             self.0 = Some((from, failure));
         }
     }
 
-    /// Why request `number` cannot complete, if it cannot.
+    /// Returns why request `number` cannot complete, if it cannot.
     fn of(self, number: u64) -> Option<Failure> {
         self.0.filter(|&(from, _)| from <= number).map(|(_, failure)| failure)
     }
@@ -44,9 +44,9 @@ impl FirstFailure {
 pub(crate) struct Requests<T> {
     pub(crate) ring: Ring<T>,
     failed: FirstFailure,
-    /// What the next answer of `test` is, whatever is asked.
+    /// Next answer of `test`, for whatever request.
     passing: Option<Failure>,
-    /// What is changed of the comm.
+    /// Hook of the comm.
     pub(crate) hook: Hook<dyn CommHooks>,
 }
 
@@ -55,7 +55,7 @@ impl<T: Request> Requests<T> {
         Self { ring: Ring::new(), failed: FirstFailure(None), passing: None, hook }
     }
 
-    /// `test` drives the comm, over these sockets.
+    /// Begins a call of `test`, which drives the comm over these sockets.
     pub(crate) fn begin_call<'a>(&mut self, mut sockets: impl Iterator<Item = &'a TcpStream>) {
         if let Some(hook) = self.hook.get_mut() {
             hook.drive(self.ring.posted(), &mut sockets);
@@ -70,14 +70,14 @@ impl<T: Request> Requests<T> {
         })
     }
 
-    /// This request never gets done, and nothing behind it.
+    /// Makes this request, and all behind it, never get done.
     pub(crate) fn stick(&mut self, number: u64) {
         if let Some(hook) = self.hook.get_mut() {
             hook.posted_in_vain(number);
         }
     }
 
-    /// The next request to put on the sockets, unless it has failed.
+    /// Returns the next request to put on the sockets, unless it has failed.
     pub(crate) fn next(&self) -> Option<u64> {
         let may_move = |&number: &u64| {
             self.failed.of(number).is_none()
@@ -86,7 +86,7 @@ impl<T: Request> Requests<T> {
         self.ring.next_to_queue().filter(may_move)
     }
 
-    /// The request that [`Self::next`] names is wholly on the sockets now.
+    /// Marks the request that [`Self::next`] names as wholly on the sockets.
     pub(crate) fn mark_queued(&mut self) {
         self.ring.mark_queued();
         if let Some(hook) = self.hook.get_mut() {
@@ -94,12 +94,13 @@ impl<T: Request> Requests<T> {
         }
     }
 
-    /// Request `from` cannot complete.
+    /// Fails request `from` and all later ones.
     pub(crate) fn fail(&mut self, from: u64, failure: Failure) {
         self.failed.note(from, failure);
     }
 
-    /// As [`Self::fail`], for a reason that is found, and would be logged, time and again.
+    /// Does the same as [`Self::fail`], for a reason that is found, and would be logged, time and
+    /// again.
     pub(crate) fn fail_once(&mut self, from: Option<u64>, failure: impl FnOnce() -> Failure) {
         if let Some(from) = from
             && self.failed.of(from).is_none()
@@ -108,7 +109,7 @@ impl<T: Request> Requests<T> {
         }
     }
 
-    /// The control socket has failed, which request `from` and all later ones need.
+    /// Notes that the control socket has failed, which request `from` and all later ones need.
     pub(crate) fn lose_control(&mut self, from: u64, failure: Failure, why: &dyn fmt::Display) {
         if self.hook.get_mut().is_some_and(|hook| hook.control_lost(why)) {
             self.passing = Some(failure);
@@ -120,10 +121,10 @@ impl<T: Request> Requests<T> {
         });
     }
 
-    /// Whether request `number` is the oldest on the sockets and has finished: then `test` need not
-    /// drive the comm.
+    /// Returns whether request `number` is the oldest on the sockets and has finished: then `test`
+    /// need not drive the comm.
     ///
-    /// The next unfinished one drives it for all that were posted meanwhile. That is what makes
+    /// The next unfinished request drives the comm for all that were posted meanwhile. This makes
     /// many small messages cheap.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         !self.hook.says(|hook| hook.drives_always())
@@ -131,7 +132,7 @@ impl<T: Request> Requests<T> {
             && self.ring.get(number).is_some_and(Request::is_finished)
     }
 
-    /// What `test` answers for request `number`.
+    /// Returns the answer of `test` for request `number`.
     pub(crate) fn answer(&mut self, number: u64) -> Result<bool, Failure> {
         if let Some(failure) = self.passing.take() {
             return Err(failure);

@@ -30,18 +30,19 @@ use crate::nic_memory::{SendMemory, StageError, blame};
 #[derive(Debug)]
 struct SendRequest {
     memory: Piece,
-    /// Whether it is memory of a GPU that is copied first.
+    /// Whether the message is memory of a GPU that is copied first.
     staged: bool,
-    /// Where a NIC finds it, where one sends it as it is.
+    /// Place where a NIC finds the message, where a NIC sends it as it is.
     source: Option<NicSource>,
-    /// Where an inline message of such memory was staged, until it is out.
+    /// Memory where an inline message of a GPU was staged, until it is out.
     inline: Option<Piece>,
-    /// Bytes that are queued on data sockets or being staged, or all of them for an inline message.
+    /// Number of bytes that are queued on data sockets or being staged, or all of them for an
+    /// inline message.
     queued: u32,
-    /// Bytes on data sockets, or being staged, that are not out yet, or whose memory the system
-    /// still reads.
+    /// Number of bytes on data sockets, or being staged, that are not out yet, or whose memory the
+    /// system still reads.
     unsent: u32,
-    /// Records that are not out yet.
+    /// Number of records that are not out yet.
     records: u32,
     /// Keeps `deregMr` from succeeding while the memory is in use.
     _registration: Arc<Registration>,
@@ -50,7 +51,7 @@ struct SendRequest {
 impl Request for SendRequest {
     const NAME: &'static str = "send";
 
-    /// Whether every byte has left for the kernel, which reads its memory no more.
+    /// Returns whether every byte has left for the kernel, and the kernel reads the memory no more.
     fn is_finished(&self) -> bool {
         self.unsent == 0 && self.records == 0
     }
@@ -74,12 +75,12 @@ pub(crate) struct SendComm {
     stager_slot: Option<Arc<StagerSlot>>,
     /// Present when a NIC sends. Chunks of host memory are copied there first.
     nic: Option<SendMemory>,
-    /// Whether a further test may get further although no descriptor becomes ready.
+    /// Whether another test may make progress although no descriptor becomes ready.
     needs_call: NeedsCall,
 }
 
 impl SendComm {
-    /// Starts helper threads, if the options ask for them.
+    /// Creates a comm and starts helper threads, if the options ask for them.
     pub(crate) fn new(
         sockets: Sockets,
         options: &CommOptions<'_>,
@@ -113,8 +114,8 @@ impl SendComm {
         })
     }
 
-    /// Queues a message and returns its number. Nothing moves before [`Self::test`]. Without
-    /// memory it never gets done.
+    /// Queues a message and returns its number. Nothing moves before [`Self::test`]. Without memory
+    /// the message never gets done.
     pub(crate) fn post(
         &mut self,
         memory: Option<Piece>,
@@ -141,12 +142,13 @@ impl SendComm {
         Ok(number)
     }
 
-    /// Whether no further message can be posted now.
+    /// Returns whether no further message can be posted now.
     pub(crate) fn is_full(&self) -> bool {
         self.requests.ring.is_full()
     }
 
-    /// Whether a message must be staged, and the stager for it. The driver is not called here.
+    /// Returns whether a message must be staged, and takes the stager for it. The driver is not
+    /// called here.
     fn prepare_staging(&mut self, registration: &Registration) -> Result<bool, Failure> {
         let Some(gpu) = registration.gpu() else { return Ok(false) };
         if self.stager.is_none() {
@@ -160,13 +162,13 @@ impl SendComm {
         Ok(true)
     }
 
-    /// Drives the comm, then gives the length of the message, whose number ends in the bits `low`,
-    /// if it is done.
+    /// Drives the comm. Then returns the length of the message whose number ends in the bits `low`,
+    /// if the message is done.
     pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
         self.test_oldest(low).inspect_err(|_| self.blame_nic())
     }
 
-    /// The call that is under way fails; says why, if a NIC is why.
+    /// Notes the reason why the call under way fails, if that is a NIC.
     fn blame_nic(&self) {
         let Some(nic) = &self.nic else { return };
         if let Some(error) = self.outgoing.lanes.refusal().or_else(|| nic.trouble()) {
@@ -195,7 +197,7 @@ impl SendComm {
         Ok(Some(message.map_or(0, |message| message.memory.len() as u32)))
     }
 
-    /// Another limit to the silence of the peer's host.
+    /// Sets another limit to the silence of the peer's host.
     pub(crate) fn set_peer_timeout(&mut self, limit: Option<Duration>) {
         let sockets = self.outgoing.lanes.sockets().chain([self.control.stream()]);
         self.liveness.set_limit(sockets, limit);
@@ -212,8 +214,8 @@ impl SendComm {
         Err(Failure::System)
     }
 
-    /// Looks at the sockets. A dead one fails every send that is not wholly on the sockets, and
-    /// what still waits for this one.
+    /// Looks at the sockets. A dead socket fails every send that is not wholly on the sockets, and
+    /// every send that still waits for the dead one.
     fn look(&mut self) {
         self.look_at_nic();
         let lanes = &self.outgoing.lanes;
@@ -231,7 +233,7 @@ impl SendComm {
         self.needs_call = NeedsCall::AtOnce;
     }
 
-    /// Nothing has left for a while; whether the NIC is why.
+    /// Looks whether the NIC is the reason why nothing has left for a while.
     fn look_at_nic(&mut self) {
         let limit = self.liveness.limit();
         let Some(error) = self.nic.as_mut().and_then(|nic| nic.look(limit)) else { return };
@@ -241,7 +243,8 @@ impl SendComm {
         });
     }
 
-    /// Moves what can be moved. Says whether more may happen although no descriptor becomes ready.
+    /// Moves what can be moved. Returns whether more may happen although no descriptor becomes
+    /// ready.
     fn progress(&mut self) -> NeedsCall {
         let sockets = self.outgoing.lanes.sockets().chain([self.control.stream()]);
         self.requests.begin_call(sockets);
@@ -253,7 +256,7 @@ impl SendComm {
         records.max(lanes).max(self.more_to_do(has_harvested))
     }
 
-    /// Whether the peer has posted the receive of request `next`, as far as it has told.
+    /// Returns whether the peer is known to have posted the receive of request `next`.
     fn has_credit(&mut self, next: u64) -> bool {
         let Some(credit) = &mut self.credit else { return true };
         if credit.covers(next) {
@@ -270,7 +273,7 @@ impl SendComm {
         credit.covers(next)
     }
 
-    /// Hands messages to the sockets, in order, as far as there is room.
+    /// Hands messages to the sockets, in order, while there is room.
     fn queue_chunks(&mut self) {
         self.queue_staged();
         while let Some(number) = self.requests.next() {
@@ -283,7 +286,8 @@ impl SendComm {
             } else if staged {
                 self.stage_message(number)
             } else {
-                // Records are in the order of the messages, so nothing overtakes what is staged.
+                // Records are in the order of the messages, so no message overtakes one that is
+                // staged.
                 self.stager.as_ref().is_none_or(|stager| stager.is_idle())
                     && self.queue_message(number)
             };
@@ -295,8 +299,8 @@ impl SendComm {
         self.queue_staged();
     }
 
-    /// Begins to copy what is left of a message to pinned pages; false when not all of it has room
-    /// there.
+    /// Begins to copy what is left of a message to pinned pages; returns false when not all of it
+    /// has room there.
     fn stage_message(&mut self, number: u64) -> bool {
         let (Some(send), Some(stager)) = (self.requests.ring.get_mut(number), &mut self.stager)
         else {
@@ -319,8 +323,7 @@ impl SendComm {
         true
     }
 
-    /// Queues the chunks whose bytes are in pinned pages, in order, as far as the sockets have
-    /// room.
+    /// Queues the chunks whose bytes are in pinned pages, in order, while the sockets have room.
     fn queue_staged(&mut self) {
         loop {
             let Some(stager) = &mut self.stager else { return };
@@ -341,7 +344,8 @@ impl SendComm {
         }
     }
 
-    /// Queues one chunk whose bytes are in pinned pages; false when the sockets have no room.
+    /// Queues one chunk whose bytes are in pinned pages; returns false when the sockets have no
+    /// room.
     fn queue_copied(&mut self, chunk: Staged) -> bool {
         let Staged { number, offset, memory, .. } = chunk;
         let Some(send) = self.requests.ring.get_mut(number) else { return false };
@@ -357,7 +361,7 @@ impl SendComm {
         true
     }
 
-    /// Queues what is left of a message; false when the sockets have no room for all of it.
+    /// Queues what is left of a message; returns false when the sockets have no room for all of it.
     fn queue_message(&mut self, number: u64) -> bool {
         let is_alone = self.requests.ring.is_only_unreported(number);
         let Some(send) = self.requests.ring.get_mut(number) else { return false };
@@ -400,7 +404,7 @@ impl SendComm {
         true
     }
 
-    /// Says whether more may go out although the socket does not become ready.
+    /// Writes records; returns whether more may go out although the socket does not become ready.
     fn flush_records(&mut self) -> bool {
         let Self { outgoing, control, requests, stager, .. } = self;
         let flushed = outgoing.records.flush(control, |number| {
@@ -417,15 +421,15 @@ impl SendComm {
         matches!(flushed, Ok(false))
     }
 
-    /// Says whether there was anything.
+    /// Collects finished chunks; returns whether there were any.
     fn harvest(&mut self) -> bool {
         let Self { outgoing: Outgoing { lanes, spare, .. }, requests, stager, nic, .. } = self;
         let mut has_harvested = false;
         lanes.harvest(|_, mut chunk| {
             has_harvested = true;
             if chunk.failed {
-                // The system may still read its pinned pages. Nobody needs them: all that comes
-                // before has some, and what comes after has failed.
+                // The system may still read the pinned pages of the chunk. No chunk needs these
+                // pages again: all earlier chunks have pages, and all later ones have failed.
                 requests.fail(chunk.number, Failure::System);
             } else {
                 if let Some(send) = requests.ring.get_mut(chunk.number) {
@@ -445,7 +449,7 @@ impl SendComm {
     }
 }
 
-/// A chunk cannot be copied to where a NIC sends from.
+/// Returns the failure for a chunk that cannot be copied to memory that a NIC sends from.
 fn unstaged(error: StageError) -> Failure {
     match error {
         StageError::Memory(error) => {
@@ -462,8 +466,8 @@ fn unstaged(error: StageError) -> Failure {
 
 impl Drop for SendComm {
     fn drop(&mut self) {
-        // The threads end, and the system has read what it sends, before the requests let go of
-        // their registrations.
+        // The threads must end, and the system must have read what it sends, before the requests
+        // release their registrations.
         self.outgoing.lanes.stop();
         // Waits for copies, which read memory that the requests below hold on to.
         self.stager = None;

@@ -1,5 +1,5 @@
-//! How a data socket moves the bytes of chunks: by plain calls, by sends in place, or straight into
-//! and from memory of a NIC.
+//! Way in which a data socket moves the bytes of chunks: by plain calls, by sends in place, or
+//! straight into and from memory of a NIC.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -13,7 +13,7 @@ use super::zerocopy::{SendsInPlace, ZeroCopy};
 use crate::memory::{IoList, IoOutcome};
 use crate::nic_memory::{NicArrivals, NicDepartures};
 
-/// How a data socket moves bytes.
+/// Way in which a data socket moves bytes.
 #[derive(Debug)]
 pub(super) enum SocketWay {
     /// The system copies what comes.
@@ -29,7 +29,7 @@ pub(super) enum SocketWay {
 }
 
 impl SocketWay {
-    /// The way of plain sockets.
+    /// Returns the way of plain sockets.
     pub(super) fn plain(socket: &TcpStream, index: usize, side: Side, zerocopy: ZeroCopy) -> Self {
         match side {
             Side::Recv => Self::Receive,
@@ -39,8 +39,9 @@ impl SocketWay {
         }
     }
 
-    /// Makes one system call for the first of `chunks`, or for several; `None` when the first waits
-    /// for bytes or pages. Also how many calls must be over before the memory has been read.
+    /// Makes one system call for the first of `chunks`, or for several; returns `None` when the
+    /// first waits for bytes or pages. Also returns how many calls must be over before the memory
+    /// has been read.
     pub(super) fn call(
         &mut self,
         socket: &TcpStream,
@@ -49,7 +50,7 @@ impl SocketWay {
         signal: c_int,
     ) -> Option<(IoOutcome, u64)> {
         match self {
-            // One chunk a call: no fragment belongs to two of them.
+            // One chunk a call: no fragment belongs to two chunks.
             Self::Arrive(arrivals) => {
                 let (left, pieces, held) = chunks.front_mut()?.growing();
                 Some((arrivals.receive(socket, left, most, pieces, held), 0))
@@ -77,7 +78,7 @@ impl SocketWay {
         }
     }
 
-    /// Hears which sends in place are over.
+    /// Reads from the system which sends in place are over.
     pub(super) fn hear(&mut self, socket: &TcpStream) {
         match self {
             Self::SendInPlace(sends) => sends.hear(socket),
@@ -86,7 +87,7 @@ impl SocketWay {
         }
     }
 
-    /// Whether the first `calls` of those are over.
+    /// Returns whether the first `calls` of those are over.
     pub(super) fn are_over(&self, calls: u64) -> bool {
         match self {
             Self::SendInPlace(sends) => sends.are_over(calls),
@@ -95,12 +96,12 @@ impl SocketWay {
         }
     }
 
-    /// Whether bytes may come, or be here, without the socket's showing it.
+    /// Returns whether bytes may come, or be here, although the socket does not show them.
     pub(super) fn expects(&self) -> bool {
         matches!(self, Self::Arrive(arrivals) if arrivals.expects())
     }
 
-    /// Whether the system reads no memory of chunks any more.
+    /// Returns whether the system reads no memory of chunks any more.
     pub(super) fn is_idle(&self) -> bool {
         match self {
             Self::SendInPlace(sends) => sends.is_idle(),

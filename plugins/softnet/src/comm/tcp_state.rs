@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the system knows of one connection.
+//! State of one connection, as the system knows it.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -11,11 +11,12 @@ use socket2::{SockRef, TcpKeepalive};
 
 /// `TCP_CLOSE` of the kernel's `tcp_states.h`: the connection is no more.
 const CLOSED: u8 = 7;
-/// Unanswered probes of a closed window that mean something. A host answers no two within half a
-/// second, so the second probe, sooner than that, often stays without an answer.
+/// Number of unanswered probes of a closed window that mean a silent peer. A host answers no two
+/// probes within half a second. The second probe comes sooner than that, so it often stays without
+/// an answer.
 const WINDOW_PROBES: u8 = 2;
 /// Probes of an idle connection without an answer before the system ends it: as many as fit into
-/// the time, one a second or fewer, and no fewer than these, for one may be lost.
+/// the time, at most one a second, and no fewer than these, because one may be lost.
 const PROBES: (u64, u64) = (3, 5);
 /// The longest time that the system takes, in seconds.
 const MAX_SECONDS: u64 = 32_767;
@@ -25,7 +26,7 @@ const MAX_SECONDS: u64 = 32_767;
 pub(super) struct TcpState {
     /// It was reset, or the system has given it up. Bytes that came before may still be there.
     pub(super) is_closed: bool,
-    /// How long the peer's host has acknowledged nothing; `None`: nothing waits for it.
+    /// Time for which the peer's host has acknowledged nothing; `None`: nothing waits for it.
     pub(super) unacknowledged: Option<Duration>,
 }
 
@@ -53,12 +54,13 @@ fn tcp_info(socket: &TcpStream) -> io::Result<libc::tcp_info> {
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: integers only, of which any bytes are a value, and all of them were zeroed before.
+    // SAFETY: the struct has only integers, for which all bytes are valid, and all of them were
+    // zeroed before.
     Ok(unsafe { info.assume_init() })
 }
 
-/// Lets the system probe an idle connection, and end it when nothing answers for `limit`; it takes
-/// whole seconds, and at least four. `None`: it does not probe.
+/// Makes the system probe an idle connection, and end it when nothing answers for `limit`. The
+/// system takes whole seconds, and at least four. `None`: it does not probe.
 pub(super) fn probe(socket: &TcpStream, limit: Option<Duration>) -> io::Result<()> {
     let socket = SockRef::from(socket);
     let Some(limit) = limit else { return socket.set_keepalive(false) };

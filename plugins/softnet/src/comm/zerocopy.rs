@@ -15,25 +15,26 @@ use crate::memory::{IoList, IoOutcome};
 use crate::parse_error::ParseError;
 use crate::sync::AtomicU64;
 
-/// Fewest bytes of a call that sends in place. The system pins each page and tells of each end, and
-/// its documentation says that this takes longer than to copy up to about 10 KB. With some more the
-/// system call that hears of the end is paid for, too.
+/// Fewest bytes of a call that sends in place. The system pins each page and reports each end; its
+/// documentation says that this takes longer than a copy of up to about 10 KB. The larger bound
+/// also pays for the system call that reads the end.
 const LEAST_BYTES: usize = 64 << 10;
 
 /// Whether the system sends chunks in place, from the memory of their messages (MSG_ZEROCOPY).
 ///
 /// Such a send is done when the peer's host has acknowledged its bytes, and not as soon as the
-/// system has them. So it is for NICs that are fast enough for the copy to matter.
+/// system has them. So this is for NICs that are fast enough for the copy to matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ZeroCopy {
-    /// It copies them.
+    /// The system copies them.
     #[default]
     Off,
-    /// It does so from 64 KiB a call on. A data socket copies for good once the system says that it
-    /// copies nevertheless, as over loopback, or does not want to send in place.
+    /// The system sends in place from 64 KiB a call on. A data socket copies for good once the
+    /// system says that it copies nevertheless, as over loopback, or does not want to send in
+    /// place.
     Auto,
-    /// It does so with every call, also where it copies nevertheless. For testing.
+    /// The system sends in place with every call, also where it copies nevertheless. For testing.
     On,
 }
 
@@ -50,22 +51,22 @@ impl FromStr for ZeroCopy {
     }
 }
 
-/// What calls that were to send in place came to, over all comms of this process. A call counts
-/// when the system is done with its memory.
+/// Totals of calls that were to send in place, over all comms of this process. A call counts when
+/// the system is done with its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZeroCopyStats {
-    /// Bytes that were sent in place.
+    /// Number of bytes that were sent in place.
     pub sent_bytes: u64,
-    /// Bytes that the system copied nevertheless.
+    /// Number of bytes that the system copied nevertheless.
     pub copied_bytes: u64,
 }
 
 static SENT_BYTES: AtomicU64 = AtomicU64::new(0);
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// What was sent in place so far. All zero unless [`Settings::zerocopy`](crate::Settings) asks for
-/// it.
+/// Returns what was sent in place so far. All zero unless [`Settings::zerocopy`](crate::Settings)
+/// asks for it.
 #[must_use]
 pub fn zerocopy_stats() -> ZeroCopyStats {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -76,24 +77,24 @@ pub fn zerocopy_stats() -> ZeroCopyStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Permission {
     Granted,
-    /// When one of those under way is over: the system would not have more of them.
+    /// When a call under way is over: the system would not take more.
     AfterAnEnd,
     Withdrawn,
 }
 
-/// The calls of one data socket.
+/// Calls of one data socket that send in place.
 #[derive(Debug)]
 pub(super) struct SendsInPlace {
-    /// Which data socket of its comm it is.
+    /// Index of the data socket in its comm.
     index: usize,
-    /// Whether it goes on where the system copies.
+    /// Whether the socket goes on sending in place where the system copies.
     is_forced: bool,
     permission: Permission,
     sends: SendsUnderWay,
 }
 
 impl SendsInPlace {
-    /// `None` when all calls on the socket are to copy.
+    /// Returns `None` when all calls on the socket are to copy.
     pub(super) fn new(socket: &TcpStream, index: usize, wanted: ZeroCopy) -> Option<Self> {
         if wanted == ZeroCopy::Off {
             return None;
@@ -107,8 +108,8 @@ impl SendsInPlace {
         Some(all)
     }
 
-    /// Sends from the list, in place if that may be. Also how many calls must be over before the
-    /// bytes that have moved may change; 0: they may at once.
+    /// Sends from the list, in place if that may be. Also returns how many calls must be over
+    /// before the bytes that have moved may change; 0: they may at once.
     pub(super) fn send(
         &mut self,
         socket: &TcpStream,
@@ -128,7 +129,7 @@ impl SendsInPlace {
         (list.send(socket.as_fd(), signal), 0)
     }
 
-    /// Hears which calls are over.
+    /// Reads from the system which calls are over.
     pub(super) fn hear(&mut self, socket: &TcpStream) {
         while !self.sends.is_empty()
             && let Some(ended) = next_ended(socket)
@@ -145,18 +146,18 @@ impl SendsInPlace {
         }
     }
 
-    /// Whether the first `count` calls are over.
+    /// Returns whether the first `count` calls are over.
     pub(super) fn are_over(&self, count: u64) -> bool {
         self.sends.are_over(count)
     }
 
-    /// Whether none is under way.
+    /// Returns whether no call is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.sends.is_empty()
     }
 
-    /// The limits that the system knows are those of what is under way. Where nothing is, it does
-    /// not want to at all, or others take all there is.
+    /// Handles a refusal. The system's limits are for the calls under way. If none is, the system
+    /// does not want to send in place at all, or others take all of its limit.
     fn refused(&mut self, refusal: &io::Error) {
         if !self.sends.is_empty() {
             self.permission = Permission::AfterAnEnd;

@@ -15,10 +15,10 @@ use super::region::Region;
 use super::ring_memory::RingMemory;
 use crate::sync::{Mutex, MutexGuard};
 
-/// What recycled pages are overwritten with.
+/// Value that recycled pages are overwritten with.
 const POISON: u8 = 0xdb;
 
-/// How full the bounce region is.
+/// Fill level of the bounce region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -53,36 +53,37 @@ pub(crate) struct BounceBuffer {
 }
 
 impl BounceBuffer {
-    /// `bytes` is a multiple of the page size, at most 4 GiB.
+    /// Creates a region of `bytes` bytes, a multiple of the page size and at most 4 GiB.
     pub(crate) fn new(bytes: u64, poison: bool) -> io::Result<Self> {
         Self::over(bytes, poison, Region::new)
     }
 
-    /// As [`new`](Self::new), in pinned memory that GPUs read. The system's error is in the
-    /// driver's words.
+    /// Does the same as [`new`](Self::new), in pinned memory that GPUs read. The system's error has
+    /// the driver's words.
     pub(crate) fn pinned(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
         Self::over(bytes, poison, |bytes| Region::pinned(gpu, bytes).map_err(io::Error::other))
     }
 
-    /// As [`pinned`](Self::pinned), with the pages that the consumer sees in the GPU's own memory.
+    /// Does the same as [`pinned`](Self::pinned), with the pages that the consumer sees in the
+    /// GPU's own memory.
     pub(crate) fn on_gpu(gpu: &CudaGpu, bytes: u64, poison: bool) -> io::Result<Self> {
         Self::over(bytes, poison, |bytes| Region::on_gpu(gpu, bytes).map_err(io::Error::other))
     }
 
-    /// A region of which a NIC has the dma-buf, at most 4 GiB in all. Pages behind that can be
-    /// taken; those of the NIC never are.
+    /// Creates a region whose dma-buf a NIC has, at most 4 GiB in all. Pages behind the dma-buf can
+    /// be taken; those of the NIC never are.
     pub(crate) fn of_nic(buffer: HostBuffer, poison: bool) -> Self {
         let (bytes, dma_buf_bytes) = (buffer.len(), buffer.dma_buf_bytes());
         Self::behind(Region::Nic(buffer), bytes, dma_buf_bytes, poison)
     }
 
-    /// The same in a GPU's memory.
+    /// Does the same in a GPU's memory.
     pub(crate) fn of_nic_on_gpu(memory: Arc<NicGpuMemory>, poison: bool) -> Self {
         let (bytes, dma_buf_bytes) = (memory.len(), memory.dma_buf_bytes());
         Self::behind(Region::NicOnGpu(memory), bytes, dma_buf_bytes, poison)
     }
 
-    /// The same in host memory, of which the NIC has the first `area_bytes`.
+    /// Does the same in host memory; the NIC has the first `area_bytes` bytes.
     pub(crate) fn of_ring(memory: HostMemory, area_bytes: usize, poison: bool) -> Self {
         let bytes = memory.len();
         Self::behind(Region::Ring(RingMemory::new(memory)), bytes, area_bytes, poison)
@@ -91,7 +92,7 @@ impl BounceBuffer {
     fn behind(region: Region, bytes: usize, bytes_of_nic: usize, poison: bool) -> Self {
         let pages = |bytes: usize| (bytes / UNPACK_PAGE_BYTES) as u32;
         let mut pool = PagePool::new(pages(bytes));
-        // The lowest ones, and so those of the NIC.
+        // The lowest pages, which are those of the NIC.
         let _ = pool.take(pages(bytes_of_nic), &mut Vec::new());
         Self { region, pool: Mutex::new(pool), poison }
     }
@@ -132,19 +133,20 @@ impl BounceBuffer {
         }
     }
 
-    /// Overwrites what nobody may read any more, where that is asked for.
+    /// Overwrites bytes that no consumer may read any more, if the region poisons recycled pages.
     fn spoil(&self, piece: Piece) {
         if self.poison {
             self.region.fill(piece, POISON);
         }
     }
 
-    /// The same for what a NIC has brought, which it may bring something else to soon.
+    /// Does the same for bytes that a NIC has brought. The NIC may soon bring others to their
+    /// place.
     pub(crate) fn spoil_all(&self, pieces: &mut Vec<Piece>) {
         pieces.drain(..).for_each(|piece| self.spoil(piece));
     }
 
-    /// Whether somebody has asked for it.
+    /// Returns whether recycled pages are overwritten.
     pub(crate) fn is_spoiled(&self) -> bool {
         self.poison
     }
@@ -153,7 +155,7 @@ impl BounceBuffer {
         self.lock().total_pages()
     }
 
-    /// How full it is.
+    /// Returns how full the region is.
     pub(crate) fn stats(&self) -> PoolStats {
         let pool = self.lock();
         PoolStats {
@@ -164,7 +166,8 @@ impl BounceBuffer {
         }
     }
 
-    /// The pool keeps its invariants at every step, so a panic elsewhere does not spoil it.
+    /// Locks the pool. It keeps its invariants at every step, so a panic elsewhere does not spoil
+    /// it.
     fn lock(&self) -> MutexGuard<'_, PagePool> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }

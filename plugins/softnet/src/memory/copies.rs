@@ -1,4 +1,4 @@
-//! What copies between GPUs and pinned memory have in common: their clock, and their end.
+//! Clock and end of copies between GPUs and pinned memory, in both directions.
 //!
 //! A report needs the clock to say what bounds a run.
 
@@ -10,19 +10,19 @@ use tcpx_cuda::Stream;
 
 use crate::sync::AtomicU64;
 
-/// Copies of this process so far, over all comms.
+/// Totals of the copies of this process so far, over all comms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StagingStats {
-    /// Bytes copied down from GPU memory: before they were sent, or after a NIC had received them
-    /// for memory of the host.
+    /// Number of bytes copied down from GPU memory: before they were sent, or after a NIC had
+    /// received them for host memory.
     pub down_bytes: u64,
     /// Nanoseconds in which a comm had such a copy under way, summed over comms. A copy ends when
     /// `test` sees it.
     pub down_ns: u64,
-    /// Bytes copied up to a bounce region in GPU memory.
+    /// Number of bytes copied up to a bounce region in GPU memory.
     pub up_bytes: u64,
-    /// As `down_ns`, for those.
+    /// As `down_ns`, for copies up.
     pub up_ns: u64,
 }
 
@@ -39,12 +39,12 @@ impl CopyCounters {
     }
 }
 
-/// From GPUs to pinned memory.
+/// Copies from GPUs to pinned memory.
 pub(crate) static DOWN: CopyCounters = CopyCounters::new();
-/// From pinned memory to GPUs.
+/// Copies from pinned memory to GPUs.
 pub(crate) static UP: CopyCounters = CopyCounters::new();
 
-/// The clock of one comm. It is read twice for a whole series of copies.
+/// Clock of one comm. It is read twice for a whole series of copies.
 #[derive(Debug)]
 pub(crate) struct BusyClock {
     way: &'static CopyCounters,
@@ -56,13 +56,13 @@ impl BusyClock {
         Self { way, since: None }
     }
 
-    /// A copy was queued.
+    /// Counts a copy that was queued.
     pub(crate) fn started(&mut self, bytes: usize) {
         self.way.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// No copy is under way.
+    /// Notes that no copy is under way.
     pub(crate) fn idle(&mut self) {
         if let Some(since) = self.since.take() {
             let nanos = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -71,14 +71,14 @@ impl BusyClock {
     }
 }
 
-/// How long the end of a comm waits for copies that still run.
+/// Time for which the end of a comm waits for copies that still run.
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Waits until no copy of the stream reads or writes memory any more; false when that takes too
-/// long.
+/// Waits until no copy of the stream reads or writes memory any more; returns false when this takes
+/// too long.
 pub(super) fn drain(stream: &Stream) -> bool {
     let start = Instant::now();
-    // An error means that the context is broken, and with it whatever was queued.
+    // An error means that the context is broken, and with it all queued work.
     while matches!(stream.is_idle(), Ok(false)) {
         if start.elapsed() > DRAIN_LIMIT {
             return false;
@@ -88,7 +88,7 @@ pub(super) fn drain(stream: &Stream) -> bool {
     true
 }
 
-/// What was copied so far. All zero without GPUs.
+/// Returns what was copied so far. All zero without GPUs.
 #[must_use]
 pub fn staging_stats() -> StagingStats {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What device memory is on a comm: ordinary memory that stands in for it, or memory of a GPU.
+//! Kind of device memory on a comm: ordinary memory that stands in for it, or memory of a GPU.
 
 use std::str::FromStr;
 use std::sync::PoisonError;
@@ -10,7 +10,7 @@ use crate::log;
 use crate::parse_error::ParseError;
 use crate::sync::Mutex;
 
-/// What device memory is.
+/// Kind of device memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviceMemory {
@@ -37,8 +37,8 @@ impl FromStr for DeviceMemory {
     }
 }
 
-/// Where the bounce region for a GPU is. Emulated device memory has an ordinary one; where a NIC
-/// receives into the region, its transport says where that is.
+/// Place of the bounce region for a GPU. Emulated device memory has an ordinary region. Where a NIC
+/// receives into the region, its transport decides the place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BounceMemory {
@@ -61,13 +61,14 @@ impl FromStr for BounceMemory {
     }
 }
 
-/// The GPU of a comm or registration that the calling thread makes; `None` for emulated memory.
+/// Returns the GPU of a comm or registration that the calling thread makes; `None` for emulated
+/// memory.
 pub(crate) fn gpu_of_thread(entry: &str, kind: DeviceMemory) -> Result<Option<CudaGpu>, Failure> {
     let ordinal = ordinal_of_thread(entry, kind)?;
     ordinal.map(open).transpose().map_err(|error| cuda_failure(entry, &error))
 }
 
-/// Which GPU that is.
+/// Returns the ordinal of this GPU.
 pub(crate) fn ordinal_of_thread(entry: &str, kind: DeviceMemory) -> Result<Option<u32>, Failure> {
     let current = match kind {
         DeviceMemory::Emulated => return Ok(None),
@@ -79,13 +80,13 @@ pub(crate) fn ordinal_of_thread(entry: &str, kind: DeviceMemory) -> Result<Optio
     current.map_err(|error| cuda_failure(entry, &error))
 }
 
-/// Logs what the driver said.
+/// Logs the driver's error.
 pub(crate) fn cuda_failure(entry: &str, error: &CudaError) -> Failure {
     log::warn!("{entry}: CUDA: {error}");
     Failure::Cuda
 }
 
-/// Holding a GPU's context again costs a stream each time, so those that were used are kept.
+/// Opens a GPU. To hold its context again costs a stream each time, so used contexts are kept.
 fn open(ordinal: u32) -> Result<CudaGpu, CudaError> {
     static OPENED: Mutex<Vec<CudaGpu>> = Mutex::new(Vec::new());
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);

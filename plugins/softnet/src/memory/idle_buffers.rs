@@ -1,6 +1,6 @@
-//! Buffers that nobody uses now, by GPU and size. Pure.
+//! Buffers that are not in use, by GPU and size. Pure.
 
-/// A buffer, and whom it fits.
+/// Buffer with the GPU and size that it fits.
 #[derive(Debug)]
 struct Idle<B> {
     gpu: u32,
@@ -8,7 +8,7 @@ struct Idle<B> {
     buffer: B,
 }
 
-/// What is kept for later users.
+/// Buffers kept for later users.
 #[derive(Debug)]
 pub(crate) struct IdleBuffers<B> {
     buffers: Vec<Idle<B>>,
@@ -17,12 +17,12 @@ pub(crate) struct IdleBuffers<B> {
 }
 
 impl<B> IdleBuffers<B> {
-    /// Keeps at most `limit_bytes` bytes.
+    /// Creates a store that keeps at most `limit_bytes` bytes.
     pub(crate) const fn new(limit_bytes: u64) -> Self {
         Self { buffers: Vec::new(), kept_bytes: 0, limit_bytes }
     }
 
-    /// Takes out a buffer of this GPU that was made for exactly so many bytes, the one that was
+    /// Takes out a buffer of this GPU that was made for exactly `bytes` bytes, the one that was
     /// kept last.
     pub(crate) fn take(&mut self, gpu: u32, bytes: u64) -> Option<B> {
         let fits = |idle: &Idle<B>| (idle.gpu, idle.bytes) == (gpu, bytes);
@@ -31,7 +31,7 @@ impl<B> IdleBuffers<B> {
         Some(self.buffers.swap_remove(found).buffer)
     }
 
-    /// Keeps a buffer. Returns it when it is too much.
+    /// Keeps a buffer. Returns the buffer when it exceeds the limit.
     pub(crate) fn keep(&mut self, gpu: u32, bytes: u64, buffer: B) -> Option<B> {
         let kept_bytes = self.kept_bytes.saturating_add(bytes);
         if kept_bytes > self.limit_bytes {

@@ -10,23 +10,23 @@ use tcpx_devmem::DevmemError;
 
 use super::piece::Piece;
 
-/// Pieces of one gather or scatter call.
+/// Most pieces of one gather or scatter call.
 const MAX_PIECES: usize = 64;
 
-/// What one socket call did.
+/// Outcome of one socket call.
 #[derive(Debug)]
 pub(crate) enum IoOutcome {
-    /// More than nothing.
+    /// This many bytes moved, at least one.
     Bytes(usize),
     /// The socket has no room, or no data, now. It becomes ready when that changes.
     Blocked,
-    /// Nothing moved, for a reason that passes without a sign of the socket.
+    /// Nothing moved, for a reason that passes without an event on the socket.
     Again,
     /// The peer has closed (receive only).
     Closed,
     /// The connection is dead.
     Failed(io::Error),
-    /// So it is, because of device memory or its NIC.
+    /// The connection is dead because of device memory or its NIC.
     Refused(DevmemError),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct IoList<'a> {
 }
 
 impl<'a> IoList<'a> {
-    /// Takes at most `limit` bytes.
+    /// Creates a list that takes at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         let empty = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
         Self { vectors: [empty; MAX_PIECES], used: 0, bytes: 0, limit, borrowed: PhantomData }
@@ -50,17 +50,17 @@ impl<'a> IoList<'a> {
         self.used == 0
     }
 
-    /// Bytes of the listed memory.
+    /// Returns the number of bytes of the listed memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Appends a piece, cut to the limit; false when nothing after it can be taken.
+    /// Appends a piece, cut to the limit; returns false when the list can take no more after it.
     pub(crate) fn push(&mut self, piece: Piece) -> bool {
         self.append(core::ptr::with_exposed_provenance_mut(piece.address()), piece.len())
     }
 
-    /// Appends bytes of the plugin's own; for sending only.
+    /// Appends bytes of the plugin's own. For sending only.
     pub(crate) fn push_bytes(&mut self, bytes: &'a [u8]) -> bool {
         self.append(bytes.as_ptr().cast_mut(), bytes.len())
     }
@@ -85,15 +85,15 @@ impl<'a> IoList<'a> {
         message
     }
 
-    /// Sends from the listed memory without waiting. `signal`: what `sendmsg` is to do about
+    /// Sends from the listed memory without waiting. `signal` is the flag for `sendmsg` about
     /// SIGPIPE, `MSG_NOSIGNAL` or nothing.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, signal: c_int) -> IoOutcome {
         sent(self.call_send(socket, signal, 0))
     }
 
-    /// As [`Self::send`], but the system goes on reading the memory until the socket's error queue
-    /// says that it is done. An error when it does not want to, and a call of [`Self::send`] may
-    /// do.
+    /// Does the same as [`Self::send`], but the system goes on reading the memory until the
+    /// socket's error queue says that it is done. Returns an error when the system does not want
+    /// to, and a call of [`Self::send`] may work.
     pub(crate) fn send_in_place(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -102,7 +102,7 @@ impl<'a> IoList<'a> {
         let result = self.call_send(socket, signal, libc::MSG_ZEROCOPY);
         if result < 0 {
             let error = io::Error::last_os_error();
-            // Too much is under way or pinned; or the memory cannot be pinned.
+            // Too much is under way or pinned, or the memory cannot be pinned.
             if matches!(
                 error.raw_os_error(),
                 Some(
@@ -134,7 +134,7 @@ impl<'a> IoList<'a> {
             && signal == 0
             && io::Error::last_os_error().kind() == io::ErrorKind::ConnectionReset
         {
-            // The system tells of a reset once without the signal.
+            // The system reports a reset once without the signal.
             return send();
         }
         result
@@ -154,7 +154,7 @@ impl<'a> IoList<'a> {
     }
 }
 
-/// A send of no byte is no end.
+/// Returns the outcome of a send. A send of no byte is no end.
 fn sent(result: isize) -> IoOutcome {
     match moved(result) {
         IoOutcome::Closed => IoOutcome::Again,

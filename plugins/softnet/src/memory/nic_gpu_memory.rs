@@ -1,5 +1,6 @@
-//! A GPU's memory that a NIC receives into. The dma-buf is its first part. The pages behind it, for
-//! what comes in host memory, have pinned ones beside them, from which the driver copies up.
+//! GPU memory that a NIC receives into. The dma-buf is its first part. The pages behind the dma-buf
+//! are for bytes that come in host memory; pinned pages beside them are the source from which the
+//! driver copies up.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, PoisonError};
@@ -9,8 +10,8 @@ use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, DmaBuf, PinnedBuffer, check_ex
 use super::piece::Piece;
 use crate::sync::Mutex;
 
-/// What regions that were lost have left, for those to come. It is not freed: the driver would wait
-/// for all work of the GPU, and while it waits, copies of other comms wait with it.
+/// Memory that lost regions have left, for regions to come. It is not freed: the driver would wait
+/// for all work of the GPU, and copies of other comms would wait with it.
 static LEFT: Mutex<Vec<Arc<NicGpuMemory>>> = Mutex::new(Vec::new());
 
 /// One allocation of a GPU, so that a consumer sees one range of addresses.
@@ -19,12 +20,13 @@ pub(crate) struct NicGpuMemory {
     device: DeviceBuffer,
     dma_buf: DmaBuf,
     dma_buf_bytes: usize,
-    /// Of as many bytes as lie behind the dma-buf.
+    /// Pinned memory with as many bytes as lie behind the dma-buf.
     beside: PinnedBuffer,
 }
 
 impl NicGpuMemory {
-    /// So many bytes for the NIC, and `spare` behind them, both in whole pages and not 0.
+    /// Allocates `of_nic` bytes for the NIC, and `spare` behind them, both in whole pages and not
+    /// 0.
     pub(crate) fn new(gpu: &CudaGpu, of_nic: u64, spare: u64) -> Result<Self, CudaError> {
         check_exports(gpu)?;
         let device = DeviceBuffer::new(gpu, of_nic + spare)?;
@@ -33,7 +35,7 @@ impl NicGpuMemory {
         Ok(Self { device, dma_buf, dma_buf_bytes: of_nic as usize, beside })
     }
 
-    /// What a region of the same GPU and sizes has left. Its content is whatever it had.
+    /// Returns memory that a region of the same GPU and sizes has left. Its content is undefined.
     pub(crate) fn left(gpu: &CudaGpu, of_nic: u64, spare: u64) -> Option<Arc<Self>> {
         let fits = |memory: &Arc<Self>| {
             let of = (memory.device.gpu().ordinal(), memory.dma_buf_bytes, memory.len());
@@ -44,28 +46,29 @@ impl NicGpuMemory {
         Some(left.swap_remove(found))
     }
 
-    /// Another region may have it: the kernel has let go of it, and no comm uses it.
+    /// Leaves the memory for another region: the kernel has released it, and no comm uses it.
     pub(crate) fn leave(self: &Arc<Self>) {
         LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(self));
     }
 
-    /// What a NIC would have brought.
+    /// Writes bytes as a NIC would.
     #[cfg(test)]
     pub(crate) fn fill_for_tests(&self, bytes: &[u8]) {
         self.device.copy_from_host(0, bytes).expect("inside");
     }
 
-    /// Bytes of the dma-buf. It begins where the memory does.
+    /// Returns the number of bytes of the dma-buf, which begins where the memory does.
     pub(crate) fn dma_buf_bytes(&self) -> usize {
         self.dma_buf_bytes
     }
 
-    /// All of its bytes.
+    /// Returns the number of all bytes.
     pub(crate) fn len(&self) -> usize {
         self.device.bytes() as usize
     }
 
-    /// Where a consumer on the GPU finds its first byte. The CPU must not touch it.
+    /// Returns the address at which a consumer on the GPU finds the first byte. The CPU must not
+    /// touch it.
     pub(super) fn as_mut_ptr(&self) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(self.device.address() as usize)
     }
@@ -74,8 +77,8 @@ impl NicGpuMemory {
         &self.device
     }
 
-    /// The pinned bytes beside `len` bytes from `offset` of the memory; `None` for those of the
-    /// NIC.
+    /// Returns the pinned bytes beside `len` bytes from `offset` of the memory; `None` for those of
+    /// the NIC.
     pub(super) fn beside(&self, offset: usize, len: usize) -> Option<Piece> {
         let offset = offset.checked_sub(self.dma_buf_bytes)?;
         Some(Piece::of_pinned(&self.beside, offset, len))
@@ -83,7 +86,7 @@ impl NicGpuMemory {
 }
 
 impl AsFd for NicGpuMemory {
-    /// The dma-buf.
+    /// Returns the dma-buf.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.dma_buf.as_fd()
     }
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn what_a_region_has_left_is_had_once_by_one_of_the_same_gpu_and_sizes() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
-        // Sizes that nobody else in this process asks for.
+        // Sizes that no other test in this process asks for.
         let (of_nic, spare) = (5 << 20, 12288);
         let memory = NicGpuMemory::new(&gpu, of_nic, spare).expect("there is room");
         let region = Region::NicOnGpu(Arc::new(memory));

@@ -1,18 +1,18 @@
-//! Where a NIC finds bytes that it sends: at an offset of a dma-buf that is bound to it.
+//! Place where a NIC finds bytes that it sends: an offset of a dma-buf that is bound to the NIC.
 
 use super::piece::Piece;
 
-/// A dma-buf that is bound to a NIC for sending, as what is sent from it names it.
+/// Dma-buf that is bound to a NIC for sending, as sends name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NicSource {
-    /// The number of the binding.
+    /// Number of the binding.
     pub(crate) binding: u32,
-    /// The address at which the dma-buf begins.
+    /// Address at which the dma-buf begins.
     pub(crate) base: usize,
 }
 
 impl NicSource {
-    /// Where a piece of the memory begins in the dma-buf.
+    /// Returns the offset in the dma-buf at which a piece of the memory begins.
     pub(crate) fn offset(self, piece: Piece) -> usize {
         piece.address() - self.base
     }

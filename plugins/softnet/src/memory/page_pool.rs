@@ -1,4 +1,4 @@
-//! Which pages of the bounce region are in use. Pure: numbers only, no memory.
+//! Free and used pages of the bounce region. Pure: numbers only, no memory.
 //!
 //! A page is free or has a count of fragments that lie in it. Allocation takes the lowest free
 //! pages, so a steady stream keeps reusing the few pages that were consumed last, in ascending
@@ -16,11 +16,11 @@ const WORD_PAGES: u32 = 64;
 /// The pages of one bounce region.
 #[derive(Debug)]
 pub(crate) struct PagePool {
-    /// One bit per page, set when free.
+    /// One bit for each page, set when the page is free.
     free: Vec<u64>,
-    /// No word before this one has a free page.
+    /// First word that may have a free page.
     lowest: usize,
-    /// Fragments per page.
+    /// Number of fragments in each page.
     uses: Vec<u16>,
     free_pages: u32,
     low_water: u32,
@@ -44,7 +44,7 @@ impl PagePool {
         self.free_pages
     }
 
-    /// Fewest free pages there ever were.
+    /// Returns the fewest free pages there ever were.
     pub(crate) fn low_water(&self) -> u32 {
         self.low_water
     }
@@ -79,7 +79,7 @@ impl PagePool {
         true
     }
 
-    /// One more fragment lies in a page that is in use.
+    /// Counts one more fragment in a page that is in use.
     #[cfg(any(test, feature = "hooks"))]
     pub(crate) fn share(&mut self, page: u32) {
         let uses = &mut self.uses[page as usize];
@@ -87,12 +87,13 @@ impl PagePool {
         *uses += 1;
     }
 
-    /// One use less for each page of the range; `freed` is called with every page that became free.
+    /// Takes one use off each page of the range, and calls `freed` with every page that became
+    /// free.
     pub(crate) fn release(&mut self, range: PageRange, mut freed: impl FnMut(u32)) {
         for page in range.first..range.first + range.count {
             let uses = &mut self.uses[page as usize];
             debug_assert!(*uses > 0, "page {page} is already free");
-            // A page that is free already stays free, rather than being counted twice.
+            // A page that is already free stays free, and is not counted twice.
             let was = core::mem::replace(uses, uses.saturating_sub(1));
             if was != 1 {
                 continue;

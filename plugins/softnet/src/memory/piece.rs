@@ -1,13 +1,12 @@
 #![allow(unsafe_code)]
-//! Ranges of memory that are not the plugin's own: what callers lend, and parts of the bounce
-//! region.
+//! Ranges of memory that callers lend, or that are parts of the bounce region.
 //!
 //! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time.
-//! Socket calls get addresses and the kernel checks them; the only copies made in user space are
-//! [`Piece::write`], [`Piece::copy_from`] and `Region::fill`, which GPU memory never comes to: it
-//! is received into through pinned pages, from which it is read or copied up (see `uploader`), and
-//! sent from pinned pages (see `stager`). Where a NIC writes to it or reads it, pieces of it are
-//! numbers.
+//! Socket calls get addresses, and the kernel checks them. The only copies made in user space are
+//! [`Piece::write`], [`Piece::copy_from`] and `Region::fill`. None of them touches GPU memory.
+//! Receives into GPU memory go through pinned pages, from which the bytes are read or copied up
+//! (see `uploader`). Sends from GPU memory go through pinned pages, too (see `stager`). Where a NIC
+//! writes to GPU memory or reads it, pieces of it are numbers.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -27,32 +26,33 @@ impl Piece {
 
     /// # Safety
     /// The range is memory that the caller of the plugin lends to a request: registered, not freed,
-    /// and for receives not touched by anyone else, until the request is done or its comm closed.
-    /// (That is what `isend` and `irecv` ask for.) Or it is a region of the plugin's own that is
+    /// and for receives not touched by any other user, until the request is done or its comm
+    /// closed. (`isend` and `irecv` demand this.) Or it is a region of the plugin's own that is
     /// never freed.
     pub(crate) unsafe fn lent(address: usize, len: usize) -> Self {
         Self { address, len }
     }
 
-    /// Bytes of a buffer, cut to what it has. Whoever uses the piece keeps the buffer.
+    /// Returns a range of a buffer, cut to the buffer's length. The user of the piece keeps the
+    /// buffer.
     pub(crate) fn of_buffer(buffer: &HostBuffer, offset: usize, len: usize) -> Self {
         Self { address: buffer.as_mut_ptr().expose_provenance(), len: buffer.len() }
             .part(offset, len)
     }
 
-    /// Bytes of pinned memory, cut to what it has. Whoever uses the piece keeps the buffer.
+    /// Returns a range of pinned memory, cut to its length. The user of the piece keeps the buffer.
     pub(crate) fn of_pinned(buffer: &PinnedBuffer, offset: usize, len: usize) -> Self {
         let bytes = buffer.bytes() as usize;
         Self { address: buffer.as_ptr().expose_provenance(), len: bytes }.part(offset, len)
     }
 
-    /// A range that is only looked at as numbers.
+    /// Returns a range of which only the numbers are looked at.
     #[cfg(test)]
     pub(crate) fn for_tests(address: usize, len: usize) -> Self {
         Self { address, len }
     }
 
-    /// The bytes of a piece that the processor can read.
+    /// Returns the bytes of a piece that the processor can read.
     #[cfg(test)]
     pub(crate) fn read_for_tests(self, bytes: &mut [u8]) {
         let to = Self { address: bytes.as_mut_ptr().expose_provenance(), len: bytes.len() };
@@ -67,20 +67,20 @@ impl Piece {
         self.len
     }
 
-    /// `len` bytes from `offset`; cut to what the piece has.
+    /// Returns `len` bytes from `offset`, cut to the piece's length.
     pub(crate) fn part(self, offset: usize, len: usize) -> Self {
         let offset = offset.min(self.len);
         Self { address: self.address + offset, len: len.min(self.len - offset) }
     }
 
-    /// Both, if `next` begins where this one ends.
+    /// Returns both pieces as one, if `next` begins where this piece ends.
     pub(crate) fn joined(self, next: Self) -> Option<Self> {
         let is_next = self.len > 0 && self.address + self.len == next.address;
         is_next.then_some(Self { address: self.address, len: self.len + next.len })
     }
 
-    /// Copies the start of `from`, which the processor can read, to that of this piece, as far as
-    /// both go.
+    /// Copies the start of `from`, which the processor can read, to the start of this piece: as
+    /// many bytes as the shorter one has.
     pub(crate) fn copy_from(self, from: Self) {
         let len = from.len.min(self.len);
         let source = core::ptr::with_exposed_provenance::<u8>(from.address);
@@ -88,12 +88,12 @@ impl Piece {
         // SAFETY:
         // - each piece is lent memory (see `lent`), or pinned memory of the plugin's own, and has
         //   `len` bytes;
-        // - nobody else writes to either meanwhile: the one is a request's, the other is held by
-        //   whoever copies. Should a caller lend what overlaps, `copy` allows that.
+        // - nothing else writes to either meanwhile: one belongs to a request, the other is held by
+        //   the code that copies. Should a caller lend overlapping memory, `copy` allows that.
         unsafe { core::ptr::copy(source, target, len) };
     }
 
-    /// Copies `bytes` to the start of the piece, as far as it goes.
+    /// Copies `bytes` to the start of the piece, cut to the piece's length.
     pub(crate) fn write(self, bytes: &[u8]) {
         let len = bytes.len().min(self.len);
         let target = core::ptr::with_exposed_provenance_mut::<u8>(self.address);
@@ -105,7 +105,7 @@ impl Piece {
     }
 
     /// Copies the piece to `offset` of a file in memory. Where the process has no such memory, the
-    /// system says so.
+    /// system returns an error.
     pub(crate) fn save(self, file: BorrowedFd<'_>, offset: usize) -> io::Result<()> {
         self.transfer(|address, len, done| {
             let from = core::ptr::with_exposed_provenance::<u8>(address).cast();
@@ -114,7 +114,7 @@ impl Piece {
         })
     }
 
-    /// Fills the piece with what is at `offset` of a file in memory.
+    /// Fills the piece with the bytes at `offset` of a file in memory.
     pub(crate) fn load(self, file: BorrowedFd<'_>, offset: usize) -> io::Result<()> {
         self.transfer(|address, len, done| {
             let to = core::ptr::with_exposed_provenance_mut::<u8>(address).cast();
@@ -124,7 +124,7 @@ impl Piece {
         })
     }
 
-    /// Calls `step` with what is left, until nothing is.
+    /// Calls `step` with the rest until no byte is left.
     fn transfer(self, mut step: impl FnMut(usize, usize, usize) -> isize) -> io::Result<()> {
         let mut done = 0;
         while done < self.len {
@@ -168,7 +168,7 @@ mod tests {
     fn a_copy_goes_as_far_as_both() {
         let (mut from, mut to) = ([1_u8, 2, 3], [9_u8; 4]);
         let lent = |bytes: &mut [u8]| {
-            // SAFETY: the arrays live until the end of the test, and nobody else uses them.
+            // SAFETY: the arrays live until the end of the test, and nothing else uses them.
             unsafe { Piece::lent(bytes.as_mut_ptr().expose_provenance(), bytes.len()) }
         };
         lent(&mut to).copy_from(lent(&mut from));

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
 //! Buffers that comms of a GPU use one after the other.
 //!
-//! The driver frees GPU memory and pinned memory when all work of the GPU has ended, that of the
-//! application too, and the thread that closes a comm would wait for it. So what a comm leaves is
-//! kept for comms to come, up to a limit for the process; only what is beyond it is freed.
+//! The driver frees GPU memory and pinned memory when all work of the GPU has ended, also that of
+//! the application. The thread that closes a comm would wait for this. So the buffers of a closed
+//! comm are kept for comms to come, up to a limit for the process; only those beyond the limit are
+//! freed.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -15,7 +16,7 @@ use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, PinnedBuffer};
 use super::idle_buffers::IdleBuffers;
 use crate::sync::Mutex;
 
-/// Most bytes of pinned memory that are kept: what 128 channels send from.
+/// Most bytes of pinned memory that are kept: as much as 128 channels send from.
 const KEPT_PINNED_BYTES: u64 = 1 << 30;
 /// Most bytes of GPU memory that are kept, over all GPUs.
 const KEPT_DEVICE_BYTES: u64 = 64 << 20;
@@ -23,12 +24,12 @@ const KEPT_DEVICE_BYTES: u64 = 64 << 20;
 static PINNED: Mutex<IdleBuffers<PinnedBuffer>> = Mutex::new(IdleBuffers::new(KEPT_PINNED_BYTES));
 static DEVICE: Mutex<IdleBuffers<DeviceBuffer>> = Mutex::new(IdleBuffers::new(KEPT_DEVICE_BYTES));
 
-/// A kind of buffer.
+/// Kind of buffer.
 pub(crate) trait GpuBuffer: Sized + fmt::Debug + 'static {
-    /// A buffer of at least so many bytes.
+    /// Makes a buffer of at least `bytes` bytes.
     fn make(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError>;
 
-    /// Where those of this kind are kept.
+    /// Returns the store of idle buffers of this kind.
     fn idle() -> &'static Mutex<IdleBuffers<Self>>;
 }
 
@@ -52,9 +53,9 @@ impl GpuBuffer for DeviceBuffer {
     }
 }
 
-/// A buffer that is kept for others when it is dropped. Nothing may touch it any more then.
+/// Buffer that is kept for others when it is dropped. Nothing may touch it any more then.
 ///
-/// Its content is whatever its last user left.
+/// Its content is what its last user left.
 #[derive(Debug)]
 pub(crate) struct Pooled<B: GpuBuffer> {
     buffer: ManuallyDrop<B>,
@@ -63,11 +64,11 @@ pub(crate) struct Pooled<B: GpuBuffer> {
 }
 
 impl<B: GpuBuffer> Pooled<B> {
-    /// A buffer of at least `bytes` bytes: one that is kept, or a new one.
+    /// Returns a buffer of at least `bytes` bytes: a kept one, or a new one.
     pub(crate) fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
         let mut idle = B::idle().lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.take(gpu.ordinal(), bytes);
-        // The driver may take its time.
+        // The driver may take its time, so the lock is released first.
         drop(idle);
         let buffer = kept.map_or_else(|| B::make(gpu, bytes), Ok)?;
         Ok(Self { buffer: ManuallyDrop::new(buffer), gpu: gpu.ordinal(), bytes })
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn a_buffer_is_used_again_and_not_freed() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
-        // Sizes that nobody else in this process asks for.
+        // Sizes that no other test in this process asks for.
         let addresses = || {
             let pinned = Pooled::<PinnedBuffer>::new(&gpu, 12_345).expect("there is room");
             let device = Pooled::<DeviceBuffer>::new(&gpu, 12_345).expect("there is room");

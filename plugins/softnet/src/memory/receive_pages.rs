@@ -1,5 +1,5 @@
-//! Where the bytes of one device receive go: pages of the bounce region. Each chunk gets pieces of
-//! them for the socket, and unpack entries for the consumer.
+//! Pages of the bounce region for the bytes of one device receive. Each chunk gets pieces of them
+//! for the socket, and unpack entries for the consumer.
 
 use tcpx_sys::{LoadMeta, UNPACK_PAGE_BYTES};
 
@@ -13,21 +13,22 @@ use super::region::Region;
 pub(crate) struct ReceivePages {
     ranges: Vec<PageRange>,
     range: usize,
-    /// Pages of the current range that were given out.
+    /// Number of pages of the current range that were given out.
     within: u32,
-    /// Memory of a message that lies elsewhere, last piece first; empty for others.
+    /// Memory of a message that lies elsewhere, last piece first; empty for other messages.
     #[cfg(feature = "hooks")]
     pieces: Vec<Piece>,
 }
 
-/// Pages, and entries, that a message of `total` bytes in chunks of `chunk_bytes` takes.
+/// Returns the number of pages, and of entries, that a message of `total` bytes in chunks of
+/// `chunk_bytes` takes.
 pub(crate) fn pages_of(total: u32, chunk_bytes: u32) -> u64 {
     let pages = |bytes: u32| u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
     u64::from(total / chunk_bytes) * pages(chunk_bytes) + pages(total % chunk_bytes)
 }
 
 impl ReceivePages {
-    /// The list to put pages in.
+    /// Returns the list to put pages in.
     pub(crate) fn ranges(&mut self) -> &mut Vec<PageRange> {
         &mut self.ranges
     }
@@ -43,7 +44,7 @@ impl ReceivePages {
         bounce.take(pages, &mut self.ranges)
     }
 
-    /// Makes the message lie in these pieces, which cut it at every chunk.
+    /// Places the message in these pieces, which cut it at every chunk.
     #[cfg(feature = "hooks")]
     pub(crate) fn set_pieces(&mut self, pieces: impl DoubleEndedIterator<Item = Piece>) {
         self.pieces.extend(pieces.rev());
@@ -98,7 +99,7 @@ impl ReceivePages {
     }
 }
 
-/// The unpack entries of a chunk that arrived in `pieces`. None crosses a page.
+/// Returns the unpack entries of a chunk that arrived in `pieces`. None crosses a page.
 pub(crate) fn entries(
     region: &Region,
     pieces: &[Piece],
@@ -117,7 +118,7 @@ pub(crate) fn entries(
     })
 }
 
-/// A range of the region, page by page: (offset, bytes).
+/// Iterator over a range of the region, page by page: (offset, bytes).
 struct Fragments {
     start: usize,
     end: usize,

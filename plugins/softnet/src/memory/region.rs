@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The memory of a bounce region: ordinary, pinned, a GPU's own, or such as NICs write to.
+//! Memory of a bounce region: ordinary, pinned, a GPU's own, or memory that NICs write to.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,18 +16,19 @@ use super::piece::Piece;
 use super::ring_memory::RingMemory;
 use crate::log;
 
-/// The memory that device receives go to. There is one of each kind in a process, for good.
+/// Memory that device receives go to. There is one of each kind in a process, and it is never
+/// freed.
 #[derive(Debug)]
 pub(crate) enum Region {
     /// Ordinary memory, touched only as pages are used.
     Mapped(MmapRaw),
     /// Page-locked memory, which every GPU reads.
     Pinned(PinnedBuffer),
-    /// Memory of a GPU, with pinned memory of the same size beside it: page k of the one is copied
-    /// to page k of the other.
+    /// Memory of a GPU, with pinned memory of the same size beside it. Page k of the pinned memory
+    /// is copied to page k of the GPU's.
     OnGpu { pinned: PinnedBuffer, device: DeviceBuffer },
-    /// Memory that stands in for a GPU's, into which a NIC puts what it receives. Behind that are
-    /// pages for what comes in host memory.
+    /// Memory that stands in for a GPU's, into which a NIC puts what it receives. Pages behind it
+    /// take bytes that come in host memory.
     Nic(HostBuffer),
     /// A GPU's memory, into which a NIC puts what it receives. Pieces of it count at the GPU's
     /// addresses.
@@ -37,24 +38,24 @@ pub(crate) enum Region {
     Ring(RingMemory),
 }
 
-/// Nothing may touch what lies behind a mapped region. So the system never joins it with a mapping
-/// behind it, and /proc/self/maps says how long it is.
+/// Bytes behind a mapped region that must not be touched. So the system never joins the region with
+/// a mapping behind it, and /proc/self/maps shows how long it is.
 const GUARD_BYTES: usize = UNPACK_PAGE_BYTES;
 
-/// What has become of a region's memory that nobody uses any more.
+/// Outcome for the memory of a region that is not in use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Discarded {
-    /// The system has it.
+    /// The system has the memory.
     GivenBack,
-    /// The next region of the same kind is made of it.
+    /// The next region of the same kind uses the memory.
     Left,
-    /// It stays until the process ends.
+    /// The memory stays until the process ends.
     Kept,
 }
 
 impl Region {
-    /// `bytes` is a multiple of the page size and at most 4 GiB, because entries have 32-bit
-    /// offsets.
+    /// Creates a region of `bytes` bytes, a multiple of the page size and at most 4 GiB, because
+    /// entries have 32-bit offsets.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let whole = bytes + GUARD_BYTES;
         let map: MmapMut = MmapOptions::new().len(whole).no_reserve_swap().map_anon()?;
@@ -70,18 +71,20 @@ impl Region {
         Ok(Self::Mapped(map))
     }
 
-    /// As [`new`](Self::new), for consumers on GPUs. All of it is taken, and locked, at once.
+    /// Does the same as [`new`](Self::new), for consumers on GPUs. All of the memory is taken, and
+    /// locked, at once.
     pub(crate) fn pinned(gpu: &CudaGpu, bytes: usize) -> Result<Self, CudaError> {
         PinnedBuffer::new(gpu, bytes as u64).map(Self::Pinned)
     }
 
-    /// As [`pinned`](Self::pinned), for a consumer that finds the pages in the GPU's own memory.
+    /// Does the same as [`pinned`](Self::pinned), for a consumer that finds the pages in the GPU's
+    /// own memory.
     pub(crate) fn on_gpu(gpu: &CudaGpu, bytes: usize) -> Result<Self, CudaError> {
         let pinned = PinnedBuffer::new(gpu, bytes as u64)?;
         Ok(Self::OnGpu { pinned, device: DeviceBuffer::new(gpu, bytes as u64)? })
     }
 
-    /// Where pieces begin to count.
+    /// Returns the address from which pieces count.
     fn base(&self) -> *mut u8 {
         match self {
             Self::Mapped(map) => map.as_mut_ptr(),
@@ -92,10 +95,10 @@ impl Region {
         }
     }
 
-    /// Lets GPUs read it where they could not yet; says whether that is so from now on.
+    /// Lets GPUs read the memory where they could not yet. Returns whether this is new.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's error.
     pub(crate) fn register(&self, gpu: &CudaGpu) -> Result<bool, CudaError> {
         match self {
             Self::Ring(memory) => memory.register(gpu),
@@ -107,7 +110,7 @@ impl Region {
         }
     }
 
-    /// Where the consumer reads, on a GPU or on the host.
+    /// Returns the address at which the consumer reads, on a GPU or on the host.
     pub(crate) fn consumer_base(&self, on_gpu: bool) -> *mut u8 {
         match self {
             Self::OnGpu { device, .. } => {
@@ -124,12 +127,12 @@ impl Region {
         }
     }
 
-    /// The same of one on a GPU, as a number.
+    /// Returns the address of a consumer on a GPU, as a number.
     pub(crate) fn consumer_address(&self) -> u64 {
         self.consumer_base(true).addr() as u64
     }
 
-    /// What it is, for the log.
+    /// Returns the kind of memory, for the log.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Mapped(_) => "ordinary memory",
@@ -141,12 +144,13 @@ impl Region {
         }
     }
 
-    /// Whether anything that has arrived must be copied to the consumer's memory.
+    /// Returns whether bytes that have arrived must be copied to the consumer's memory.
     pub(crate) fn is_on_gpu(&self) -> bool {
         matches!(self, Self::OnGpu { .. } | Self::NicOnGpu(_))
     }
 
-    /// What must be copied up to the consumer for this piece; `None`: it is there already.
+    /// Returns the memory that must be copied up to the consumer for this piece; `None`: the bytes
+    /// are there already.
     pub(crate) fn upload_source(&self, piece: Piece) -> Option<Piece> {
         match self {
             Self::Mapped(_) | Self::Pinned(_) | Self::Nic(_) | Self::Ring(_) => None,
@@ -155,8 +159,8 @@ impl Region {
         }
     }
 
-    /// Copies bytes to the start of a piece, as far as it goes, or to where they are copied up
-    /// from. What a NIC alone writes stays as it is.
+    /// Copies bytes to the start of a piece, cut to its length, or to the memory from which they
+    /// are copied up. Memory that only a NIC writes stays as it is.
     pub(crate) fn write(&self, piece: Piece, bytes: &[u8]) {
         let place = match self {
             Self::NicOnGpu(memory) => memory.beside(self.offset(piece), piece.len()),
@@ -177,7 +181,8 @@ impl Region {
         }
     }
 
-    /// `len` bytes from `offset`, cut to the region. The caller holds the pages they lie in.
+    /// Returns `len` bytes from `offset`, cut to the region. The caller holds the pages that they
+    /// lie in.
     pub(crate) fn piece(&self, offset: usize, len: usize) -> Piece {
         let base = self.base().expose_provenance();
         // SAFETY: the region is never freed, and its pages are touched by their holders alone.
@@ -185,7 +190,7 @@ impl Region {
         whole.part(offset, len)
     }
 
-    /// The memory as a file, where a NIC writes to memory of the host.
+    /// Returns the memory as a file, where a NIC writes to host memory.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Nic(buffer) => Some(buffer.file()),
@@ -194,20 +199,21 @@ impl Region {
         }
     }
 
-    /// Offset of a piece of this region.
+    /// Returns the offset of a piece of this region.
     pub(crate) fn offset(&self, piece: Piece) -> usize {
         piece.address().wrapping_sub(self.base().addr())
     }
 
-    /// The memory of whole pages.
+    /// Returns the memory of whole pages.
     pub(crate) fn pages(&self, range: PageRange) -> Piece {
         let bytes = |pages: u32| pages as usize * UNPACK_PAGE_BYTES;
         self.piece(bytes(range.first), bytes(range.count))
     }
 
-    /// Nobody uses memory any more that a NIC has had. That of the host goes back to the system;
-    /// the addresses stay. A GPU's is for the next region. What GPUs see of the host's is kept: to
-    /// unregister it, or to free a GPU's, waits for all work of the GPU, and copies wait with it.
+    /// Gives up memory that a NIC has had and that is not in use any more. Host memory goes back to
+    /// the system; the addresses stay. A GPU's memory is left for the next region. Host memory that
+    /// GPUs see is kept. To unregister it, or to free a GPU's memory, waits for all work of the
+    /// GPU, and copies wait with it.
     pub(crate) fn discard(&self) -> io::Result<Discarded> {
         match self {
             Self::Nic(buffer) => buffer.discard().map(|()| Discarded::GivenBack),
@@ -224,10 +230,10 @@ impl Region {
         }
     }
 
-    /// Overwrites a piece of the region that nobody holds any more.
+    /// Overwrites a piece of the region that has no holder any more.
     pub(crate) fn fill(&self, piece: Piece, value: u8) {
         let offset = self.offset(piece);
-        // Cut to the region, wherever it is from.
+        // Cut to the region, whatever piece was given.
         let piece = self.piece(offset, piece.len());
         let (host, device) = match self {
             Self::NicOnGpu(memory) => (memory.beside(offset, piece.len()), Some(memory.device())),

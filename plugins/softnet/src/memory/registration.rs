@@ -14,7 +14,7 @@ use super::piece::Piece;
 use crate::failure::Failure;
 use crate::log;
 
-/// What memory a registration is for.
+/// Kind of memory of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryKind {
     /// Ordinary memory: receives go where they were posted.
@@ -23,31 +23,31 @@ pub(crate) enum MemoryKind {
     Device,
 }
 
-/// Why a NIC cannot send memory of a GPU where it is.
+/// Reason why a NIC cannot send memory of a GPU where it is.
 #[derive(Debug)]
 pub(crate) enum BindError {
-    /// The driver does not hand it out.
+    /// The driver does not export it.
     Gpu(CudaError),
     /// The NIC does not take it.
     Nic(DevmemError),
 }
 
-/// A range of memory that was registered, and what it is.
+/// Registered range of memory, and its kind.
 #[derive(Debug)]
 pub(crate) struct Registration {
     address: usize,
     bytes: usize,
     kind: MemoryKind,
-    /// Of CUDA memory: the GPU that was current when it was registered.
+    /// GPU that was current when CUDA memory was registered.
     gpu: Option<CudaGpu>,
-    /// Whether that GPU's driver has to copy what the host is to read.
+    /// Whether the driver of this GPU must copy what the host reads.
     is_on_gpu: bool,
-    /// Present when a NIC sends it where it is.
+    /// Present when a NIC sends the memory where it is.
     binding: Option<TxBinding>,
 }
 
 impl Registration {
-    /// Checks what `regMr` was given.
+    /// Checks the arguments of `regMr`.
     pub(crate) fn new(address: usize, bytes: i64, ptr_type: c_int) -> Result<Self, Failure> {
         let kind = match ptr_type {
             PTR_HOST => MemoryKind::Host,
@@ -70,8 +70,8 @@ impl Registration {
         Ok(Self { address, bytes, kind, gpu: None, is_on_gpu: false, binding: None })
     }
 
-    /// Says which GPU the device memory belongs to; `None` for emulated memory. The driver is asked
-    /// here what the memory is, and not again when it is sent.
+    /// Sets the GPU of device memory; `None` for emulated memory. The driver is asked here for the
+    /// kind of memory, and not again when the memory is sent.
     pub(crate) fn on_gpu(self, gpu: Option<CudaGpu>) -> Result<Self, CudaError> {
         let (address, bytes) = (self.address as u64, self.bytes as u64);
         let is_on_gpu =
@@ -79,11 +79,11 @@ impl Registration {
         Ok(Self { gpu, is_on_gpu, ..self })
     }
 
-    /// Memory of a GPU becomes a dma-buf from which this NIC sends, until it is deregistered. Other
-    /// memory stays as it is.
+    /// Makes memory of a GPU a dma-buf from which this NIC sends, until the memory is deregistered.
+    /// Other memory stays as it is.
     pub(crate) fn bound_to(self, nic: &Nic, deadline: Duration) -> Result<Self, BindError> {
         let Some(gpu) = self.gpu() else { return Ok(self) };
-        // The rest of the last page belongs to it.
+        // The rest of the last page belongs to the range.
         let bytes = self.bytes.next_multiple_of(UNPACK_PAGE_BYTES) as u64;
         let dma_buf = DmaBuf::export(gpu, self.address as u64, bytes).map_err(BindError::Gpu)?;
         // The binding holds the dma-buf from here on.
@@ -91,14 +91,14 @@ impl Registration {
         Ok(Self { binding: Some(binding), ..self })
     }
 
-    /// Where a NIC finds it, if one sends it where it is.
+    /// Returns the place where a NIC finds the memory, if a NIC sends it where it is.
     pub(crate) fn nic_source(&self) -> Option<NicSource> {
         let binding = self.binding.as_ref()?.id();
         Some(NicSource { binding, base: self.address })
     }
 
-    /// The GPU through which it must be read; `None` when the host can read it, as it can pinned
-    /// memory.
+    /// Returns the GPU through which the memory must be read; `None` when the host can read it, as
+    /// it can pinned memory.
     pub(crate) fn gpu(&self) -> Option<&CudaGpu> {
         self.gpu.as_ref().filter(|_| self.is_on_gpu)
     }
@@ -107,7 +107,7 @@ impl Registration {
         self.kind
     }
 
-    /// Whether the range lies inside. An empty range lies anywhere.
+    /// Returns whether the range lies inside. An empty range lies anywhere.
     pub(crate) fn contains(&self, range: Piece) -> bool {
         let start = range.address().checked_sub(self.address);
         range.len() == 0

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Host memory that a NIC receives into, which GPUs read once the first of them has asked.
+//! Host memory that a NIC receives into. GPUs read it once the first of them has asked.
 
 use std::sync::{Arc, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::sync::{Mutex, OnceLock};
 pub(crate) struct RingMemory {
     memory: Arc<HostMemory>,
     registered: OnceLock<RegisteredMemory<Arc<HostMemory>>>,
-    /// Held by whoever registers it: a second time would be refused.
+    /// Lock held during a registration: a second one would be refused.
     registering: Mutex<()>,
 }
 
@@ -27,7 +27,8 @@ impl RingMemory {
         &self.memory
     }
 
-    /// Lets every GPU read all of it, the pages behind the NIC's too. Says whether that is new.
+    /// Lets every GPU read all of the memory, also the pages behind the NIC's. Returns whether this
+    /// is new.
     pub(super) fn register(&self, gpu: &CudaGpu) -> Result<bool, CudaError> {
         let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
         if self.registered.get().is_some() {
@@ -36,12 +37,12 @@ impl RingMemory {
         let (owner, first) = (Arc::clone(&self.memory), self.memory.as_mut_ptr());
         // SAFETY: the mapping lives as long as the owner that is handed over, wherever that goes.
         let made = unsafe { RegisteredMemory::new(gpu, owner, first, self.memory.len()) }?;
-        // Nobody else sets it while the lock is held.
+        // No other thread sets it while the lock is held.
         let _ = self.registered.set(made);
         Ok(true)
     }
 
-    /// Where GPUs see the first byte; `None`: none has asked.
+    /// Returns the address at which GPUs see the first byte; `None`: no GPU has asked.
     pub(super) fn device_address(&self) -> Option<u64> {
         self.registered.get().map(RegisteredMemory::device_address)
     }

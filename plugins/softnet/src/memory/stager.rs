@@ -1,11 +1,12 @@
 #![allow(unsafe_code)]
-//! From GPU memory to the host: chunks are copied down to pinned pages, in order. Sends go on from
-//! there to a socket; receives into host memory, of what a NIC has put into a GPU's, to the caller.
+//! Copies of chunks from GPU memory down to pinned pages of the host, in order. From there, sends
+//! go on to a socket. Receives into host memory, of bytes that a NIC has put into a GPU's, go on to
+//! the caller.
 //!
 //! Copies run on a stream of the comm's own; `test` looks whether they have ended and never waits
-//! for them. They go to pinned pages alone: with other memory of the host the driver waits for the
-//! copy. All that they need is made by connect or regMr (`stager_slot`), and by accept. A chunk
-//! takes a slot, which is free again when nobody reads it any more.
+//! for them. They go to pinned pages alone: with other host memory the driver waits for the copy.
+//! All that they need is made by connect or regMr (`stager_slot`), and by accept. A chunk takes a
+//! slot, which is free again when its bytes are not read any more.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -19,58 +20,58 @@ use crate::log;
 
 /// Bytes that the slots of a send comm have together, where a chunk is not larger than half of it.
 const SEND_BYTES: usize = 8 << 20;
-/// The same of a receive comm, most of which never receive into host memory.
+/// The same for a receive comm. Most receive comms never receive into host memory.
 const RECV_BYTES: usize = 2 << 20;
 /// Fewest slots: one is copied to while the other is sent.
 const MIN_SLOTS: usize = 2;
 /// Most slots: four for each message that may be in flight.
 const MAX_SLOTS: usize = 64;
 
-/// Most copies under way, but for those of one chunk. The driver takes some hundred more; then it
-/// would wait for the oldest.
+/// Most copies under way, not counting those of one chunk. The driver takes some hundred more;
+/// beyond that it would wait for the oldest.
 const MOST_COPIES: usize = 512;
 
-/// A chunk whose bytes are in its slot, or on their way there.
+/// Chunk whose bytes are in its slot, or on their way there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Staged {
     pub(crate) number: u64,
-    /// Where the chunk starts in its message.
+    /// Offset of the chunk in its message.
     pub(crate) offset: u32,
-    /// Its bytes, in pinned memory.
+    /// Bytes of the chunk, in pinned memory.
     pub(crate) memory: Piece,
     slot: usize,
-    /// Copies that it takes, at most.
+    /// Most copies that the chunk takes.
     copies: usize,
 }
 
-/// The copies of one comm.
+/// Copies of one comm.
 #[derive(Debug)]
 pub(crate) struct Stager {
     gpu: CudaGpu,
     stream: Stream,
-    /// Leaked when a copy does not end.
+    /// Buffer of the slots. Leaked when a copy does not end.
     buffer: ManuallyDrop<Pooled<PinnedBuffer>>,
     slot_bytes: usize,
-    /// By slot: the end of its copy.
+    /// For each slot: end of its copy.
     copied: Vec<Event>,
     free: Vec<usize>,
     under_way: VecDeque<Staged>,
-    /// Copies of those.
+    /// Number of copies of those chunks.
     copies: usize,
-    /// How many of those, from the front, are known to be copied.
+    /// Number of those chunks, from the front, that are known to be copied.
     arrived: usize,
     clock: BusyClock,
-    /// A copy does not end.
+    /// Whether a copy does not end.
     is_stuck: bool,
 }
 
 impl Stager {
-    /// For sends in chunks of at most `chunk_bytes`.
+    /// Creates a stager for sends in chunks of at most `chunk_bytes`.
     pub(crate) fn for_sends(gpu: &CudaGpu, chunk_bytes: u32) -> Result<Self, CudaError> {
         Self::new(gpu, chunk_bytes, SEND_BYTES)
     }
 
-    /// For receives in such chunks.
+    /// Creates a stager for receives in such chunks.
     pub(crate) fn for_receives(gpu: &CudaGpu, chunk_bytes: u32) -> Result<Self, CudaError> {
         Self::new(gpu, chunk_bytes, RECV_BYTES)
     }
@@ -96,18 +97,18 @@ impl Stager {
         })
     }
 
-    /// Whether no chunk is between [`start`](Self::start) and [`take`](Self::take).
+    /// Returns whether no chunk is between [`start`](Self::start) and [`take`](Self::take).
     pub(crate) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Whether a slot is free.
+    /// Returns whether a slot is free.
     pub(crate) fn has_room(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Begins to copy a chunk of message `number`; false when no slot is free. `source` is lent GPU
-    /// memory of at most a chunk.
+    /// Begins to copy a chunk of message `number`; returns false when no slot is free. `source` is
+    /// lent GPU memory of at most a chunk.
     pub(crate) fn start(
         &mut self,
         number: u64,
@@ -117,8 +118,8 @@ impl Stager {
         self.start_all(number, offset, &[source], |_| None)
     }
 
-    /// The same for a chunk that lies in several pieces, one behind the other in the message. What
-    /// the processor can read of them, where `beside` says, it copies itself, at once. False also
+    /// Does the same for a chunk that lies in several pieces, one behind the other in the message.
+    /// Pieces that the processor can read, as `beside` says, it copies at once. Returns false also
     /// when too many pieces are under way.
     pub(crate) fn start_all(
         &mut self,
@@ -137,7 +138,7 @@ impl Stager {
         let start = self.buffer.as_ptr().expose_provenance() + slot * self.slot_bytes;
         // SAFETY: the slot lies in the buffer and belongs to this chunk until `release`.
         let memory = unsafe { Piece::lent(start, bytes.min(self.slot_bytes)) };
-        // After an error part of it may be under way, so the slot is not used again.
+        // After an error a part of the copy may be under way, so the slot is not used again.
         self.queue(memory, sources, beside)?;
         self.stream.record(&self.copied[slot])?;
         self.copies += copies;
@@ -145,7 +146,7 @@ impl Stager {
         Ok(true)
     }
 
-    /// Copies what can be read, and queues copies of the rest: one for neighbours.
+    /// Copies what the processor can read, and queues copies of the rest: one copy for neighbours.
     fn queue(
         &mut self,
         memory: Piece,
@@ -177,17 +178,17 @@ impl Stager {
             return Ok(());
         }
         // SAFETY:
-        // - the source is lent until its request is done, which counts these bytes, or its comm
-        //   closed, which waits; or it lies in a region of the process, which is never freed, and
-        //   which is no other's before the copy has ended;
-        // - the slot is free, and nobody reads it before the event says so.
+        // - the source is lent until its request is done, which counts these bytes, or its comm is
+        //   closed, which waits; or the source lies in a region of the process, which is never
+        //   freed, and which no other user gets before the copy has ended;
+        // - the slot is free, and nothing reads it before the event says that the copy has ended.
         unsafe { self.stream.copy(to.address() as u64, from.address() as u64, bytes as u64) }?;
         self.clock.started(bytes);
         Ok(())
     }
 
-    /// The oldest chunk, if its bytes are there. Looks at one copy, of those that it does not know
-    /// to have ended.
+    /// Returns the oldest chunk, if its bytes are there. Looks at one copy among those that are not
+    /// known to have ended.
     pub(crate) fn ready(&mut self) -> Result<Option<Staged>, CudaError> {
         if let Some(next) = self.under_way.get(self.arrived)
             && self.copied[next.slot].is_done()?
@@ -200,12 +201,12 @@ impl Stager {
         Ok(self.under_way.front().filter(|_| self.arrived > 0).copied())
     }
 
-    /// The message of the oldest chunk.
+    /// Returns the message of the oldest chunk.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.under_way.front().map(|chunk| chunk.number)
     }
 
-    /// The oldest chunk is on its way to where it goes.
+    /// Hands over the oldest chunk, which is on its way to its destination.
     pub(crate) fn take(&mut self) {
         if let Some(chunk) = self.under_way.pop_front() {
             self.copies -= chunk.copies;
@@ -213,13 +214,14 @@ impl Stager {
         self.arrived = self.arrived.saturating_sub(1);
     }
 
-    /// Ends it, and says whether no copy reads anything any more.
+    /// Ends the stager; returns whether no copy reads any memory any more.
     pub(crate) fn end(mut self) -> bool {
         self.is_stuck = !drain(&self.stream);
         !self.is_stuck
     }
 
-    /// The bytes have left: `memory` is that of a chunk, or not of this stager at all.
+    /// Frees the slot of bytes that have left: `memory` is that of a chunk, or does not belong to
+    /// this stager at all.
     pub(crate) fn release(&mut self, memory: Piece) {
         let start = self.buffer.as_ptr().addr();
         let end = start + self.copied.len() * self.slot_bytes;
@@ -249,7 +251,7 @@ mod tests {
     use super::*;
     use crate::memory::copies::DRAIN_LIMIT;
 
-    /// Its bytes, once they are there.
+    /// Returns a chunk and its bytes, once they are there.
     fn finished(stager: &mut Stager) -> (Staged, Vec<u8>) {
         let start = Instant::now();
         let staged = loop {

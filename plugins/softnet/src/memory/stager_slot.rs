@@ -1,7 +1,7 @@
-//! Where a send comm finds its stager, made ahead of the first send.
+//! Place where a send comm finds its stager, which is made ahead of the first send.
 //!
-//! A post must make nothing: the driver's creating calls wait for whoever holds the driver's lock,
-//! and that may be a thread which waits for a kernel that waits for this very send.
+//! A post must make nothing. The driver's creating calls wait for the thread that holds the
+//! driver's lock. That thread may wait for a kernel that waits for this very send.
 
 use std::sync::PoisonError;
 
@@ -10,7 +10,7 @@ use tcpx_cuda::{CudaError, CudaGpu};
 use super::stager::Stager;
 use crate::sync::Mutex;
 
-/// Filled once, by connect or by regMr; emptied once, by the comm.
+/// Place for a stager, filled once, by connect or by regMr, and emptied once, by the comm.
 #[derive(Debug)]
 pub(crate) struct StagerSlot {
     chunk_bytes: u32,
@@ -25,7 +25,7 @@ enum State {
 }
 
 impl StagerSlot {
-    /// An empty one, for chunks of at most `chunk_bytes`.
+    /// Creates an empty slot, for chunks of at most `chunk_bytes`.
     pub(crate) fn new(chunk_bytes: u32) -> Self {
         Self { chunk_bytes, state: Mutex::new(State::Unmade) }
     }
@@ -39,8 +39,8 @@ impl StagerSlot {
         Ok(())
     }
 
-    /// The stager, once. Never waits: who fills the slot now does so for memory that is not
-    /// registered yet, and so not for whoever asks.
+    /// Takes the stager, once. Never waits: a thread that fills the slot now does so for memory
+    /// that is not registered yet, and so not for memory that the caller sends.
     pub(crate) fn take(&self) -> Option<Box<Stager>> {
         let mut state = self.state.try_lock().ok()?;
         match std::mem::replace(&mut *state, State::Taken) {

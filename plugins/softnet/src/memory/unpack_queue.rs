@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The unpack queue of one receive comm (docs/plugin-contract.md §3.5). It is written here, and
-//! read by the consumer at any time.
+//! Unpack queue of one receive comm (docs/plugin-contract.md §3.5). The plugin writes it, and the
+//! consumer reads it at any time.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -14,15 +14,15 @@ use tcpx_sys::{
 use super::pooled::Pooled;
 use crate::sync::AtomicU64;
 
-/// Owns the queue and the device struct that points to it. Both are shared with the consumer, so
-/// they are only ever written through raw pointers.
+/// Owner of the queue and of the device struct that points to it. Both are shared with the
+/// consumer, so they are only ever written through raw pointers.
 #[derive(Debug)]
 pub(crate) struct UnpackQueue {
     meta: NonNull<NetUnpackMeta>,
     storage: Storage,
 }
 
-/// What the memory is.
+/// Kind of the memory.
 #[derive(Debug)]
 enum Storage {
     /// Ordinary memory, from `allocate`.
@@ -36,7 +36,8 @@ enum Storage {
 unsafe impl Send for UnpackQueue {}
 
 impl UnpackQueue {
-    /// A queue with all counts zero, and a device struct whose head is one before the first slot.
+    /// Creates a queue with all counts zero, and a device struct whose head is one before the first
+    /// slot.
     pub(crate) fn new(bounce: *mut u8) -> Self {
         let meta = allocate::<NetUnpackMeta>();
         let device = allocate::<UnpackNetDeviceHandle>();
@@ -45,7 +46,7 @@ impl UnpackQueue {
         Self { meta, storage: Storage::Host { device } }
     }
 
-    /// The same for a consumer on a GPU; `bounce` is pinned memory.
+    /// Does the same for a consumer on a GPU; `bounce` is pinned memory.
     pub(crate) fn on_gpu(gpu: &CudaGpu, bounce: *mut u8) -> Result<Self, CudaError> {
         const { assert!(align_of::<NetUnpackMeta>() <= tcpx_cuda::PAGE_BYTES as usize) };
         let pinned: Pooled<PinnedBuffer> = Pooled::new(gpu, size_of::<NetUnpackMeta>() as u64)?;
@@ -54,11 +55,11 @@ impl UnpackQueue {
         let Some(meta) = NonNull::new(pinned.as_ptr().cast::<NetUnpackMeta>()) else {
             return Err(CudaError::OutOfBounds { offset: 0, len: 0, bytes: 0 });
         };
-        // SAFETY: the buffer is as large as the struct, and nobody else has it.
+        // SAFETY: the buffer is as large as the struct, and has no other user.
         unsafe { meta.write_bytes(0, 1) };
         let start = start(meta, bounce);
-        // The queue as GPUs see it, as in the original: a host that reads it has to ask the driver
-        // where.
+        // The queue's address as GPUs see it, as in the original. A host that reads the queue has
+        // to ask the driver for its own address.
         let words = [pinned.device_address(), bounce.expose_provenance() as u64];
         let mut bytes = [0; size_of::<UnpackNetDeviceHandle>()];
         bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
@@ -68,7 +69,8 @@ impl UnpackQueue {
         Ok(Self { meta, storage: Storage::Gpu { _meta: pinned, device } })
     }
 
-    /// What `ncclNetDeviceHandle.handle` points to: in the GPU's memory for a consumer there.
+    /// Returns the value of `ncclNetDeviceHandle.handle`: it points to the GPU's memory for a
+    /// consumer there.
     pub(crate) fn device(&self) -> *mut UnpackNetDeviceHandle {
         match &self.storage {
             Storage::Host { device } => device.as_ptr(),
@@ -78,8 +80,8 @@ impl UnpackQueue {
         }
     }
 
-    /// Writes one entry. Out of range is ignored: the caller counts entries and refuses more than
-    /// fit.
+    /// Writes one entry. An index out of range is ignored: the caller counts entries and refuses
+    /// more than fit.
     pub(crate) fn put(&mut self, slot: usize, index: usize, entry: LoadMeta) {
         debug_assert!(slot < UNPACK_QUEUE_DEPTH && index < MAX_UNPACK_ENTRIES);
         if slot >= UNPACK_QUEUE_DEPTH || index >= MAX_UNPACK_ENTRIES {
@@ -90,8 +92,8 @@ impl UnpackQueue {
         unsafe { row.add(index).write_volatile(entry) };
     }
 
-    /// Makes the first `count` entries of a slot visible: they are written before the count is, and
-    /// the count before the caller can be told that the request is done.
+    /// Makes the first `count` entries of a slot visible. They are written before the count, and
+    /// the count before the caller can see that the request is done.
     pub(crate) fn publish(&mut self, slot: usize, count: u64) {
         debug_assert!(slot < UNPACK_QUEUE_DEPTH);
         // SAFETY: `meta` is a live allocation; the address of a field of it is computed, no

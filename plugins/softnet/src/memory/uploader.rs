@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Receives for a bounce region in GPU memory: bytes arrive in pinned pages and are copied to the
-//! pages of the GPU's region beside which they lie.
+//! Copies of receives up to a bounce region in GPU memory. Bytes arrive in pinned pages and are
+//! copied to the pages of the GPU's region that lie beside them.
 //!
 //! Copies run in order on a stream of the comm's own; `test` looks whether they have ended and
 //! never waits for them. A chunk's entries are published when its bytes are on the GPU, so the
@@ -14,31 +14,31 @@ use super::copies::{BusyClock, UP, drain};
 use super::piece::Piece;
 use super::region::Region;
 
-/// Marks in the stream; when all are taken, the newest moves on instead.
+/// Number of marks in the stream; when all are taken, the newest moves on instead.
 const EVENTS: usize = 64;
 
-/// A chunk on its way up.
+/// Chunk on its way up.
 #[derive(Debug)]
 pub(crate) struct Upload {
-    /// The message that it belongs to.
+    /// Message that the chunk belongs to.
     pub(crate) number: u64,
-    /// Where it starts in its message.
+    /// Offset of the chunk in its message.
     pub(crate) offset: u32,
-    /// Where it lies: the same in both memories.
+    /// Pieces where the chunk lies, the same in both memories.
     pub(crate) pieces: Vec<Piece>,
-    /// Its place among the marks that were made, from 0.
+    /// Number of its mark among those that were made, from 0.
     mark: u64,
 }
 
-/// The copies of one receive comm.
+/// Copies of one receive comm.
 #[derive(Debug)]
 pub(crate) struct Uploader {
     gpu: CudaGpu,
     stream: Stream,
-    /// Mark m is event m mod 64.
+    /// Events of the marks; mark m is event m mod 64.
     marks: Vec<Event>,
     made: u64,
-    /// Marks that were reached: all before this one.
+    /// Number of marks that were reached: all before this number.
     reached: u64,
     under_way: VecDeque<Upload>,
     clock: BusyClock,
@@ -57,8 +57,8 @@ impl Uploader {
         })
     }
 
-    /// Begins to copy what has to be copied of a chunk that lies in `pieces` of the region, whose
-    /// pages its comm holds.
+    /// Begins to copy a chunk that lies in `pieces` of the region, where its pieces have to be
+    /// copied. Its comm holds the pages.
     pub(crate) fn start(
         &mut self,
         region: &Region,
@@ -87,7 +87,7 @@ impl Uploader {
         Ok(())
     }
 
-    /// The oldest chunk, once its bytes are on the GPU.
+    /// Returns the oldest chunk, once its bytes are on the GPU.
     pub(crate) fn take_done(&mut self) -> Result<Option<Upload>, CudaError> {
         let Some(oldest) = self.under_way.front() else { return Ok(None) };
         if oldest.mark >= self.reached {
@@ -103,12 +103,12 @@ impl Uploader {
         Ok(upload)
     }
 
-    /// The message of the oldest chunk.
+    /// Returns the message of the oldest chunk.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.under_way.front().map(|upload| upload.number)
     }
 
-    /// Waits until nothing reads or writes pages any more; false when that takes too long.
+    /// Waits until nothing reads or writes pages any more; returns false when this takes too long.
     pub(crate) fn drain(&mut self) -> bool {
         drain(&self.stream)
     }

@@ -1,16 +1,17 @@
-//! What has come to the memory of NICs.
+//! Totals of bytes that have come to the memory of NICs.
 
-/// What has come to memory that NICs receive into, and how much of it was copied there because it
-/// had come elsewhere.
+/// Number of bytes that have come to memory that NICs receive into, and of those that were copied
+/// there because they had come elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArrivalStats {
-    /// Bytes that have come.
+    /// Number of bytes that have come.
     pub bytes: u64,
-    /// Bytes of them that the plugin has copied.
+    /// Number of those bytes that the plugin has copied.
     pub copied: u64,
-    /// Bytes of them that the kernel has copied, as far as it counts: from Linux 7.3 on, and only
-    /// those of packets in its own pages, not those that lie beside headers. 0 where it does not.
+    /// Number of those bytes that the kernel has copied, if it counts them. It does from Linux 7.3
+    /// on, and only for packets in its own pages, not for bytes that lie beside headers. 0 where it
+    /// does not.
     pub copied_by_kernel: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What comes on one data socket whose packets go to a NIC's region.
+//! Bytes that come on one data socket whose packets go to a NIC's region.
 
 use std::io;
 use std::net::TcpStream;
@@ -16,17 +16,17 @@ use super::spare_pages::{split_off, take_spare};
 use crate::bell::Bell;
 use crate::memory::{IoOutcome, PageRange, Piece};
 
-/// Receives from one data socket.
+/// Receiver of one data socket.
 #[derive(Debug)]
 pub(crate) enum NicArrivals {
     /// Each call says what has come.
     Calls(CallArrivals),
-    /// A ring does.
+    /// A ring says what has come.
     Ring(RingArrivals),
 }
 
 impl NicArrivals {
-    /// `bell` is rung when something has come, where no socket shows it.
+    /// Creates a receiver. `bell` is rung when bytes have come that no socket shows.
     ///
     /// # Errors
     /// There is no descriptor left.
@@ -42,8 +42,8 @@ impl NicArrivals {
         }
     }
 
-    /// Takes at most `most` of the next `left` bytes off the stream. Where they are is added to
-    /// `pieces`, and what they take to `held`.
+    /// Takes at most `most` of the next `left` bytes off the stream. Adds their places to `pieces`,
+    /// and what they take of the region to `held`.
     pub(crate) fn receive(
         &mut self,
         socket: &TcpStream,
@@ -59,13 +59,13 @@ impl NicArrivals {
         }
     }
 
-    /// Whether bytes may come, or be here, without the socket's showing it.
+    /// Returns whether bytes may come, or be here, although the socket does not show them.
     pub(crate) fn expects(&self) -> bool {
         matches!(self, Self::Ring(ring) if ring.expects())
     }
 }
 
-/// Receives device memory from one data socket.
+/// Receiver of device memory from one data socket.
 #[derive(Debug)]
 pub(crate) struct CallArrivals {
     region: &'static NicRegion,
@@ -73,8 +73,8 @@ pub(crate) struct CallArrivals {
 }
 
 impl CallArrivals {
-    /// Any of the bytes may come in host memory and must have a place, so pages for all are taken
-    /// first.
+    /// Receives bytes. Any of them may come in host memory and must have a place, so pages for all
+    /// are taken first.
     fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -105,8 +105,8 @@ impl CallArrivals {
     }
 }
 
-/// Copies what came in host memory to `pages`, or beside them where they are a GPU's, and lists
-/// where all of it is.
+/// Copies bytes that came in host memory to `pages`, or beside the pages where they are a GPU's.
+/// Lists the places of all bytes.
 fn place(
     region: &NicRegion,
     arrival: Arrival<'_>,
@@ -128,7 +128,7 @@ fn place(
         match *fragment {
             Fragment::Device(device) => {
                 held.tokens.push(device.token);
-                // The receiver has seen that it lies in the dma-buf.
+                // The receiver has checked that it lies in the dma-buf.
                 let piece = memory.piece(device.offset as usize, device.bytes as usize);
                 pieces.push(piece);
                 if region.bounce().is_spoiled() {

@@ -1,5 +1,5 @@
-//! What a failed call of the plugin was about. A return code says little, so whoever made the call
-//! may ask on the same thread.
+//! Reason why a call of the plugin failed. A return code says little, so the caller may ask for the
+//! reason on the same thread.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ thread_local! {
     static LAST: RefCell<Option<Arc<DevmemError>>> = const { RefCell::new(None) };
 }
 
-/// Why the last call of this plugin on this thread failed, if device memory or its NIC were why.
-/// The error has its diagnosis.
+/// Returns why the last call of this plugin on this thread failed, if device memory or its NIC were
+/// the reason. The error has its diagnosis.
 #[must_use]
 pub fn nic_failure() -> Option<Arc<DevmemError>> {
     // A thread that ends has no calls to ask about.
     LAST.try_with(|last| last.borrow().clone()).ok().flatten()
 }
 
-/// The call that is under way fails for this reason.
+/// Notes this error as the reason why the call under way fails.
 pub(crate) fn blame(error: &Arc<DevmemError>) {
     let _ = LAST.try_with(|last| *last.borrow_mut() = Some(Arc::clone(error)));
 }
 
-/// The same, and says so.
+/// Does the same, and logs the error.
 pub(crate) fn log_and_blame(what: &str, error: DevmemError) {
     match error.diagnosis() {
         Some(diagnosis) => log::warn!("{what}: {error} [{}]", diagnosis.code),
@@ -34,7 +34,7 @@ pub(crate) fn log_and_blame(what: &str, error: DevmemError) {
     blame(&Arc::new(error));
 }
 
-/// A call begins.
+/// Forgets the reason, because a call begins.
 pub(crate) fn forget_blame() {
     let _ = LAST.try_with(|last| last.borrow_mut().take());
 }

@@ -1,4 +1,4 @@
-//! What leaves on one data socket straight from dma-bufs.
+//! Bytes that leave on one data socket straight from dma-bufs.
 
 use std::io;
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use tcpx_devmem::{DevmemError, Nic, Sender, Sent};
 use super::fitness::is_down;
 use crate::memory::{IoOutcome, NicSource, Piece};
 
-/// How long after a NIC is up its routes are there, at most.
+/// Longest time from when a NIC is up until its routes are there.
 const ROUTES_RETURN: Duration = Duration::from_secs(1);
 
-/// Sends on one data socket.
+/// Sender on one data socket.
 #[derive(Debug)]
 pub(crate) struct NicDepartures {
     sender: Sender,
     interface: String,
-    /// Since when the NIC is up and no route leads over it.
+    /// Time since when the NIC is up while no route leads over it.
     no_route_since: Option<Instant>,
 }
 
@@ -25,13 +25,13 @@ impl NicDepartures {
     /// # Errors
     /// The system does not send in place.
     pub(crate) fn new(socket: &TcpStream, interface: &str) -> Result<Self, DevmemError> {
-        // Each call names its own.
+        // Each call names its own binding.
         let sender = Sender::new(socket, 0)?;
         Ok(Self { sender, interface: interface.to_owned(), no_route_since: None })
     }
 
-    /// Sends from a piece of the memory that `source` is, at most `most` bytes. Also how many calls
-    /// must be over before that may change.
+    /// Sends at most `most` bytes from a piece of the memory of `source`. Also returns how many
+    /// calls must be over before these bytes may change.
     pub(crate) fn send(
         &mut self,
         socket: &TcpStream,
@@ -58,7 +58,8 @@ impl NicDepartures {
         }
     }
 
-    /// A NIC that is down has no routes, and has them again soon after it is up.
+    /// Handles a missing route. A NIC that is down has no routes, and has them again soon after it
+    /// is up.
     fn without_route(&mut self) -> IoOutcome {
         if let Err(error) = Nic::named(&self.interface) {
             return IoOutcome::Refused(error);

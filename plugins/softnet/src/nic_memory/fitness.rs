@@ -1,4 +1,4 @@
-//! Which NICs can receive into memory of ours, as they are set up.
+//! Check of which NICs can receive into our memory, as they are set up.
 
 use tcpx_cuda::{CudaGpu, check_exports};
 use tcpx_devmem::{DevmemError, Nic, NicFacts, RingQueue, check_nic, choose_queues};
@@ -7,10 +7,10 @@ use super::gpu_refusal::gpu_refusal;
 use super::kernel_deadline::KERNEL_DEADLINE;
 use crate::transport::Transport;
 
-/// Whether the NIC has a queue for it. Takes no privilege, and binds nothing.
+/// Checks that the NIC has a queue for such receives. Takes no privilege, and binds nothing.
 ///
 /// # Errors
-/// What is missing.
+/// The error says what is missing.
 pub(crate) fn check_receiving(interface: &str, transport: Transport) -> Result<(), DevmemError> {
     if transport == Transport::IoUring {
         RingQueue::check_kernel()?;
@@ -19,18 +19,18 @@ pub(crate) fn check_receiving(interface: &str, transport: Transport) -> Result<(
     choose_queues(&NicFacts::ask(&nic, KERNEL_DEADLINE)?, 1).map(drop)
 }
 
-/// Whether this process can have the NIC receive into memory of this GPU, and send from it. Binds
-/// nothing.
+/// Checks that this process can have the NIC receive into memory of this GPU, and send from it.
+/// Binds nothing.
 ///
 /// # Errors
-/// What is missing.
+/// The error says what is missing.
 pub(crate) fn check_for_gpu(interface: &str, gpu: &CudaGpu) -> Result<(), DevmemError> {
     check_nic(&Nic::named(interface)?, KERNEL_DEADLINE)?;
     check_exports(gpu).map_err(|error| gpu_refusal(gpu.ordinal(), &error))
 }
 
-/// Whether the NIC is set down. A NIC that is not there is not, nor is one of which the system says
-/// nothing.
+/// Returns whether the NIC is set down. A missing NIC is not down, nor is a NIC that the system
+/// says nothing about.
 pub(crate) fn is_down(interface: &str) -> bool {
     let flags = std::fs::read_to_string(format!("/sys/class/net/{interface}/flags"));
     let flags = flags

@@ -1,4 +1,5 @@
-//! How a NIC brings what it receives to a region. All else of a region is the same for both.
+//! Way in which a NIC brings what it receives to a region. Everything else of a region is the same
+//! for both ways.
 
 use std::os::fd::BorrowedFd;
 
@@ -7,21 +8,22 @@ use tcpx_rx::TokenRanges;
 
 use super::ring_thread::RingThread;
 
-/// How a NIC brings what it receives.
+/// Way in which a NIC brings what it receives.
 #[derive(Debug)]
 pub(super) enum Floor {
     /// By the kernel's device-memory TCP: each call says where bytes are.
     Devmem {
-        /// The number of the binding.
+        /// Number of the binding.
         binding: u32,
-        /// Of the memory that the NIC has.
+        /// Number of bytes that the NIC has.
         bytes: u64,
     },
-    /// By io_uring: a ring says where bytes are, and a thread of the region's own reads it.
+    /// By io_uring: a ring says where bytes are, and a thread of the region's own reads the ring.
     Ring(RingThread),
 }
 
-/// What a NIC is asked whether it still has the memory. The thread that watches a region has it.
+/// Binding through which a NIC is asked whether it still has the memory. The thread that watches a
+/// region has it.
 #[derive(Debug)]
 pub(super) enum Binding {
     Devmem(RxBinding),
@@ -29,10 +31,10 @@ pub(super) enum Binding {
 }
 
 impl Binding {
-    /// Whether the NIC is up.
+    /// Returns whether the NIC is up.
     ///
     /// # Errors
-    /// It does not have the memory any more.
+    /// The NIC does not have the memory any more.
     pub(super) fn is_up(&self) -> Result<bool, DevmemError> {
         match self {
             Self::Devmem(binding) => binding.is_up(),
@@ -42,7 +44,7 @@ impl Binding {
 }
 
 impl Floor {
-    /// Whether what reads for it still does.
+    /// Checks that the thread that reads the ring still runs.
     ///
     /// # Errors
     /// [`DevmemError::RingFailed`].
@@ -50,14 +52,14 @@ impl Floor {
         self.ring().map_or(Ok(()), RingThread::check)
     }
 
-    /// The region is lost: nothing comes any more.
+    /// Stops the reading of a lost region: nothing comes any more.
     pub(super) fn end(&self) {
         if let Self::Ring(thread) = self {
             thread.stop();
         }
     }
 
-    /// What receives by calls.
+    /// Returns the receiver that works by calls.
     pub(super) fn receiver(&self) -> Option<Receiver> {
         match self {
             Self::Devmem { binding, bytes } => Some(Receiver::new(*binding, *bytes)),
@@ -65,7 +67,7 @@ impl Floor {
         }
     }
 
-    /// The thread that reads the ring.
+    /// Returns the thread that reads the ring.
     pub(super) fn ring(&self) -> Option<&RingThread> {
         match self {
             Self::Devmem { .. } => None,
@@ -73,7 +75,7 @@ impl Floor {
         }
     }
 
-    /// Gives fragments back that came on this socket.
+    /// Gives back fragments that came on this socket.
     pub(super) fn give_back(
         &self,
         socket: BorrowedFd<'_>,
@@ -88,8 +90,8 @@ impl Floor {
         }
     }
 
-    /// Lets go of fragments whose socket is closed, or will be. That gives device memory back, and
-    /// not what a ring has told of.
+    /// Releases fragments whose socket is closed, or will be. Closing returns device memory, but
+    /// not memory that a ring has handed out.
     pub(super) fn drop_held(&self, tokens: &mut TokenRanges) {
         if let Self::Ring(thread) = self {
             let pages = tokens.as_slice().iter().flat_map(|range| {

@@ -1,9 +1,9 @@
-//! Why a NIC gets no memory of a GPU.
+//! Reason why a NIC gets no memory of a GPU.
 
 use tcpx_cuda::CudaError;
 use tcpx_devmem::DevmemError;
 
-/// What the driver, or what asks it, has said of memory of this GPU.
+/// Returns the error for what the driver has said about memory of this GPU.
 pub(crate) fn gpu_refusal(gpu: u32, error: &CudaError) -> DevmemError {
     let why = match error {
         CudaError::NoExport { why, .. } => (*why).to_owned(),

@@ -1,4 +1,4 @@
-//! What bytes that have come take of a region, until they were copied out of it.
+//! Part of a region that bytes hold from their arrival until they are copied out.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,24 +9,25 @@ use super::region::NicRegion;
 use crate::memory::{PageRange, Piece};
 
 /// Fragments of the NIC's memory, and pages behind it. The pages are free again when this is
-/// dropped. The fragments are when they were given back on their socket, or that is closed; where a
-/// ring tells of them, when this is dropped.
+/// dropped. The fragments are free when they were given back on their socket, or the socket is
+/// closed. Where a ring brings them, they are free when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(super) tokens: TokenRanges,
     pub(super) spare: Vec<PageRange>,
-    /// Where the fragments are, if they are to be overwritten when nobody may read them any more.
+    /// Pieces where the fragments lie, if they must be overwritten when no consumer may read them
+    /// any more.
     pub(super) pieces: Vec<Piece>,
     pub(super) region: Option<&'static NicRegion>,
 }
 
 impl Held {
-    /// How many fragments there are.
+    /// Returns the number of fragments.
     pub(crate) fn fragments(&self) -> u64 {
         self.tokens.fragments()
     }
 
-    /// Takes the fragments of another, which nobody may read any more, and frees its pages.
+    /// Takes the fragments of `other`, which no consumer may read any more, and frees its pages.
     pub(crate) fn take_fragments(&mut self, mut other: Self) {
         if let Some(region) = other.region {
             region.bounce().spoil_all(&mut other.pieces);
@@ -36,7 +37,7 @@ impl Held {
         self.region = self.region.or(other.region);
     }
 
-    /// Nothing of it is ever free again: something may still read it.
+    /// Keeps all of it taken for ever: something may still read it.
     pub(crate) fn keep(mut self) {
         self.spare.clear();
         if self.region.is_some_and(NicRegion::has_ring) {

@@ -1,4 +1,4 @@
-//! What a ring has told of one data socket, until its lane takes it.
+//! Pieces that a ring has brought for one data socket, until its lane takes them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -9,7 +9,7 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 use crate::bell::Bell;
 use crate::sync::{Mutex, MutexGuard};
 
-/// A piece of the stream in the area of a ring.
+/// Piece of the stream in the area of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RingPiece {
     pub(super) offset: u64,
@@ -17,7 +17,7 @@ pub(super) struct RingPiece {
 }
 
 impl RingPiece {
-    /// The page that it lies in, which goes back once for each piece.
+    /// Returns the page that the piece lies in, which goes back once for each piece.
     pub(super) fn page(self) -> u32 {
         // Areas reach 4 GiB.
         (self.offset / UNPACK_PAGE_BYTES as u64) as u32
@@ -27,25 +27,25 @@ impl RingPiece {
 #[derive(Debug, Default)]
 struct State {
     pieces: VecDeque<RingPiece>,
-    /// Bytes were asked for, and their end was not told.
+    /// Whether bytes were asked for, and their end was not reported.
     is_asked: bool,
     end: Option<ReceiveEnd>,
 }
 
-/// What a lane finds.
+/// What a lane finds in an inbox.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Pieces were taken.
     Pieces,
-    /// None are there, and the ring is to be asked. It counts as asked from now on.
+    /// No pieces are there, and the ring must be asked. It counts as asked from now on.
     Ask,
-    /// None are there yet.
+    /// No pieces are there yet.
     Wait,
     /// No more comes.
     End(ReceiveEnd),
 }
 
-/// The pieces of one data socket: the ring's thread puts them here, and its lane takes them.
+/// Inbox of one data socket: the ring's thread puts pieces here, and the socket's lane takes them.
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<State>,
@@ -53,17 +53,17 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// `bell` is rung for whatever comes.
+    /// Creates an inbox; `bell` is rung for every event.
     pub(super) fn new(bell: Arc<Bell>) -> Self {
         Self { state: Mutex::default(), bell }
     }
 
-    /// A piece has come. Whoever puts some in rings afterwards.
+    /// Adds a piece that has come. The thread that adds pieces rings afterwards.
     pub(super) fn put(&self, piece: RingPiece) {
         self.lock().pieces.push_back(piece);
     }
 
-    /// What was asked for is over.
+    /// Notes the end of the bytes that were asked for.
     pub(super) fn end(&self, end: ReceiveEnd) {
         let mut state = self.lock();
         state.is_asked = false;
@@ -72,13 +72,13 @@ impl Inbox {
         }
     }
 
-    /// Tells the comm to look.
+    /// Rings the bell, so that the comm looks.
     pub(super) fn ring(&self) {
         self.bell.ring();
     }
 
-    /// Calls `took` with pieces of at most `most` bytes, more than none, and whether the rest of
-    /// the piece's page is taken with it. Where an end is told, it is forgotten.
+    /// Calls `took` with pieces of at most `most` bytes in all, at least one, and whether the rest
+    /// of the piece's page is taken with it. An end is forgotten once it is returned.
     pub(super) fn take(&self, most: usize, mut took: impl FnMut(RingPiece, bool)) -> Found {
         let mut state = self.lock();
         let mut left = u32::try_from(most).unwrap_or(u32::MAX);
@@ -109,18 +109,19 @@ impl Inbox {
         Found::Ask
     }
 
-    /// Whether anything is here, or may come without the socket's showing it.
+    /// Returns whether anything is here, or may come although the socket does not show it.
     pub(super) fn expects(&self) -> bool {
         let state = self.lock();
         state.is_asked || !state.pieces.is_empty() || state.end.is_some()
     }
 
-    /// The pages of all pieces that nobody has taken.
+    /// Returns the pages of all pieces that were not taken.
     pub(super) fn empty(&self) -> Vec<u32> {
         self.lock().pieces.drain(..).map(RingPiece::page).collect()
     }
 
-    /// No step panics with the lock held but `took`, which changes nothing here.
+    /// Locks the state. No step but `took` panics with the lock held, and `took` changes nothing
+    /// here.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
-//! How long the kernel may take to answer.
+//! Time that the kernel may take to answer.
 
 use std::time::Duration;
 
-/// For one question over netlink.
+/// Deadline of one question over netlink.
 pub(crate) const KERNEL_DEADLINE: Duration = Duration::from_secs(5);

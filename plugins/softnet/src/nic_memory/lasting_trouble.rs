@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use tcpx_devmem::DevmemError;
 
-/// Since when there has been trouble.
+/// Time since when there has been trouble.
 #[derive(Debug, Default)]
 pub(crate) struct LastingTrouble {
     since: Option<Instant>,
 }
 
 impl LastingTrouble {
-    /// What is the matter now, if anything. Says whether that has lasted for `limit`.
+    /// Takes the present trouble, if there is any. Returns whether it has lasted for `limit`.
     pub(crate) fn look(
         &mut self,
         trouble: Option<Arc<DevmemError>>,

@@ -1,9 +1,10 @@
-//! What a NIC receives into: a region with a queue of the NIC, made by the first who listens there.
+//! Region that a NIC receives into, with a queue of the NIC, made by the first comm that listens
+//! there.
 //!
 //! The NIC decides where bytes go, so pages are not handed out, but counted. Half of the region is
-//! for what lies in sockets: each gets a share as its receive buffer. Three eighths are for
-//! messages, which reserve what they may take before they are received; the rest is for the NIC's
-//! rings. So what waits in one connection never keeps another from its last byte.
+//! for bytes in sockets: each socket gets a share as its receive buffer. Three eighths are for
+//! messages, which reserve what they may take before they are received. The rest is for the NIC's
+//! rings. So bytes that wait in one connection never keep the last byte from another.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -27,21 +28,22 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
 use crate::transport::Transport;
 
 const PAGE: u64 = UNPACK_PAGE_BYTES as u64;
-/// Fewest pages that are of any use: some packets of 64 KiB, and their like in sockets.
+/// Fewest pages that are of use: some packets of 64 KiB, and as many in sockets.
 const LEAST_PAGES: u64 = 64;
-/// Most bytes of pages for what comes in host memory.
+/// Most bytes of pages for bytes that come in host memory.
 const MOST_SPARE: u64 = 16 << 20;
 /// Pages of the largest packet that a socket takes beyond its receive buffer.
 const PACKET_PAGES: u32 = 17;
-/// Data sockets that a region has room for, unless their shares would be too small.
+/// Number of data sockets that a region has room for, unless their shares would be too small.
 const SOCKETS: u32 = 64;
-/// The smallest share: a packet, and room for one that comes meanwhile.
+/// Smallest share: a packet, and room for another that comes meanwhile.
 const LEAST_SHARE: u32 = 24;
-/// The largest share, of 2 MiB.
+/// Largest share, of 2 MiB.
 const MOST_SHARE: u32 = 512;
 
-/// Bytes of a region of `pool_bytes` in host memory: what the NIC hands out, at most what the
-/// system makes one dma-buf of where it is one, and pages behind that.
+/// Returns the sizes of a region of `pool_bytes` in host memory: bytes that the NIC hands out, and
+/// bytes of pages behind them. The first are at most what the system makes one dma-buf of, where
+/// the region is a dma-buf.
 pub(crate) fn region_bytes(transport: Transport, pool_bytes: u64) -> (u64, u64) {
     let most = match transport {
         Transport::Devmem => HostBuffer::largest(),
@@ -58,37 +60,37 @@ fn split(pool_bytes: u64, most: u64) -> (u64, u64) {
     (of_nic, spare)
 }
 
-/// A region, its queue, and what of it is spoken for.
+/// Region, its queue, and the reservations of its users.
 #[derive(Debug)]
 pub(crate) struct NicRegion {
     nic: Nic,
-    /// Whose memory it is; `None`: memory that stands in for a GPU's, or host memory.
+    /// GPU that the memory belongs to; `None`: memory that stands in for a GPU's, or host memory.
     gpu: Option<u32>,
     floor: Floor,
     queue: u32,
     bounce: BounceBuffer,
     pages: u32,
-    /// Pages that sockets may hold.
+    /// Number of pages that sockets may hold.
     of_sockets: AtomicU32,
-    /// Pages that messages may hold.
+    /// Number of pages that messages may hold.
     of_messages: AtomicU32,
-    /// Fragments that are not given back.
+    /// Number of fragments that are not given back.
     held: AtomicU64,
-    /// Bytes that have come.
+    /// Number of bytes that have come.
     arrived: AtomicU64,
-    /// Bytes of them that were copied here.
+    /// Number of those bytes that were copied here.
     copied: AtomicU64,
     is_down: AtomicBool,
     lost: OnceLock<Arc<DevmemError>>,
-    /// Listen and receive comms that use it, and the thread that has the binding. Once there is
-    /// none, there never is one again.
+    /// Number of listen and receive comms that use the region, and the thread that has the binding.
+    /// Once it is 0, it stays 0.
     users: AtomicU32,
 }
 
 impl NicRegion {
-    /// Takes memory, and a queue of the NIC that nobody has, for as long as the binding lives. The
-    /// region itself is never freed, only its memory, so that nothing dangles. It has one user,
-    /// who stays as long as the binding.
+    /// Takes memory, and a free queue of the NIC, until the binding ends. The region itself is
+    /// never freed, only its memory, so that nothing dangles. It begins with one user, which stays
+    /// until the binding ends.
     ///
     /// # Errors
     /// Each with its diagnosis.
@@ -116,7 +118,8 @@ impl NicRegion {
                 devmem_floor(&nic, gpu, (of_nic, spare), poison)?
             }
         };
-        // Of a process that was killed. They take room for ours, and lead others astray.
+        // Rules of a process that was killed. They take room of our rules, and mislead other
+        // packets.
         match delete_stale_rules(&nic, queue) {
             Ok(0) => {}
             Ok(rules) => log::info!("{interface}: {rules} flow rules of a killed process are gone"),
@@ -166,7 +169,8 @@ impl NicRegion {
         &self.nic
     }
 
-    /// Whose memory it is; `None`: memory that stands in for a GPU's, or host memory.
+    /// Returns the GPU that the memory belongs to; `None`: memory that stands in for a GPU's, or
+    /// host memory.
     pub(crate) fn gpu(&self) -> Option<u32> {
         self.gpu
     }
@@ -179,12 +183,12 @@ impl NicRegion {
         self.queue
     }
 
-    /// The memory, with the pages for what comes in host memory.
+    /// Returns the memory, with the pages for bytes that come in host memory.
     pub(crate) fn bounce(&self) -> &BounceBuffer {
         &self.bounce
     }
 
-    /// Lets this GPU, and all others, read what comes, where it comes to memory of the host.
+    /// Lets this GPU, and all others, read what comes, where it comes to host memory.
     ///
     /// # Errors
     /// [`DevmemError::NotPinned`].
@@ -210,18 +214,18 @@ impl NicRegion {
         self.floor.ring()
     }
 
-    /// Whether a ring tells of what comes, and no socket shows it.
+    /// Returns whether a ring reports what comes, and no socket shows it.
     pub(crate) fn has_ring(&self) -> bool {
         self.ring().is_some()
     }
 
-    /// So many bytes have come, some of which were copied.
+    /// Counts `bytes` bytes that have come, of them `copied` that were copied.
     pub(super) fn count(&self, bytes: usize, copied: usize) {
         self.arrived.fetch_add(bytes as u64, Ordering::Relaxed);
         self.copied.fetch_add(copied as u64, Ordering::Relaxed);
     }
 
-    /// What has come so far.
+    /// Returns what has come so far.
     pub(crate) fn stats(&self) -> ArrivalStats {
         let by_kernel = self.ring().and_then(|thread| thread.refill().copied_bytes());
         ArrivalStats {
@@ -231,21 +235,21 @@ impl NicRegion {
         }
     }
 
-    /// Why nothing comes any more, once that is so.
+    /// Returns why nothing comes any more, once that is so.
     pub(crate) fn lost(&self) -> Option<&Arc<DevmemError>> {
         self.lost.get()
     }
 
     pub(super) fn lose(&self, error: DevmemError) {
-        // The first reason is the one.
+        // The first reason counts.
         let _ = self.lost.set(Arc::new(error));
         self.floor.end();
     }
 
-    /// A comm begins to use it.
+    /// Adds a comm to the users.
     ///
     /// # Errors
-    /// It is lost.
+    /// The region is lost.
     pub(super) fn enter(&'static self) -> Result<RegionUser, DevmemError> {
         let one_more = |users: u32| (users > 0).then(|| users + 1);
         let added = self.users.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
@@ -256,12 +260,12 @@ impl NicRegion {
         })
     }
 
-    /// One of its users never ends.
+    /// Keeps the memory: one of the users never ends.
     pub(crate) fn keep(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives the memory back. Consumers read what lies in it only as long as their comm is open.
+    /// Gives the memory back. Consumers read what lies in it only while their comm is open.
     fn discard(&self) {
         let name = self.nic.name();
         match self.bounce.region().discard() {
@@ -280,8 +284,8 @@ impl NicRegion {
         self.is_down.swap(is_down, Ordering::Relaxed) != is_down
     }
 
-    /// What may be why a connection stands still: the NIC's end, the NIC itself, or that the
-    /// program holds what has come.
+    /// Returns a possible reason why a connection stands still: the NIC's end, the NIC itself, or a
+    /// program that holds what has come.
     pub(crate) fn trouble(&self) -> Option<Arc<DevmemError>> {
         if let Some(error) = self.lost() {
             return Some(Arc::clone(error));
@@ -293,25 +297,25 @@ impl NicRegion {
         tcpx_devmem::blame_pool(held, pages).map(Arc::new)
     }
 
-    /// So many fragments were received.
+    /// Counts `fragments` fragments that were received.
     pub(super) fn hold(&self, fragments: u64) {
         self.held.fetch_add(fragments, Ordering::Relaxed);
     }
 
-    /// So many were given back, or will be with their socket.
+    /// Counts `fragments` fragments that were given back, or will be with their socket.
     pub(super) fn let_go(&self, fragments: u64) {
         self.held.fetch_sub(fragments, Ordering::Relaxed);
     }
 
-    /// Most pages that messages may hold.
+    /// Returns the most pages that messages may hold.
     fn most_of_messages(&self) -> u32 {
         self.pages / 8 * 3
     }
 
-    /// Reserves pages for a message. `None`: not now.
+    /// Reserves pages for a message; returns `None` if that is not possible now.
     ///
     /// # Errors
-    /// There will never be so many.
+    /// There will never be this many pages.
     pub(crate) fn reserve(&'static self, pages: u64) -> Result<Option<Reserved>, DevmemError> {
         let most = self.most_of_messages();
         let Some(wanted) = u32::try_from(pages).ok().filter(|&wanted| wanted <= most) else {
@@ -325,10 +329,11 @@ impl NicRegion {
         Ok(Reserved::take(&self.of_messages, wanted, most))
     }
 
-    /// Reserves what so many data sockets may hold. Also the receive buffer to give to each.
+    /// Reserves what `sockets` data sockets may hold. Also returns the receive buffer to give to
+    /// each.
     ///
     /// # Errors
-    /// Others have too much.
+    /// Others have too much of the region.
     pub(super) fn share(&'static self, sockets: u16) -> Result<(Reserved, usize), DevmemError> {
         let most = self.pages / 2;
         let each = (most / SOCKETS).clamp(LEAST_SHARE, MOST_SHARE);
@@ -341,13 +346,13 @@ impl NicRegion {
                 free: u64::from(most.saturating_sub(self.of_sockets.load(Ordering::Relaxed))),
             });
         };
-        // The system doubles what it is told.
+        // The system doubles the value that it gets.
         let bytes = (each - PACKET_PAGES) as usize * UNPACK_PAGE_BYTES / 2;
         Ok((share, bytes))
     }
 }
 
-/// A comm that uses a region, or the thread that has its binding, until this is dropped.
+/// User of a region, until this is dropped: a comm, or the thread that has the binding.
 #[derive(Debug)]
 pub(super) struct RegionUser {
     region: &'static NicRegion,
@@ -361,18 +366,18 @@ impl RegionUser {
 
 impl Drop for RegionUser {
     fn drop(&mut self) {
-        // What the others have done with the memory is over before the last one gives it back.
+        // All that other users have done with the memory is over before the last one gives it back.
         if self.region.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.region.discard();
         }
     }
 }
 
-/// A floor, what its NIC is asked, the queue, and the memory.
+/// Floor, binding, queue and memory of a new region.
 type Made = (Floor, Binding, u32, BounceBuffer);
 
-/// A dma-buf of a GPU's memory, or of host memory that stands in for it, bound to a queue. `bytes`:
-/// of the dma-buf, and behind it.
+/// Makes a dma-buf of a GPU's memory, or of host memory that stands in for it, and binds it to a
+/// queue. `bytes`: of the dma-buf, and behind it.
 fn devmem_floor(
     nic: &Nic,
     gpu: Option<&CudaGpu>,
@@ -409,7 +414,7 @@ fn devmem_floor(
     Ok((floor, Binding::Devmem(binding), queue, bounce))
 }
 
-/// Host memory, and a ring with a queue.
+/// Makes host memory, and a ring with a queue.
 fn ring_floor(nic: &Nic, of_nic: u64, spare: u64, poison: bool) -> Result<Made, DevmemError> {
     let failed = |source| DevmemError::System { what: "a region cannot be made", source };
     let memory = HostMemory::new((of_nic + spare) as usize).map_err(failed)?;
@@ -419,7 +424,7 @@ fn ring_floor(nic: &Nic, of_nic: u64, spare: u64, poison: bool) -> Result<Made, 
     let bounce = BounceBuffer::of_ring(memory, of_nic as usize, poison);
     Ok((Floor::Ring(thread), Binding::Ring(binding), queue, bounce))
 }
-/// Pages that are spoken for, until this is dropped.
+/// Reserved pages, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     of: &'static AtomicU32,
@@ -427,11 +432,11 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Adds to `of`, as long as the sum stays within `most`; `None`, and nothing is added, if not.
+    /// Adds to `of` if the sum stays within `most`; otherwise returns `None` and adds nothing.
     fn take(of: &'static AtomicU32, pages: u32, most: u32) -> Option<Self> {
         let grown = |now: u32| now.checked_add(pages).filter(|&sum| sum <= most);
         let added = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
-        // Only what was added is taken off again by the drop.
+        // The drop takes off only what was added.
         added.ok().map(|_| Self { of, pages })
     }
 }

@@ -1,4 +1,4 @@
-//! What comes on one data socket of which a ring tells.
+//! Bytes that come on one data socket and are reported by a ring.
 
 use std::io;
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use super::spare_pages::{split_off, take_spare};
 use crate::bell::Bell;
 use crate::memory::{IoList, IoOutcome, Piece};
 
-/// Receives from one data socket. The region has a ring.
+/// Receiver of one data socket whose region has a ring.
 #[derive(Debug)]
 pub(crate) struct RingArrivals {
     region: &'static NicRegion,
@@ -26,7 +26,7 @@ pub(crate) struct RingArrivals {
 }
 
 impl RingArrivals {
-    /// `bell` is rung when something has come.
+    /// Creates a receiver; `bell` is rung when bytes have come.
     pub(super) fn new(
         region: &'static NicRegion,
         thread: &'static RingThread,
@@ -80,13 +80,13 @@ impl RingArrivals {
                 ReceiveEnd::Closed => IoOutcome::Closed,
                 ReceiveEnd::Foreign => IoOutcome::Refused(DevmemError::ForeignPacket),
                 ReceiveEnd::Failed(error) => IoOutcome::Failed(error),
-                // What was cancelled, which nobody has asked for, is asked for once more.
+                // A receive that was cancelled although no thread asked for that is repeated.
                 _ => IoOutcome::Again,
             },
         }
     }
 
-    /// Receives what lies in memory of the system's as from any socket, to spare pages.
+    /// Receives bytes that lie in the system's own memory to spare pages, as from any socket.
     fn copy(
         &self,
         socket: BorrowedFd<'_>,
@@ -134,7 +134,7 @@ impl RingArrivals {
         outcome
     }
 
-    /// Whether bytes may come, or be here, without the socket's showing it.
+    /// Returns whether bytes may come, or be here, although the socket does not show them.
     pub(super) fn expects(&self) -> bool {
         self.inbox.expects()
     }

@@ -1,5 +1,5 @@
-//! The thread that reads the ring of a region: the kernel lets only the thread that has made it.
-//! Lanes tell it what to ask for, and it puts what comes into their inboxes.
+//! Thread that reads the ring of a region. The kernel lets only the thread that has made the ring
+//! use it. Lanes tell this thread what to ask for, and it puts what comes into their inboxes.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,19 +18,19 @@ use super::kernel_deadline::KERNEL_DEADLINE;
 use crate::log;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard};
 
-/// How long the thread sleeps at most: pages that found no room in the ring go back then.
+/// Longest sleep of the thread: pages that found no room in the ring go back then.
 const SLEEP: Duration = Duration::from_millis(500);
-/// How long a NIC may take to start a queue anew.
+/// Time that a NIC may take to restart a queue.
 const START: Duration = Duration::from_secs(30);
 
-/// What lanes want.
+/// Request of a lane.
 #[derive(Debug)]
 enum Command {
-    /// A data socket is there.
+    /// Adds a data socket.
     Attach { id: u64, socket: TcpStream, inbox: Arc<Inbox> },
-    /// The next bytes of it are wanted.
+    /// Asks for the next bytes of a data socket.
     Ask { id: u64, bytes: u32 },
-    /// Nobody wants any more of it.
+    /// Gives up a data socket: no more of its bytes are wanted.
     Detach { id: u64 },
 }
 
@@ -39,7 +39,7 @@ struct Shared {
     commands: Mutex<Vec<Command>>,
     waker: Waker,
     stop: AtomicBool,
-    /// Why the thread has ended, if not because it was to.
+    /// Reason why the thread has ended, if it did not end on request.
     failure: Mutex<Option<io::Error>>,
     next: AtomicU64,
 }
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// A thread with a ring.
+/// Thread with a ring.
 #[derive(Debug)]
 pub(super) struct RingThread {
     shared: Arc<Shared>,
@@ -58,12 +58,12 @@ pub(super) struct RingThread {
     queue: u32,
 }
 
-/// What the thread has made before it begins.
+/// Objects that the thread has made before it begins.
 type Made = Result<(HostMemory, u32, Arc<Refill>), DevmemError>;
 
 impl RingThread {
-    /// Takes a queue of the NIC that nobody has, and gives it the first `bytes` of `memory`, which
-    /// comes back.
+    /// Takes a free queue of the NIC, and gives it the first `bytes` of `memory`, which is
+    /// returned.
     ///
     /// # Errors
     /// Each with its diagnosis.
@@ -102,7 +102,7 @@ impl RingThread {
         &self.refill
     }
 
-    /// An error if the thread has failed.
+    /// Returns an error if the thread has failed.
     pub(super) fn check(&self) -> Result<(), DevmemError> {
         let mut failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner);
         match failure.take() {
@@ -111,13 +111,13 @@ impl RingThread {
         }
     }
 
-    /// The thread ends soon, and with it the ring. Whoever waits for bytes is told.
+    /// Makes the thread end soon, and with it the ring. Lanes that wait for bytes are notified.
     pub(super) fn stop(&self) {
         self.shared.stop.store(true, Ordering::SeqCst);
         self.shared.waker.notify();
     }
 
-    /// From now on bytes of this socket may be asked for.
+    /// Adds a socket whose bytes may be asked for from now on.
     ///
     /// # Errors
     /// There is no descriptor left.
@@ -128,12 +128,13 @@ impl RingThread {
         Ok(id)
     }
 
-    /// Asks for the next bytes of a socket, which has asked for none.
+    /// Asks for the next bytes of a socket that has no request outstanding.
     pub(super) fn ask(&self, id: u64, bytes: u32) {
         self.command(Command::Ask { id, bytes });
     }
 
-    /// Nobody asks for bytes of this socket any more. Those that are on their way are given back.
+    /// Removes a socket whose bytes are not wanted any more. Those that are on their way are given
+    /// back.
     pub(super) fn detach(&self, id: u64) {
         self.command(Command::Detach { id });
     }
@@ -150,16 +151,16 @@ impl Drop for RingThread {
     }
 }
 
-/// One data socket.
+/// One data socket of the ring.
 struct Attached {
     socket: TcpStream,
     inbox: Arc<Inbox>,
     is_asked: bool,
-    /// Nobody wants what comes.
+    /// Whether the bytes that come are not wanted.
     is_leaving: bool,
 }
 
-/// What the thread works on.
+/// State of the thread.
 struct Reading<'a> {
     ring: RingQueue,
     refill: Arc<Refill>,
@@ -171,7 +172,7 @@ fn begin(nic: &Nic, memory: HostMemory, bytes: usize, shared: &Shared, tell: &Sy
     let ring = match RingQueue::on_free_queue(nic, &memory, bytes, KERNEL_DEADLINE) {
         Ok(ring) => ring,
         Err(error) => {
-            // Whoever has asked may have given up.
+            // The thread that has asked may have given up.
             let _ = tell.send(Err(error));
             return;
         }
@@ -243,14 +244,14 @@ impl Reading<'_> {
         }
     }
 
-    /// A socket is nobody's any more.
+    /// Removes a socket that has no user any more.
     fn leave(&mut self, id: u64) {
         if let Some(attached) = self.sockets.remove(&id) {
             self.refill.give_back(attached.inbox.empty());
         }
     }
 
-    /// Does what an event asks for. Says whose bell is to be rung.
+    /// Does what an event asks for. Returns the inbox whose bell must be rung.
     fn told(&mut self, event: RingEvent) -> io::Result<Option<Arc<Inbox>>> {
         match event {
             RingEvent::Woken => {
@@ -296,7 +297,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Tells everybody that nothing comes any more.
+    /// Reports to every inbox that nothing comes any more.
     fn end(&mut self) {
         let _ = self.obey();
         for (_, attached) in self.sockets.drain() {

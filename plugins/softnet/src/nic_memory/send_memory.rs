@@ -1,6 +1,6 @@
-//! What a NIC sends host memory from: slots of a dma-buf, one to a chunk. Memory that stands in for
-//! a GPU's is no dma-buf of its own, and host memory is none either, so chunks of both are copied
-//! there first. A GPU's memory is sent where it is (`Registration::bound_to`).
+//! Memory that a NIC sends host memory from: slots of a dma-buf, one for each chunk. Memory that
+//! stands in for a GPU's is no dma-buf of its own, and host memory is none either, so chunks of
+//! both are copied there first. A GPU's memory is sent where it is (`Registration::bound_to`).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,14 +20,14 @@ const TOTAL_BYTES: usize = 8 << 20;
 const MIN_SLOTS: usize = 2;
 const MAX_SLOTS: usize = 64;
 
-/// How a send comm reaches its NIC.
+/// A send comm's way to its NIC.
 #[derive(Debug)]
 pub(crate) struct SendMemory {
     interface: String,
     slot_bytes: usize,
     slots: Option<Slots>,
     trouble: LastingTrouble,
-    /// Why nothing ever leaves any more.
+    /// Reason why nothing ever leaves any more.
     refusal: Option<Arc<DevmemError>>,
 }
 
@@ -38,14 +38,14 @@ struct Slots {
     free: Vec<usize>,
 }
 
-/// A chunk in its slot.
+/// Chunk in its slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StagedChunk {
     pub(crate) memory: Piece,
     pub(crate) source: NicSource,
 }
 
-/// Why a chunk is not in a slot.
+/// Reason why a chunk is not in a slot.
 #[derive(Debug)]
 pub(crate) enum StageError {
     /// The caller's memory is not there.
@@ -55,17 +55,17 @@ pub(crate) enum StageError {
 }
 
 impl SendMemory {
-    /// For chunks of at most `chunk_bytes` that leave by `interface`. It has no slots before the
-    /// first chunk that needs one: most comms only receive or only send, one of a GPU copies
-    /// nothing, and the kernel is not safe from a NIC that is removed while there is a binding to
-    /// send.
+    /// Creates send memory for chunks of at most `chunk_bytes` that leave by `interface`. There are
+    /// no slots before the first chunk that needs one. Most comms only receive or only send, and a
+    /// comm of a GPU copies nothing. And the kernel is not safe from a NIC that is removed while
+    /// there is a binding to send.
     pub(crate) fn new(interface: &str, chunk_bytes: u32) -> Self {
         let slot_bytes = (chunk_bytes as usize).next_multiple_of(UNPACK_PAGE_BYTES);
         let trouble = LastingTrouble::default();
         Self { interface: interface.to_owned(), slot_bytes, slots: None, trouble, refusal: None }
     }
 
-    /// Asks whether the NIC can send at all.
+    /// Checks that the NIC can send at all.
     ///
     /// # Errors
     /// Each with its diagnosis.
@@ -77,13 +77,14 @@ impl SendMemory {
         &self.interface
     }
 
-    /// Why nothing leaves, if the NIC is why.
+    /// Returns why nothing leaves, if the NIC is the reason.
     pub(crate) fn trouble(&self) -> Option<Arc<DevmemError>> {
         let down = || DevmemError::NicDown { nic: self.interface.clone() };
         self.refusal.clone().or_else(|| is_down(&self.interface).then(|| Arc::new(down())))
     }
 
-    /// Nothing has left for a while. Trouble that lasts for `limit` is an end.
+    /// Looks at trouble of the NIC after nothing has left for a while. Trouble that lasts for
+    /// `limit` is an end.
     pub(crate) fn look(&mut self, limit: Option<Duration>) -> Option<Arc<DevmemError>> {
         if self.refusal.is_none() {
             self.refusal = self.trouble.look(self.trouble(), limit);
@@ -91,17 +92,17 @@ impl SendMemory {
         self.refusal.clone()
     }
 
-    /// Whether nothing ever leaves any more.
+    /// Returns whether nothing ever leaves any more.
     pub(crate) fn is_over(&self) -> bool {
         self.refusal.is_some()
     }
 
-    /// Whether a chunk finds room.
+    /// Returns whether a chunk finds room.
     pub(crate) fn has_room(&self) -> bool {
         self.slots.as_ref().is_none_or(|slots| !slots.free.is_empty())
     }
 
-    /// Copies a chunk to a slot; `None` when none is free.
+    /// Copies a chunk to a slot; returns `None` when none is free.
     ///
     /// # Errors
     /// [`StageError`].
@@ -128,7 +129,7 @@ impl SendMemory {
         Ok(Some(StagedChunk { memory, source: NicSource { binding: slots.binding.id(), base } }))
     }
 
-    /// The system reads this memory no more: a slot, or none of these.
+    /// Frees a slot that the system reads no more; `memory` may also be no slot.
     pub(crate) fn release(&mut self, memory: Piece) {
         let Some(slots) = &mut self.slots else { return };
         let start = slots.buffer.as_mut_ptr().addr();

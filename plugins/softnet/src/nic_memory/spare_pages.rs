@@ -7,7 +7,8 @@ use crate::memory::{BounceBuffer, PageRange};
 /// Most bytes of one call.
 const CALL_BYTES: usize = 256 << 10;
 
-/// Pages for at most `most` bytes, and how many bytes find room in them; `None` when all are taken.
+/// Takes pages for at most `most` bytes, and returns how many bytes find room in them; `None` when
+/// all are taken.
 pub(super) fn take_spare(bounce: &BounceBuffer, most: usize) -> Option<(Vec<PageRange>, usize)> {
     let mut spare = Vec::new();
     // At most 64.
@@ -21,7 +22,7 @@ pub(super) fn take_spare(bounce: &BounceBuffer, most: usize) -> Option<(Vec<Page
     Some((spare, most.min(pages as usize * UNPACK_PAGE_BYTES)))
 }
 
-/// The first `pages` pages of `ranges`, which it loses.
+/// Removes the first `pages` pages from `ranges` and returns them.
 pub(super) fn split_off(ranges: &mut Vec<PageRange>, pages: usize) -> Vec<PageRange> {
     let (mut first, mut left) = (Vec::new(), pages as u32);
     while left > 0

@@ -1,4 +1,4 @@
-//! Which connections go to a region's queue: the data sockets of one comm, and exactly those.
+//! Steering of connections to a region's queue: the data sockets of one comm, and exactly those.
 
 use std::net::TcpStream;
 
@@ -7,19 +7,19 @@ use tcpx_devmem::{DevmemError, FlowRule, SteeredFlow};
 
 use super::region::{NicRegion, RegionUser, Reserved};
 
-/// What a listen comm has of a region, until its receive comm has it.
+/// Share of a listen comm in a region, until its receive comm has it.
 #[derive(Debug)]
 pub(crate) struct Steering {
     region: &'static NicRegion,
     receive_buffer: usize,
     flows: Vec<SteeredFlow>,
     _share: Reserved,
-    /// Comes last: whoever uses the region is done with it then.
+    /// Comes last: all other users of the region are done with it when this is dropped.
     _user: RegionUser,
 }
 
 impl Steering {
-    /// Room for so many data sockets.
+    /// Reserves room for `sockets` data sockets.
     ///
     /// # Errors
     /// The region is lost, or has too little left.
@@ -29,12 +29,12 @@ impl Steering {
         Ok(Self { region, receive_buffer, flows: Vec::new(), _share: share, _user: user })
     }
 
-    /// Bounds what may lie in the sockets that are accepted here.
+    /// Bounds the bytes that may lie in the sockets that are accepted here.
     pub(crate) fn bound<'a>(&self, listener: impl Into<SockRef<'a>>) -> std::io::Result<()> {
         listener.into().set_recv_buffer_size(self.receive_buffer)
     }
 
-    /// Steers what comes on this data socket, before its peer may send.
+    /// Steers the packets of this data socket, before its peer may send.
     ///
     /// # Errors
     /// The NIC refuses the rule.
@@ -47,7 +47,7 @@ impl Steering {
         Ok(())
     }
 
-    /// The sockets so far were those of a peer that left.
+    /// Ends the steering of sockets of a peer that left.
     pub(crate) fn forget(&mut self) {
         self.flows.clear();
     }

@@ -1,5 +1,5 @@
-//! The thread that sees whether a NIC still has the memory that it receives into. The NIC may be
-//! removed, or its driver be loaded anew, and nothing of that is seen on a socket.
+//! Thread that sees whether a NIC still has the memory that it receives into. The NIC may be
+//! removed, or its driver be loaded anew, and no socket shows this.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::region::{NicRegion, RegionUser};
 use crate::log;
 use crate::transport::Transport;
 
-/// How often it looks.
+/// Time between two looks.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
-/// Makes a region, and starts the thread, which has the binding. Both end when the memory is lost;
+/// Makes a region, and starts the thread that has its binding. Both end when the memory is lost;
 /// before that they live as long as the process.
 ///
 /// # Errors
@@ -32,8 +32,8 @@ pub(crate) fn watched_region(
     Ok(region)
 }
 
-/// What the thread has. The memory may be another's only when the kernel has let go of it, so the
-/// binding ends before this use of the region does.
+/// Objects of the thread. The memory may get another user only when the kernel has released it, so
+/// the binding ends before this use of the region does.
 struct Watched {
     binding: Binding,
     user: RegionUser,
@@ -71,7 +71,7 @@ fn watch(watched: &Watched) {
                 log::warn!("{error}: its connections end");
                 region.lose(error);
             }
-            // The question failed, and says nothing of the NIC.
+            // The question failed, so the answer says nothing about the NIC.
             Err(_) => {}
         }
     }

@@ -1,5 +1,5 @@
-//! Lanes, helper threads and the bell in any order of their steps: a caller that sleeps is woken,
-//! whatever it waits for, and nothing is left on the lanes.
+//! Tests of lanes, helper threads and the bell in any order of their steps. A caller that sleeps is
+//! woken, whatever it waits for, and no chunk is left on the lanes.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -19,13 +19,14 @@ use crate::sync::thread;
 const FEW: usize = 40;
 /// Orders in a deep run. TCPX_TEST_INTERLEAVINGS asks for others.
 const MANY: usize = 400;
-/// What only a helper thread moves.
+/// Number of bytes that only a helper thread moves.
 const LONG: usize = CALLER_BYTES + 1;
-/// The chunks of each lane, and how many bytes its socket holds: more than one has, or fewer.
+/// Chunks of each lane, and number of bytes that its socket holds: more than one chunk has, or
+/// fewer.
 const SHAPES: [(&[usize], usize); 3] =
     [(&[100, LONG, 200], LONG / 2), (&[LONG, LONG], 4 * LONG), (&[1, 2, 3], 4 * LONG)];
 
-/// One comm's lanes, and what is to happen on them.
+/// Lanes of one comm, and the script of what happens on them.
 #[derive(Clone, Copy)]
 struct Story {
     side: Side,
@@ -33,7 +34,8 @@ struct Story {
     socket_bytes: usize,
     lanes: usize,
     threads: usize,
-    /// After so many steps the caller watches the descriptors. Before that it asks again and again.
+    /// Number of steps after which the caller watches the descriptors. Before, it calls again and
+    /// again.
     watches_after: usize,
 }
 
@@ -50,7 +52,7 @@ impl Story {
                 let piece = memory.region().piece(0, bytes);
                 caller.lanes.push(lane, Chunk::new(0, 0, vec![piece]));
             }
-            // The next ones come when these are under way, or long done.
+            // The next chunks come when these are under way, or long done.
             caller.step(self.watches_after);
         }
         while caller.harvested < self.lanes * self.chunks.len() {
@@ -95,13 +97,13 @@ struct Caller {
 }
 
 impl Caller {
-    /// What a call of `test` does.
+    /// Does what a call of `test` does.
     fn step(&mut self, watches_after: usize) {
         if self.steps == watches_after {
             self.edges = Some(Edges::of(&self.lanes.descriptors().expect("a bell")));
         }
         self.steps += 1;
-        // One that watches need never ask again by itself.
+        // A caller that watches need never call again by itself.
         let expected = if self.edges.is_some() { NeedsCall::No } else { NeedsCall::Soon };
         assert_eq!(self.lanes.run(), expected);
         self.lanes.harvest(|_, chunk| {
@@ -122,7 +124,7 @@ fn nothing(error: io::Error) -> io::Result<usize> {
     if error.kind() == io::ErrorKind::WouldBlock { Ok(0) } else { Err(error) }
 }
 
-/// Sockets that pass on at once what is written to them.
+/// Returns sockets that pass on at once what is written to them.
 fn connected(bytes: usize) -> (TcpStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().expect("sockets");
     for socket in [&ours, &theirs] {

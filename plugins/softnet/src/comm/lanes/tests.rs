@@ -1,4 +1,4 @@
-//! Lanes over sockets of this process.
+//! Tests of lanes over sockets of this process.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -13,7 +13,8 @@ use crate::hooks::{Hooks, SocketHooks};
 use crate::memory::{BounceBuffer, Piece};
 use crate::sync::Waker;
 
-/// Connected sockets: ours, and the peer's, which take few bytes that nobody reads if so asked.
+/// Returns connected sockets, ours and the peer's. With `is_small` they hold few bytes, and the
+/// peer reads none.
 fn sockets(count: usize, is_small: bool) -> (Vec<TcpStream>, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     if is_small {
@@ -30,7 +31,7 @@ fn sockets(count: usize, is_small: bool) -> (Vec<TcpStream>, Vec<TcpStream>) {
     (0..count).map(connect).unzip()
 }
 
-/// Reads all that is there.
+/// Reads all bytes that are there.
 fn drain(socket: &mut TcpStream) -> usize {
     let (mut place, mut total) = (vec![0; STEP_BYTES], 0);
     while let Ok(bytes @ 1..) = socket.read(&mut place) {
@@ -81,8 +82,8 @@ fn a_step_is_bounded_for_all_lanes_together() {
     assert_eq!(harvested(&lanes), [true; 3]);
 }
 
-/// A lane that sends in place to a peer which does not read. Its socket holds the first two
-/// chunks, and not the third. `None` when the system wants to copy.
+/// Creates a lane that sends in place to a peer that does not read. Its socket holds the first two
+/// chunks, but not the third. Returns `None` when the system wants to copy.
 fn held_up(hooks: Hooked, memory: Piece) -> Option<(Lanes, TcpStream)> {
     let (ours, mut theirs) = sockets(1, true);
     SockRef::from(&ours[0]).set_send_buffer_size(200_000).expect("an option");
@@ -121,7 +122,7 @@ fn a_chunk_is_finished_when_the_system_has_read_it() {
     assert!(!lanes.lanes[0].still_reads());
 }
 
-/// Nothing but ones has come, and not all of the first chunk, when the connection is reset.
+/// Expects that only ones have come, and not all of the first chunk, when the connection is reset.
 fn expect_reset(mut peer: TcpStream) {
     peer.set_nonblocking(false).expect("a flag");
     let mut got = Vec::new();
@@ -187,7 +188,7 @@ fn nothing_is_read_after_the_end() {
     expect_reset(peer);
 }
 
-/// A comm's lanes with one helper thread, which sleeps.
+/// Returns a comm's lanes with one helper thread, which sleeps.
 fn helped(sockets: Vec<TcpStream>, side: Side) -> Lanes {
     let hooks = Hooked::default();
     let options = CommOptions { threads: 1, ..options(hooks, ZeroCopy::Off) };
@@ -216,7 +217,7 @@ fn what_is_short_is_moved_by_the_caller_and_wakes_nobody() {
     let memory = bounce.region().piece(0, 10_000);
     let mut moved_here = 0;
     for _ in 0..100 {
-        // On its way to sleep it looks once more, and may find the chunk.
+        // On its way to sleep the helper looks once more, and may find the chunk.
         wait_until(|| is_helper_asleep(&lanes));
         lanes.push(0, Chunk::new(0, 0, vec![memory]));
         lanes.run();

@@ -1,6 +1,6 @@
-//! What a receive comm does with bytes that have come: it counts them, and writes their entries.
-//! Where the bounce region is in GPU memory, the bytes are copied there first, or, where a NIC has
-//! put them there for memory of the host, down from there.
+//! Bytes that have come on a receive comm: they are counted, and their entries are written. Where
+//! the bounce region is in GPU memory, the bytes are first copied there. Where a NIC has put bytes
+//! for host memory into GPU memory, they are copied down from there.
 
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
@@ -66,7 +66,7 @@ impl RecvComm {
         self.harvested = harvested;
     }
 
-    /// The pages that a chunk got as it arrived are its request's from now on.
+    /// Gives the pages that a chunk got as it arrived to its request.
     fn keep_pages(&mut self, lane: usize, chunk: &mut Chunk) {
         let Some(receive) = self.requests.ring.get_mut(chunk.number) else { return };
         if let Some(mut arrival) = chunk.arrival.take() {
@@ -81,7 +81,8 @@ impl RecvComm {
         }
     }
 
-    /// A chunk has arrived in `pieces`. It is finished, or must be copied to the GPU first.
+    /// Takes a chunk that has arrived in `pieces`. The chunk is finished, or is first copied to the
+    /// GPU.
     fn arrived(&mut self, number: u64, offset: u32, pieces: Vec<Piece>) {
         if let Some(garbage) = self.requests.hook.get().and_then(|hook| hook.garbled()) {
             let region = self.bounce.region();
@@ -116,8 +117,8 @@ impl RecvComm {
         }
     }
 
-    /// Copies chunks for memory of the host down from the GPU, as far as a call goes, and counts
-    /// those that are there.
+    /// Copies chunks for host memory down from the GPU, up to the limit of a call, and counts those
+    /// that are there.
     pub(super) fn take_downloads(&mut self) {
         let (Some(downloads), Some(nic)) = (&mut self.downloads, &mut self.nic) else { return };
         let (requests, region) = (&mut self.requests, self.bounce.region());

@@ -1,5 +1,6 @@
-//! Receives into host memory of what a NIC has put into a GPU's: chunks are copied down to pinned
-//! pages, in the order in which they have come, and from there to where they were posted.
+//! Receives into host memory of bytes that a NIC has put into a GPU's memory. Chunks are copied
+//! down to pinned pages, in the order in which they have come, and from there to where they were
+//! posted.
 
 use std::collections::VecDeque;
 
@@ -9,35 +10,35 @@ use crate::comm::chunk::Chunk;
 use crate::memory::{Piece, Region, Staged, Stager};
 use crate::nic_memory::Held;
 
-/// Most bytes that one call of `test` copies on, but for one chunk: its caller must get to other
+/// Most bytes that one call of `test` copies on, except for one chunk: its caller must get to other
 /// comms in time.
 const STEP_BYTES: usize = 256 << 10;
 
-/// A chunk whose bytes are on their way down.
+/// Chunk whose bytes are on their way down.
 #[derive(Debug)]
 pub(super) struct Download {
     pub(super) number: u64,
-    /// Where it starts in its message.
+    /// Offset of the chunk in its message.
     pub(super) offset: u32,
     pub(super) lane: usize,
-    /// What it takes of the region, until it was copied.
+    /// Part of the region that the chunk holds until it is copied.
     pub(super) held: Held,
-    /// Where it lies there.
+    /// Pieces of the region where the chunk lies.
     pub(super) pieces: Vec<Piece>,
 }
 
-/// The copies of one receive comm.
+/// Copies of one receive comm.
 #[derive(Debug)]
 pub(super) struct Downloads {
     stager: Box<Stager>,
-    /// Oldest first: as many as the stager has under way.
+    /// Copies under way, oldest first: as many as the stager has.
     under_way: VecDeque<Download>,
-    /// By lane: what waits for a slot.
+    /// Chunks that wait for a slot, with their lanes.
     waiting: VecDeque<(usize, Chunk)>,
 }
 
 impl Downloads {
-    /// Makes all that copies of chunks of at most `chunk_bytes` need.
+    /// Makes everything that copies of chunks of at most `chunk_bytes` need.
     pub(super) fn new(gpu: &CudaGpu, chunk_bytes: u32) -> Result<Self, CudaError> {
         Ok(Self {
             stager: Box::new(Stager::for_receives(gpu, chunk_bytes)?),
@@ -46,13 +47,13 @@ impl Downloads {
         })
     }
 
-    /// A chunk for memory of the host has come.
+    /// Queues a chunk for host memory that has come.
     pub(super) fn push(&mut self, lane: usize, chunk: Chunk) {
         self.waiting.push_back((lane, chunk));
     }
 
-    /// Waits until nothing is copied any more; false when that takes too long: then what the copies
-    /// read is kept.
+    /// Waits until no copy is under way. Returns false when this takes too long: then the memory
+    /// that the copies read is kept.
     pub(super) fn end(self) -> bool {
         let is_over = self.stager.end();
         if !is_over {
@@ -61,15 +62,16 @@ impl Downloads {
         is_over
     }
 
-    /// Whether nothing waits, and nothing is under way.
+    /// Returns whether no copy waits or is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_empty() && self.waiting.is_empty()
     }
 
-    /// Starts what finds a slot, and calls `copied` with chunks that are down, and where.
+    /// Starts copies that find a slot, and calls `copied` with each chunk that is down, and its
+    /// place.
     ///
     /// # Errors
-    /// The driver's, with the message that it is about.
+    /// The driver's error, with the message that it is about.
     pub(super) fn run(
         &mut self,
         region: &Region,
@@ -133,7 +135,7 @@ mod tests {
         memory.fill_for_tests(&bytes);
         let region = Region::NicOnGpu(Arc::new(memory));
         region.write(region.piece(OF_NIC, 100), &[0xaa; 100]);
-        // The last bytes of the NIC's, and those behind them, which it has not brought.
+        // The last bytes that the NIC has brought, and those behind them, which it has not brought.
         let pieces = |number: usize| {
             let last = region.piece(OF_NIC - 10 - number, 10 + number);
             vec![region.piece(number, 3), last, region.piece(OF_NIC, 7), region.piece(9, 1)]

@@ -9,19 +9,20 @@ use crate::log;
 use crate::memory::{BounceBuffer, ReceivePages, pages_of};
 use crate::nic_memory::log_and_blame;
 
-/// Why no more chunks go to their lanes.
+/// Reason why no more chunks go to their lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunksRest {
     /// None is left.
     NoneWait,
-    /// The next one's lane is full.
+    /// The lane of the next chunk is full.
     NoRoom,
-    /// The next one waits for pages, or for what never comes.
+    /// The next chunk waits for pages, or for pages that never come.
     NoPages,
 }
 
 impl RecvComm {
-    /// Gives a message all its bounce pages at once; false when there are not enough free ones now.
+    /// Gives a message all its bounce pages at once; returns false when there are not enough free
+    /// pages now.
     pub(super) fn allocate_pages(&mut self, number: u64, total: u32) -> Result<bool, Failure> {
         let Some(receive) = self.requests.ring.get_mut(number) else { return Ok(false) };
         if receive.allocated || !matches!(receive.destination, Destination::Device { .. }) {
@@ -43,13 +44,13 @@ impl RecvComm {
         Ok(receive.allocated)
     }
 
-    /// Whether a chunk is for host memory, and its socket is steered to a GPU.
+    /// Returns whether a chunk is for host memory, and its socket is steered to a GPU.
     fn is_missteered(&self, chunk: &AnnouncedChunk) -> bool {
         self.requests.hook.says(|hook| hook.is_steered())
             && self.requests.ring.get(chunk.number).is_some_and(|it| it.device_address().is_none())
     }
 
-    /// Moves announced chunks to their lanes, in order, as far as lanes and pages allow.
+    /// Moves announced chunks to their lanes, in order, until a lane is full or pages run out.
     pub(super) fn feed_lanes(&mut self) -> ChunksRest {
         while let Some(&chunk) = self.chunks.front() {
             if !self.lanes.has_room(chunk.lane) {
@@ -99,7 +100,8 @@ impl RecvComm {
         ChunksRest::NoneWait
     }
 
-    /// Reserves what a message may take of a NIC's region; false when that is not free now.
+    /// Reserves what a message may take of a NIC's region; returns false when this much is not free
+    /// now.
     fn reserve_pages(&mut self, number: u64) -> Result<bool, Failure> {
         let (Some(nic), Some(receive)) = (&self.nic, self.requests.ring.get_mut(number)) else {
             return Ok(false);
@@ -110,7 +112,7 @@ impl RecvComm {
         })
     }
 
-    /// The memory of a chunk that gets it as its bytes arrive, if it does and needs any.
+    /// Returns the memory of a chunk that gets it as its bytes arrive, if it does and needs any.
     fn memory_on_arrival(&mut self, chunk: &AnnouncedChunk) -> Hook<Arrival> {
         let receive = self.requests.ring.get(chunk.number);
         let is_device = receive.is_some_and(|it| it.device_address().is_some());
@@ -121,7 +123,8 @@ impl RecvComm {
     }
 }
 
-/// Gives a message its pages where a hook wants it; false when that is nowhere now.
+/// Gives a message its pages where a hook wants them; returns false when that place is not free
+/// now.
 fn take_pages_at(
     placement: Placement,
     receive: &mut ReceivePages,

@@ -1,4 +1,4 @@
-//! What a receive comm does when device memory or its NIC fail it.
+//! Failures of device memory or its NIC, as a receive comm handles them.
 
 use super::RecvComm;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::log;
 use crate::nic_memory::blame;
 
 impl RecvComm {
-    /// Ends the comm when device memory or its NIC do, and says so once.
+    /// Ends the comm when device memory or its NIC has ended, and logs the reason once.
     pub(super) fn find_refusal(&mut self) {
         let Some(nic) = &mut self.nic else { return };
         let Some(error) = nic.refusal(&self.lanes) else { return };
@@ -19,7 +19,7 @@ impl RecvComm {
         });
     }
 
-    /// The call that is under way fails; says why, if that is known here.
+    /// Notes the reason why the call under way fails, if it is known here.
     pub(super) fn blame_nic(&mut self) {
         let Some(nic) = &mut self.nic else { return };
         if let Some(error) = nic.trouble(&self.lanes) {
@@ -27,7 +27,7 @@ impl RecvComm {
         }
     }
 
-    /// A request waits; whether the NIC is why.
+    /// Looks whether the NIC is the reason why a request waits.
     pub(super) fn look_at_nic(&mut self) {
         let limit = self.liveness.limit();
         if let Some(nic) = &mut self.nic {

@@ -1,4 +1,4 @@
-//! What a receive comm waits for.
+//! Events that a receive comm waits for.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::comm::needs_call::NeedsCall;
 use crate::memory::Uploader;
 
 impl RecvComm {
-    /// What to watch for edges, as long as the comm is open.
+    /// Returns the descriptors to watch for edges, while the comm is open.
     pub(crate) fn descriptors(&self) -> io::Result<Vec<CommDescriptor>> {
         let mut all = self.lanes.descriptors()?;
         // The count of posted receives may find the socket full.
@@ -21,12 +21,13 @@ impl RecvComm {
         Ok(all)
     }
 
-    /// Whether a further test may get further although no descriptor becomes ready.
+    /// Returns whether another test may make progress although no descriptor becomes ready.
     pub(crate) fn needs_call(&self) -> NeedsCall {
         self.needs_call.when(self.requests.ring.oldest_unreported().is_some())
     }
 
-    /// Whether more may happen although no descriptor becomes ready, beside what lanes do.
+    /// Returns whether more may happen although no descriptor becomes ready, apart from what lanes
+    /// do.
     pub(super) fn more_to_do(&self, records: RecordsRest, chunks: ChunksRest) -> NeedsCall {
         let records_go_on = match records {
             RecordsRest::NothingCame => NeedsCall::No,
@@ -41,7 +42,7 @@ impl RecvComm {
             // The step itself may have made room.
             ChunksRest::NoRoom => NeedsCall::AtOnce
                 .when(self.chunks.front().is_some_and(|it| self.lanes.has_room(it.lane))),
-            // Other comms give some back, too.
+            // Other comms give pages back, too.
             ChunksRest::NoPages => NeedsCall::Soon,
         };
         let is_uploading = self.uploader.as_ref().and_then(Uploader::oldest).is_some();

@@ -1,4 +1,4 @@
-//! What a receive comm does with control records: it matches them with posted receives.
+//! Matching of control records with posted receives, in a receive comm.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ use crate::failure::Failure;
 use crate::log;
 use crate::memory::pages_of;
 
-/// Announced chunks that may wait for room on their data socket. With so many, no more records are
-/// read.
+/// Most announced chunks that wait for room on their data socket. At this number, no more records
+/// are read.
 pub(super) const MAX_WAITING_CHUNKS: usize = 64;
 
-/// Why the control socket ends when the peer closes it.
+/// Reason why the control socket ends when the peer closes it.
 const CLOSED: &str = "connection closed by remote peer";
 
-/// What became of the record at the front of the control stream.
+/// Outcome for the record at the front of the control stream.
 enum RecordUse {
     /// It was used.
     Record,
     /// Part of it has not come yet.
     Incomplete,
-    /// It must wait for bounce pages.
+    /// The record must wait for bounce pages.
     NoRoom,
 }
 
-/// Why no more records were taken.
+/// Reason why no more records were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordsRest {
-    /// No receive waits for one, or the socket has no more.
+    /// No receive waits for a record, or the socket has no more.
     NothingCame,
-    /// The socket is not to be read now.
+    /// The socket must not be read now.
     Held,
     /// Too many announced chunks wait for their lanes.
     TooManyChunks,
@@ -43,7 +43,7 @@ pub(super) enum RecordsRest {
 }
 
 impl RecvComm {
-    /// Takes records off the control socket for as long as a receive waits for one.
+    /// Takes records off the control socket while a receive waits for one.
     pub(super) fn match_records(&mut self) -> RecordsRest {
         if self.ends_early() {
             return RecordsRest::NothingCame;
@@ -74,8 +74,8 @@ impl RecvComm {
         RecordsRest::NothingCame
     }
 
-    /// Whether this call ends with the end of the control socket although records of before lie
-    /// in the buffer.
+    /// Returns whether this call ends with the end of the control socket although earlier records
+    /// lie in the buffer.
     fn ends_early(&mut self) -> bool {
         if !self.requests.hook.says(|hook| hook.reads_ahead()) {
             return false;

@@ -1,5 +1,6 @@
-//! What a receive comm does where a NIC decides where bytes go: it reserves what messages may take,
-//! keeps what they hold until they are consumed, and gives that back.
+//! Share of a receive comm in a NIC's region, where the NIC decides where bytes go. The comm
+//! reserves what messages may take, keeps what they hold until they are consumed, and then gives it
+//! back.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,21 +17,21 @@ use crate::failure::Failure;
 use crate::log;
 use crate::nic_memory::{ArrivalStats, Held, LastingTrouble, NicRegion, Steering};
 
-/// Fragments that are given back together, unless nothing else is under way.
+/// Number of fragments that are given back together, unless nothing else is under way.
 const BATCH: u64 = 64;
-/// Payload of a packet where the system does not say.
+/// Payload of a packet where the system does not report it.
 const PACKET_BYTES: u32 = 1448;
 
-/// What a receive comm has of a NIC's region.
+/// Share of a receive comm in a NIC's region.
 #[derive(Debug)]
 pub(super) struct RegionUse {
     region: &'static NicRegion,
-    /// By lane: what was consumed and is to be given back.
+    /// By lane: fragments that were consumed and are to be given back.
     consumed: Vec<Held>,
-    /// Payload of a packet, each of which begins on a page of its own.
+    /// Payload of a packet. Each packet begins on a page of its own.
     packet_bytes: u32,
     trouble: LastingTrouble,
-    /// Why the comm has ended.
+    /// Reason why the comm has ended.
     refusal: Option<Arc<DevmemError>>,
     /// The flow rules end after the sockets.
     _steering: Steering,
@@ -49,7 +50,7 @@ impl RegionUse {
         }
     }
 
-    /// Reserves what a message may take; false: not now.
+    /// Reserves what a message may take; returns false when this is not possible now.
     pub(super) fn reserve(
         &self,
         receive: &mut RecvRequest,
@@ -63,8 +64,8 @@ impl RegionUse {
         Ok(receive.reserved.is_some())
     }
 
-    /// A chunk has come. What it holds is its request's; where that is for host memory, the bytes
-    /// go there now.
+    /// Gives what a chunk that has come holds to its request. If the request is for host memory,
+    /// the bytes are copied there now.
     pub(super) fn settle(
         &mut self,
         lane: usize,
@@ -92,12 +93,12 @@ impl RegionUse {
         Ok(())
     }
 
-    /// What a chunk has held was copied, and is to be given back.
+    /// Marks what a chunk has held as copied, so that it is given back.
     pub(super) fn let_go(&mut self, lane: usize, held: Held) {
         self.consumed[lane].take_fragments(held);
     }
 
-    /// Gives back what a request has held. `is_last`: no other is under way.
+    /// Gives back what a request has held. `is_last`: no other request is under way.
     pub(super) fn consume(&mut self, receive: &mut RecvRequest, lanes: &Lanes, is_last: bool) {
         receive.reserved = None;
         for (lane, held) in receive.held.drain(..) {
@@ -106,7 +107,7 @@ impl RegionUse {
         self.give_back(lanes, if is_last { 1 } else { BATCH });
     }
 
-    /// Gives back what was consumed on lanes where that are so many fragments.
+    /// Gives back what was consumed on lanes with at least `least` such fragments.
     pub(super) fn give_back(&mut self, lanes: &Lanes, least: u64) {
         for (lane, held) in self.consumed.iter_mut().enumerate() {
             if held.fragments() < least {
@@ -118,12 +119,13 @@ impl RegionUse {
         }
     }
 
-    /// Something may read or write the region for ever, so nobody else may have it.
+    /// Keeps the region for ever, because a NIC or the system may read or write it at any time; no
+    /// other comm may get it.
     pub(super) fn keep_region(&self) {
         self.region.keep();
     }
 
-    /// Why the comm has ended, if device memory or its NIC are why.
+    /// Returns the reason why the comm has ended, if that is device memory or its NIC.
     pub(super) fn refusal(&mut self, lanes: &Lanes) -> Option<Arc<DevmemError>> {
         if self.refusal.is_none() {
             self.refusal = self.region.lost().cloned().or_else(|| lanes.refusal());
@@ -131,12 +133,14 @@ impl RegionUse {
         self.refusal.clone()
     }
 
-    /// What may be why a call fails: the end, or what may lead to it.
+    /// Returns a possible reason why a call fails: the end of the comm, or trouble that may lead to
+    /// it.
     pub(super) fn trouble(&mut self, lanes: &Lanes) -> Option<Arc<DevmemError>> {
         self.refusal(lanes).or_else(|| self.region.trouble())
     }
 
-    /// Nothing has come for a while. Trouble that lasts for `limit` is an end.
+    /// Looks at trouble of the NIC after nothing has come for a while. Trouble that lasts for
+    /// `limit` ends the comm.
     pub(super) fn look(&mut self, limit: Option<Duration>) {
         if let Some(error) = self.trouble.look(self.region.trouble(), limit) {
             self.refusal.get_or_insert(error);
@@ -155,8 +159,8 @@ impl Drop for RegionUse {
     }
 }
 
-/// Pages that a message takes: each packet begins on a page of its own, and each chunk may begin
-/// and end within one.
+/// Returns the number of pages that a message takes. Each packet begins on a page of its own, and
+/// each chunk may begin and end within a packet.
 fn pages_of(total: u32, chunk_bytes: u32, packet_bytes: u32) -> u64 {
     let pages = |bytes: u32| u64::from(bytes.div_ceil(UNPACK_PAGE_BYTES as u32));
     let of_chunk = |bytes: u32| {

@@ -24,8 +24,8 @@ impl Outgoing {
         self.records.push(number, Record::Inline { size: memory.len() as u32 }, memory);
     }
 
-    /// Queues a chunk and its record; false when no socket has room. `source`: where a NIC finds
-    /// the memory, where one sends it.
+    /// Queues a chunk and its record; returns false when no socket has room. `source`: place where
+    /// a NIC finds the memory, where a NIC sends it.
     pub(super) fn push_chunk(
         &mut self,
         number: u64,

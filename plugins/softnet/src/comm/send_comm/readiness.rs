@@ -1,4 +1,4 @@
-//! What a send comm waits for.
+//! Events that a send comm waits for.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::comm::lanes::descriptor;
 use crate::comm::needs_call::NeedsCall;
 
 impl SendComm {
-    /// What to watch for edges, as long as the comm is open.
+    /// Returns the descriptors to watch for edges, while the comm is open.
     pub(crate) fn descriptors(&self) -> io::Result<Vec<CommDescriptor>> {
         let mut all = self.outgoing.lanes.descriptors()?;
         let credit = if self.credit.is_some() { libc::EPOLLIN } else { 0 };
@@ -17,13 +17,13 @@ impl SendComm {
         Ok(all)
     }
 
-    /// Whether a further test may get further although no descriptor becomes ready.
+    /// Returns whether another test may make progress although no descriptor becomes ready.
     pub(crate) fn needs_call(&self) -> NeedsCall {
         self.needs_call.when(self.requests.ring.oldest_unreported().is_some())
     }
 
-    /// Whether more may happen although no descriptor becomes ready, beside what records and lanes
-    /// do. What was harvested has made room.
+    /// Returns whether more may happen although no descriptor becomes ready, apart from what
+    /// records and lanes do. A harvest has made room.
     pub(super) fn more_to_do(&self, has_harvested: bool) -> NeedsCall {
         let is_staging = self.stager.as_ref().is_some_and(|stager| !stager.is_idle());
         let counts_calls = self.requests.hook.says(|hook| hook.counts_calls());
@@ -37,9 +37,9 @@ impl SendComm {
         at_once.max(NeedsCall::Soon.when(is_staging || counts_calls))
     }
 
-    /// Whether there is room for more of the next message: on the sockets, and, if it is staged, in
-    /// pinned pages or in memory that a NIC sends from, which the system may still read when the
-    /// sockets have long had room.
+    /// Returns whether there is room for more of the next message. The sockets must have room. For
+    /// a staged message so must the pinned pages, or the memory that a NIC sends from; the system
+    /// may still read both when the sockets have long had room.
     fn has_room_for_next(&self) -> bool {
         let next = self.requests.next().and_then(|number| self.requests.ring.get(number));
         match &self.stager {

@@ -3,7 +3,7 @@ use std::os::unix::fs::FileExt;
 
 use super::*;
 
-/// A region over a NIC that every namespace has, and the user who has its binding.
+/// Returns a region over a NIC that every namespace has, and the user that has its binding.
 fn region(gpu: Option<&CudaGpu>, bounce: BounceBuffer) -> RegionUser {
     let nic = Nic::named("lo").expect("every namespace has one");
     let floor = Floor::Devmem { binding: 0, bytes: 1 << 20 };
@@ -49,7 +49,7 @@ fn lost_memory_goes_back_when_the_binding_and_the_last_comm_have_ended() {
 #[test]
 fn a_gpus_lost_memory_is_for_the_next_region_unless_something_may_still_use_it() {
     let Some(gpu) = tcpx_cuda::test_gpu() else { return };
-    // Sizes that nobody else in this process asks for.
+    // Sizes that no other test in this process asks for.
     let (of_nic, spare) = (1 << 20, 20480);
     let left = || NicGpuMemory::left(&gpu, of_nic, spare);
     for is_kept in [false, true] {
