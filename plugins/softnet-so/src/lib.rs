@@ -1,14 +1,14 @@
 #![allow(unsafe_code)]
-//! The software plugin as a shared library, for NCCL and for whoever loads plugins by path.
+//! The software plugin as a shared library, for NCCL and for programs that load plugins by path.
 //!
 //! It exports six data symbols; everything else is in `tcpx-softnet`. `ncclNetPlugin_v7` is the
 //! 152-byte table itself, which sessions and NCCL 2.19 drive; `ncclNetPlugin_v8`, `_v9` and `_v10`
 //! are those by which later releases of NCCL find it. The others are additions of this project,
 //! because the table has no such questions, and its layout is not ours to change:
 //! `tcpxCommHealth_v1` says whether a comm on which nothing is posted is alive, `tcpxCommPoll_v1`
-//! says what to wait for. Who loads the library for the table alone never looks for them. The
-//! symbols live in a crate of their own because a library that links `tcpx-softnet` must not export
-//! them a second time.
+//! says what to wait for. Programs that load the library for the table alone never look for them.
+//! The symbols live in a crate of their own because a library that links `tcpx-softnet` must not
+//! export them a second time.
 //!
 //! A process never unloads the library: NCCL does so with its last communicator, and whatever still
 //! holds an address of it would crash.

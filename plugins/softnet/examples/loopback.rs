@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! What the plugin costs over plain sockets, both measured in one run between two processes over
-//! loopback.
+//! Cost of the plugin over that of plain sockets, both measured in one run between two processes
+//! over loopback.
 //!
 //! `cargo run --release -p tcpx-softnet --example loopback [-- rounds]`
 //!
@@ -29,7 +29,8 @@ const SMALL: usize = 4 << 10;
 const SMALL_COUNT: usize = 100_000;
 const PINGS: usize = 20_000;
 const SEND_WINDOW: usize = 12;
-/// Tests without an answer after which the processor is offered to others, who may be the peer.
+/// Number of tests without an answer after which the processor is offered to others, which may be
+/// the peer.
 const IDLE_TESTS: usize = 16;
 const RECV_WINDOW: usize = 16;
 

@@ -3,11 +3,11 @@
 //! - `listen`: a listen comm
 //! - `acceptor`: its thread, which reads hellos and keeps the sockets of one peer
 //! - `handshake`: a connection whose hello is not whole
-//! - `pairing`: which sockets those are. Pure
+//! - `pairing`: choice of the sockets that make up the peer. Pure
 //! - `dial`: a connect attempt and its thread
 //! - `congestion`: no pacing where a connection stays on the host
 //! - `handle`: the 128 bytes that travel from listener to connector. Pure
-//! - `sockets`: what a finished attempt and a finished accept hand over
+//! - `sockets`: result of a finished attempt or accept
 
 mod acceptor;
 mod congestion;

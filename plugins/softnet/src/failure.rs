@@ -2,8 +2,8 @@
 
 use tcpx_sys::NcclResult;
 
-/// The code that an entry returns. Whoever finds the error decides it and logs a WARN line; the
-/// callers only pass it up.
+/// Code that an entry returns. The function that finds the error decides the code and logs a WARN
+/// line; its callers only pass the code up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The call was wrong, or the peer broke the protocol: `ncclInternalError` (3).

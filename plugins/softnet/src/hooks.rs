@@ -1,14 +1,15 @@
-//! Where tests make the plugin misbehave, or do the hard way what it does the easy way: traits
-//! whose methods change nothing, and are asked at the places that no caller of the table reaches.
+//! Hooks by which tests make the plugin misbehave, or do the hard way what it does the easy way.
+//! Their methods change nothing by default, and are asked at places that no caller of the table
+//! reaches.
 //!
-//! What is done to calls as such needs none of this: a double wraps the table. Nothing but a double
-//! can install [`Hooks`], with the feature `hooks`; without it every question is answered when the
+//! Changes to calls as such need no hooks: a double wraps the table. Nothing but a double can
+//! install [`Hooks`], with the feature `hooks`; without it every question is answered when the
 //! plugin is compiled.
 //!
 //! - `at_process`, `at_comm`, `at_socket`: what can be changed of a process, of a comm, and of a
 //!   socket and the chunks on it
 //! - `pages`: pages of the bounce region, as a double takes them
-//! - `slot`: where hooks are kept
+//! - `slot`: storage of hooks
 
 mod at_comm;
 mod at_process;

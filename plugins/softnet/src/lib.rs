@@ -103,7 +103,7 @@
 //! | a second peer for a listen comm | hangs | refused: 2 |
 //! | stray connections to the port | break the pairing | closed |
 //! | a handshake cut off by a reset | a few tries | tries for [`Settings::connect_timeout`] |
-//! | nobody connects or accepts | waits for ever | 2 after [`Settings::connect_timeout`] |
+//! | no peer connects or accepts | waits for ever | 2 after [`Settings::connect_timeout`] |
 //! | closeListen before accept ended | leaked thread, use after free | joined |
 //! | accept without a device handle | crash | 3 |
 //! | negative or unregistered memory | hang, wrong bytes | 3 at isend, irecv |

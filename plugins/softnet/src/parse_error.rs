@@ -1,4 +1,4 @@
-//! Why a word in a setting was refused.
+//! Error for a word in a setting that was refused.
 
 /// The text is none of the allowed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,10 @@
-//! What carries payload between hosts.
+//! Carrier of payload between hosts.
 
 use std::str::FromStr;
 
 use crate::parse_error::ParseError;
 
-/// What carries payload between hosts. Both ends speak the same, so each may choose for itself.
+/// Carrier of payload between hosts. Both ends speak the same, so each may choose for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
@@ -17,9 +17,9 @@ pub enum Transport {
     /// Device memory for a GPU's, over NICs that can, if the GPU's driver hands it out; plain
     /// sockets for all else. Why is said in the log, once for each NIC and GPU.
     Auto,
-    /// Plain TCP sockets, of which a NIC puts what comes into host memory of the process, by
-    /// io_uring's zero-copy receive. GPUs read it there. What is sent is copied. See
-    /// docs/devmem.md for what it needs.
+    /// Plain TCP sockets. A NIC puts what comes into host memory of the process, by io_uring's
+    /// zero-copy receive, and GPUs read it there. What is sent is copied. See docs/devmem.md for
+    /// what it needs.
     IoUring,
 }
 

@@ -1,4 +1,4 @@
-/* What NCCL does with a network plugin, as far as one process goes: it finds the newest table that
+/* NCCL's use of a network plugin, within one process: it finds the newest table that
    it knows, calls init with a logger of its own, and lets a message of each of some lengths go
    through a connection to itself. A library with ncclGetVersion, so that a plugin sees NCCL.
 
@@ -135,7 +135,7 @@ static int until(time_t seconds) { return time(NULL) < seconds; }
     if (!(condition)) return printf("line %d: %s\n", __LINE__, #condition), __LINE__;              \
   } while (0)
 
-/* One message of so many bytes, into a receive that has room for more. */
+/* One message of `bytes` bytes, into a receive that has room for more. */
 static int message(void *sender, void *receiver, size_t bytes, char *from, char *to, void *mfrom,
                    void *mto) {
   void *sent = NULL, *received = NULL;
@@ -157,7 +157,7 @@ static int message(void *sender, void *receiver, size_t bytes, char *from, char 
   return 0;
 }
 
-/* More posts than there is room for: what has none is told to come back. */
+/* More posts than there is room for: a post without room returns no request. */
 static int crowd(void *sender, void *receiver, char *from, char *to, void *mfrom, void *mto) {
   void *sent[64], *received[64], *request;
   int posted = 0, done, size, i;

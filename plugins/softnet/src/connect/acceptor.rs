@@ -22,9 +22,9 @@ use crate::log;
 use crate::nic_memory::Steering;
 use crate::sync::AtomicBool;
 
-/// Connections that may be in the middle of their hello. The oldest is turned away for one more,
-/// and has no other deadline than the listen comm: how long a hello takes says nothing about who
-/// sends it, as either process may stand still between two steps.
+/// Most connections that may be in the middle of their hello. For one more, the oldest is turned
+/// away. A hello has no deadline but that of the listen comm: its duration says nothing about its
+/// sender, as either process may stand still between two steps.
 const MAX_HANDSHAKES: usize = 64;
 
 /// How the listen comm tells its thread to end.
@@ -261,7 +261,7 @@ impl Acceptor {
         }
     }
 
-    /// Somebody who is not the peer has connected.
+    /// Counts and logs a connection that is not the peer's.
     fn met_stranger(&mut self) {
         self.strangers = self.strangers.saturating_add(1);
         if self.hooks.get().is_some_and(|hooks| hooks.gives_up_after(self.strangers)) {

@@ -123,9 +123,9 @@ impl Dialer {
         Ok(Sockets { control, data, chunk_bytes: self.chunk_bytes, steering: None })
     }
 
-    /// Tries until the deadline while the listener resets the connection: it does so where
-    /// strangers take the room of one that has not said hello yet, and so may whatever lies
-    /// between. Where nobody listens any more, the next try is refused.
+    /// Tries until the deadline while the listener resets the connection. It does so where
+    /// strangers take the room of a connection that has not said hello yet; so may a device in
+    /// between. Where no process listens any more, the next try is refused.
     fn dial(&self, role: SocketRole) -> Result<TcpStream, DialError> {
         let mut pause = FIRST_PAUSE;
         let mut times = 0;

@@ -136,7 +136,7 @@ impl ListenComm {
 
 impl Drop for ListenComm {
     fn drop(&mut self) {
-        // Nobody asks for the answer any more.
+        // The answer is not needed any more.
         let _ = self.join();
     }
 }

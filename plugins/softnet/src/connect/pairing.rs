@@ -1,4 +1,5 @@
-//! Which sockets make up the one peer of a listen comm. Pure: hellos go in, verdicts come out.
+//! Choice of the sockets that make up the one peer of a listen comm. Pure: hellos go in, verdicts
+//! come out.
 
 use tcpx_comm::wire::{ConnectionId, Hello, MAX_SOCKETS, SocketRole, Verdict};
 
@@ -13,7 +14,7 @@ pub(crate) enum Decision {
     Ignore,
 }
 
-/// The peer of one listen comm, as far as its sockets have come.
+/// The peer of one listen comm, with the sockets that have come.
 #[derive(Debug)]
 pub(crate) struct Pairing {
     id: ConnectionId,

@@ -1,4 +1,4 @@
-//! What a finished connect attempt and a finished accept hand over.
+//! Result of a finished connect attempt or a finished accept.
 
 use std::net::TcpStream;
 

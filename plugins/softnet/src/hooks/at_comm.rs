@@ -1,4 +1,4 @@
-//! What is changed of one send or receive comm.
+//! Hooks of one send or receive comm.
 
 use std::fmt;
 use std::net::TcpStream;
@@ -6,14 +6,15 @@ use std::net::TcpStream;
 use super::at_socket::ArrivalHooks;
 use super::pages::{Pages, Placement};
 
-/// What is changed of one send or receive comm. Requests are numbered from 0.
+/// Changes to one send or receive comm. Requests are numbered from 0.
 pub trait CommHooks: Send {
     /// A request was posted that must never get on the sockets: [`Self::admits`] says so.
     fn posted_in_vain(&mut self, number: u64) {
         let _ = number;
     }
 
-    /// A call of `test` drives the comm, over these sockets; so many requests were ever posted.
+    /// Notes a call of `test` that drives the comm, over these sockets; `posted` requests were ever
+    /// posted.
     fn drive(&mut self, posted: u64, sockets: &mut dyn Iterator<Item = &TcpStream>) {
         let _ = (posted, sockets);
     }
@@ -94,7 +95,7 @@ pub trait CommHooks: Send {
         false
     }
 
-    /// A chunk came in so many fragments, and its request now has `all`.
+    /// Notes a chunk that came in `chunk` fragments; its request now has `all`.
     fn fragments(&self, chunk: usize, all: usize) {
         let _ = (chunk, all);
     }
@@ -128,7 +129,8 @@ pub trait CommHooks: Send {
         let _ = (number, lane, pieces);
     }
 
-    /// A receive of so many bytes is consumed. Whether its pages are kept for good.
+    /// Notes that a receive of `bytes` bytes is consumed. Returns whether its pages are kept for
+    /// good.
     fn consumed(&mut self, pages: Pages, number: u64, bytes: u32) -> bool {
         let _ = (pages, number, bytes);
         false

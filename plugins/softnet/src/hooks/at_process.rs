@@ -1,4 +1,4 @@
-//! What is changed of a process.
+//! Hooks of a process.
 
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use tcpx_comm::wire::{Side, SocketRole};
 use super::at_comm::CommHooks;
 use super::at_socket::SocketHooks;
 
-/// What is changed of a process.
+/// Changes to a process.
 pub trait Hooks: Send + Sync {
     /// A call breaks the contract in a way that the original would not survive.
     fn misused(&self, rule: fmt::Arguments<'_>) {
@@ -45,7 +45,7 @@ pub trait Hooks: Send + Sync {
         usize::MAX
     }
 
-    /// Whether so many strangers end accept.
+    /// Returns whether this number of strangers ends accept.
     fn gives_up_after(&self, strangers: u64) -> bool {
         let _ = strangers;
         false

@@ -1,9 +1,9 @@
-//! What is changed of one socket, and of one chunk on it.
+//! Hooks of one socket, and of one chunk on it.
 
 use std::io;
 use std::net::TcpStream;
 
-/// What is changed of one socket.
+/// Changes to one socket.
 pub trait SocketHooks: Send {
     /// Most bytes that the next call may move; `None` when it must not be made now.
     ///
@@ -14,7 +14,7 @@ pub trait SocketHooks: Send {
         Ok(Some(usize::MAX))
     }
 
-    /// So many bytes were moved.
+    /// Notes that `bytes` bytes were moved.
     fn moved(&mut self, bytes: usize) {
         let _ = bytes;
     }
@@ -24,7 +24,7 @@ pub trait SocketHooks: Send {
         false
     }
 
-    /// Whether the end of the socket is kept from the requests whose chunks are on it.
+    /// Returns whether the end of the socket is kept from the requests whose chunks are on it.
     fn is_silent(&self) -> bool {
         false
     }

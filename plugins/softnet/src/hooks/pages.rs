@@ -11,7 +11,7 @@ pub struct Pages {
     bounce: &'static BounceBuffer,
 }
 
-/// Where a message is to lie.
+/// Place of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// In whole pages, one after the other.
@@ -20,7 +20,7 @@ pub enum Placement {
     NotNow,
     /// Elsewhere.
     At {
-        /// Pages of the message, of each of which it has one use.
+        /// Pages of the message; it has one use of each.
         pages: Vec<u32>,
         /// Offsets in the region and lengths, in the order of the message. They cut it at every
         /// chunk.
@@ -43,7 +43,7 @@ impl Pages {
         self.bounce.total_pages()
     }
 
-    /// Takes so many, if they are free.
+    /// Takes this many pages, if they are free.
     #[must_use]
     pub fn take(self, pages: u32) -> Option<Vec<u32>> {
         let mut ranges = Vec::new();

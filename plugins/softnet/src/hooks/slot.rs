@@ -1,4 +1,4 @@
-//! Where hooks are kept: one set for the process, and a place in each comm and socket. Without the
+//! Storage of hooks: one set for the process, and a place in each comm and socket. Without the
 //! feature `hooks` all of them are empty, and known to be when the plugin is compiled.
 
 use std::fmt;

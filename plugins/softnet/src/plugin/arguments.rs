@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the `extern "C"` functions have in common: the panic boundary, and callers' pointers and
+//! Common parts of the `extern "C"` functions: the panic boundary, and callers' pointers and
 //! lengths.
 
 use std::ffi::c_int;
@@ -17,8 +17,8 @@ use crate::nic_memory::forget_blame;
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 ///
 /// In a forked child nothing runs, and nothing is logged: any lock, the logger's too, may be held
-/// by a thread that is not there. What is closed there is the parent's and stays open, which is
-/// all that a caller who cleans up wants to hear.
+/// by a thread that is not there. A comm that is closed there is the parent's and stays open. The
+/// close returns success, which is all that a caller needs that cleans up.
 pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
     let Ok(_stay) = Stay::begin() else {
         return match entry {

@@ -1,8 +1,8 @@
 #![allow(unsafe_code)]
-//! Who has loaded the plugin: NCCL, or a program that drives the v7 table by itself.
+//! Program that has loaded the plugin: NCCL, or one that drives the v7 table by itself.
 //!
-//! Both find the same symbol, `ncclNetPlugin_v7`, and want different things of it. What tells them
-//! apart is the logger that `init` is given: NCCL's lies in a library that says NCCL's version.
+//! Both find the same symbol, `ncclNetPlugin_v7`, and want different things of it. The logger that
+//! `init` gets tells them apart: NCCL's lies in a library that says NCCL's version.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -30,7 +30,7 @@ impl Table {
     }
 }
 
-/// Who called `init`.
+/// Caller of `init`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// NCCL, of this version at least: 10000 × major + 100 × minor + patch.
@@ -72,7 +72,7 @@ fn nccl_version(logger: Logger) -> Option<u32> {
         // SAFETY: as above; the output is a live variable.
         if unsafe { asked(&raw mut version) } == 0 { version } else { 0 }
     });
-    // SAFETY: opened above; whoever loaded the library keeps it.
+    // SAFETY: opened above; the program that loaded the library keeps it.
     unsafe { libc::dlclose(handle) };
     u32::try_from(version?).ok()
 }

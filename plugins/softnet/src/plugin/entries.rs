@@ -1,4 +1,4 @@
-//! What each entry does, in safe Rust: the objects behind the callers' ids.
+//! Entries in safe Rust, and the objects behind the callers' ids.
 
 pub(super) mod additions;
 pub(super) mod registering;
@@ -44,8 +44,8 @@ struct Listening {
 impl Comm {
     /// The kind of comm that memory cannot be registered with.
     const LISTENS: u32 = 1;
-    /// Of a send comm over the NIC whose index is added: memory that is registered with it is sent
-    /// by the NIC where it is.
+    /// Tag of a send comm over the NIC whose index is added: memory that is registered with it is
+    /// sent by the NIC where it is.
     const SENDS_BY_NIC: u32 = 2;
 }
 

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::hooks::Hooked;
 use crate::log;
 
-/// What a receive comm delivers whose listen and accept were called with these GPUs current.
+/// Returns what a receive comm delivers if these GPUs were current for its listen and its accept.
 pub(super) fn delivery(
     listened: Option<u32>,
     accepted: Option<u32>,

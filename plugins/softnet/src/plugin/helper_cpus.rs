@@ -1,4 +1,4 @@
-//! On which processors helper threads run.
+//! Processors on which helper threads run.
 
 use std::fs;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The tables from v8 to v10, for NCCL alone. They are v7's functions, but for those whose types
-//! have changed.
+//! Tables v8 to v10, for NCCL alone. They are v7's functions, except those whose types have
+//! changed.
 
 use std::ffi::{c_int, c_void};
 
@@ -45,7 +45,7 @@ macro_rules! later_table {
 
 /// The table by which NCCL 2.20 to 2.23 finds the plugin.
 ///
-/// Who calls `init` of this or a later table is taken for NCCL: it gets host memory only, unless
+/// A caller of `init` of this or a later table is taken for NCCL: it gets host memory only, unless
 /// [`NcclMode::Unpack`](crate::NcclMode::Unpack) is asked for. `test` then says how long a message
 /// was and frees a receive by itself, `irecvConsumed` does nothing, `accept` needs no device
 /// handle, and a post for which there is no room returns 0 and no request. A setting that is not

@@ -1,5 +1,5 @@
-//! What the plugin is to its caller: a transport of sessions, or one of NCCL, which unpacks or does
-//! not. And what NCCL's own settings must be where it unpacks. Pure.
+//! Role of the plugin for its caller: a transport of sessions, or one of NCCL, which unpacks or
+//! does not. Also the values that NCCL's own settings must have where it unpacks. Pure.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::variables::{SettingsError, Variables};
 use crate::memory::{BounceMemory, DeviceMemory};
 
-/// What the plugin is to its caller.
+/// Role of the plugin for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The original's contract, for a program that drives the table by itself.
@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether receives are for a consumer that is told where the bytes are.
+    /// Returns whether receives are for a consumer that gets the places of the bytes.
     pub(crate) fn unpacks(self) -> bool {
         self != Self::NcclHost
     }

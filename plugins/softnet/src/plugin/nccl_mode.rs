@@ -1,4 +1,4 @@
-//! How receives reach GPU memory under NCCL, as a setting.
+//! Setting for the way in which receives reach GPU memory under NCCL.
 
 use std::str::FromStr;
 

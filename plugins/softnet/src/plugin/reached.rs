@@ -1,4 +1,4 @@
-//! Whether NICs reach the memory of GPUs, where the settings leave that open.
+//! Search for NICs that reach the memory of GPUs, where the settings leave that open.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -18,7 +18,7 @@ pub(super) struct Reached(Mutex<BTreeMap<(usize, u32), GpuReach>>);
 impl Reached {
     /// Which of these NICs reach the memory of this GPU. The driver is asked with the first call.
     pub(super) fn of_nics(&self, nics: &[Nic], gpu: u32) -> Vec<GpuReach> {
-        // Nobody asks that of the loopback.
+        // The loopback is never asked.
         let wires = || nics.iter().enumerate().filter(|(_, nic)| !nic.interface.loopback);
         let known: Option<Vec<GpuReach>> = {
             let known = self.known();
@@ -37,7 +37,7 @@ impl Reached {
         if let Some(known) = self.known().get(&key) {
             return known.clone();
         }
-        // The kernel and the driver take their time; nobody waits for it at the lock.
+        // The kernel and the driver take their time, so no thread waits for them at the lock.
         let found = look(&nic.interface.name, gpu);
         self.known().entry(key).or_insert_with(|| said(found, gpu)).clone()
     }

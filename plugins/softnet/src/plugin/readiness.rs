@@ -9,8 +9,8 @@ use super::arguments::{guard, not_null, put};
 use super::entries::additions;
 use crate::entry::Entry;
 
-/// What the software plugin offers beside its [`table`](crate::table) to those who do not want to
-/// call `test` in a loop: the descriptors of a comm, and whether to wait for them.
+/// Addition to the [`table`](crate::table) for callers that do not want to call `test` in a loop:
+/// the descriptors of a comm, and whether to wait for them.
 ///
 /// Both functions return 3 for what is no send or receive comm, and for one that another thread is
 /// using. `descriptors` returns 2 when no event can be made for the helper threads.

@@ -45,8 +45,9 @@ pub(crate) struct Runtime {
     /// By GPU: memory of its own, made by the first receive comm for it. Empty unless the settings
     /// ask for it.
     gpu_bounces: OnceLock<Box<[OnceLock<BounceBuffer>]>>,
-    /// By NIC, and the GPU whose memory it is: what a NIC receives into, where it does; made by the
-    /// first listen. One that was lost is followed by another. Host memory is one region for all.
+    /// By NIC, and GPU that the memory belongs to: the region that a NIC receives into, where it
+    /// does. The first listen makes it. A lost region is followed by another. Host memory is one
+    /// region for all.
     regions: Mutex<BTreeMap<(usize, Option<u32>), &'static NicRegion>>,
     reached: Reached,
     /// Send and receive comms so far.
@@ -80,7 +81,7 @@ impl Runtime {
         Self { refusal: Some(why), ..Self::new(settings, Mode::NcclHost, nics) }
     }
 
-    /// What a new send or receive comm over this NIC is told.
+    /// Returns the options of a new send or receive comm over this NIC.
     pub(crate) fn next_comm(&self, nic: usize) -> CommOptions<'_> {
         CommOptions {
             number: self.comms.fetch_add(1, Ordering::Relaxed),
@@ -114,7 +115,8 @@ impl Runtime {
         })
     }
 
-    /// The bounce region for emulated memory, or for that of a GPU, made by the first who asks.
+    /// Returns the bounce region for emulated memory, or for that of a GPU. The first call makes
+    /// it.
     pub(crate) fn bounce(&self, gpu: Option<&CudaGpu>) -> Result<&BounceBuffer, Failure> {
         let bytes = self.settings.pool_bytes;
         let poison = self.settings.poison;
@@ -133,8 +135,9 @@ impl Runtime {
         })
     }
 
-    /// What this NIC receives into for this GPU, or into memory that stands in for a GPU's, where
-    /// payload is to come there; made by the first who asks. Host memory is read by all GPUs.
+    /// Returns the region that this NIC receives into for this GPU, or for memory that stands in
+    /// for a GPU's, where payload comes there. The first call makes it. Host memory is read by all
+    /// GPUs.
     pub(crate) fn region(
         &self,
         nic: usize,
@@ -228,8 +231,8 @@ impl Runtime {
     }
 }
 
-/// The region that is kept in `place`, made if nobody has. Its memory is taken and zeroed at once
-/// where a GPU has to reach it, which takes time that a log line shows.
+/// Returns the region that is kept in `place`, and makes it if there is none. Its memory is taken
+/// and zeroed at once where a GPU has to reach it, which takes time that a log line shows.
 fn made(
     place: &OnceLock<BounceBuffer>,
     make: impl FnOnce() -> std::io::Result<BounceBuffer>,
@@ -307,7 +310,7 @@ pub fn bounce_bytes() -> u64 {
 
 /// What `init` made, or an error before it.
 pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
-    // Nobody would see a line here: the logger comes with `init`.
+    // A line here would be lost: the logger comes with `init`.
     RUNTIME.get().ok_or(Failure::Internal)
 }
 

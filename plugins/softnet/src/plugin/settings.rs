@@ -1,5 +1,5 @@
-//! What can be set, from the environment or by [`crate::configure`]. The crate's documentation
-//! (lib.rs, "Settings") lists every variable with its default and reason.
+//! Settings, from the environment or from [`crate::configure`]. The crate's documentation (lib.rs,
+//! "Settings") lists every variable with its default and reason.
 
 use std::env;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::memory::{BounceMemory, DeviceMemory};
 use crate::parse_error::ParseError;
 use crate::transport::Transport;
 
-/// Who moves payload between sockets and memory.
+/// Thread that moves payload between sockets and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Helpers {
@@ -57,9 +57,9 @@ pub struct Settings {
     pub threads: u16,
     /// Sends wait until the peer has posted the receive. Both ends must agree.
     pub recv_sync: bool,
-    /// What carries payload between hosts.
+    /// Carrier of payload between hosts.
     pub transport: Transport,
-    /// Who moves payload.
+    /// Thread that moves payload.
     pub helpers: Helpers,
     /// Where helper threads run.
     pub cpus: HelperCpus,

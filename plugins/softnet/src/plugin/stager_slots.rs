@@ -1,5 +1,5 @@
-//! Where each send comm's stager is put, by connect or by regMr: all that a comm needs of CUDA is
-//! made there, so that no post and no `test` makes anything.
+//! Slots for the stagers of send comms, filled by connect or by regMr. Everything that a comm needs
+//! of CUDA is made there, so that no post and no `test` makes anything.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -43,6 +43,6 @@ pub(super) fn keep(comm: Id, slot: Arc<StagerSlot>) {
 /// The comm is closed.
 pub(super) fn forget(comm: Id) {
     let slot = SLOTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&comm);
-    // It may hold a stager, whose end takes a while.
+    // The slot may hold a stager, whose end takes a while.
     drop(slot);
 }

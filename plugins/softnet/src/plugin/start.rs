@@ -17,7 +17,7 @@ use crate::nic_memory::{check_receiving, log_and_blame};
 use crate::sync::Mutex;
 use crate::transport::Transport;
 
-/// The chunk size of NCCL's callers who have set none: what a slot of its buffers holds.
+/// Chunk size for NCCL where none is set: the size of a slot of NCCL's buffers.
 const NCCL_CHUNK_BYTES: u32 = 512 << 10;
 /// Settings of [`configure`], until `init` takes them. Its lock also keeps two `init`s apart.
 static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);

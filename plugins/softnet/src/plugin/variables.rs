@@ -95,7 +95,7 @@ pub(super) fn refuse_scripts(read: &Variables<'_>) -> Result<(), SettingsError> 
     Ok(())
 }
 
-/// A number whose range was checked, so that nothing is cut.
+/// Returns a number whose range was checked, so that nothing is cut.
 pub(crate) fn narrow<T: TryFrom<u64> + Default>(value: u64) -> T {
     T::try_from(value).unwrap_or_default()
 }

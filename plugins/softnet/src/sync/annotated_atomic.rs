@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Atomics that tell helgrind what their orderings mean, or let a test decide who comes next.
+//! Atomics that report their orderings to helgrind, or let a test decide which thread comes next.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! A mutex that tells helgrind when it is held, or lets a test decide who comes next.
+//! Mutex that reports to helgrind when it is held, or lets a test decide which thread comes next.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};

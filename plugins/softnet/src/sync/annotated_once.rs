@@ -1,4 +1,5 @@
-//! A cell written once that tells helgrind when, or lets a test decide who comes next.
+//! Cell written once that reports the write to helgrind, or lets a test decide which thread comes
+//! next.
 
 #[cfg(tcpx_helgrind)]
 use super::client_request::{after, before, untrack};

@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! What a program can tell helgrind: valgrind's client requests, which do nothing outside valgrind.
+//! Requests of a program to helgrind: valgrind's client requests, which do nothing outside
+//! valgrind.
 //!
 //! Numbers are those of valgrind's `helgrind.h`, which are part of its ABI.
 
@@ -15,7 +16,7 @@ const SEND: usize = BASE + 33;
 const RECEIVE: usize = BASE + 34;
 const UNTRACK: usize = BASE + 39;
 
-/// Waits for a lock, of which helgrind is told next.
+/// Waits for a lock that is reported to helgrind next.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> LockResult<MutexGuard<'_, T>> {
     mutex.lock()
 }

@@ -19,7 +19,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner};
 use tcpx_comm::poll::{self, Interest};
 
-/// Of a story that goes on for so many steps something goes round in circles.
+/// Most steps of a story: one that goes on for longer goes round in circles.
 const MOST_STEPS: usize = 100_000;
 /// Room for the deepest calls of a thread.
 const STACK_BYTES: usize = 256 << 10;

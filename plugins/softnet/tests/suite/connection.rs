@@ -263,7 +263,7 @@ fn a_claimant_that_died_before_it_was_heard_gives_way() {
     in_own_process!();
     let net = net();
     let (handle, listen) = net.listen();
-    // Both wait at the door before anybody looks; the first is gone by then.
+    // Both wait at the door before the listener looks; the first is gone by then.
     drop(stranger(&handle, &control_hello(&handle, 9)));
     let mut second = stranger(&handle, &control_hello(&handle, 10));
     assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));

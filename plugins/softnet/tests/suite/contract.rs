@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! Where the table is stricter than the original: what that answers with corruption, a crash or a
-//! hang is an error here. The rules that both keep are checked by tcpx-conformance, which runs
-//! over this plugin too (tools/conformance/tests/suite/softnet.rs).
+//! Rules in which the table is stricter than the original: calls that end there in corruption, a
+//! crash or a hang are errors here. The rules that both keep are checked by tcpx-conformance, which
+//! runs over this plugin too (tools/conformance/tests/suite/softnet.rs).
 
 use std::ffi::c_int;
 use std::ptr;

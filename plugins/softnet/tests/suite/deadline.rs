@@ -1,4 +1,4 @@
-//! Connects and accepts that nobody answers, with a short time for them.
+//! Connects and accepts that get no answer, with a short time for them.
 
 use std::time::{Duration, Instant};
 

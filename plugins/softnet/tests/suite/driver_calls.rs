@@ -1,4 +1,4 @@
-//! What a comm asks of the CUDA driver between its set-up and its end: nothing is made, nothing is
+//! Calls of a comm to the CUDA driver between its set-up and its end: nothing is made, nothing is
 //! looked up.
 //!
 //! Every call that is not in the list may wait for a lock which a thread of the program holds while

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Children of a process whose plugin is at work. That process is a forked child itself, which
+//! Children of a process whose plugin is at work. This process is a forked child itself, which
 //! leaves the harness's threads behind: they would be in the way of forks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,8 +38,8 @@ fn in_child(work: impl FnOnce()) {
         // SAFETY: takes a number only.
         unsafe { libc::alarm(CHILD_SECONDS) };
         let outcome = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: ends the process. Without exit handlers, of which the plugin has none: a leak
-        // checker's would miss the stacks of the threads that are not there.
+        // SAFETY: ends the process. No exit handlers run: the plugin has none, and a leak checker's
+        // would miss the stacks of the threads that are not there.
         unsafe { libc::_exit(i32::from(outcome.is_err())) };
     }
     let mut status = 0;
@@ -90,7 +90,7 @@ fn everything_is_refused(net: Net, scene: &Scene) {
     assert_eq!(call!(net, get_device_mr(receiver.comm, mhandle, &raw mut word)), REFUSED);
     assert_eq!(configure(settings()), Err(SettingsError::TooLate));
     assert_eq!(pool_stats(), PoolStats::default());
-    // Whoever cleans up hears that it has worked, as often as it asks.
+    // A caller that cleans up sees success, as often as it asks.
     for _ in 0..2 {
         assert_eq!((net.close(sender.comm), net.close(receiver.comm)), (0, 0));
         assert_eq!(net.close_listen(listen), 0);
@@ -110,7 +110,7 @@ fn a_hundred_children_are_refused_and_disturb_nothing() {
     in_child(|| fork_often(100));
 }
 
-/// With so many children while other threads are inside the plugin.
+/// Forks `times` children while other threads are inside the plugin.
 fn fork_often(times: usize) {
     let threads = std::fs::read_dir("/proc/self/task").expect("Linux has it");
     assert_eq!(threads.count(), 1, "no other thread may hold a lock when this one forks");

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What one end sees when the other closes, in every phase of a transfer.
+//! View of one end when the other closes, in every phase of a transfer.
 
 use std::ptr;
 

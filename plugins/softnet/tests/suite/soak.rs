@@ -250,7 +250,7 @@ fn resident_bytes() -> u64 {
     pages * 4096
 }
 
-/// A number of laps at least, and more of them for so many seconds.
+/// Runs at least `least` laps, and more of them for `seconds` seconds.
 fn laps(helpers: &str, least: u64, seconds: u64) -> String {
     let seed = number(SEED, 1) * 2 + u64::from(helpers == "1");
     let mut random = Random::new(seed);

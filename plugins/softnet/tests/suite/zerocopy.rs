@@ -118,7 +118,8 @@ fn auto_gives_up(role: &str) {
     pair.close();
 }
 
-/// A pair with a send of so many bytes under way, as far as that goes while nobody receives.
+/// Returns a pair with a send of `bytes` bytes under way; it stops when the sockets are full,
+/// because the peer does not receive.
 fn begin(net: Net, bytes: usize) -> (Pair, Word) {
     let mut pair = Pair::new(net, LARGE, PTR_CUDA);
     let send = pair.isend(bytes);

@@ -148,7 +148,7 @@ impl RecvComm {
         self.spare(pieces);
     }
 
-    /// A chunk of request `number` came in so many fragments, which now has `all`.
+    /// Checks request `number` after a chunk that came in `fragments` fragments; it now has `all`.
     fn check_fragments(&mut self, number: u64, fragments: usize, all: usize) {
         if let Some(hook) = self.requests.hook.get() {
             hook.fragments(fragments, all);

@@ -1,4 +1,4 @@
-//! What the entries of the additions to the table do.
+//! Entries of the additions to the table.
 
 use std::ffi::c_void;
 use std::time::Duration;

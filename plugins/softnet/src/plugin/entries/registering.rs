@@ -1,4 +1,4 @@
-//! What regMr does. What sends of the memory need of CUDA is made here, where connect has not.
+//! The entry regMr. It makes what sends of the memory need of CUDA, where connect has not.
 
 use std::ffi::{c_int, c_void};
 
@@ -66,7 +66,7 @@ fn bind(registration: Registration, nic: u32) -> Result<Registration, Failure> {
     })
 }
 
-/// Makes what sends of this memory need, if nobody has.
+/// Makes what sends of this memory need, if it was not made yet.
 fn prepare(comm: Id, registration: &Registration) -> Result<(), Failure> {
     let Some(gpu) = registration.gpu() else { return Ok(()) };
     let slot = stager_slots::of(comm);

@@ -27,7 +27,7 @@ impl Ended {
     }
 }
 
-/// A test whose part is played in processes of its own.
+/// Test whose part is played in processes of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Test(pub(crate) &'static str);
 

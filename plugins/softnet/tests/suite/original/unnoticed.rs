@@ -1,4 +1,4 @@
-//! What the original does not notice, and what never gets done because of it.
+//! Errors that the original does not notice, and requests that never get done because of them.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
@@ -11,7 +11,7 @@ use crate::support::pair::Pair;
 use crate::support::{Word, blank_device};
 
 const BYTES: usize = 100_000;
-/// Calls after which what ever gets done is done.
+/// Number of calls after which every request is done that ever gets done.
 const CALLS: usize = 2000;
 
 /// None of these is ever done, and no call fails.

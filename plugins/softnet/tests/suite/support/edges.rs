@@ -17,7 +17,7 @@ pub(crate) fn descriptors(comm: Word, capacity: usize) -> (c_int, Vec<CommDescri
     let mut all = [CommDescriptor::default(); MAX_COMM_DESCRIPTORS];
     let mut count = 0;
     let ask = comm_poll().descriptors.expect("it is set");
-    // SAFETY: the array is as long as the call is told, or longer; any word may be a comm.
+    // SAFETY: the array has the length that the call gets, or is longer; any word may be a comm.
     let rc = unsafe { ask(comm, all.as_mut_ptr(), capacity as c_int, &raw mut count) }.0;
     let written = all.iter().filter(|it| **it != CommDescriptor::default());
     (rc, written.copied().collect(), count as usize)
@@ -50,7 +50,7 @@ impl Edges {
         // SAFETY: takes no pointers.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(fd >= 0);
-        // SAFETY: the descriptor was just opened and is nobody else's.
+        // SAFETY: the descriptor was just opened and has no other owner.
         let set = unsafe { OwnedFd::from_raw_fd(fd) };
         let (rc, all, count) = descriptors(comm, MAX_COMM_DESCRIPTORS);
         assert_eq!((rc, all.len()), (0, count));
@@ -71,7 +71,7 @@ impl Edges {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_COMM_DESCRIPTORS];
         let (room, millis) = (events.len() as c_int, time.as_millis() as c_int);
         loop {
-            // SAFETY: the array is as long as the call is told.
+            // SAFETY: the array has the length that the call gets.
             let count = unsafe {
                 libc::epoll_wait(self.set.as_raw_fd(), events.as_mut_ptr(), room, millis)
             };

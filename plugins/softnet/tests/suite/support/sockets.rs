@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! Sockets whose buffers hold the same on every machine, and whose ends can be waited for.
+//! Sockets whose buffers hold the same number of bytes on every machine, and whose ends can be
+//! waited for.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -13,7 +14,7 @@ const CLOSE_WAIT: u8 = 8;
 /// its own bookkeeping.
 const BUFFER_BYTES: c_int = 200_000;
 
-/// Payload that certainly fits one connection while nobody reads.
+/// Payload that certainly fits one connection while the peer does not read.
 pub(crate) const FITS_BYTES: usize = 150_000;
 
 /// Payload that certainly does not fit, over up to two connections.
@@ -41,7 +42,7 @@ pub(crate) fn level() {
     }
 }
 
-/// Waits until the peers of so many sockets of this process have closed, as this end sees it.
+/// Waits until the peers of `count` sockets of this process have closed, as this end sees it.
 pub(crate) fn wait_for_ends(count: usize) {
     until("the peers' ends", || {
         let ended = descriptors().into_iter().filter(|&fd| state(fd) == Some(CLOSE_WAIT));
@@ -75,7 +76,8 @@ fn state(fd: c_int) -> Option<u8> {
             &raw mut bytes,
         )
     };
-    // SAFETY: integers only, of which any bytes are a value, and all of them were zeroed before.
+    // SAFETY: the struct has only integers, for which all bytes are valid, and all of them were
+    // zeroed before.
     (rc == 0).then(|| unsafe { info.assume_init() }.tcpi_state)
 }
 
