@@ -14,7 +14,7 @@
 //! - `send_memory`: memory that a NIC sends host memory from; `departures`: bytes that leave on one
 //!   data socket
 //! - `gpu_refusal`: reason why a NIC gets no memory of a GPU
-//! - `fitness`: check of which NICs can receive into our memory
+//! - `fitness`: check whether NICs can receive into our memory
 //! - `lasting_trouble`: trouble that is an end when it lasts
 //! - `kernel_deadline`: time that the kernel may take to answer
 //! - `blame`: reason why a call of the plugin failed

@@ -46,7 +46,7 @@ impl Piece {
         Self { address: buffer.as_ptr().expose_provenance(), len: bytes }.part(offset, len)
     }
 
-    /// Returns a range of which only the numbers are looked at.
+    /// Returns a range that is only looked at as numbers.
     #[cfg(test)]
     pub(crate) fn for_tests(address: usize, len: usize) -> Self {
         Self { address, len }

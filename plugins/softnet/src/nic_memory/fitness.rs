@@ -1,4 +1,4 @@
-//! Check of which NICs can receive into our memory, as they are set up.
+//! Check whether NICs can receive into our memory, as they are set up.
 
 use tcpx_cuda::{CudaGpu, check_exports};
 use tcpx_devmem::{DevmemError, Nic, NicFacts, RingQueue, check_nic, choose_queues};

@@ -164,7 +164,7 @@ fn a_comm_that_waits_makes_no_edges_and_needs_no_calls() {
     let mut memory = Memory::patterned(LARGE, 0);
     let (_, mhandle) = net.register(sender.comm, memory.data(), LARGE, PTR_HOST);
     let edges = [sender.comm, receiver.comm].map(|comm| Edges::of(net, comm));
-    // As it begins: every descriptor that is ready has one edge.
+    // At the start every descriptor that is ready has one edge.
     edges.iter().for_each(|edges| while edges.wait(Duration::ZERO) {});
     let (_, recv) = receiver.post(memory.data(), LARGE, mhandle);
     assert_eq!(needs_call(receiver.comm), (0, 2), "posted and not tested");
