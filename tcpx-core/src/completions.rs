@@ -1,11 +1,10 @@
-//! What a program is told without asking every transfer: the queue of rounds that have ended, and
-//! the descriptor by which it hears of that in an event loop of its own. What it takes out is here:
-//! notifications, states of peers, events, and transfers of which a round has ended.
+//! Completion queue of a program, and the other things that it learns without asking each transfer:
+//! the descriptor for its event loop, notifications, states of peers and events.
 //!
-//! - `queue`: the rounds that wait to be looked at.
-//! - `notification_queue`: what peers have sent to be looked at.
+//! - `queue`: rounds that have ended and that the program has not taken yet.
+//! - `notification_queue`: notifications that the program has not taken yet.
 //! - `peer_queue`: peers that have come up or ended, and by which connections. Pure.
-//! - `news`: how a thread that waits in a call hears of something, and the descriptor.
+//! - `news`: how a thread that waits in a call is notified, and the descriptor.
 
 pub(crate) mod news;
 pub(crate) mod notification_queue;
@@ -14,58 +13,58 @@ pub(crate) mod queue;
 
 use crate::error::{Error, Result};
 
-/// Bytes that a peer has sent to be looked at, and who it is.
+/// Bytes that a peer has sent for the program to read, and the peer's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Notification {
-    /// The sender's name, as it is now.
+    /// Name of the sender, as it is now.
     pub peer: String,
-    /// Its bytes; perhaps none, perhaps with NUL among them.
+    /// Bytes of the notification; perhaps none, perhaps with NUL among them.
     pub bytes: Vec<u8>,
 }
 
-/// What a peer is up to.
+/// State of a peer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PeerState {
-    /// An accept waits for it.
+    /// An accept waits for the peer.
     Accepting,
-    /// It is being reached, or has come in, and is not up yet.
+    /// The peer is being reached, or has come in, and is not up yet.
     Connecting,
-    /// It is up: transfers can be made.
+    /// The peer is up: transfers can be made.
     Up,
     /// This end has said goodbye, and waits for the peer's.
     Leaving,
-    /// It was up and has said goodbye. Its name is free.
+    /// The peer was up and has said goodbye. Its name is free.
     Parted,
     /// The last attempt with the name has failed, or the peer has ended. The name is free.
     Failed(Error),
 }
 
-/// Something that a session tells without being asked.
+/// Event that a session reports without being asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SessionEvent {
-    /// A round of a transfer has ended, or a post of an operation, that
-    /// [reports](crate::Transfer::report_completions) it.
+    /// A round of a transfer that [reports](crate::Transfer::report_completions) its rounds has
+    /// ended, or a post of such an operation.
     Completed(TransferCompletion),
     /// A peer has come up, has parted, or has failed.
     Peer {
-        /// The name that it has, or had, in this session.
+        /// Name that the peer has, or had, in this session.
         name: String,
         /// [`PeerState::Up`], [`PeerState::Parted`] or [`PeerState::Failed`].
         state: PeerState,
     },
 }
 
-/// A transfer of which a round has ended.
+/// Completion of a transfer: a round has ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransferCompletion {
-    /// What the program said that the transfer is to it.
+    /// Value that the program set to recognise the transfer.
     pub context: u64,
-    /// How many rounds have ended since the last entry of this transfer was taken out. More than 1
-    /// where rounds were posted without looking here.
+    /// Number of rounds that have ended since the last entry of this transfer was taken out. More
+    /// than 1 if the program posted several rounds without taking entries.
     pub rounds: u64,
     /// Whether all of them ended well, or the first error.
     pub result: Result<()>,

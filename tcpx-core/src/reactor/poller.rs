@@ -1,7 +1,7 @@
-//! The session's one set of descriptors, and the threads that wait on it.
+//! Poller: the session's one set of descriptors, and the threads that wait on it.
 //!
-//! One thread at a time waits here, without the session's lock; it leads. Whoever gives it
-//! something to do wakes it.
+//! One thread at a time waits here, without the session's lock; it leads. A thread that gives the
+//! leader work wakes it.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,30 +18,31 @@ use slotmap::{Key, KeyData, SlotMap, new_key_type};
 use super::AlarmClock;
 use crate::types::PeerKey;
 
-/// Events that one answer brings. Others come with the next one: the system takes turns.
+/// Number of events that one answer brings. Others come with the next answer: the system takes
+/// turns.
 const MOST_AT_ONCE: usize = 64;
-/// The numbers of the descriptor that wakes whoever waits, and of the alarm. Those of watches are
+/// Numbers of the descriptor that wakes the waiting thread, and of the alarm. Those of watches are
 /// larger.
 const WAKE: u64 = 0;
 const ALARM: u64 = 1;
-/// A wait that is longer than this is rounded up to whole milliseconds, which every kernel knows.
+/// Length from which a wait is rounded up to whole milliseconds, which every kernel knows.
 const COARSE: Duration = Duration::from_millis(2);
-/// What says that a connection has ended, at this end or the other.
+/// Flags that say that a connection has ended, at this end or the other.
 const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 new_key_type! {
-    /// A descriptor that is watched.
+    /// Key of a watched descriptor.
     pub(crate) struct WatchKey;
 }
 
 impl WatchKey {
-    /// Larger than 2^32: the version of a key that is in use, its upper half, is not 0.
+    /// Returns a number larger than 2^32: the version of a key in use, its upper half, is not 0.
     pub(super) fn number(self) -> u64 {
         self.data().as_ffi()
     }
 }
 
-/// What a descriptor belongs to.
+/// Object that a descriptor belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The control listener.
@@ -54,35 +55,35 @@ pub(crate) enum Target {
     Receive(PeerKey, u16),
 }
 
-/// Something has happened on a descriptor.
+/// Event on a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IoEvent {
     pub(crate) target: Target,
-    /// The other end has closed the connection, or it has failed.
+    /// Whether the other end has closed the connection, or the connection has failed.
     pub(crate) is_hung_up: bool,
 }
 
-/// The set, and whether somebody waits on it.
+/// Set of descriptors, and whether a thread waits on it.
 #[derive(Debug)]
 pub(crate) struct Poller {
     set: OwnedFd,
     wake: OwnedFd,
     targets: Mutex<SlotMap<WatchKey, Target>>,
-    /// A thread waits, or is about to.
+    /// Whether a thread waits, or is about to.
     is_waited_on: AtomicBool,
-    /// There is something to do that the set says nothing of.
+    /// Whether there is work that the set does not report.
     has_work: AtomicBool,
-    /// Rings when the next round is due, for a program that waits on the set by itself.
+    /// Alarm that rings when the next round is due, for a program that waits on the set by itself.
     alarm: OnceLock<AlarmClock>,
 }
 
 impl Poller {
-    /// An empty set. It takes two file descriptors.
+    /// Makes an empty set. It takes two file descriptors.
     pub(crate) fn new() -> io::Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        // It is told until the one that leads has read it. Told once, it might be told to another
-        // thread that looks, and the one that leads would sleep on.
+        // Level-triggered: reported until the leader has read it. An edge might be reported to
+        // another thread that looks, and the leader would sleep on.
         epoll::add(&set, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
         Ok(Self {
             set,
@@ -94,12 +95,12 @@ impl Poller {
         })
     }
 
-    /// A number for a target.
+    /// Returns a number for a target.
     pub(super) fn name(&self, target: Target) -> WatchKey {
         self.targets().insert(target)
     }
 
-    /// A target is not watched any more.
+    /// Stops watching a target.
     pub(super) fn forget(&self, key: WatchKey) {
         self.targets().remove(key);
     }
@@ -108,19 +109,21 @@ impl Poller {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is something to do: whoever waits, or begins to, stops. Returns whether somebody does.
+    /// Ends the wait of the thread that waits, or begins to: there is work. Returns whether a
+    /// thread waits.
     pub(crate) fn wake(&self) -> bool {
-        // Either the one that begins to wait sees this, or this sees that it waits.
+        // Either the thread that begins to wait sees this mark, or this thread sees that the other
+        // one waits.
         self.has_work.store(true, Ordering::SeqCst);
         let wakes = self.is_waited_on.swap(false, Ordering::SeqCst);
         if wakes || self.is_exported() {
-            // It fails when its counter is full, and is readable then.
+            // The write fails when the counter is full, and the descriptor is readable then.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         wakes
     }
 
-    /// [Wakes](Self::wake) whoever waits, each time it is called.
+    /// Returns a function that [wakes](Self::wake) the waiting thread, each time it is called.
     pub(crate) fn waker(self: &Arc<Self>) -> impl Fn() + Send + Sync + use<> {
         let poller = Arc::clone(self);
         move || {
@@ -128,55 +131,54 @@ impl Poller {
         }
     }
 
-    /// From now on the set is readable whenever there is something to do, because the program waits
-    /// on it: when somebody would be woken, and when the [alarm](Self::set_alarm) rings.
+    /// Makes the set readable from now on whenever there is work, because the program waits on the
+    /// set: when a thread would be woken, and when the [alarm](Self::set_alarm) rings.
     pub(crate) fn export(&self) -> io::Result<()> {
         if self.is_exported() {
             return Ok(());
         }
         let alarm = AlarmClock::new()?;
         epoll::add(&self.set, &alarm, EventData::new_u64(ALARM), EventFlags::IN | EventFlags::ET)?;
-        // Of two threads that do this one is too late, and closes its own.
+        // Of two threads that do this, one is too late and closes its own alarm.
         let _ = self.alarm.set(alarm);
         self.wake();
         Ok(())
     }
 
-    /// Whether the program waits on the set by itself.
+    /// Returns whether the program waits on the set by itself.
     pub(crate) fn is_exported(&self) -> bool {
         self.alarm.get().is_some()
     }
 
-    /// The next round is due after this time.
+    /// Sets the time after which the next round is due.
     pub(crate) fn set_alarm(&self, time: Duration) {
         if let Some(alarm) = self.alarm.get() {
             alarm.set(time);
         }
     }
 
-    /// Whether there is something to do that the set says nothing of.
+    /// Returns whether there is work that the set does not report.
     pub(crate) fn has_work(&self) -> bool {
         self.has_work.load(Ordering::SeqCst)
     }
 
-    /// Everything there was to do is being done.
+    /// Takes the work mark away: all work so far is being done.
     pub(crate) fn take_work(&self) {
         self.has_work.store(false, Ordering::SeqCst);
     }
 
-    /// Adds what something has happened to, without waiting. Returns whether anything has, or
-    /// somebody has woken whoever leads: for that one.
+    /// Adds the events so far to `into`, without waiting. Returns whether there is an event or a
+    /// wake-up for the leader. Only the leader calls this.
     pub(crate) fn look(&self, into: &mut Vec<IoEvent>) -> bool {
         self.ask(Duration::ZERO, into, true)
     }
 
-    /// The same for a thread that does not lead, and leaves wakes to the one that does.
+    /// Does the same for a thread that does not lead, and leaves wake-ups to the leader.
     pub(crate) fn look_beside(&self, into: &mut Vec<IoEvent>) {
         self.ask(Duration::ZERO, into, false);
     }
 
-    /// Waits until something happens or somebody wakes this thread, for at most this time. One
-    /// thread at a time.
+    /// Waits until an event or a wake-up, for at most this time. One thread at a time may wait.
     pub(crate) fn wait(&self, timeout: Duration, into: &mut Vec<IoEvent>) {
         self.is_waited_on.store(true, Ordering::SeqCst);
         if !self.has_work.load(Ordering::SeqCst) {
@@ -190,17 +192,17 @@ impl Poller {
             let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
             let (events, _) = epoll::wait(&self.set, &mut room, Some(&timespec(timeout)))?;
             if takes_wakes && events.iter().any(|event| event.data.u64() == WAKE) {
-                // It fails when another thread that led has read it.
+                // The read fails when another thread that led has read the counter.
                 let _ = rustix::io::read(&self.wake, &mut [0; size_of::<u64>()]);
             }
             self.name_targets(events, into);
             Ok(!events.is_empty())
         };
-        // A signal ends a wait: whoever waits looks what it is to do, and waits again.
+        // A signal ends a wait: the caller looks for work, and waits again.
         ask_any_kernel(timeout, ask).unwrap_or(false)
     }
 
-    /// Adds what events say, but for wakes, and for what is not watched any more.
+    /// Adds events by target, without wake-ups and targets that are no longer watched.
     fn name_targets(&self, events: &[epoll::Event], into: &mut Vec<IoEvent>) {
         if events.is_empty() {
             return;
@@ -217,14 +219,15 @@ impl Poller {
 }
 
 impl AsFd for Poller {
-    /// Readable when something has happened.
+    /// Returns the set, which is readable when there is an event.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
 }
 
-/// Asks, for at most a time. Kernels before 5.11, and some sandboxes, take whole milliseconds only:
-/// there a shorter time is slept through, and what has happened by then is asked for at its end.
+/// Asks the system, for at most `timeout`. Kernels before 5.11, and some sandboxes, take whole
+/// milliseconds only: there a shorter time is slept through, and the events until then are read at
+/// its end.
 fn ask_any_kernel<T>(
     timeout: Duration,
     mut ask: impl FnMut(Duration) -> Result<T, Errno>,

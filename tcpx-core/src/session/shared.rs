@@ -1,28 +1,31 @@
-//! The engine behind its lock, and how threads wait on it.
+//! Engine of one device behind its lock, with the state that waiting threads share.
 //!
-//! One thread *leads*: it makes the rounds, and between them waits for what the system says. Others
-//! that wait are told when what they wait for may have come, and one of them leads next. Whoever
-//! gives the session something to do wakes the one that leads.
+//! One thread *leads*: it makes the rounds, and waits for events of the system between them. Other
+//! threads that wait are notified when what they wait for may have happened, and one of them leads
+//! next. A thread that gives the session work wakes the leader.
 //!
-//! Why nobody sleeps through what concerns it:
-//! - *Work for the one that leads.* It takes the mark of work away, and then locks the engine for
-//!   its round. Whoever gives work sets the mark with the engine locked. So a mark that is gone
-//!   when the leader is about to wait was set for work that its round has seen; one that is set
-//!   ends the wait (`Poller::wake`): it is told until the leader has read it, so no other thread
-//!   that looks can take it. A thread that copies (`tcpx_unpack`) counts before it sets the
-//!   mark what the round reads after it has taken the mark away.
-//! - *Posts that were handed in* without the engine. They lie there before the mark is set, and
-//!   whoever locks the engine after that posts them.
-//! - *What happens on a descriptor.* The system keeps it until it is asked. What it has told stays
-//!   in `Lead::events`, which passes on with the lead, until a round takes it.
-//! - *What a round has done, for others.* They listen before they look, with the engine locked. So
-//!   a round that came before is seen, and one that comes later tells them.
-//! - *The lead.* Whoever does not get it listened before, and whoever lets go of it tells
-//!   afterwards, with a fence at both: either it was free, or it is told.
-//! - *While the progress thread stands back* nobody may lead: whoever asks for progress makes the
-//!   rounds, and whoever waits leads. It looks again and again whether they still ask.
-//! - *A time* that a call outside a round has brought forward counts as work: whoever lets go of
-//!   the engine compares what is due with when the leader wakes up by itself.
+//! No thread sleeps through an event that concerns it:
+//! - *Work for the leader.* The leader takes the work mark away, and then locks the engine for its
+//!   round. A thread that gives work sets the mark with the engine locked. So a mark that is gone
+//!   when the leader is about to wait was set for work that the leader's round has seen. A mark
+//!   that is set ends the wait (`Poller::wake`): the descriptor stays readable until the leader has
+//!   read it, so no other thread that looks can take the wake-up. A copying thread (`tcpx_unpack`)
+//!   counts before it sets the mark; the round reads this count after it has taken the mark away.
+//! - *Posts that were handed in* without the engine. They lie in the inbox before the mark is set,
+//!   and the thread that locks the engine next posts them.
+//! - *Events on a descriptor.* The system keeps an event until it is asked. Events that were read
+//!   stay in `Lead::events`, which passes on with the lead, until a round takes them.
+//! - *Results of a round, for other threads.* These threads listen before they look, with the
+//!   engine locked. So they see the results of earlier rounds, and later rounds notify them.
+//! - *The lead.* A thread that does not get the lead listened before it tried. A thread that
+//!   releases the lead notifies afterwards, with a fence at both: either the lead was free, or the
+//!   other thread is notified.
+//! - *While the progress thread stands back* possibly no thread leads: a thread that asks for
+//!   progress makes the rounds, and a thread that waits leads. The progress thread checks
+//!   periodically whether the program still asks.
+//! - *A time* that a call outside a round has brought forward counts as work: the thread that
+//!   releases the engine compares the earliest due time with the time at which the leader wakes up
+//!   by itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -46,48 +49,48 @@ use crate::settings::SessionOptions;
 use crate::transfer::Post;
 use crate::types::PeerKey;
 
-/// Rounds that a thread makes at once that does not lead, while they move something. What is left
-/// then is for the one that leads.
+/// Number of rounds that a thread that does not lead makes at once, while they move something. The
+/// leader does what is left then.
 const MOST_BESIDE: usize = 4;
 
-/// The engine and what waiting threads need to know.
+/// Engine, and what waiting threads need to know.
 #[derive(Debug)]
 pub(crate) struct Shared {
     engine: parking_lot::Mutex<Engine>,
-    /// Posts of those who did not wait for the engine.
+    /// Posts of threads that did not wait for the engine.
     inbox: Arc<Inbox>,
     pub(super) poller: Arc<Poller>,
     pub(super) notifications: Arc<NotificationQueue>,
     thread: ProgressThread,
-    /// Held by the thread that leads.
+    /// Lead; locked by the thread that leads.
     lead: Mutex<Lead>,
     pub(super) askers: Askers,
-    /// The progress thread leads.
+    /// Whether the progress thread leads.
     pub(super) is_served: AtomicBool,
-    /// How long the progress thread stands back, where a test says so.
+    /// Time for which the progress thread stands back, where a test sets it.
     #[cfg(test)]
     pub(super) stand_back: std::sync::OnceLock<Duration>,
-    /// For those who wait for a transfer: one has become complete.
+    /// Signal for threads that wait for a transfer: one has become complete.
     pub(super) completed: News,
-    /// For those who wait for anything else: something about peers has changed.
+    /// Signal for threads that wait for anything else: something about peers has changed.
     pub(super) changed: News,
 }
 
-/// The engine, locked. When it is let go, whoever waits hears of what was done.
+/// Locked engine. Releasing it notifies waiting threads of what was done.
 #[derive(Debug)]
 pub(crate) struct EngineGuard<'a> {
     pub(super) shared: &'a Shared,
     pub(super) engine: parking_lot::MutexGuard<'a, Engine>,
 }
 
-/// The right to lead. When it is let go, another thread may.
+/// Right to lead. Releasing it lets another thread lead.
 #[derive(Debug)]
 pub(super) struct LeadGuard<'a> {
     shared: &'a Shared,
     pub(super) lead: Option<MutexGuard<'a, Lead>>,
 }
 
-/// The progress thread, if there is one.
+/// Progress thread, if there is one.
 #[derive(Debug, Default)]
 struct ProgressThread {
     stop: Arc<AtomicBool>,
@@ -138,7 +141,7 @@ impl Shared {
         let handle = std::thread::Builder::new()
             .name("tcpx-progress".into())
             .spawn(move || {
-                // It ends when it is stopped, or in a forked child.
+                // The loop ends when it is stopped, or in a forked child.
                 let _ = driven.serve(&stopped);
             })
             .map_err(|error| Error::io("starting the progress thread", &error))?;
@@ -146,8 +149,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Lets the progress thread end, and waits for that: at most a round. More than one call does
-    /// no harm.
+    /// Stops the progress thread and waits for its end, which takes at most a round. More than one
+    /// call does no harm.
     pub(super) fn stop_thread(&self) {
         self.thread.stop.store(true, Ordering::SeqCst);
         let handle = self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -162,12 +165,12 @@ impl Shared {
     /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which
     /// never runs inside.
     ///
-    /// In a forked child it refuses: another thread of the parent may have held the lock.
+    /// Fails in a forked child: another thread of the parent may have held the lock.
     pub(crate) fn engine(&self) -> Result<EngineGuard<'_>> {
         Ok(EngineGuard { shared: self, engine: self.lock()? })
     }
 
-    /// The engine, with what was handed in posted.
+    /// Locks the engine and posts what was handed in.
     pub(super) fn lock(&self) -> Result<parking_lot::MutexGuard<'_, Engine>> {
         if is_forked() {
             return Err(Error::Forked);
@@ -177,7 +180,7 @@ impl Shared {
         Ok(engine)
     }
 
-    /// The engine, unless another thread has it.
+    /// Returns the engine, unless another thread has it.
     pub(super) fn try_engine(&self) -> Result<Option<EngineGuard<'_>>> {
         if is_forked() {
             return Err(Error::Forked);
@@ -188,7 +191,7 @@ impl Shared {
         }))
     }
 
-    /// Hands posts in for whoever has the engine next. Returns whether they were taken.
+    /// Hands posts in for the thread that locks the engine next. Returns whether they were taken.
     pub(super) fn hand_in(
         &self,
         target: PostTarget<'_>,
@@ -202,8 +205,8 @@ impl Shared {
         is_taken
     }
 
-    /// One round of progress, unless another thread has the engine: that one makes a round itself,
-    /// or lets others in soon.
+    /// Makes one round of progress, unless another thread has the engine: that thread makes a round
+    /// itself, or releases the engine soon.
     pub(super) fn try_progress(&self) -> Result<()> {
         if is_forked() {
             return Err(Error::Forked);
@@ -217,24 +220,24 @@ impl Shared {
         Ok(())
     }
 
-    /// The session's set of descriptors.
+    /// Returns the session's set of descriptors.
     pub(super) fn poller(&self) -> &Poller {
         &self.poller
     }
 
-    /// Keeps the engine for as long as the process lives. In a forked child its sockets, GPU
-    /// memory and plugin are the parent's, so nothing of it may ever be closed or freed.
+    /// Keeps the engine for as long as the process lives. In a forked child its sockets, GPU memory
+    /// and plugin are the parent's, so none of them may ever be closed or freed.
     pub(super) fn leave(self: &Arc<Self>) {
         std::mem::forget(Arc::clone(self));
     }
 
-    /// Wakes whoever waits, to look again.
+    /// Wakes all waiting threads, to look again.
     pub(super) fn wake(&self) {
         self.poller.wake();
         self.changed.tell();
     }
 
-    /// Whether some thread leads.
+    /// Returns whether some thread leads.
     #[cfg(test)]
     pub(super) fn is_led(&self) -> bool {
         self.try_lead().is_none()
@@ -249,27 +252,27 @@ impl Shared {
         Some(LeadGuard { shared: self, lead: Some(lead) })
     }
 
-    /// One round of progress. Returns whether anything moved.
+    /// Makes one round of progress. Returns whether anything moved.
     pub(super) fn progress(&self) -> bool {
         let now = Instant::now();
         let has_moved = self.progress_at(now);
         let answered = if has_moved { now.elapsed() } else { Duration::ZERO };
         if self.askers.note(answered) >= MANY && self.is_served.load(Ordering::Relaxed) {
-            // What the system says goes to whoever looks first, which is this thread. The other one
-            // is woken in vain by the system, again and again, and does not come to see that.
+            // The system gives its events to the thread that looks first, which is this thread. The
+            // leader would be woken in vain again and again, and would not notice.
             self.poller.wake();
         }
         has_moved
     }
 
-    /// One round of progress at this time.
+    /// Makes one round of progress at this time.
     pub(super) fn progress_at(&self, now: Instant) -> bool {
         let Some(mut guard) = self.try_lead() else {
             return self.engine().is_ok_and(|engine| self.round_beside(engine, now));
         };
         let Some(lead) = guard.lead.as_deref_mut().filter(|_| !is_forked()) else { return false };
-        // As a thread that rests and is not woken: whoever asks again and again finds nothing to do
-        // nearly always, and finds what has happened the sooner the less it does in between.
+        // As a thread that rests and is not woken. A thread that polls in a loop nearly always
+        // finds nothing to do, and the less it does in between, the sooner it finds an event.
         let has_happened = self.poller.look(&mut lead.events);
         if lead.is_resting(now) && !has_happened && !self.poller.has_work() {
             return false;
@@ -277,10 +280,10 @@ impl Shared {
         self.engine().is_ok_and(|engine| self.round(lead, engine, now))
     }
 
-    /// A round of a thread that leads, has looked what has happened, and does not wait after it.
+    /// Makes a round of a leader that has looked for events, and does not wait after the round.
     fn round(&self, lead: &mut Lead, mut engine: EngineGuard<'_>, now: Instant) -> bool {
         self.poller.take_work();
-        // Whose mark was taken away just now may have handed in after the lock was taken.
+        // The thread whose mark was just taken away may have handed in after the lock was taken.
         engine.post_handed_in();
         let moved = engine.progress(now, &mut lead.events);
         let rest = engine.rest(now);
@@ -291,9 +294,9 @@ impl Shared {
         moved
     }
 
-    /// A round of a thread that does not lead. The one that does may have no processor to run on,
-    /// when those that ask again and again have them all: so this one asks the system too. What the
-    /// system tells it is dealt with before the engine is let go.
+    /// Makes a round of a thread that does not lead. The leader may have no processor to run on,
+    /// when threads that poll have them all: so this thread asks the system too. The events that it
+    /// gets are dealt with before the engine is released.
     fn round_beside(&self, mut engine: EngineGuard<'_>, now: Instant) -> bool {
         let mut events = Vec::new();
         let mut has_moved = false;
@@ -308,8 +311,8 @@ impl Shared {
         has_moved
     }
 
-    /// A worker has come to something, for this peer or for any. Where nobody leads, its thread
-    /// makes a round.
+    /// Records that a worker has finished something, for this peer or for any. Where no thread
+    /// leads, the worker's thread makes a round.
     fn hear_workers(&self, peer: Option<PeerKey>) {
         let Ok(mut engine) = self.engine() else { return };
         let is_due = engine.hear_workers(peer);

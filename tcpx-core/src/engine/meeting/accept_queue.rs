@@ -1,27 +1,31 @@
-//! Brings each `accept` of the program together with a peer that has come in. Pure.
+//! Queue that pairs each `accept` of the program with a peer that has come in. Pure.
 //!
-//! Either may come first, and then waits here: the accept until a peer comes that its name fits,
-//! the peer until an accept gives it a name. A name under which connection info was loaded is that
-//! session's: only who proves to be it has the name, and who merely says it waits.
+//! Either side may come first and waits in the queue: an accept until a peer comes that its name
+//! fits, a peer until an accept gives it a name. A name under which connection info was loaded
+//! belongs to that session. Only a peer that proves to be this session gets the name; a peer that
+//! merely claims the name waits.
 
 use std::collections::VecDeque;
 
-/// Most peers that wait here. Others are not welcomed before one has gone, so their connects wait.
+/// Maximum number of peers that wait in the queue. Further peers are not welcomed before one has
+/// left, so their connects wait.
 const MAX_UNCLAIMED: usize = 64;
-/// Most peers that have ended of those that no connect names. Of more, the first are forgotten.
+/// Maximum number of ended peers that no connect names. Beyond this number, the first are
+/// forgotten.
 const MAX_ENDED: usize = 64;
 
-/// Whom an accept takes.
+/// Peer that an accept takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Accept {
-    /// Who proves to have this name; where nobody can, who calls itself by it, or by none.
+    /// The peer that proves to have this name. Where no peer can prove it, a peer that calls itself
+    /// by this name, or by none.
     Named(String),
-    /// Whoever comes. The number tells such accepts apart.
+    /// Any peer. The number tells such accepts apart.
     Anyone(u64),
 }
 
 impl Accept {
-    /// The name that it gives to its peer, if that is known before one comes.
+    /// Returns the name that the accept gives to its peer, if that is known before a peer comes.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Named(name) => Some(name),
@@ -29,7 +33,7 @@ impl Accept {
         }
     }
 
-    /// How well it fits somebody: the best of several takes.
+    /// Returns how well the accept fits a newcomer: the best of several takes it.
     fn fit(&self, newcomer: &Newcomer<'_>) -> Fit {
         let Some(name) = self.name() else { return Fit::Loose };
         match (newcomer.proves)(name) {
@@ -45,35 +49,35 @@ impl Accept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     None,
-    /// One of them has no name.
+    /// The accept or the newcomer has no name.
     Loose,
     Said,
     Proven,
 }
 
-/// A peer that comes.
+/// Peer that comes in.
 #[derive(Clone, Copy)]
 pub(super) struct Newcomer<'a> {
-    /// What it calls itself; empty: nothing.
+    /// Name that the peer gives itself; empty if none.
     pub(super) given: &'a str,
-    /// Whether it proves to have a name; `None`: nobody can, since no connection info was loaded
-    /// under it.
+    /// Returns whether the peer proves to have a name; `None` if no peer can, since no connection
+    /// info was loaded under the name.
     pub(super) proves: &'a dyn Fn(&str) -> Option<bool>,
 }
 
-/// An accept under way.
+/// Accept under way.
 #[derive(Debug)]
 struct Accepting<K> {
     accept: Accept,
-    /// The peer that came for it.
+    /// Peer that came for the accept.
     peer: Option<K>,
 }
 
-/// A peer that came before its accept.
+/// Peer that came before its accept.
 #[derive(Debug)]
 struct Unclaimed<K> {
     peer: K,
-    /// What it calls itself; empty: any accept takes it.
+    /// Name that the peer gives itself; empty: any accept takes the peer.
     given: String,
 }
 
@@ -81,16 +85,18 @@ struct Unclaimed<K> {
 #[derive(Debug)]
 pub(in crate::engine) struct AcceptQueue<K> {
     accepting: Vec<Accepting<K>>,
-    /// Those of them for which a peer has come: every round asks, whether or not any has.
+    /// Number of accepts for which a peer has come: every round asks for it, whether or not any
+    /// has.
     fulfilled: usize,
     unclaimed: VecDeque<Unclaimed<K>>,
-    /// Peers that were accepted though the program asked for nobody, and that no connect has named.
+    /// Peers that were accepted without an accept of the program, and that no connect has named.
     by_themselves: Vec<K>,
-    /// Those of them that have ended since, the first of them first. The program may ask why.
+    /// Peers of `by_themselves` that have ended since, in order of their ends. The program may ask
+    /// why.
     ended: VecDeque<K>,
-    /// Peers that were gone before an accept asked for them.
+    /// Number of peers that were gone before an accept asked for them.
     missed: u64,
-    /// Peers that connects of this session have taken.
+    /// Number of peers that connects of this session have taken.
     taken_by_connects: u64,
 }
 
@@ -109,12 +115,12 @@ impl<K> Default for AcceptQueue<K> {
 }
 
 impl<K: Copy + PartialEq> AcceptQueue<K> {
-    /// Whether one more peer may come: it may wait, or an accept takes it.
+    /// Returns whether one more peer may come: it may wait, or an accept takes it.
     pub(super) fn has_room_for(&self, newcomer: &Newcomer<'_>) -> bool {
         self.unclaimed.len() < MAX_UNCLAIMED || self.best_for(newcomer).is_some()
     }
 
-    /// The accept that takes a newcomer: of those that fit it best, the first.
+    /// Returns the accept that takes a newcomer: of those that fit best, the first.
     fn best_for(&self, newcomer: &Newcomer<'_>) -> Option<usize> {
         let free = self.accepting.iter().enumerate().filter(|(_, it)| it.peer.is_none());
         let fits = free.map(|(index, it)| (it.accept.fit(newcomer), index));
@@ -122,17 +128,17 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         fits.max_by_key(|(fit, index)| (*fit, std::cmp::Reverse(*index))).map(|(_, index)| index)
     }
 
-    /// Whether somebody waits who calls itself so.
+    /// Returns whether a waiting peer calls itself by this name.
     pub(super) fn is_waiting(&self, given: &str) -> bool {
         self.unclaimed.iter().any(|waiting| waiting.given == given)
     }
 
-    /// Whether an accept under way has this name.
+    /// Returns whether an accept under way has this name.
     pub(in crate::engine) fn is_accepting(&self, name: &str) -> bool {
         self.accepting.iter().any(|accepting| accepting.accept.name() == Some(name))
     }
 
-    /// Whether an accept of this name waits for a peer to come.
+    /// Returns whether an accept of this name waits for a peer to come.
     pub(super) fn awaits(&self, name: &str) -> bool {
         let awaits = |accepting: &Accepting<K>| {
             accepting.peer.is_none() && accepting.accept.name() == Some(name)
@@ -140,9 +146,10 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         self.accepting.iter().any(awaits)
     }
 
-    /// An accept begins. Returns the peer that it takes, if one waits that may be it: a peer that
-    /// gave this name, else the first that gave none; the first of all, for an accept of anyone.
-    /// Where its name can be proven, `proves` says who does, and one of them it must be.
+    /// Begins an accept. Returns the peer that it takes, if a waiting one fits: a peer that gave
+    /// this name, else the first that gave none; for an accept of anyone, the first of all. Where
+    /// the name can be proven, `proves` says which peers prove it, and the accept takes only one of
+    /// these.
     pub(super) fn start_accept(
         &mut self,
         accept: Accept,
@@ -162,7 +169,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         peer
     }
 
-    /// The peer that came for an accept. It is the accept's to take, once.
+    /// Takes the peer that came for an accept. It can be taken once.
     pub(super) fn take_accepted(&mut self, accept: &Accept) -> Option<K> {
         if self.fulfilled == 0 {
             return None;
@@ -173,7 +180,8 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         self.remove(index)
     }
 
-    /// An accept gives up. Returns the peer that came for it, if one has come all the same.
+    /// Ends an accept without a peer. Returns the peer that came for it, if one has come all the
+    /// same.
     pub(super) fn stop_accept(&mut self, accept: &Accept) -> Option<K> {
         let index = self.accepting.iter().position(|accepting| accepting.accept == *accept)?;
         self.remove(index)
@@ -185,8 +193,9 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         peer
     }
 
-    /// A peer has come: the accept that takes it, or none, and it waits. An accept of the name that
-    /// it proves to have goes before one of the name that it gives, and that before others.
+    /// Takes in a peer. Returns the accept that takes the peer; with `None` the peer waits. An
+    /// accept of the name that the peer proves goes before one of the name that it gives, and that
+    /// before others.
     pub(super) fn arrive(&mut self, peer: K, newcomer: &Newcomer<'_>) -> Option<&Accept> {
         match self.best_for(newcomer) {
             Some(index) => {
@@ -202,15 +211,15 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         }
     }
 
-    /// The peer that waits longest is accepted, though the program has asked for nobody.
+    /// Accepts the peer that waits longest, without an accept of the program.
     pub(super) fn take_by_itself(&mut self) -> Option<K> {
         let Unclaimed { peer, .. } = self.unclaimed.pop_front()?;
         self.by_themselves.push(peer);
         Some(peer)
     }
 
-    /// A connect takes the peer that came first of those that it would reach: one that waits, or
-    /// that was accepted by itself. The latter has a name already, and gets another.
+    /// Takes, for a connect, the peer that came first of those that the connect would reach: one
+    /// that waits, or that was accepted by itself. The latter has a name already, and gets another.
     pub(super) fn take_for_connect(&mut self, is_reached: impl Fn(K) -> bool) -> Option<K> {
         let Some(index) = self.unclaimed.iter().position(|waiting| is_reached(waiting.peer)) else {
             let index = self.by_themselves.iter().position(|peer| is_reached(*peer))?;
@@ -220,18 +229,18 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         self.unclaimed.remove(index).map(|found| found.peer)
     }
 
-    /// A peer that a connect has named lost its name, and stays.
+    /// Records that a peer named by a connect lost its name, and stays.
     pub(super) fn note_forgotten(&mut self, peer: K) {
         self.note_named(peer);
         self.by_themselves.push(peer);
     }
 
-    /// A connect has named this peer.
+    /// Records that a connect has named this peer.
     pub(super) fn note_named(&mut self, peer: K) {
         self.by_themselves.retain(|other| *other != peer);
     }
 
-    /// A connect has taken a peer that has not waited here.
+    /// Counts a peer that a connect has taken and that has not waited here.
     pub(super) fn note_taken_by_connect(&mut self) {
         self.taken_by_connects += 1;
     }
@@ -252,12 +261,12 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         gone
     }
 
-    /// Takes out who has ended longer ago than so many others, if anybody has.
+    /// Takes out the oldest ended peer, if more than [`MAX_ENDED`] have ended.
     pub(super) fn take_ended(&mut self) -> Option<K> {
         if self.ended.len() > MAX_ENDED { self.ended.pop_front() } else { None }
     }
 
-    /// Why an accept has found nobody.
+    /// Returns why an accept has found no peer.
     pub(super) fn why_nobody(&self) -> String {
         let names: Vec<&str> =
             self.unclaimed.iter().map(|waiting| waiting.given.as_str()).collect();

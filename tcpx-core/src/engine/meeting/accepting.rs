@@ -1,5 +1,5 @@
-//! Peers that come in: welcomed as soon as they have proven themselves, named by an accept before
-//! or after.
+//! Peers that come in. Each is welcomed as soon as it has proven itself, and is named by an accept
+//! before or after.
 //!
 //! Peers that come in for another device of the session.
 //!
@@ -27,7 +27,8 @@ use crate::peer::Peer;
 use crate::types::{PeerKey, PeerName};
 
 impl Engine {
-    /// An accept begins: the name is its own, and a peer that waits for it is taken at once.
+    /// Begins an accept. The name is the accept's own, and a peer that waits for it is taken at
+    /// once.
     pub(crate) fn start_accept(&mut self, accept: &Accept) -> Result<()> {
         self.check_open()?;
         accept.name().map_or(Ok(()), check_peer_name)?;
@@ -58,24 +59,24 @@ impl Engine {
         if let Some(key) = self.meeting.accept_queue.start_accept(accept.clone(), proves) {
             self.claim_for(accept, key);
         }
-        // There may be room now for one who waits.
+        // There may be room now for a peer that waits.
         self.meeting.is_listener_due = true;
         Ok(())
     }
 
-    /// An accept of whoever comes.
+    /// Begins an accept of any peer.
     pub(crate) fn accept_of_anyone(&mut self) -> Accept {
         self.meeting.accepts_of_anyone += 1;
         Accept::Anyone(self.meeting.accepts_of_anyone)
     }
 
-    /// The peer that came for an accept, once there is one.
+    /// Returns the peer that came for an accept, once there is one.
     pub(crate) fn accepted(&mut self, accept: &Accept) -> Result<Option<PeerKey>> {
         self.check_open()?;
         Ok(self.meeting.accept_queue.take_accepted(accept))
     }
 
-    /// An accept ends without a peer, for which nobody came in time.
+    /// Ends an accept for which no peer came in time.
     pub(crate) fn accept_overdue(&mut self, accept: &Accept, waited: Duration) -> Error {
         self.meeting.accept_queue.stop_accept(accept);
         let mut why = self.meeting.accept_queue.why_nobody();
@@ -93,7 +94,7 @@ impl Engine {
         Error::Deadline { phase: Phase::Accept, peer, waited, detail }
     }
 
-    /// Takes the peer that waits longest as an accept of anyone does, which nobody asks about.
+    /// Accepts the peer that waits longest, as an accept of anyone does, without a caller.
     fn accept_by_itself(&mut self) {
         if let Some(key) = self.meeting.accept_queue.take_by_itself() {
             let accept = self.accept_of_anyone();
@@ -101,8 +102,9 @@ impl Engine {
         }
     }
 
-    /// Gives a peer that came in its name: the accept's, or else the one under which its connection
-    /// info was loaded, or else its own, if that is free and no other's, or else a made-up one.
+    /// Gives a peer that came in its name. This is the name of the accept, or else the one under
+    /// which its connection info was loaded, or else its own if no other peer has it, or else a
+    /// made-up one.
     fn claim_for(&mut self, accept: &Accept, key: PeerKey) {
         let name = match accept {
             Accept::Named(name) => name.clone(),
@@ -114,8 +116,9 @@ impl Engine {
         self.claim(&name, key);
     }
 
-    /// The first free name under which connection info was loaded that leads to a peer which came
-    /// in; its own before others. Names of several devices know that by themselves.
+    /// Returns the first free name whose connection info leads to this peer; the peer's own name
+    /// goes before others. Names of several devices are resolved by
+    /// [`PeerNames`](super::peer_names::PeerNames).
     fn loaded_name(&self, key: PeerKey) -> Option<String> {
         let peer = self.peers.get(key).filter(|_| self.meeting.names().is_none())?;
         let given = &peer.introduction()?.proven.hello.name;
@@ -126,8 +129,8 @@ impl Engine {
         Some(std::iter::once(first).chain(free).find(is_its_own).unwrap_or(first).clone())
     }
 
-    /// What a peer that came in is to be called: in a session of all devices as all of its devices,
-    /// or else what it calls itself.
+    /// Returns the name for a peer that came in: in a session of all devices the name that all
+    /// devices use, or else the name that the peer gives itself.
     fn given_name(&self, key: PeerKey) -> String {
         let introduction = self.peers.get(key).and_then(Peer::introduction);
         let given = introduction.map(|it| match self.meeting.names() {
@@ -137,8 +140,9 @@ impl Engine {
         given.unwrap_or_default()
     }
 
-    /// This name, which the other end chose, if it is good and free, or else "peer-1", "peer-2" and
-    /// so on: the first that no peer has, and that no connection info was loaded for.
+    /// Returns this name, which the other end chose, if it is valid and free. Otherwise returns the
+    /// first of "peer-1", "peer-2" and so on that no peer has and that no connection info was
+    /// loaded for.
     fn free_name(&mut self, given: String) -> String {
         let is_good = check_peer_name(&given).is_ok() && !given.contains(char::is_control);
         let is_anothers = self.meeting.names().is_none() && self.meeting.infos.contains_key(&given);
@@ -157,8 +161,8 @@ impl Engine {
         }
     }
 
-    /// Gives a peer that came in the name that an accept, or a connect, has for it. One that was
-    /// accepted by itself is known by both names then, and speaks under the first.
+    /// Gives a peer that came in the name that an accept, or a connect, has for it. A peer that was
+    /// accepted by itself is known by both names then, and its connection keeps the first.
     pub(super) fn claim(&mut self, name: &str, key: PeerKey) {
         self.meeting.attempts.forget_failure(name);
         self.forget_name(name);
@@ -198,7 +202,7 @@ impl Engine {
         self.link_up(key, (link, agreement, channels), loaded, now);
     }
 
-    /// The link of a peer that has come in is proven, and it may be up with that.
+    /// Records that the link of a peer that has come in is proven. The peer may be up with that.
     pub(super) fn link_up(
         &mut self,
         key: PeerKey,
@@ -214,8 +218,8 @@ impl Engine {
         }
     }
 
-    /// Skips peers that were gone before an accept asked for them, and forgets the oldest of many
-    /// that nobody asked for and that have ended.
+    /// Skips peers that were gone before an accept asked for them. Forgets the oldest of many ended
+    /// peers that no accept asked for.
     pub(super) fn forget_gone_unclaimed(&mut self) {
         let peers = &self.peers;
         let is_gone = |key| peers.get(key).is_none_or(Peer::is_gone);
@@ -234,13 +238,13 @@ impl Engine {
     }
 }
 
-/// Most that are on their way to another session at a time. Making one may take long, where a GPU
-/// does.
+/// Maximum number of handshakes on their way to another session at a time. Making a session may
+/// take long, where a GPU does.
 pub(crate) const MOST_HANDED_OVER: usize = 64;
 
 impl Engine {
-    /// Somebody wants the session of another device. A worker brings it there, and makes that
-    /// session if nobody has needed it before.
+    /// Hands a handshake to the session of the device that the peer wants. A worker brings it
+    /// there, and makes that session on first use.
     pub(super) fn hand_over(&mut self, device: Device, handshake: InboundHandshake) {
         let hand_over = self.meeting.context.hand_over.clone();
         let Some(hand_over) = hand_over else {
@@ -257,7 +261,7 @@ impl Engine {
         });
     }
 
-    /// Takes in somebody who has come for this session, and has proven itself to the one that
+    /// Takes in a peer that has come for this session, and has proven itself to the session that
     /// listens for all devices.
     pub(crate) fn take_in(&mut self, mut handshake: InboundHandshake) {
         let Some(listener) = &mut self.meeting.listener else {
@@ -272,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// The names of connections with the devices of a peer.
+    /// Returns the names of connections with the devices of a peer.
     pub(crate) fn connections_of(&self, name: &str) -> Vec<String> {
         self.names.keys().filter(|peer| Device::peer_name(peer) == name).cloned().collect()
     }

@@ -1,6 +1,6 @@
-//! Names of peers, as all devices of a session use them: the name under which a peer's connection
-//! info was loaded, or else the one that it gives itself. A peer that has one name and gets another
-//! is known by both, and called by the first. Pure.
+//! Names of peers, shared by all devices of a session. A peer's name is the one under which its
+//! connection info was loaded, or else the one that the peer gives itself. A peer that has a name
+//! and gets another is known by both, and called by the first. Pure.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,27 +13,28 @@ use tcpx_sys::printable;
 
 use crate::types::MAX_NAME_BYTES;
 
-/// Most names of those whose connection info was not loaded. Of more, the oldest are forgotten.
+/// Maximum number of names of peers whose connection info was not loaded. Beyond this number, the
+/// oldest are forgotten.
 const MOST_STRANGERS: usize = 4096;
 
-/// The names, shared by the devices of a session.
+/// Names, shared by the devices of a session.
 #[derive(Debug, Default)]
 pub(crate) struct PeerNames(Mutex<Names>);
 
 #[derive(Debug, Default)]
 struct Names {
-    /// By each name that the program may use.
+    /// Connection info by each name that the program may use.
     loaded: HashMap<String, ConnInfo>,
-    /// What those are called that these lead to: the first name that each has had. Several have
-    /// one id only if connection info was forged.
+    /// Names of the sessions that these lead to, by session id: the first name that each has had.
+    /// An id has several names only if connection info was forged.
     called: HashMap<SessionId, Vec<String>>,
     strangers: HashMap<SessionId, Stranger>,
-    /// The oldest first.
+    /// Ids in order of age, the oldest first.
     order: VecDeque<SessionId>,
     made_up: u64,
 }
 
-/// One whose connection info is not loaded, and who is here all the same.
+/// Peer that is present although its connection info is not loaded.
 #[derive(Debug)]
 struct Stranger {
     name: String,
@@ -42,14 +43,14 @@ struct Stranger {
 
 #[derive(Debug)]
 enum Who {
-    /// It has come in by itself.
+    /// The peer has connected to this session.
     Came(Box<Introduction>),
-    /// It stays though its connection info was forgotten.
+    /// The peer stays though its connection info was forgotten.
     Stayed(ConnInfo),
 }
 
 impl Who {
-    /// Whether this is a peer that the connection info leads to.
+    /// Returns whether the connection info leads to this peer.
     fn is_of(&self, info: &ConnInfo) -> bool {
         match self {
             Self::Came(introduction) => is_of(introduction, info),
@@ -59,8 +60,8 @@ impl Who {
 }
 
 impl PeerNames {
-    /// This connection info leads to the peer of this name. Returns what the peer is called: by
-    /// another name, if it had one before.
+    /// Records that this connection info leads to the peer of this name. Returns the name that the
+    /// peer is called by: an earlier name, if it had one.
     pub(crate) fn load(&self, name: &str, info: ConnInfo) -> String {
         let mut names = self.names();
         let peer = Device::Host.session_of(info.session);
@@ -76,8 +77,8 @@ impl PeerNames {
         names.called(name).unwrap_or(name).to_owned()
     }
 
-    /// Nothing that this name leads to is known any more, also by its other names. Returns whether
-    /// anything was. One that `stays` is a stranger, with the name that it is called by.
+    /// Forgets the peer that this name leads to, under all its names. Returns whether there was
+    /// one. A peer that `stays` becomes a stranger, with the name that it is called by.
     pub(crate) fn forget(&self, name: &str, stays: bool) -> bool {
         let mut names = self.names();
         let Some(called) = names.called(name).map(str::to_owned) else { return false };
@@ -92,26 +93,26 @@ impl PeerNames {
         true
     }
 
-    /// The peer that this connection info leads to, if it has come in by itself, and what it is
-    /// called.
+    /// Returns the name of the peer that this connection info leads to, if the peer has connected
+    /// to this session.
     pub(crate) fn stranger(&self, info: &ConnInfo) -> Option<String> {
         let names = self.names();
         let stranger = names.strangers.get(&Device::Host.session_of(info.session))?;
         stranger.who.is_of(info).then(|| stranger.name.clone())
     }
 
-    /// The peer that this connection info leads to is not here any more.
+    /// Records that the peer that this connection info leads to has left.
     pub(crate) fn stranger_left(&self, info: &ConnInfo) {
         self.names().forget_stranger(&Device::Host.session_of(info.session));
     }
 
-    /// What the peer is called that has this name, too.
+    /// Returns the name by which the peer of this name is called.
     pub(crate) fn called(&self, name: &str) -> String {
         self.names().called(name).unwrap_or(name).to_owned()
     }
 
-    /// What the peer is called that has this name, too, and how a device of it is
-    /// reached.
+    /// Returns the name by which the peer of this name is called, and connection info for a device
+    /// of the peer.
     pub(crate) fn way(&self, name: &str, device: Device) -> (String, Option<ConnInfo>) {
         let names = self.names();
         let info = names.loaded.get(name).cloned();
@@ -119,7 +120,7 @@ impl PeerNames {
         (names.called(name).unwrap_or(name).to_owned(), info)
     }
 
-    /// The name of a session that has come in.
+    /// Returns the name of a session that has come in.
     pub(super) fn of(&self, introduction: &Introduction) -> String {
         let session = introduction.session();
         let peer = Device::Host.session_of(*session);
@@ -137,14 +138,14 @@ impl PeerNames {
     }
 }
 
-/// Whether this is a device of the peer that the connection info leads to.
+/// Returns whether this is a device of the peer that the connection info leads to.
 fn is_of(introduction: &Introduction, info: &ConnInfo) -> bool {
     let session = *introduction.session();
     Device::Host.session_of(session) == Device::Host.session_of(info.session)
         && introduction.is_of(&ConnInfo { session, ..info.clone() })
 }
 
-/// Whether these lead to the same peer.
+/// Returns whether both lead to the same peer.
 fn is_same(one: &ConnInfo, other: &ConnInfo) -> bool {
     one.session == other.session && one.secret == other.secret
 }
@@ -167,7 +168,8 @@ impl Names {
         }
     }
 
-    /// The name is to lead elsewhere. Those who were called so have another of their names.
+    /// Frees the name, which is about to lead elsewhere. Peers that were called by it are called by
+    /// another of their names.
     fn unload(&mut self, name: &str) {
         let Some(info) = self.loaded.remove(name) else { return };
         let other = self.loaded.iter().find(|(_, other)| is_same(other, &info));
@@ -175,7 +177,8 @@ impl Names {
         self.rename(name, &info, other);
     }
 
-    /// The peer that this leads to is not called so any more, if it was, but perhaps otherwise.
+    /// Takes the name from the peer that this connection info leads to, if the peer was called by
+    /// it; the peer is perhaps called by `other` then.
     fn rename(&mut self, name: &str, info: &ConnInfo, other: Option<String>) {
         let peer = Device::Host.session_of(info.session);
         let Some(called) = self.called.get_mut(&peer) else { return };
@@ -194,7 +197,8 @@ impl Names {
         self.strangers.remove(peer)
     }
 
-    /// Names a stranger: as it calls itself, if that is a name and nobody else has it.
+    /// Names a stranger: as the stranger calls itself, if that is a valid name that no other peer
+    /// has.
     fn add(&mut self, peer: SessionId, introduction: &Introduction) -> String {
         let given = &introduction.proven.hello.name;
         let is_name = !given.is_empty()
@@ -238,7 +242,7 @@ mod tests {
     const LISTENERS: Secret = Secret([3; 32]);
     const OWN: Secret = Secret([5; 32]);
 
-    /// The device of session `peer`, which calls itself `name`, vouched for with `own`.
+    /// Returns the device of session `peer`, which calls itself `name`, vouched for with `own`.
     fn session(peer: u8, device: Device, name: &str, own: &Secret) -> Introduction {
         let session = device.session_of([peer; 16]);
         let hello = Hello {
@@ -289,7 +293,7 @@ mod tests {
     fn whose_way_is_known_has_the_name_that_the_program_gave() {
         let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
-        // It has come and gone.
+        // The peer has come and gone.
         names.stranger_left(&info(1));
         assert_eq!(names.load("decode", info(1)), "decode");
         assert_eq!(names.of(&session(1, Device::Gpu(0), "a", &OWN)), "decode/gpu0");
@@ -315,7 +319,7 @@ mod tests {
             let (called, way) = names.way(name, Device::Host);
             assert_eq!((called.as_str(), way), ("a", Some(info(1))));
         }
-        // A name that leads elsewhere now.
+        // This name leads elsewhere now.
         assert_eq!(names.load("a", info(2)), "a");
         let next = names.called("decode");
         assert!(["decode", "again"].contains(&&*next), "{next}");
@@ -355,7 +359,7 @@ mod tests {
             assert_eq!(names.stranger(&info(1)).as_deref(), Some("a"));
             assert_eq!(names.stranger(&ConnInfo { secret: LISTENERS, ..info(1) }), None);
         }
-        // Somebody else has its name meanwhile.
+        // Another peer has the name meanwhile.
         assert_eq!(names.load("a", info(2)), "a");
         assert_eq!(names.load("d", info(1)), "d");
         assert_eq!(names.way("a", Device::Host), ("a".to_owned(), Some(info(2))));
@@ -365,7 +369,7 @@ mod tests {
         assert!(names.strangers.is_empty() && names.order.is_empty());
     }
 
-    /// Whoever comes in under somebody else's id is not found.
+    /// A peer that comes in under another session's id is not found.
     #[test]
     fn a_pretender_that_came_first_is_not_the_one_that_is_loaded() {
         let names = PeerNames::default();

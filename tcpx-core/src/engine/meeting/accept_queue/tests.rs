@@ -8,12 +8,12 @@ fn named(name: &str) -> Accept {
     Accept::Named(name.to_owned())
 }
 
-/// Somebody whose name no connection info was loaded under.
+/// Returns a newcomer whose name no connection info was loaded under.
 fn says(given: &str) -> Newcomer<'_> {
     Newcomer { given, proves: &|_| None }
 }
 
-/// Somebody who comes where connection info was loaded under "a", from there or not.
+/// Returns a newcomer where connection info was loaded under "a", for this peer or not.
 fn beside_a(given: &str, is_a: bool) -> Newcomer<'_> {
     let proves: &dyn Fn(&str) -> Option<bool> = match is_a {
         true => &|name| (name == "a").then_some(true),
@@ -32,7 +32,7 @@ fn a_name_that_can_be_proven_is_not_had_by_saying_it() {
     assert!(queue.is_waiting("a"));
     assert_eq!(queue.arrive(4, &beside_a("x", true)), Some(&named("a")), "whatever it says");
     assert_eq!(queue.take_accepted(&named("a")), Some(4));
-    // Who came before the accept has the name likewise.
+    // A peer that came before the accept gets the name likewise.
     assert_eq!(queue.arrive(5, &beside_a("", true)), None);
     assert_eq!(queue.start_accept(named("a"), Some(&|peer| peer == 5)), Some(5));
     assert_eq!(queue.start_accept(named("b"), None), Some(3), "other names are as ever");
@@ -166,8 +166,8 @@ fn peers_that_left_are_counted_and_forgotten() {
 }
 
 proptest! {
-    /// However accepts and peers interleave: nobody is taken twice, nobody is lost, and a name
-    /// never takes another's.
+    /// In every order of accepts and peers: no peer is taken twice, no peer is lost, and a name
+    /// never takes the peer of another name.
     #[test]
     fn every_peer_is_taken_once_or_waits(steps in proptest::collection::vec((any::<bool>(), 0usize..4), 0..100)) {
         const NAMES: [&str; 4] = ["", "a", "b", "c"];
