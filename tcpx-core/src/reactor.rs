@@ -1,5 +1,6 @@
-//! What the system says is ready, and how a thread waits for it. When a peer must be driven next,
-//! and a descriptor that becomes readable after a while, are here.
+//! Readiness of descriptors, as the system reports it, and the ways in which a thread waits for it.
+//! This file says when a peer must be driven next, and has a descriptor that becomes readable after
+//! a while.
 //!
 //! - `poller`: the session's one set of descriptors. `watch`: a descriptor in it.
 //! - `spin`: whether it pays to look again before a thread sleeps. Pure.

@@ -1,6 +1,6 @@
-//! How a thread that waits for what another one does hears of it.
+//! Signals by which one thread notifies another that waits for its work.
 //!
-//! A descriptor that is readable from a signal until it is drained.
+//! Descriptor that is readable from a signal until it is drained.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -11,11 +11,11 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{Error, Result};
 
-/// How long a thread that listens waits before it looks again by itself. What it waits for wakes
-/// it; in unit tests nothing else does, so none passes where a wake-up is lost.
+/// Longest time that a listening thread waits before it looks again by itself. The event that it
+/// waits for wakes it. In unit tests nothing else does, so no test passes where a wake-up is lost.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 1 });
 
-/// Counts what was told. Whoever listens before it looks misses nothing.
+/// Counter of notifications. A thread that listens before it looks misses none.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     told: Mutex<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct News {
     listeners: AtomicUsize,
 }
 
-/// Somebody who listens.
+/// Listener of a [`News`].
 #[derive(Debug)]
 pub(crate) struct Listening<'a> {
     news: &'a News,
@@ -31,16 +31,16 @@ pub(crate) struct Listening<'a> {
 }
 
 impl News {
-    /// Listens from now on. Whoever changes something outside the engine's lock, and has a
-    /// [`fence`] between that and [`tell`](Self::tell), either counts this listener or was seen by
-    /// it: that is what the fence here is for.
+    /// Listens from now on. A thread that changes something outside the engine's lock has a
+    /// [`fence`] between the change and [`tell`](Self::tell). Then either that thread counts this
+    /// listener, or this listener sees the change: the fence here is for that.
     pub(crate) fn listen(&self) -> Listening<'_> {
         self.listeners.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         Listening { news: self, heard: *self.told() }
     }
 
-    /// Tells everybody who listens that something has changed.
+    /// Notifies all listeners that something has changed.
     pub(crate) fn tell(&self) {
         if self.listeners.load(Ordering::SeqCst) > 0 {
             *self.told() += 1;
@@ -54,7 +54,8 @@ impl News {
 }
 
 impl Listening<'_> {
-    /// Waits until something is told that was not when it began to listen, for at most this time.
+    /// Waits until a notification comes that was not there when listening began, for at most this
+    /// time.
     pub(crate) fn wait(self, timeout: Duration) {
         let (told, is_new) = (self.news.told(), |told: &mut u64| *told == self.heard);
         drop(self.news.changed.wait_timeout_while(told, timeout, is_new));
@@ -67,10 +68,10 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// What is written into the descriptor: any number but 0.
+/// Number that is written into the descriptor: any but 0.
 const SIGNAL: u64 = 1;
 
-/// An eventfd, from when somebody first asks for it. Before that, signals cost nothing.
+/// Eventfd, made when it is first asked for. Before that, signals cost nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Event {
     descriptor: OnceLock<OwnedFd>,
@@ -79,7 +80,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// The descriptor, which is readable at first: what happened before counts as a signal.
+    /// Opens the descriptor, which is readable at first: earlier events count as a signal.
     pub(crate) fn open(&self) -> Result<BorrowedFd<'_>> {
         let mut is_signalled = self.is_signalled.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(descriptor) = self.descriptor.get() {
@@ -100,8 +101,8 @@ impl Event {
         }
     }
 
-    /// Makes the descriptor unreadable. Whoever drains looks afterwards at what it may have been
-    /// signalled for.
+    /// Makes the descriptor unreadable. The caller looks afterwards for what the descriptor may
+    /// have been signalled for.
     pub(crate) fn drain(&self) {
         let Some(descriptor) = self.descriptor.get() else { return };
         let mut is_signalled = self.is_signalled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +145,7 @@ mod tests {
             while news.listeners.load(Ordering::SeqCst) < 4 {
                 std::hint::spin_loop();
             }
-            // A thread that is counted listens to everything that is told from now on.
+            // A thread that is counted hears every notification from now on.
             while news.listeners.load(Ordering::SeqCst) > 0 {
                 news.tell();
             }
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn it_is_readable_from_a_signal_until_it_is_drained() {
         let event = Event::default();
-        // Nobody has asked for the descriptor: nothing is there to signal or drain.
+        // No caller has asked for the descriptor: nothing is there to signal or drain.
         event.signal();
         event.drain();
         assert!(event.descriptor.get().is_none());

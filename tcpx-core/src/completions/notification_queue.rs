@@ -1,10 +1,10 @@
-//! The notifications that have come, until the program takes them out.
+//! Queue of notifications that the program has not taken yet.
 //!
-//! Nothing of a peer is dropped while it is there, and of those that have ended only where they
-//! leave too much. What a peer may send is its protocol's to say, which is told what the program
-//! has taken out, each time when that is so much that it pays.
+//! No notification of a connected peer is dropped. Those of an ended peer are dropped only where
+//! ended peers leave too much. The peer's protocol decides how much a peer may send. The protocol
+//! is notified of what the program has taken out, each time when the amount makes this worthwhile.
 //!
-//! The queue has a lock of its own, which nobody holds for longer than it takes to move
+//! The queue has a lock of its own, which no thread holds for longer than it takes to move
 //! notifications.
 
 use std::collections::{TryReserveError, VecDeque};
@@ -33,13 +33,13 @@ struct Waiting {
 #[derive(Debug)]
 struct Sender {
     name: PeerName,
-    /// What those cost that wait.
+    /// Cost of the notifications that wait.
     waiting: u64,
-    /// Of how many.
+    /// Number of notifications that wait.
     count: usize,
-    /// What was taken out, all in all.
+    /// Cost of all notifications taken out so far.
     taken: u64,
-    /// What it was told of that.
+    /// Part of `taken` that the peer was notified of.
     told: u64,
 }
 
@@ -47,33 +47,33 @@ struct Sender {
 struct Contents {
     waiting: VecDeque<Waiting>,
     senders: HashMap<PeerKey, Sender>,
-    /// Those that are to be told, each once.
+    /// Peers that are owed word of free room, each once.
     owed: Vec<PeerKey>,
-    /// Of those whose sender has ended.
+    /// Notifications of senders that have ended.
     left_behind: LeftBehind,
 }
 
-/// The queue of a session.
+/// Queue of notifications of a session.
 #[derive(Debug)]
 pub(crate) struct NotificationQueue {
     contents: Mutex<Contents>,
-    /// Whether anybody is to be told. So a round asks without the lock.
+    /// Whether any peer is owed word of free room. A round reads this without the lock.
     owes: AtomicBool,
-    /// Whether one has come since threads that wait were told.
+    /// Whether a notification has come since waiting threads were last notified.
     has_come: AtomicBool,
-    /// For its event.
+    /// Completions, for their event.
     completions: Arc<CompletionQueue>,
 }
 
 impl Sender {
-    /// Whether so much has become free that it is to be told.
+    /// Returns whether enough has become free to tell the peer.
     fn is_owed(&self) -> bool {
         self.taken - self.told >= TELL_AFTER
     }
 }
 
 impl NotificationQueue {
-    /// No notification yet. What comes is signalled to the event of these completions. What ended
+    /// Makes an empty queue. New notifications signal the event of these completions. What ended
     /// peers leave counts in the budget.
     pub(crate) fn new(completions: Arc<CompletionQueue>, budget: &Arc<KeptBudget>) -> Self {
         let contents = Contents {
@@ -90,16 +90,17 @@ impl NotificationQueue {
         }
     }
 
-    /// A peer may send from now on.
+    /// Adds a peer that may send from now on.
     pub(crate) fn add_sender(&self, peer: PeerKey, name: PeerName) {
         let Contents { senders, owed, .. } = &mut *self.contents();
         senders.insert(peer, Sender { name, waiting: 0, count: 0, taken: 0, told: 0 });
-        // Each is there once, and nothing is needed for that when it comes to it.
+        // Each peer is there once, so adding it later needs no memory.
         owed.reserve(senders.len() - owed.len());
     }
 
-    /// A peer has ended. What has come of it stays, and it is told nothing any more. Returns how
-    /// many notifications of peers that have ended were dropped, because they have left too much.
+    /// Removes a peer that has ended. Its notifications stay, and it receives no more word of free
+    /// room. Returns how many notifications of ended peers were dropped, because these have left
+    /// too much.
     pub(crate) fn remove_sender(&self, peer: PeerKey) -> usize {
         let Contents { waiting, senders, owed, left_behind } = &mut *self.contents();
         let Some(sender) = senders.remove(&peer) else { return 0 };
@@ -114,7 +115,7 @@ impl NotificationQueue {
         before - waiting.len()
     }
 
-    /// A notification has come of a peer that may send.
+    /// Adds a notification of a peer that may send.
     ///
     /// # Errors
     /// The system has no memory for its entry.
@@ -132,12 +133,12 @@ impl NotificationQueue {
         Ok(())
     }
 
-    /// How many wait.
+    /// Returns the number of notifications that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.contents().waiting.len()
     }
 
-    /// How many of a peer wait, which has not ended.
+    /// Returns the number of waiting notifications of a peer that has not ended.
     pub(crate) fn waiting_of(&self, peer: PeerKey) -> usize {
         self.contents().senders.get(&peer).map_or(0, |sender| sender.count)
     }
@@ -173,21 +174,22 @@ impl NotificationQueue {
         notifications.len() - before
     }
 
-    /// Whether one has come since this was asked last: threads that wait for one are to be told.
+    /// Returns whether a notification has come since the last call: waiting threads are to be
+    /// notified.
     pub(crate) fn take_come(&self) -> bool {
-        // Mostly none has, and asking costs nothing then.
+        // Mostly none has come, and this check costs nothing then.
         self.has_come.load(Ordering::Relaxed) && self.has_come.swap(false, Ordering::Acquire)
     }
 
-    /// Whether a peer is to be told that room has become free: a round is due.
+    /// Returns whether a peer is to hear that room has become free: a round is due.
     pub(crate) fn owes(&self) -> bool {
         self.owes.load(Ordering::Acquire)
     }
 
-    /// Appends those that are to be told, and what was taken out of what each has sent, all in all.
-    /// They count as told.
+    /// Appends the peers that are owed word, each with the cost of all that was taken out of its
+    /// notifications. The peers count as notified.
     pub(crate) fn take_owed(&self, told: &mut Vec<(PeerKey, u64)>) {
-        // Whoever takes something out later sets it again.
+        // A thread that takes something out later sets the flag again.
         if !self.owes.swap(false, Ordering::Acquire) {
             return;
         }

@@ -1,14 +1,14 @@
-//! Peers that have come up or ended, until the program takes that out.
+//! Queue of peers that have come up or ended, until the program takes the entries out.
 //!
-//! Of each name the newest state waits, and before it the last end, if a peer of that name is up
-//! again by then: whatever its operations have ended with, the program hears why. So the queue is
-//! bounded by the names. It has a lock of its own, which nobody holds for longer than it takes to
-//! move an entry.
+//! For each name the newest state waits, and before it the last end, if a peer of that name is up
+//! again by then. So the program hears why operations have ended, whatever their error. The queue
+//! is bounded by the names. It has a lock of its own, which no thread holds for longer than it
+//! takes to move an entry.
 //!
-//! The devices of a session share one, by the names of peers: there a peer is up from its first
-//! connection until the last one has ended.
+//! The devices of a session share one queue, by the names of peers: there a peer is up from its
+//! first connection until the last one has ended.
 //!
-//! Which peers have connections that are up: one for each pair of devices. Pure.
+//! Peers that have connections that are up: one for each pair of devices. Pure.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use tcpx_protocol::types::memory::Device;
 use super::queue::CompletionQueue;
 use super::{PeerState, SessionEvent};
 
-/// What waits of one name. There is something.
+/// States of one name that wait. There is at least one.
 #[derive(Debug, Default)]
 struct States {
     ended: Option<PeerState>,
@@ -29,9 +29,9 @@ struct States {
 
 #[derive(Debug, Default)]
 struct Contents {
-    /// Also while nobody takes anything out.
+    /// Connections that are up; kept also while no program takes entries out.
     connected: Connected,
-    /// Those of whom something waits, oldest first, each once.
+    /// Names with waiting states, oldest first, each once.
     order: VecDeque<String>,
     states: HashMap<String, States>,
 }
@@ -48,23 +48,23 @@ impl Contents {
     }
 }
 
-/// The queue of a session.
+/// Queue of peer states of a session.
 #[derive(Debug)]
 pub(crate) struct PeerQueue {
     contents: Mutex<Contents>,
-    /// Somebody takes out what is put in.
+    /// Whether the program takes entries out.
     is_wanted: AtomicBool,
-    /// For its event.
+    /// Completions, for their event.
     completions: Arc<CompletionQueue>,
 }
 
 impl PeerQueue {
-    /// What comes is signalled to the event of these completions.
+    /// Makes an empty queue. New entries signal the event of these completions.
     pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
         Self { contents: Mutex::default(), is_wanted: AtomicBool::new(false), completions }
     }
 
-    /// The program takes out what comes from now on, and first who is up now.
+    /// Queues entries from now on, and first the peers that are up now.
     pub(crate) fn want(&self) {
         let mut contents = self.contents();
         if self.is_wanted.swap(true, Ordering::Relaxed) {
@@ -76,7 +76,7 @@ impl PeerQueue {
         self.completions.event().signal();
     }
 
-    /// A connection of a peer is up.
+    /// Records that a connection of a peer is up.
     pub(crate) fn up(&self, peer: &str, connection: DeviceAndName) {
         let mut contents = self.contents();
         if contents.connected.up(peer, connection) {
@@ -84,7 +84,7 @@ impl PeerQueue {
         }
     }
 
-    /// A connection of a peer has ended, so, or has not come up.
+    /// Records that a connection of a peer has ended in the state `how`, or has not come up.
     pub(crate) fn ended(&self, peer: &str, connection: &DeviceAndName, how: PeerState) {
         let mut contents = self.contents();
         if contents.connected.ended(peer, connection) {
@@ -92,7 +92,7 @@ impl PeerQueue {
         }
     }
 
-    /// The program leaves a connection of a peer, which it knows.
+    /// Records that the program leaves a connection of a peer, and needs no entry for that.
     pub(crate) fn left(&self, peer: &str, connection: &DeviceAndName) {
         self.contents().connected.ended(peer, connection);
     }
@@ -110,8 +110,8 @@ impl PeerQueue {
         }
     }
 
-    /// Takes out at most so many, those first that have waited longest, and appends them. The event
-    /// is signalled again while others wait.
+    /// Takes out at most `most` entries, those first that have waited longest, and appends them.
+    /// The event is signalled again while others wait.
     pub(crate) fn take(&self, events: &mut Vec<SessionEvent>, most: usize) {
         let end = events.len().saturating_add(most);
         let is_empty = {
@@ -145,12 +145,12 @@ impl PeerQueue {
 /// A connection of a peer: the device here, and what the session there is called.
 pub(crate) type DeviceAndName = (Device, String);
 
-/// The connections that are up, by what the program calls the peer.
+/// Connections that are up, by the name that the program uses for the peer.
 #[derive(Debug, Default)]
 pub(super) struct Connected(BTreeMap<String, HashSet<DeviceAndName>>);
 
 impl Connected {
-    /// A connection is up. Returns whether it is the peer's first.
+    /// Adds a connection. Returns whether it is the peer's first.
     pub(super) fn up(&mut self, peer: &str, connection: DeviceAndName) -> bool {
         let Some(connections) = self.0.get_mut(peer) else {
             self.0.insert(peer.to_owned(), HashSet::from([connection]));
@@ -160,7 +160,8 @@ impl Connected {
         false
     }
 
-    /// A connection has ended, or never came up. Returns whether the peer has none now.
+    /// Removes a connection that has ended, or never came up. Returns whether the peer has none
+    /// now.
     pub(super) fn ended(&mut self, peer: &str, connection: &DeviceAndName) -> bool {
         let Some(connections) = self.0.get_mut(peer) else { return true };
         connections.remove(connection);
@@ -171,7 +172,7 @@ impl Connected {
         was_last
     }
 
-    /// Those that are up.
+    /// Returns the peers that are up.
     pub(super) fn peers(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -220,7 +221,7 @@ mod tests {
         ["a", "b", "c"].iter().for_each(|name| up(&queue, name));
         ended(&queue, "b", failed());
         assert!(take(&queue, 9).is_empty());
-        // Those that are up are told once somebody looks.
+        // Peers that are up are reported once the program looks.
         queue.want();
         queue.want();
         assert_eq!(take(&queue, 9), ["a Up", "c Up"]);

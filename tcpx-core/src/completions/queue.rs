@@ -1,8 +1,8 @@
-//! The transfers of which a round has ended, until the program takes them out.
+//! Queue of transfers of which a round has ended, until the program takes them out.
 //!
 //! A transfer waits here once, however many of its rounds end meanwhile. So the queue is bounded by
-//! the transfers that report. It has a lock of its own, which nobody holds for longer than it takes
-//! to move an entry.
+//! the transfers that report. It has a lock of its own, which no thread holds for longer than it
+//! takes to move an entry.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
@@ -14,65 +14,66 @@ use super::TransferCompletion;
 use super::news::{Event, Listening, News};
 use crate::error::Error;
 
-/// The queue has no more places of transfers that are gone than this times those that report.
+/// Maximum ratio of places of transfers that are gone to transfers that report.
 const MOST_GONE: usize = 2;
 
 new_key_type! {
-    /// A transfer that reports.
+    /// Key of a transfer that reports.
     pub(crate) struct ReporterKey;
 }
 
-/// A transfer that reports, and what it has to report.
+/// Transfer that reports, and what it has to report.
 #[derive(Debug)]
 struct Reporter {
     context: u64,
-    /// Rounds that have ended; it waits in the queue when there are any.
+    /// Number of rounds that have ended. The transfer waits in the queue when this is not 0.
     rounds: u64,
-    /// The first error of those rounds.
+    /// First error of those rounds.
     error: Option<Error>,
 }
 
 #[derive(Debug, Default)]
 struct Reporters {
     all: SlotMap<ReporterKey, Reporter>,
-    /// Those that wait, and some that are gone.
+    /// Transfers that wait, and some that are gone.
     waiting: VecDeque<ReporterKey>,
 }
 
-/// The queue, and the descriptor that says when to look into it.
+/// Queue, and the descriptor that says when to look into it.
 #[derive(Debug, Default)]
 pub(crate) struct CompletionQueue {
     reporters: Mutex<Reporters>,
     event: Event,
-    /// For those who wait for notifications of any session that has this queue.
+    /// Signal for threads that wait for notifications of any session that has this queue.
     notified: News,
 }
 
 impl CompletionQueue {
-    /// What is signalled when there is something to look at, here or at a transfer or peer.
+    /// Returns the event that is signalled when there is something to look at, here or at a
+    /// transfer or peer.
     pub(crate) fn event(&self) -> &Event {
         &self.event
     }
 
-    /// A notification has come.
+    /// Signals that a notification has come.
     pub(super) fn notified(&self) {
         self.event.signal();
         self.tell_notified();
     }
 
-    /// Has those look again who wait for notifications.
+    /// Has threads that wait for notifications look again.
     pub(crate) fn tell_notified(&self) {
-        // Either the one that listens is counted, or it looks after this.
+        // Either the listening thread is counted, or it looks after this.
         fence(Ordering::SeqCst);
         self.notified.tell();
     }
 
-    /// Hears of notifications that come from now on.
+    /// Listens for notifications that come from now on.
     pub(crate) fn listen_for_notifications(&self) -> Listening<'_> {
         self.notified.listen()
     }
 
-    /// A transfer reports from now on.
+    /// Adds a transfer that reports from now on.
     pub(crate) fn add(&self, context: u64) -> ReporterKey {
         let Reporters { all, waiting } = &mut *self.reporters();
         let key = all.insert(Reporter { context, rounds: 0, error: None });
@@ -81,7 +82,7 @@ impl CompletionQueue {
         key
     }
 
-    /// Has the ends of a transfer's rounds told from now on, with this context.
+    /// Reports the ends of a transfer's rounds from now on, with this context.
     pub(crate) fn report(&self, reporter: &OnceLock<ReporterKey>, context: u64) {
         if reporter.get().is_none() {
             let key = self.add(context);
@@ -103,17 +104,17 @@ impl CompletionQueue {
         }
     }
 
-    /// A transfer is gone, and its entry with it.
+    /// Removes a transfer that is gone, and its entry.
     pub(crate) fn remove(&self, key: ReporterKey) {
         let Reporters { all, waiting } = &mut *self.reporters();
         all.remove(key);
-        // Those that are gone are swept out at once for many.
+        // Entries of many gone transfers are swept out at once.
         if waiting.len() > MOST_GONE * all.len() {
             waiting.retain(|key| all.contains_key(*key));
         }
     }
 
-    /// A round of a transfer has ended.
+    /// Records that a round of a transfer has ended.
     pub(crate) fn ended(&self, key: ReporterKey, outcome: Result<(), Error>) {
         {
             let Reporters { all, waiting } = &mut *self.reporters();
@@ -129,8 +130,8 @@ impl CompletionQueue {
         self.event.signal();
     }
 
-    /// Takes out at most so many entries, those first that came first. Returns how many there were.
-    /// The event stays signalled while others wait.
+    /// Takes out at most `most` entries, in the order in which they came. Returns how many there
+    /// were. The event stays signalled while others wait.
     pub(crate) fn take(&self, completions: &mut Vec<TransferCompletion>, most: usize) -> usize {
         self.event.drain();
         let before = completions.len();
@@ -138,7 +139,7 @@ impl CompletionQueue {
         completions.len() - before
     }
 
-    /// The same, and hands each out. Whoever calls it has drained the event.
+    /// Takes out at most `most` entries and hands each to `take`. The caller has drained the event.
     pub(crate) fn take_each(&self, most: usize, mut take: impl FnMut(TransferCompletion)) {
         let mut taken = 0;
         let is_empty = {

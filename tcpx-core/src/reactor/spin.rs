@@ -1,43 +1,44 @@
-//! Whether it pays to look again and again for a moment before a thread sleeps. Pure.
+//! Tuner that decides whether to spin for a moment before a thread sleeps. Pure.
 //!
 //! A look costs less than sleeping and being woken, but only where the other end runs meanwhile. On
-//! a core that both share, each would wait until the other has burnt its time. So what recent
-//! waits were like decides, those that were slept through as well.
+//! a core that both share, each would wait until the other has used up its time. So recent waits
+//! decide, those that were slept through as well.
 
 use std::time::Duration;
 
-/// Short waits count up to so many. A burst of them outweighs the long waits around it.
+/// Maximum count of short waits. A burst of them outweighs the long waits around it.
 const MOST: i8 = 8;
-/// How much a long wait takes away that began with spinning.
+/// Count that a long wait takes away if it began with spinning.
 const LOSS: i8 = 2;
-/// So many short waits must follow before a thread spins again that was in somebody's way.
+/// Number of short waits that must follow before a thread spins again whose spinning kept another
+/// thread from running.
 const PENALTY: i8 = 32;
 
-/// What recent waits were like.
+/// Record of recent waits.
 #[derive(Debug)]
 pub(crate) struct SpinTuner {
     longest: Duration,
     score: i8,
-    /// Whether the last wait that spun was in somebody's way.
+    /// Whether the last wait that spun kept another thread from running.
     is_warned: bool,
 }
 
 impl SpinTuner {
-    /// Spins for at most this time; zero: never.
+    /// Makes a tuner for spins of at most this time; zero: never.
     pub(crate) fn new(longest: Duration) -> Self {
         Self { longest, score: 0, is_warned: false }
     }
 
-    /// How long the wait that begins may spin.
+    /// Returns how long the wait that begins may spin.
     pub(crate) fn begin(&self) -> Duration {
         if self.score > 0 { self.longest } else { Duration::ZERO }
     }
 
-    /// A wait is over. `time`: how long it was; `spun`: how much of that it spun.
+    /// Records that a wait is over. `time`: its length; `spun`: how much of that it spun.
     pub(crate) fn ended(&mut self, time: Duration, spun: Duration) {
         let slept = time.saturating_sub(spun);
-        // What it waited for came as soon as it slept, or had let somebody else have the processor.
-        // Once it may have been a wait that took a little longer than others.
+        // The awaited event came as soon as this thread slept, or had let another thread have the
+        // processor. Once, this may have been a wait that took a little longer than others.
         let is_in_the_way = time >= self.longest && !spun.is_zero() && slept < self.longest;
         self.score = if time < self.longest {
             (self.score + 1).min(MOST)
@@ -60,7 +61,8 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_micros(50);
 
-    /// How many of so many waits spin. `wait`: how long a wait is that spins for so long at most.
+    /// Returns how many of `waits` waits spin. `wait` returns the length of a wait that spins for
+    /// at most its argument.
     fn spins(tuner: &mut SpinTuner, waits: u32, wait: impl Fn(Duration) -> Duration) -> u32 {
         let spin = |_: &u32| {
             let longest = tuner.begin();
@@ -93,7 +95,7 @@ mod tests {
     fn who_is_in_the_way_of_what_it_waits_for_seldom_spins() {
         // The other end runs when this one sleeps, and not before.
         let shared_core = |spun: Duration| spun + LONGEST / 5;
-        // Whoever gives the processor away while it spins has it again after a long time.
+        // A thread that gives the processor away while it spins has it again after a long time.
         let busy = |spun: Duration| if spun.is_zero() { LONGEST / 5 } else { 40 * LONGEST };
         let mut tuner = SpinTuner::new(LONGEST);
         let spun = spins(&mut tuner, 1_000, shared_core);

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! A descriptor of which the system says when something happens on it.
+//! Descriptor that is watched for events by the system.
 
 use std::io;
 use std::ops::Deref;
@@ -19,7 +19,7 @@ pub(crate) enum Events {
 }
 
 impl Events {
-    /// From the bits of epoll; what has neither is read.
+    /// Converts from the bits of epoll; without either bit the descriptor is read.
     pub(crate) fn of_epoll(bits: u32) -> Self {
         let flags = EventFlags::from_bits_truncate(bits);
         match (flags.contains(EventFlags::IN), flags.contains(EventFlags::OUT)) {
@@ -29,8 +29,8 @@ impl Events {
         }
     }
 
-    /// Each thing that happens is told once. What a caller has not read to its end it must
-    /// remember by itself.
+    /// Returns edge-triggered flags: each event is reported once. A caller that has not read to the
+    /// end must remember that by itself.
     fn flags(self) -> EventFlags {
         let always = EventFlags::RDHUP | EventFlags::ET;
         match self {
@@ -41,8 +41,9 @@ impl Events {
     }
 }
 
-/// A descriptor that is watched until this is dropped, which must be before it is closed: a forked
-/// child may hold it open, and what happens on it would be told for ever.
+/// Registration of a watched descriptor, which lasts until it is dropped. Drop it before the
+/// descriptor is closed: a forked child may hold the descriptor open, and its events would be
+/// reported for ever.
 #[derive(Debug)]
 pub(crate) struct Watch {
     poller: Arc<Poller>,
@@ -52,7 +53,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches a descriptor. What happens on it is told of `target`.
+    /// Watches a descriptor. Its events are reported for `target`.
     ///
     /// # Safety
     /// The descriptor stays open until the watch is dropped.
@@ -73,7 +74,7 @@ impl Watch {
         Ok(Self { poller: Arc::clone(poller), key, descriptor, events })
     }
 
-    /// Waits for something else from now on. What is there already is told again.
+    /// Waits for other events from now on. Events that are there already are reported again.
     pub(crate) fn change(&mut self, events: Events) -> io::Result<()> {
         if events != self.events {
             let data = EventData::new_u64(self.key.number());
@@ -84,7 +85,8 @@ impl Watch {
     }
 
     fn borrowed(&self) -> BorrowedFd<'_> {
-        // SAFETY: whoever made the watch has promised that the descriptor is open while it lives.
+        // SAFETY: the caller of `new` has promised that the descriptor is open while the watch
+        // lives.
         unsafe { BorrowedFd::borrow_raw(self.descriptor) }
     }
 }
@@ -96,22 +98,22 @@ impl Drop for Watch {
     }
 }
 
-/// A socket that may be watched.
+/// Socket that may be watched.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
-    // It ends before the socket is closed.
+    // The watch ends before the socket is closed.
     watch: Option<Watch>,
     socket: S,
 }
 
 impl<S: AsFd> Watched<S> {
-    /// Not watched yet.
+    /// Makes a socket that is not watched yet.
     pub(crate) fn new(socket: S) -> Self {
         Self { watch: None, socket }
     }
 
-    /// Watches it from now on, if that can be done and was not before. What is there already is
-    /// told.
+    /// Watches the socket from now on, if that can be done and was not before. Events that are
+    /// there already are reported.
     pub(crate) fn watch(&mut self, poller: &Arc<Poller>, events: Events, target: Target) {
         if self.watch.is_some() {
             return;
@@ -124,7 +126,7 @@ impl<S: AsFd> Watched<S> {
         }
     }
 
-    /// The socket, not watched any more.
+    /// Returns the socket, not watched any more.
     pub(crate) fn into_inner(self) -> S {
         drop(self.watch);
         self.socket
@@ -134,8 +136,8 @@ impl<S: AsFd> Watched<S> {
         self.watch.is_some()
     }
 
-    /// Waits for something else from now on, if it is watched. One of which that cannot be said is
-    /// not watched any more.
+    /// Waits for other events from now on, if the socket is watched. A socket for which this fails
+    /// is not watched any more.
     pub(crate) fn wait_for(&mut self, events: Events) {
         self.watch.take_if(|watch| watch.change(events).is_err());
     }

@@ -1,4 +1,4 @@
-//! What peers that have ended have left, as far as the program has not taken it out. Pure.
+//! Notifications that ended peers have left and the program has not taken out. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use tcpx_protocol::types::kept_budget::{KeptBudget, Share};
 
 use crate::types::PeerKey;
 
-/// What it may cost together, whatever peers that are there hold.
+/// Cost that they may have together, whatever connected peers hold.
 const OWN: u64 = 1 << 20;
-/// Beyond that no more than one in so many bytes of the budget. Otherwise one who comes and goes
-/// would fill the memory of a program that does not look.
+/// Divisor of the budget: beyond `OWN`, they may cost at most this part of it. Otherwise a peer
+/// that comes and goes would fill the memory of a program that does not look.
 const PART: u64 = 4;
 
 /// Costs by peer, none of which is 0.
 #[derive(Debug)]
 pub(super) struct LeftBehind {
-    /// What it costs together.
+    /// Share of the budget for their total cost.
     share: Share,
     most: u64,
     costs: HashMap<PeerKey, u64>,
-    /// The same in the order of the costs.
+    /// The same costs in ascending order.
     order: BTreeSet<(u64, PeerKey)>,
 }
 
@@ -35,26 +35,26 @@ impl LeftBehind {
         }
     }
 
-    /// Whether it takes memory that the budget does not have.
+    /// Returns whether the total takes memory that the budget does not have.
     fn is_beyond(&self) -> bool {
         self.share.held() > OWN && self.share.is_overdrawn()
     }
 
-    /// A peer has ended, and leaves so much.
+    /// Adds an ended peer, which leaves notifications of this cost.
     pub(super) fn add(&mut self, peer: PeerKey, cost: u64) {
         self.share.hold(self.share.held() + cost);
         self.set(peer, cost);
     }
 
-    /// The program has taken out so much that a peer has left.
+    /// Subtracts the cost of what the program has taken out of a peer's notifications.
     pub(super) fn take(&mut self, peer: PeerKey, cost: u64) {
         let left = self.costs.get(&peer).copied().unwrap_or_default();
         self.share.give_back(cost.min(left));
         self.set(peer, left.saturating_sub(cost));
     }
 
-    /// Takes out the peers whose notifications are to be dropped, because there is too much: those
-    /// that have left most, since a peer that means well leaves little.
+    /// Takes out the peers whose notifications are to be dropped, because there is too much. These
+    /// are the peers that have left most, since a well-behaved peer leaves little.
     pub(super) fn too_many(&mut self) -> HashSet<PeerKey> {
         let mut dropped = HashSet::default();
         if self.share.held() <= self.most && !self.is_beyond() {
