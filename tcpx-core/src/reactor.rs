@@ -18,12 +18,12 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
-/// What a peer wants after a step.
+/// Attention that a peer needs after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attention {
     /// In the next round: it has more to do.
     pub(crate) again: bool,
-    /// In every round: what it waits for is told by no descriptor.
+    /// Whether the peer must be driven in every round: no descriptor reports what it waits for.
     pub(crate) polls: bool,
     /// When a worker has come to something.
     pub(crate) awaits_worker: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Attention {
 }
 
 impl Attention {
-    /// What both want together.
+    /// Returns the attention that both need together.
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             again: self.again || other.again,
@@ -52,7 +52,7 @@ impl Attention {
     }
 }
 
-/// A timer of the system.
+/// Timer of the system.
 #[derive(Debug)]
 pub(super) struct AlarmClock(OwnedFd);
 

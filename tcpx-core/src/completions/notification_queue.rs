@@ -143,8 +143,9 @@ impl NotificationQueue {
         self.contents().senders.get(&peer).map_or(0, |sender| sender.count)
     }
 
-    /// Takes out at most so many, of at most so many bytes in all, those first that came first.
-    /// Returns how many there were. The event is signalled again while others wait.
+    /// Takes out notifications in the order in which they came, up to the limits on their number
+    /// and on their total bytes. Returns how many there were. The event is signalled again while
+    /// others wait.
     pub(crate) fn take(
         &self,
         notifications: &mut Vec<Notification>,

@@ -92,7 +92,7 @@ impl PeerQueue {
         }
     }
 
-    /// Records that the program leaves a connection of a peer, and needs no entry for that.
+    /// Records that the program itself leaves a connection of a peer. No entry is queued.
     pub(crate) fn left(&self, peer: &str, connection: &DeviceAndName) {
         self.contents().connected.ended(peer, connection);
     }

@@ -1,4 +1,4 @@
-//! Queue of transfers of which a round has ended, until the program takes them out.
+//! Queue of transfers that have ended a round, until the program takes them out.
 //!
 //! A transfer waits here once, however many of its rounds end meanwhile. So the queue is bounded by
 //! the transfers that report. It has a lock of its own, which no thread holds for longer than it
