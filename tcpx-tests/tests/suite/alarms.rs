@@ -130,7 +130,7 @@ fn tags_that_never_meet() {
     watched.expect(Side::Left, "TCPX-902", "with tag 7");
     // A receive may wait for its send as long as it likes.
     watched.expect_none(Side::Right);
-    // Who waits with a deadline is told for what.
+    // A wait with a deadline fails with an error that says what each transfer waits for.
     let (sent, received) = watched.pair.wait_replies(sent, received, Duration::from_millis(1));
     for (reply, words) in [
         (sent, "the send with tag 7 waits for the peer's receive"),
@@ -147,7 +147,7 @@ fn pages_that_never_come_back() {
     let mut watched = Watched::start(STALL, &[], &pool);
     watched.post(1000 * CHUNK, true, (1, 1));
     watched.expect(Side::Right, "TCPX-815", "channel 0");
-    // The sender sees only that nobody takes its chunks.
+    // The sender sees only that its peer takes no chunks.
     watched.expect(Side::Left, "TCPX-902", "the peer takes nothing");
 }
 

@@ -70,7 +70,9 @@ fn chunks_allocate_nothing(memory: MemoryType, chunks: u64) {
 }
 
 /// Messages that share a chunk allocate twice for all of them: the list of their names, in the
-/// match at either end. Their own list is used again. How many chunks are under way at once depends
+/// match at either end. Their own list is used again. The number of chunks that are in flight at
+/// once depends on the scheduling of the threads, so a run may need more lists than those before
+/// it.
 /// on who runs when, so a run may need more lists than those before it.
 fn gathering_allocates_nothing(memory: MemoryType) {
     const MESSAGES: u64 = 20_000;
@@ -87,8 +89,8 @@ fn gathering_allocates_nothing(memory: MemoryType) {
         let is_good = many <= few + 2 * chunks + NOW_AND_THEN;
         (is_good, chunks, format!("{many} allocations for {chunks} chunks, {few} for one: {sizes}"))
     };
-    // A run that is not good has made more lists than are made now and then, all of which are kept.
-    // Each chunk has no more than one at either end.
+    // A run that fails has made more lists than those made now and then, all of them kept. Each
+    // chunk has no more than one at either end.
     let mut bad = Vec::new();
     while let (false, chunks, words) = run() {
         bad.push(words);

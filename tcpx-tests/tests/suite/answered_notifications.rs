@@ -12,7 +12,7 @@ fn options(name: &str) -> SessionOptions {
     lively().name(name).accept_all(true)
 }
 
-/// Two sessions, of which the first knows the way to the second.
+/// Two sessions, the first of which has the connection info of the second.
 fn pair(change: impl Fn(SessionOptions) -> SessionOptions) -> [Session; 2] {
     let [left, right] = ["left", "right"].map(|name| open(change(options(name))));
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
@@ -34,7 +34,7 @@ fn a_post_is_done_when_its_notification_is_there() {
         let longest = vec![7; LONGEST];
         for note in [&b"a"[..], b"", b"b\0c", &longest] {
             run(&told, Some(note));
-            // Nobody waits for it any more.
+            // No thread waits for the notification any more.
             let mut heard = Vec::new();
             assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 1);
             assert_eq!((heard[0].peer.as_str(), &heard[0].bytes[..]), ("left", note));

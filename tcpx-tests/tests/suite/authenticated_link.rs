@@ -1,7 +1,6 @@
 #![allow(unsafe_code)]
-//! Control links whose ends authenticate everything after the handshake (`authenticate_link`): all
-//! that travels there arrives, and whoever changes anything on the way ends that peer, and nothing
-//! else.
+//! Control links whose ends authenticate everything after the handshake (`authenticate_link`). All
+//! that travels on such a link arrives. A change on the way ends that peer, and nothing else.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +41,7 @@ fn is_full_of(session: &Session, memory: MemoryId, byte: u8, bytes: usize) -> bo
     contents == vec![byte; bytes]
 }
 
-/// Moves a message of so many bytes, all of which are `byte`.
+/// Moves a message of `bytes` bytes, each of them `byte`.
 fn message(from: (&Session, &str), to: (&Session, &str), bytes: usize, byte: u8) {
     let [sent, received] = [memory(from.0, byte, bytes), memory(to.0, !byte, bytes)];
     let send = from.0.create_transfer(to.1).expect("it is up");
@@ -88,7 +87,7 @@ fn what_a_program_writes_while_it_is_sent_is_no_tampering() {
     let [left, right] = pair(true, true);
     let address = MemoryAddress::from_ptr(exported.as_ptr().cast_mut());
     let bytes = (exported.len() * 8) as u64;
-    // SAFETY: the sessions end before the memory does, whose bytes may have any value at any time.
+    // SAFETY: the sessions end before the memory does. Its bytes may have any value at any time.
     let lent =
         unsafe { right.register_memory(address, bytes, MemoryType::Host, Access::ReadWrite) };
     let key = export(&right, lent.expect("it is memory"));
@@ -257,7 +256,7 @@ impl Scene {
 fn send_until_it_ends(to: (&Session, &str), from: (&Session, &str)) -> [Error; 2] {
     let [sent, received] = [memory(from.0, 1, SHORT), memory(to.0, 2, SHORT)];
     let receive = to.0.create_transfer(from.1).expect("it is up");
-    // Nobody sends with this tag.
+    // No send has this tag.
     let post = |memory, tag| Post { memory, offset: 0, bytes: SHORT as u64, tag };
     receive.post_recv(post(received, 1)).expect("it is up");
     let give_up_at = Instant::now() + PATIENCE;
@@ -320,7 +319,7 @@ fn records_of_an_earlier_connection_are_not_taken() {
     scene.goes_on();
 }
 
-/// The wish is part of what the hello proves, so nobody on the way can take it out.
+/// The wish is part of what the hello proves, so an attacker on the way cannot remove it.
 #[test]
 fn a_hello_that_was_changed_is_refused() {
     let [left, right] = [(); 2].map(|()| open(options(true)));
@@ -336,7 +335,7 @@ fn a_hello_that_was_changed_is_refused() {
     }
 }
 
-/// What the option is for: without it nobody knows.
+/// What the option is for: without it, no end notices.
 #[test]
 fn without_it_a_changed_byte_is_taken_for_what_was_said() {
     let [left, right] =

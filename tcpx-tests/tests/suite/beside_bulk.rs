@@ -1,7 +1,6 @@
-//! What passes beside a long read or write over a slow link: notifications, messages, the
-//! withdrawal of a receive, the cancel of another write and the goodbye, and no peer is taken for
-//! silent. What is before each of
-//! them is counted in bytes of the bulk that arrive until it has happened, not in time.
+//! Traffic beside a long read or write over a slow link: notifications, messages, the withdrawal of
+//! a receive, the cancel of another write, and the goodbye. No peer is taken for silent. The delay
+//! of each is counted in bytes of the bulk that arrive until it has happened, not in time.
 
 use std::net::SocketAddr;
 use std::thread;

@@ -13,7 +13,7 @@ const CHUNK: u64 = 64 << 10;
 /// Of a chunk in the worst case: 16 full ones, one more for those that are not, two at its ends.
 const CHUNK_PAGES: u64 = 19;
 
-/// A process whose bounce buffer holds so many chunks.
+/// Returns a process whose bounce buffer holds `chunks` chunks.
 fn agent(chunks: u64) -> Agent {
     let bytes = chunks * CHUNK_PAGES * 4096;
     peers_to_run::agent_with(&[

@@ -1,4 +1,4 @@
-//! Comms that take long to close: nobody else waits for them, and memory that they may use stays.
+//! Comms that take long to close. They block no other thread, and memory that they may use stays.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The data path between two hosts is cut while the control link lives, and the link with it: both
-//! ends get a typed error, whoever waits and whoever has posted nothing.
+//! Cuts of the data path between two hosts, while the control link lives and together with the
+//! link. Both ends get a typed error, with a thread that waits and without any post.
 
 use std::path::Path;
 use std::time::Duration;
@@ -111,7 +111,7 @@ fn a_message_after_connections_are_reset() {
     a_message_after_the_cut(BOTH, Fate::Reset);
 }
 
-/// Bytes arrive and nobody says so.
+/// The bytes arrive, but the report of their arrival does not.
 #[test]
 #[ignore = "deep: network namespaces"]
 fn a_message_after_the_way_back_was_lost() {
@@ -126,7 +126,7 @@ fn a_message_after_the_way_back_was_lost() {
     assert_typed(&failure);
 }
 
-/// Nobody has posted anything, and both ends notice.
+/// Cuts the path while neither end has posted anything. Both ends notice.
 fn idle_ends_notice(fate: Fate) {
     let Some(mut it) = Hosts::connected(Network::with_filters_or_skip(), 2_000) else { return };
     it.cut(BOTH, fate);

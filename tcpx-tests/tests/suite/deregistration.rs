@@ -59,7 +59,7 @@ impl Drop for Pages {
     }
 }
 
-/// A session whose progress a thread of the test makes, unless it is frozen.
+/// A session driven by a thread of the test, unless it is frozen.
 struct Driven {
     session: Arc<Session>,
     is_frozen: Arc<AtomicBool>,
@@ -108,7 +108,7 @@ enum Peer {
     Cut,
 }
 
-/// Who uses the memory, and for what.
+/// The user of the memory, and the purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Own(OperationKind),

@@ -1,5 +1,4 @@
-//! What ends badly must end soon, with an error that names its cause, and must leave the rest
-//! alone.
+//! Failures: each must end soon, with an error that names its cause, and must leave the rest alone.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Instant;
@@ -85,7 +84,7 @@ fn a_peer_that_never_comes_ends_with_the_deadline() {
 #[test]
 fn a_port_that_nobody_listens_on_is_named() {
     let (_right, conn_info, _) = listening(patient());
-    // A port that is taken, so that nobody else gets it, and not listened on.
+    // A port that is bound, so that no other socket gets it, and not listened on.
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     bind(&taken, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = SocketAddr::try_from(getsockname(&taken).expect("an address")).expect("IPv4");
@@ -206,7 +205,7 @@ fn a_frozen_peer_ends_with_the_callers_deadline_and_is_said_to_be_silent() {
     pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let failure = pair.right.hear(2 * PATIENCE).unwrap_err().failure();
     assert_eq!(failure.kind, "PeerGone", "{failure:?}");
-    // Nobody is left to wait for.
+    // No end is left to wait for.
     pair.left.run(Command::Close);
 }
 

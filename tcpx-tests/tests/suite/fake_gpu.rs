@@ -152,7 +152,7 @@ fn map(wanted: *mut libc::c_void, flags: libc::c_int) -> usize {
 }
 
 fn unmap(first: usize) {
-    // SAFETY: the memory is a mapping of this test's own, which nobody uses.
+    // SAFETY: the memory is a mapping of this test's own, and no thread uses it.
     unsafe { libc::munmap(ptr::with_exposed_provenance_mut(first), Shared::BYTES) };
 }
 
@@ -200,7 +200,7 @@ fn memory_that_is_freed_or_replaced_while_it_is_registered_is_not_let_go() {
         drop(memory);
         assert!(!has_ended.load(Ordering::SeqCst), "the driver has let go, {is_replaced}");
         assert!(allocation_end(&gpu, first as u64).expect("the GPU is well").is_some());
-        // Nobody else gets addresses that are registered.
+        // No other mapping gets addresses that are registered.
         put_another(first);
     }
 }

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Children forked from a process with sessions. In a process of its own, whose only other thread
-//! is that of the harness, which waits.
+//! Children forked from a process with sessions. The process is the test's own. Its only other
+//! thread is that of the harness, which waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Small messages whose sends lie apart: they are gathered, and each of them is still a message of
+//! Small messages with scattered sends. They are gathered, and each of them is still a message of
 //! its own.
 
 use std::time::Instant;
@@ -176,7 +176,7 @@ fn a_request_carries_a_chunk_of_scattered_messages() {
     assert_eq!(cost(&mut gathering, Memory::Device, scattered), [chunks(), chunks(), bytes]);
     let neighbours = |memories: [u64; 2]| adjacent(memories[0]);
     assert_eq!(cost(&mut gathering, Memory::Host, neighbours), [chunks(), chunks(), bytes]);
-    // Nobody can unpack what is received in place.
+    // What is received in place cannot be unpacked.
     assert_eq!(cost(&mut gathering, Memory::Host, scattered), [MESSAGES, 0, 0]);
     gathering.part();
 

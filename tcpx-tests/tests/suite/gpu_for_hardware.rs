@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! What a session refuses on a plugin with the hardware plugin's name, because the original does
-//! not survive it. The plugin here moves nothing.
+//! Refusals of a session on a plugin with the hardware plugin's name: requests that the original
+//! does not survive. The plugin here moves nothing.
 
 use std::path::Path;
 
@@ -112,8 +112,8 @@ fn only_memory_that_the_driver_exports_reaches_the_plugin() {
     assert_eq!(open_files(), files, "a descriptor was left open, or closed");
 }
 
-/// The first page of a small allocation may begin before it. A driver may export that page, as 580
-/// does; the one without a GPU refuses, and it is for the driver to say.
+/// The first page of a small allocation may begin before it. A driver may export that page, as
+/// driver 580 does, or refuse it, as the one without a GPU does. The decision is the driver's.
 #[test]
 fn a_range_that_begins_before_its_allocation_is_the_drivers_to_refuse() {
     in_own_process!("TCPX_NULL_NAME" = "hardware");

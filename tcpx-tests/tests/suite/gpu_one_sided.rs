@@ -41,8 +41,8 @@ fn memory(session: &Session, kind: MemoryType, bytes: usize, seed: u64) -> (Memo
     (memory, content)
 }
 
-/// What memory holds, as soon as this end knows that nobody uses it: a read is done at the other
-/// end when all bytes have arrived there, which this end hears later.
+/// Returns the content of memory, once this end knows that no operation uses it. A read is done at
+/// the other end when all bytes have arrived there, which this end learns later.
 fn contents(session: &Session, memory: MemoryId, bytes: usize) -> Vec<u8> {
     let mut contents = vec![0; bytes];
     let give_up_at = Instant::now() + PATIENCE;

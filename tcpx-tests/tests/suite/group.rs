@@ -28,7 +28,7 @@ fn group(name: &str) -> Session {
         .expect("the software plugin is always there")
 }
 
-/// Two groups, of which the first knows the way to the second.
+/// Two groups, the first of which has the connection info of the second.
 fn pair() -> [Session; 2] {
     let (left, right) = (group("left"), group("right"));
     let info = right.listen().expect("listen");
@@ -162,7 +162,8 @@ fn two_groups_may_connect_to_each_other() {
             });
         }
     });
-    // Right knows the way to left, so this is the name that it has for who comes from there.
+    // Right has the connection info of left, so this is its name for the peer that comes from
+    // there.
     assert_eq!(
         (notification(&left).peer, notification(&right).peer),
         ("right".into(), "other".into())

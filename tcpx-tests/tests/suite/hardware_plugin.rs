@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
-//! What the library does because a plugin has the hardware plugin's name. Each case is a process of
-//! its own, because a plugin is loaded once and a signal's disposition is the process's.
+//! Precautions that the library takes because a plugin has the hardware plugin's name. Each case is
+//! a process of its own, because a plugin is loaded once and a signal's disposition is the
+//! process's.
 
 use std::process::Command;
 

@@ -9,7 +9,7 @@ use crate::peers_to_run;
 
 const BYTES: u64 = 3 << 20;
 
-/// A hub with a plugin one of whose calls never returns, and two sessions that connect to it.
+/// A hub whose plugin has one call that never returns, and two sessions that connect to the hub.
 struct Star {
     hub: Agent,
     conn_info: Vec<u8>,
@@ -50,7 +50,7 @@ impl Star {
         self.hub.hear(PATIENCE).expect("a is accepted");
     }
 
-    /// The hub answers everybody who connects, whatever its program does.
+    /// The hub answers every peer that connects, whatever its program does.
     fn connect_b(&mut self) {
         self.b.run(Command::Connect { peer: "hub".into() });
     }

@@ -1,5 +1,5 @@
-//! What a session keeps open of peers that have left: nothing. The descriptors are the whole
-//! process's, so the test runs in one of its own.
+//! Resources that a session keeps open for peers that have left: none. The descriptors are the
+//! whole process's, so the test runs in one of its own.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! A session whose process may open 1,024 files, and more peers than a third of that: those whose
-//! messages travel on the control link take one socket each.
+//! A session whose process may open 1,024 files, with more peers than a third of that number. A
+//! peer whose messages travel on the control link takes one socket.
 
 use std::fs::read_dir;
 

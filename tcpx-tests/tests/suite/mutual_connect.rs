@@ -1,5 +1,5 @@
-//! Two programs that connect to each other: one connection, whoever is first, and not a word of
-//! warning.
+//! Two programs that connect to each other. They get one connection, whichever is first, and no
+//! warning is logged.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -127,7 +127,7 @@ fn part(left: &Session, right: &Session) {
 fn assert_one_connection(left: &Session, right: &Session, seed: u64) {
     assert_eq!((peers(left), peers(right)), (vec!["right".to_owned()], vec!["left".to_owned()]));
     exchange((left, "right"), (right, "left"), seed);
-    // Nobody has come in since.
+    // No other peer has connected since.
     assert_eq!((peers(left), peers(right)), (vec!["right".to_owned()], vec!["left".to_owned()]));
     assert_eq!((left.stats().peers_failed, right.stats().peers_failed), (0, 0));
 }

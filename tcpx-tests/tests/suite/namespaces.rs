@@ -82,7 +82,8 @@ fn a_cut_link_ends_with_the_deadline_and_a_mended_one_goes_on() {
     pair.part();
 }
 
-/// Who sends is warned of its own NIC, and of nothing else: the peer takes nothing because of it.
+/// The sender receives a warning of its own NIC, and no other. The peer takes nothing because of
+/// it.
 #[test]
 fn a_nic_that_went_down_is_named_instead_of_the_peer() {
     let Some(network) = Network::lay_or_skip() else { return };

@@ -49,7 +49,7 @@ impl Way {
 /// The software plugin that does as the environment asks.
 const FAULTY: &str = "libnccl_net_tcpx_faulty.so";
 
-/// A writer, and who is shown its notifications.
+/// A writer, and the session that receives its notifications.
 struct Ends {
     left: Session,
     right: Session,

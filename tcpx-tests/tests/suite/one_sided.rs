@@ -70,7 +70,7 @@ fn a_post_leaves_the_bytes_of_a_long_write_to_the_next_round() {
     for _ in 0..2 {
         let before = sent_on_link(&left);
         write.post(None).expect("it is not under way");
-        // Nobody has made a round since: the session has no thread for it.
+        // No thread has made a round since: the session has no progress thread.
         assert_eq!(sent_on_link(&left) - before, 0, "the post has sent bytes");
         write.wait(Some(PATIENCE)).expect("it goes well");
         assert_eq!(sent_on_link(&left) - before, bytes as u64);

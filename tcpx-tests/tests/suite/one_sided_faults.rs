@@ -271,7 +271,8 @@ enum Cut {
     Channel(&'static str),
 }
 
-/// The hub asks, and both ends are told what happened and have their memory back.
+/// Starts an operation at the hub and cuts it off. Both ends receive the error and get their memory
+/// back.
 fn cut_off(is_write: bool, cut: Cut) {
     let script = match cut {
         Cut::Link(..) => "",

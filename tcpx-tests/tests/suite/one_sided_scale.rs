@@ -15,7 +15,7 @@ use tcpx_tests::sessions::{
 
 const BOTH: [OperationKind; 2] = [OperationKind::Write, OperationKind::Read];
 
-/// An operation on so many bytes from `offset` on at both ends.
+/// Prepares an operation on `bytes` bytes from `offset` on at both ends.
 fn prepare(
     session: &Session,
     peer: &str,
@@ -90,7 +90,7 @@ fn empty_pairs_move_nothing_and_are_in_nobodys_way() {
     let remote = pairs.map(|(_, offset, bytes)| RemoteRange { key: &key, offset, bytes });
     run(&left.prepare("right", OperationKind::Write, &local, &remote).expect("it fits"));
     assert_eq!(contents(&right, there, 6), b"f..bc.");
-    // Nobody prepares nothing at all.
+    // An operation without ranges cannot be prepared.
     let nothing = left.prepare("right", OperationKind::Write, &local[..1], &remote[..1]);
     let problem = nothing.map(drop).expect_err("no pair has a byte");
     assert!(matches!(problem, Error::Remote { problem: RemoteProblem::Nothing, .. }), "{problem}");
@@ -166,7 +166,8 @@ fn operations_are_posted_by_several_threads() {
                 let own = prepare(left, "right", OperationKind::Write, here, key, part);
                 for _ in 0..ROUNDS {
                     own.post(Some(b"own")).expect("nobody else has it");
-                    // Of those who want to post one operation at a time one does.
+                    // Several threads try to post this operation at the same time, and one of them
+                    // succeeds.
                     match all.post(Some(b"all")) {
                         Ok(()) => drop(posted.fetch_add(1, Ordering::Relaxed)),
                         Err(Error::PeerState { .. }) => {}

@@ -46,7 +46,7 @@ fn offsets_of_several_gigabytes() {
     for (offset, far, bytes) in parts {
         let part = offset as usize..(offset + bytes) as usize;
         assert!(back[part.clone()] == expected[part.clone()], "{bytes} bytes came back");
-        // SAFETY: in the mapping, and nobody writes it any more.
+        // SAFETY: in the mapping, and no thread writes it any more.
         let written =
             unsafe { std::slice::from_raw_parts(start.add(far as usize), bytes as usize) };
         assert!(*written == expected[part], "{bytes} bytes at {far}");

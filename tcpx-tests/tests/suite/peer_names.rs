@@ -1,4 +1,4 @@
-//! What peers are called that have come by themselves, and how they are found and forgotten.
+//! Names of peers that have connected by themselves, and how they are found and forgotten.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ fn until_up(state: impl Fn() -> Result<PeerState, Error>) {
     until("a peer is up", || matches!(state(), Ok(PeerState::Up)));
 }
 
-/// Whoever has come, and was accepted without being asked for, is the one that a connect with its
-/// connection info means: also if that was loaded later.
+/// A peer that has connected, and was accepted without being asked for, is the one that a connect
+/// with its connection info means. This holds also where that info was loaded later.
 #[test]
 fn a_connect_finds_who_has_come_by_itself() {
     for knows_before in [true, false] {
@@ -38,7 +38,8 @@ fn a_connect_finds_who_has_come_by_itself() {
     }
 }
 
-/// A name under which connection info was loaded is that session's, whoever says it first.
+/// A name under which connection info was loaded belongs to that session, whichever peer claims it
+/// first.
 #[test]
 fn who_merely_says_a_name_does_not_have_it() {
     for accept_all in [false, true] {
@@ -65,7 +66,7 @@ fn who_merely_says_a_name_does_not_have_it() {
             let names = server.stats().peers.into_iter().map(|peer| peer.name);
             assert_eq!(names.collect::<Vec<_>>(), ["peer-1", "peer-2", "prefill-3"]);
         }
-        // Whom nobody has named has no answer to its goodbye before the server goes.
+        // A peer without a name gets no answer to its goodbye before the server goes.
         drop_all([server, pretender, nameless, worker]);
     }
 }
@@ -262,7 +263,7 @@ fn a_group_forgets_whom_nobody_names() {
     until("the first ones are forgotten", || connections(&host) <= MOST);
 }
 
-/// A name that somebody had who has gone is nobody's.
+/// A name of a peer that has gone is free.
 #[test]
 fn a_group_that_comes_back_has_the_name_that_was_loaded_meanwhile() {
     let options = soft();

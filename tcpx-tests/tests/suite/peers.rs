@@ -47,7 +47,7 @@ fn sixteen_named_peers_at_once_each_in_both_directions() {
         peer.run(Command::Load { peer: "hub".into(), conn_info: conn_info.clone() });
         peer.tell(Command::Connect { peer: "hub".into() });
     }
-    // Accepted in another order than they came in: a name is only given to who calls itself so.
+    // Accepted in another order than they came in: a name goes only to a peer that claims it.
     for (name, _) in peers.iter().rev() {
         hub.run(Command::Accept { peer: name.clone() });
     }
@@ -183,8 +183,8 @@ fn a_goodbye_right_after_connecting_is_heard_by_a_slower_peer() {
     let conn_info: Vec<u8> = right.get(Command::Listen);
     left.run(Command::Load { peer: "right".into(), conn_info });
     for _ in 0..20 {
-        // Nobody waits for anybody: left may say goodbye while right still connects its comms, and
-        // the other way round.
+        // Neither end waits for the other: left may say goodbye while right still connects its
+        // comms, and the other way round.
         left.tell(Command::Connect { peer: "right".into() });
         left.tell(Command::Disconnect { peer: "right".into() });
         right.tell(Command::Accept { peer: "left".into() });

@@ -9,8 +9,8 @@ use tcpx_tests::sessions::{pair, part, soft};
 const PAIRS: u64 = 100_000;
 /// The same where there is little time.
 const FEW_PAIRS: u64 = 8_000;
-/// Every so many registrations one moves a message, and so comes to be known to the plugin on every
-/// channel.
+/// Interval of registrations at which one moves a message, and so becomes known to the plugin on
+/// every channel.
 const USED_EVERY: u64 = 50;
 /// A leak of 41 bytes for each of [`PAIRS`], or of half a page for each used one, passes this.
 const SLACK_KIB: u64 = 4_000;

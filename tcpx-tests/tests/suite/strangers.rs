@@ -1,4 +1,4 @@
-//! Strangers who come to the control port faster than anybody can be heard.
+//! Strangers that come to the control port faster than the session can hear them.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};

@@ -122,7 +122,7 @@ fn a_thousand_messages_outstanding_in_random_order() {
 #[test]
 fn everything_may_be_dropped_in_any_order() {
     for order in 0..4 {
-        // Where an end is dropped alone, nobody answers its goodbye.
+        // Where an end is dropped alone, its goodbye gets no answer.
         let close_timeout = if order < 2 { scaled(Duration::from_millis(300)) } else { PATIENCE };
         let session =
             |name| Session::new(options(name).close_timeout(close_timeout)).expect("a session");
@@ -198,7 +198,7 @@ fn closing_says_who_did_not_answer_and_can_be_repeated() {
     let left = Session::new(impatient).expect("the software plugin is always there");
     let right = session("right");
     connect(&left, &right);
-    // Nobody drives the other end.
+    // No thread drives the other end.
     let error = left.close().expect_err("no goodbye");
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     assert!(error.to_string().contains("no goodbye came from right"), "{error}");

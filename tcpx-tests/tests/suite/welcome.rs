@@ -18,7 +18,7 @@ fn server() -> (Session, Vec<u8>) {
     (server, conn_info)
 }
 
-/// A session that has connected, though nobody has called accept.
+/// Returns a session that has connected, though the server has not called accept.
 fn connected(name: &str, conn_info: &[u8]) -> Session {
     let client = open(options(name));
     client.load_remote_conn_info("server", conn_info).expect("load");
@@ -70,7 +70,7 @@ fn what_is_posted_before_the_accept_meets_its_counterpart_after_it() {
 #[test]
 fn who_is_awaited_is_not_kept_out_by_a_crowd_that_nobody_accepts() {
     let (server, conn_info) = server();
-    // Nobody says goodbye to them.
+    // They get no goodbye.
     let in_crowd = |name: &str| open(options(name).close_timeout(Duration::from_millis(1)));
     let load = |session: &Session| session.load_remote_conn_info("server", &conn_info);
     std::thread::scope(|scope| {

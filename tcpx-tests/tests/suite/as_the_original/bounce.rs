@@ -7,7 +7,7 @@ use tcpx_tests::{Agent, Pair, Side, has_gpu};
 use super::combination::{agent, end_all, options, slow_agent};
 
 const CHUNK: u32 = 512 << 10;
-/// So many chunks that they never all lie in the bounce buffer, and a part of one.
+/// Bytes of more chunks than ever lie in the bounce buffer at once, and of a part of one.
 const BYTES: u64 = (12 << 20) + 5;
 
 fn large_chunks() -> Options {
@@ -40,7 +40,7 @@ fn exchange(mut pair: Pair) {
     end_all(vec![pair.left, pair.right]);
 }
 
-/// Two processes whose bounce buffer has so many bytes.
+/// Returns two processes, each with a bounce buffer of `bounce_bytes`.
 fn agents(bounce_bytes: u64) -> [Agent; 2] {
     let bytes = bounce_bytes.to_string();
     let start = || agent(&[("TCPX_SOFT_POOL_BYTES", &bytes), ("NCCL_NSOCKS_PERTHREAD", "4")]);

@@ -9,8 +9,8 @@ use crate::peers_to_run;
 /// How long an accept waits for flow steering. The original's 5 s would be most of a test.
 const STEERING_WAIT: (&str, &str) =
     ("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS", "100000");
-/// Of a bounce buffer. The default's 256 MiB, pinned within the first accept and in so many
-/// processes, may take longer on a busy machine than a call is waited for.
+/// Size of a bounce buffer. The default's 256 MiB are pinned within the first accept. On a busy
+/// machine, and in this many processes, that may take longer than the deadline of a call.
 const BOUNCE_BYTES: (&str, &str) = ("TCPX_SOFT_POOL_BYTES", "16777216");
 
 /// A process with the original's waiting time.

@@ -33,7 +33,7 @@ fn well() -> Manner {
     Manner::Answer(metadata_answer())
 }
 
-/// What two ends say whose RxDMs are in this manner.
+/// Returns the errors of two ends whose RxDMs behave in these manners.
 fn failures(left: &Manner, right: &Manner) -> [Failure; 2] {
     let (left, right) = (End::new(left), End::new(right));
     let mut pair = Pair { left: left.agent, right: right.agent };

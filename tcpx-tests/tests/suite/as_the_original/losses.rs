@@ -1,4 +1,4 @@
-//! Peers that are killed while bytes flow. The plugin tells nobody; the control link does.
+//! Peers that are killed while bytes flow. The plugin reports no error; the control link does.
 
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::script::{Command, PATIENCE_MS};

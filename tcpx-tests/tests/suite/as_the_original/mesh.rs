@@ -26,7 +26,7 @@ struct Exchange {
     receive: usize,
 }
 
-/// What a message holds depends on who sends it to whom.
+/// Returns the seed of a message's content, which depends on the sender and the receiver.
 fn seed(from: usize, to: usize) -> u64 {
     (from * SESSIONS + to) as u64
 }
@@ -70,7 +70,7 @@ fn mesh() -> Vec<Agent> {
     for agent in &mut agents {
         agent.hear(PATIENCE).expect("a session");
     }
-    // In each round everybody meets one other, as in a tournament.
+    // In each round every session meets one other, as in a tournament.
     let last = SESSIONS - 1;
     for round in 0..last {
         let partner = |place: usize| (round + place) % last;
@@ -93,7 +93,7 @@ fn meet(agents: &mut [Agent], from: usize, to: usize) {
     agents[from].tell(Command::Connect { peer: name(to) });
 }
 
-/// The exchanges of everybody with everybody.
+/// Runs the exchanges of every session with every other.
 fn exchange_all(
     agents: &mut [Agent],
     tags: impl Fn(usize, usize) -> &'static [i64],

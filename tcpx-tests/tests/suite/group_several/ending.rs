@@ -1,4 +1,4 @@
-//! How an operation of several devices ends that does not end well.
+//! Failures of an operation of several devices.
 
 use std::time::Duration;
 

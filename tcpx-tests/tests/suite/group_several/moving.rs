@@ -14,8 +14,8 @@ use super::groups::{
     BYTES, Memories, Range, crosswise, group, notes, options, pair, prepare, some_bytes,
 };
 
-/// Between each two devices ranges of many lengths, none of which touch, in an order in which
-/// neighbours are of other devices.
+/// Returns ranges of many lengths between each two devices. No two of them touch, and neighbours in
+/// the list are of different devices.
 fn ranges_of_all_pairs() -> Vec<Range> {
     let mut ranges = Vec::new();
     let mut used = ([0; 3], [0; 3]);
@@ -87,7 +87,7 @@ fn ranges_of_all_devices_are_one_operation() {
     assert!(right.poll_notifications(&mut Vec::new(), 1).expect("no fork") == 0, "one each");
 }
 
-/// Whoever looks at it hears that it is over, also when a test fails.
+/// Sets a flag when the test ends, also when it fails, so that the flag's readers stop.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -96,8 +96,8 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// Whoever has the notification looks at every byte at once, while other operations keep all
-/// connections busy.
+/// The thread that takes the notification looks at every byte at once, while other operations keep
+/// all connections busy.
 #[test]
 fn a_notification_comes_after_every_byte_of_every_device() {
     notify_after_every_byte(6);

@@ -1,4 +1,4 @@
-//! What cannot be one operation is refused.
+//! Refusals of what cannot be one operation.
 
 use tcpx_core::{Error, MemoryRange, OperationKind, RemoteProblem, RemoteRange};
 use tcpx_testkit::PATIENCE;

@@ -1,4 +1,4 @@
-//! Peers of groups are told of, by the names of groups.
+//! Events of peers of groups, which go by the names of groups.
 
 use tcpx_core::{Device, OperationKind, PeerState, Session, SessionEvent};
 use tcpx_testkit::{PATIENCE, again, until};
@@ -29,7 +29,7 @@ fn a_peer_comes_up_once_and_parts_once() {
         write.wait(Some(PATIENCE)).expect("it goes well");
         assert_eq!(notes(&right, 1), [b"here"]);
         if round == 1 {
-            // Those that are up now are told first, as are ends of posts.
+            // Peers that are up now are reported first, and so are ends of posts.
             left.report_peers().expect("no fork");
             assert!(matches!(next_peer(&left), (name, PeerState::Up) if name == "right"));
             let mut events = Vec::new();

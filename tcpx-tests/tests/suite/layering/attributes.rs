@@ -1,4 +1,4 @@
-//! What the attributes of an item say: whether it is there at all, and where.
+//! Attributes of an item: whether it is compiled at all, and where.
 
 use std::collections::BTreeSet;
 

@@ -22,7 +22,7 @@ pub(super) fn sources(folder: &Path) -> Vec<PathBuf> {
     files_of(folder, "rs")
 }
 
-/// All files below a folder whose names end so, but for what cargo builds.
+/// Returns all files below a folder whose names end in `wanted`, except build outputs of cargo.
 pub(super) fn files_of(folder: &Path, wanted: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder of the tree") {

@@ -9,8 +9,8 @@ use cargo_metadata::DependencyKind;
 use super::resolve::edges;
 use super::{trees, workspace};
 
-/// What each crate may use of its siblings. Programs and test crates, which nobody builds on, may
-/// use any library.
+/// Siblings that each crate may use. Programs and test crates, on which no crate depends, may use
+/// any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-wire", &[]),
     ("tcpx-sys", &[]),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::resolve::Edges;
 use super::tree::Tree;
 
-/// Files that all lead to each other, and some of their circles: the shortest first, none of which
-/// shares an edge with another.
+/// Files that all lead to each other, and some of their circles. The shortest comes first, and no
+/// two of them share an edge.
 #[derive(Debug)]
 pub(crate) struct Knot {
     pub(crate) files: BTreeSet<usize>,

@@ -1,8 +1,8 @@
-//! Circles of files within one type: an `impl` block calls a method that another file defines for
+//! Circles of files within one type. An `impl` block calls a method that another file defines for
 //! the same type, and that file calls back, if by way of others. No path says so, and `circles`
 //! sees nothing.
 //!
-//! There is none: who adds one is shown its calls.
+//! There is none. A change that adds one fails, and the failure lists the calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a crate needs to be published, or the word that it is not.
+//! Requirements for a crate to be published, or the word that it is not.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tree::{Meaning, Mention, Tree};
 
-/// Names that lead to names: nobody writes as many.
+/// Limit on names that lead to names, above what any source file has.
 const MAX_STEPS: usize = 32;
 /// A glob opens as many ways as it brings names, so that few of them may follow each other.
 const STEPS_OF_A_GLOB: usize = 8;

@@ -1,4 +1,4 @@
-//! How tests are kept fast: one test program for each crate, and two tiers.
+//! Rules that keep tests fast: one test program for each crate, and two tiers.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! What pieces of syntax say by themselves: paths, whose an `impl` block is, and which methods of
-//! that type it calls. A call on a field, or on another value of the type, is none of them.
+//! Facts that pieces of syntax state by themselves: paths, the type of an `impl` block, and the
+//! methods of that type that the block calls. A call on a field, or on another value of the type,
+//! does not count.
 
 use proc_macro2::{Delimiter, Ident, TokenTree};
 use syn::{Expr, Item, UnOp};

@@ -49,7 +49,7 @@ pub(crate) enum Meaning {
     Import(Vec<String>),
 }
 
-/// A path, as somebody wrote it.
+/// A path, as it is written in the source.
 #[derive(Debug)]
 pub(crate) struct Mention {
     pub(crate) module: usize,
@@ -133,7 +133,7 @@ impl Collector<'_> {
         self.tree.mentions.push(Mention { module: self.module, path, line, is_macro });
     }
 
-    /// A path that somebody writes in code, which may be a call too.
+    /// Records a path that is written in code, which may be a call too.
     fn path(&mut self, path: Vec<String>, at: Span) {
         if let Some(name) = self.of.as_ref().and_then(|of| named_by(&path, of)) {
             self.call(name, at);

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Memory of which a part is exported, between canaries, and those between pages that nobody may
-//! touch: whoever reads or writes past the canaries ends the process.
+//! Partly exported memory between canaries, which lie between inaccessible pages. A read or write
+//! past the canaries ends the process.
 
 use std::ptr::NonNull;
 
@@ -29,7 +29,7 @@ impl Arena {
             unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, mapped, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED, "there is room for it");
         let inner = start.wrapping_byte_add(PAGE);
-        // SAFETY: the pages in the middle of the mapping, which nobody else knows.
+        // SAFETY: the pages in the middle of the mapping, which no other code knows.
         let opened =
             unsafe { libc::mprotect(inner, REGISTERED, libc::PROT_READ | libc::PROT_WRITE) };
         assert_eq!(opened, 0, "they are ours");
@@ -42,7 +42,7 @@ impl Arena {
     pub(crate) fn register(self, session: &Session) -> MemoryId {
         let address = MemoryAddress::from_ptr(self.address.as_ptr());
         let (bytes, access) = (REGISTERED as u64, Access::ReadWrite);
-        // SAFETY: it stays mapped, and nobody writes it but peers.
+        // SAFETY: it stays mapped, and only peers write it.
         unsafe { session.register_memory(address, bytes, MemoryType::Host, access) }
             .expect("it is memory")
     }
@@ -50,7 +50,7 @@ impl Arena {
     /// Whether the canaries are as they were.
     pub(crate) fn is_whole(self) -> bool {
         let canary = |offset: usize| {
-            // SAFETY: in the mapping. Nobody writes it, or the test is about to fail.
+            // SAFETY: in the mapping. No thread writes it, or the test is about to fail.
             (offset..offset + PAGE)
                 .all(|at| unsafe { self.address.add(at).read_volatile() } == CANARY)
         };

@@ -1,4 +1,4 @@
-//! Words that no correct peer says: whoever does is thrown out, and harms nobody.
+//! Frames that no correct peer sends. A peer that sends one is thrown out, and does no harm.
 
 use super::scene::{LONG, Liar, Scene};
 use super::words::{
@@ -131,7 +131,7 @@ fn sections_that_cannot_be() {
     ]);
 }
 
-/// A write of 9 bytes on the link, of which 4 have come.
+/// Returns a write of 9 bytes on the link, 4 of them sent.
 fn begun_on_link(liar: &Liar) -> Vec<u8> {
     let little = list(LIST, true, &liar.write_key, &[(0, 0, 9)]);
     [little, write_on_link(REQUEST, LIST), part(REQUEST, &[1; 4])].concat()

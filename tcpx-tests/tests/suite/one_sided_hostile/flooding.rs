@@ -124,7 +124,8 @@ fn lists_that_are_forgotten_leave_nothing() {
     scene.end("lists that are forgotten");
 }
 
-/// Reads of which every byte lies apart are dealt, their list is forgotten, and nobody takes them.
+/// Reads whose bytes all lie apart are dealt, their list is forgotten, and the peer does not take
+/// them.
 #[test]
 fn reads_that_nobody_takes_are_bounded() {
     in_own_process!();

@@ -25,7 +25,7 @@ fn of_another_number(key: &WireKey, number: u64) -> WireKey {
 
 #[test]
 fn keys_and_ranges_that_open_nothing_are_refused() {
-    /// Where a range of so many bytes begins.
+    /// Offset at which a range of this many bytes begins.
     type From = fn(u64) -> u64;
     const BEGINNING: From = |_| 0;
     let past_the_end: From = |bytes| BYTES - bytes + 1;

@@ -16,7 +16,7 @@ use tcpx_wire::frame;
 use super::arena::{Arena, BYTES, MARGIN};
 use super::words::{self, End, WireKey};
 
-/// How long whoever uses memory that is taken back has for giving it up.
+/// Time in which users of memory that is taken back have to give it up.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const CHUNK_BYTES: u32 = 65_536;
 /// Longer than what travels on the control link: the proxy knows frames alone.
@@ -39,7 +39,7 @@ pub(crate) struct Scene {
     pub(crate) writable: RemoteKey,
 }
 
-/// A peer that is correct as far as it knows, and a proxy that lies in its name.
+/// A correct peer, and a proxy that lies in its name.
 pub(crate) struct Liar {
     name: String,
     session: Session,
@@ -111,7 +111,7 @@ impl Scene {
         until(&format!("{case}: it is thrown out"), || self.has_thrown_out(liar));
     }
 
-    /// Nothing but exported bytes has changed, and everybody else is served.
+    /// Asserts that nothing but exported bytes has changed, and that all other peers are served.
     pub(crate) fn assert_unharmed(&self, case: &str) {
         assert!(self.arena.is_whole(), "{case}: outside");
         let (here, there) = (
@@ -152,7 +152,7 @@ impl Scene {
 
 impl Liar {
     pub(crate) fn say(&self, words: &[u8]) {
-        // Once the target has given up, nobody reads any more.
+        // Once the target has given up, no thread reads any more.
         let _ = self.proxy.inject(Direction::ToListener, words);
     }
 

@@ -27,7 +27,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// peer before it turns to the other is.
 const BAR: Duration = Duration::from_millis(30);
 
-/// Asks for reads until it is over, of an open list of so many bytes.
+/// Asks for reads of an open list of `bytes` bytes until `is_over`.
 fn read_all(liar: &Liar, bytes: u64, is_over: &AtomicBool) -> u64 {
     let (mut asked, mut under_way) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {
@@ -43,7 +43,7 @@ fn read_all(liar: &Liar, bytes: u64, is_over: &AtomicBool) -> u64 {
     asked
 }
 
-/// The same of a list of which a key was taken back.
+/// Does the same with a list that has a key taken back.
 fn read_what_is_refused(liar: &Liar, is_over: &AtomicBool) -> u64 {
     let (mut asked, mut refused) = (0, 0);
     let some: Vec<u8> = (0..REFUSALS / 16).flat_map(|_| read(REQUEST, LIST)).collect();
@@ -111,7 +111,7 @@ fn half_round_trip(scene: &Scene) -> Half {
     Half { time: median(|it| it.0), used: median(|it| it.1) }
 }
 
-/// Beside a peer that asks for reads of a list of so many keys.
+/// Measures beside a peer that asks for reads of a list of `keys` keys.
 fn beside(keys: u64, is_open: bool) -> Duration {
     let scene = Scene::new();
     let liar = scene.liar("liar");

@@ -1,4 +1,4 @@
-//! What a peer may say of exported memory, as it is on the wire.
+//! Frames of a peer about exported memory, as they are on the wire.
 
 use tcpx_core::RemoteKey;
 use tcpx_tests::proxy::kind;

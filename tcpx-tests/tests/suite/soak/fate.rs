@@ -1,4 +1,4 @@
-//! What becomes of a peer in a round.
+//! Fate of a peer in a round.
 
 use tcpx_testkit::Random;
 
