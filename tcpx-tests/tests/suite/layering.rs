@@ -8,8 +8,8 @@
 //! with the help of `attributes`, which know what is there for tests only, and of `syntax`, which
 //! knows no tree. `resolve` says which file such a path means, and `graph` finds circles among the
 //! files: `made_up` tests the three. The checks are `crates`, `circles`, `methods`, `names`,
-//! `comments`, `words`, `documents`; `packages`, for what crates.io asks; and `suites`, for how tests are
-//! kept fast.
+//! `comments`, `words`, `documents`; `packages`, for what crates.io asks; and `suites`, for how
+//! tests are kept fast.
 
 use std::collections::BTreeMap;
 use std::path::Path;

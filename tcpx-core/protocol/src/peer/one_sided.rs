@@ -48,8 +48,8 @@ use crate::types::{OpKey, PreparedKey, TransferKey};
 /// dealt.
 pub const MAX_ASKED: usize = 1024;
 
-/// Once what the peer has dealt and this end has planned [costs](Pieces::cost) so much and has not
-/// arrived, no more is planned.
+/// Limit of what the peer has dealt and this end has planned, as it
+/// [costs](crate::plans::pieces::Pieces::cost): while as much has not arrived, no more is planned.
 pub const MOST_PLANNED: u64 = 64 << 20;
 
 /// Bytes that a peer's lists may take, whatever others do.
