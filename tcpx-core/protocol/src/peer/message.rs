@@ -92,7 +92,7 @@ pub struct Message {
     /// The peer's name for it: the receive that its bytes go to, or the request that is served.
     pub(super) name: u64,
     /// What a read or write has beside that.
-    pub(super) access: Option<Box<Access>>,
+    pub(super) access: Option<Access>,
 }
 
 /// Where the chunks of a message travel.
@@ -163,7 +163,7 @@ impl Message {
     ) -> Self {
         let (span, bytes) = (access.pieces.start(), access.pieces.bytes);
         let posted = NewOperation { transfer, direction, tag: 0, span, bytes };
-        Self { access: Some(Box::new(access)), ..Self::new(posted, state) }
+        Self { access: Some(access), ..Self::new(posted, state) }
     }
 
     /// Returns whether memory of this end may be written or read for it.

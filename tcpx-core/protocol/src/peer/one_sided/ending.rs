@@ -117,8 +117,7 @@ impl OneSided {
     /// A request has ended.
     pub(super) fn finish_request(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
         let Some(message) = cx.operations.remove(op) else { return };
-        let Some(Access { role: Role::Asks(asking), .. }) = message.access.map(|access| *access)
-        else {
+        let Some(Access { role: Role::Asks(asking), .. }) = message.access else {
             return;
         };
         let transfer = message.posted.transfer;
@@ -168,8 +167,7 @@ impl OneSided {
     /// A request of the peer is over.
     fn finish_serving(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
         let Some(message) = cx.operations.remove(op) else { return };
-        let Some(Access { role: Role::Serves(serving), .. }) = message.access.map(|access| *access)
-        else {
+        let Some(Access { role: Role::Serves(serving), .. }) = message.access else {
             return;
         };
         let name = message.name;

@@ -340,7 +340,7 @@ impl OneSided {
         if message.is_on_link() {
             self.reads_on_link -= left;
         }
-        if let Some(Access { role: Role::Serves(serving), .. }) = message.access.as_deref() {
+        if let Some(Access { role: Role::Serves(serving), .. }) = &message.access {
             self.read_is_dealt(serving.list);
         }
         self.say_stopped_read(cx, name, refused);
