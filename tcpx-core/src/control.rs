@@ -1,19 +1,17 @@
-//! The control link: how two sessions find each other, prove themselves, and talk beside the comms.
+//! Control link: discovery of a peer, mutual authentication, and the messages beside the comms.
 //!
 //! Reaching a peer:
-//! - [`identity`]: what a session says of itself, and the secret that proves it; how many channels
-//!   it offers.
+//! - [`identity`]: what a session announces, the secret that proves it, and its channel offer.
 //! - [`connector`]: the connecting end of a handshake. [`approach`]: the way to one address.
 //! - [`listener`]: the table of inbound handshakes. [`listening_sockets`]: where they come from.
-//! - [`admission`]: which connections have a place in that table, and what the log says of the
-//!   others.
+//! - [`admission`]: policy that gives connections a place in that table, and the log of the others.
 //! - [`inbound_handshake`]: the listening end of one handshake.
 //!
-//! The socket of a link; what its bytes are is the protocol's (`tcpx_protocol::frames`):
+//! The socket of a link. The protocol (`tcpx_protocol::frames`) defines its bytes:
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
-//! - [`epoll_set`]: which of many sockets are ready.
-//! - [`tcp_info`]: how many bytes the kernel takes at once, and whether the peer's host still
-//!   acknowledges what is sent.
+//! - [`epoll_set`]: set of sockets that reports which of them are ready.
+//! - [`tcp_info`]: how many bytes the kernel takes at once, and whether the peer's host
+//!   acknowledges sent bytes.
 //!
 //! `refusal_tests` drives both ends of a handshake against incompatible ones.
 

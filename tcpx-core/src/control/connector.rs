@@ -1,8 +1,7 @@
-//! The connecting end of a handshake: reaches one of the peer's addresses and proves the secret.
+//! Connecting end of a handshake: reaches one of the peer's addresses and proves the secret.
 //!
-//! An address that does not answer at once keeps nobody waiting: the next one is tried beside it,
-//! and the listener that speaks first is the peer's. One that has no room says so, and is tried
-//! again.
+//! A slow address does not block the attempt: the next one is tried beside it. The listener that
+//! speaks first is the peer's. A listener without room says so, and is tried again.
 
 use std::mem;
 use std::sync::Arc;
@@ -23,13 +22,13 @@ use crate::error::{DialFailure, Error, Phase, Result};
 use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 
-/// So long the addresses that are tried may take before the next one is tried beside them.
+/// Time that the tried addresses may take before the next one is tried beside them.
 const STAGGER: Duration = Duration::from_millis(250);
-/// The first pause before a listener that had no room is asked again, and the longest.
+/// First pause before a listener that had no room is tried again. [`LONGEST_PAUSE`] is the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
-/// The hello that was said.
+/// Hello that was said.
 #[derive(Debug)]
 struct SaidHello {
     nonce: Nonce,
@@ -37,16 +36,17 @@ struct SaidHello {
     channels: ChannelClaim,
 }
 
-/// How far the attempt has come.
+/// Progress of the attempt.
 #[derive(Debug)]
 enum Attempt {
-    /// These addresses are tried, and at this time the next one beside them.
+    /// These addresses are being tried. At this time the next one is tried beside them.
     Approaching(Vec<Approach>, Instant),
-    /// A listener had no room: all addresses are tried again at this time.
+    /// A listener had no room. All addresses are tried again at this time.
     Pause(Instant),
-    /// Said this hello; the listener's welcome is to come.
+    /// This hello was said, and the listener's welcome is awaited.
     AwaitWelcome(LinkSocket, SaidHello),
-    /// No address has led to the peer: this error, unless the peer comes in by this time.
+    /// No address has led to the peer. The attempt fails with this error unless the peer connects
+    /// by this time.
     AwaitPeer(Error, Instant),
 }
 
@@ -56,12 +56,12 @@ impl Attempt {
     }
 }
 
-/// A peer that was reached and has proven itself.
+/// Peer that was reached and has proven itself.
 #[derive(Debug)]
 pub(crate) struct Reached {
     pub(crate) link: LinkSocket,
     pub(crate) agreement: Agreement,
-    /// The hello that the peer gives up for this link.
+    /// Nonce of the hello that the peer gives up for this link.
     pub(crate) given_up: Option<Nonce>,
     pub(crate) channels: ChannelClaim,
 }
@@ -70,22 +70,22 @@ pub(crate) struct Reached {
 #[derive(Debug)]
 pub(crate) struct Connector {
     info: ConnInfo,
-    /// Which connection of the two sessions it is to be.
+    /// Number of this connection among those of the two sessions.
     connection: u16,
-    /// Addresses tried so far.
+    /// Number of addresses tried so far.
     tried: usize,
-    /// A listener has no room for this end now.
+    /// Whether a listener has no room for this end now.
     is_busy: bool,
-    /// The next pause.
+    /// Length of the next pause.
     pause: Duration,
     attempt: Attempt,
-    /// What went wrong with each address so far.
+    /// Failure of each address so far.
     failures: Vec<DialFailure>,
     has_awaited_peer: bool,
 }
 
 impl Connector {
-    /// An attempt that has not begun: the first poll dials.
+    /// Makes an attempt. The first poll dials.
     pub(crate) fn new(info: ConnInfo, connection: u16) -> Self {
         Self {
             info,
@@ -99,17 +99,17 @@ impl Connector {
         }
     }
 
-    /// Where it leads to.
+    /// Returns the connection info of the peer.
     pub(crate) fn info(&self) -> &ConnInfo {
         &self.info
     }
 
-    /// Which connection of the two sessions it is to be.
+    /// Returns the number of this connection among those of the two sessions.
     pub(crate) fn connection(&self) -> u16 {
         self.connection
     }
 
-    /// The hello that was said and is not answered yet.
+    /// Returns the nonce of the hello that was said and is not answered yet.
     pub(crate) fn unanswered(&self) -> Option<Nonce> {
         match &self.attempt {
             Attempt::AwaitWelcome(_, said) => Some(said.nonce),
@@ -117,8 +117,9 @@ impl Connector {
         }
     }
 
-    /// No address has led to the peer: waits until `until` for the peer to come in by itself, once.
-    /// False: that is what it has done, or the error is another one.
+    /// Waits until `until` for the peer to connect by itself, because no address has led to the
+    /// peer. Does so once. Returns false if the attempt has waited already, or if the error is
+    /// another one.
     pub(crate) fn await_peer(&mut self, error: &Error, until: Instant) -> bool {
         let is_new = !mem::replace(&mut self.has_awaited_peer, true);
         let waits = is_new && matches!(error, Error::Unreachable { .. });
@@ -128,7 +129,7 @@ impl Connector {
         waits
     }
 
-    /// Why no address has led to the peer, while it may still come in.
+    /// Returns why no address has led to the peer, while the peer may still connect.
     pub(crate) fn why_unreached(&self) -> Option<&Error> {
         match &self.attempt {
             Attempt::AwaitPeer(error, _) => Some(error),
@@ -136,7 +137,7 @@ impl Connector {
         }
     }
 
-    /// What the attempt waits for, in words for errors: "the peer is ...".
+    /// Returns what the attempt waits for, in words for errors: "the peer is ...".
     pub(crate) fn state(&self) -> &'static str {
         match &self.attempt {
             Attempt::Approaching(ways, _) if !ways.iter().any(Approach::is_connected) => {
@@ -171,7 +172,7 @@ impl Connector {
                 self.approach(ways, next_at, peer, now, identity)?;
             }
             Attempt::Pause(until) if now < until => self.attempt = Attempt::Pause(until),
-            // It begins anew.
+            // The attempt begins anew.
             Attempt::Pause(_) => {}
             Attempt::AwaitWelcome(link, said) => {
                 return self.await_welcome(link, said, peer, now, identity);
@@ -184,7 +185,7 @@ impl Connector {
         Ok(None)
     }
 
-    /// Has the system say when something happens on the attempt's sockets.
+    /// Registers the attempt's sockets with the poller.
     pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         match &mut self.attempt {
             Attempt::Pause(_) | Attempt::AwaitPeer(..) => {}
@@ -195,7 +196,7 @@ impl Connector {
         }
     }
 
-    /// When it is to be polled, apart from when something happens.
+    /// Returns when to poll the attempt, if no event comes earlier.
     pub(crate) fn attention(&self) -> Attention {
         let nothing = Attention::default();
         match &self.attempt {
@@ -216,7 +217,7 @@ impl Connector {
         }
     }
 
-    /// Drives all ways, and begins the next one when they take long or have failed.
+    /// Drives all approaches, and begins the next one when they take long or have failed.
     fn approach(
         &mut self,
         ways: Vec<Approach>,
@@ -231,7 +232,7 @@ impl Connector {
                 Step::Pending(way) => pending.push(way),
                 Step::Failed(failure) => self.failures.push(failure),
                 Step::Heard(link, HandshakeFrame::Challenge(challenge)) => {
-                    // The other ways end here.
+                    // The other approaches end here.
                     return self.say_hello(link, &challenge, peer, identity);
                 }
                 Step::Heard(_, HandshakeFrame::Refuse(reason)) => {
@@ -266,8 +267,8 @@ impl Connector {
         Err(Error::Unreachable { peer: peer.to_owned(), attempts })
     }
 
-    /// All addresses are tried again after a while, which is longer each time. Ends of one flood do
-    /// not come back together.
+    /// Schedules a retry of all addresses. Each pause is longer than the one before, and spread at
+    /// random: ends of one flood do not return together.
     fn pause(&mut self, now: Instant) {
         let [spread, ..] = random().unwrap_or([128; 32]);
         self.attempt = Attempt::Pause(now + self.pause.mul_f64(0.5 + f64::from(spread) / 255.0));
@@ -304,7 +305,7 @@ impl Connector {
         now: Instant,
         identity: &Identity,
     ) -> Result<Option<Reached>> {
-        // What the listener said before it hung up is still to be read.
+        // What the listener said before it hung up is still unread.
         let flushed = link.flush();
         match link.receive(now) {
             Ok(None) => match flushed {
@@ -327,8 +328,8 @@ impl Connector {
             Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
             }
-            // The link would have ended before if the secret were wrong. So this is the peer, and
-            // no other address does better.
+            // With a wrong secret the link would have ended earlier. So this is the peer, and no
+            // other address does better.
             Err(LinkError::Gone(how)) => {
                 return Err(Error::PeerGone {
                     peer: peer.to_owned(),
@@ -356,12 +357,13 @@ impl Connector {
     }
 }
 
-/// This end refuses the peer.
+/// Makes the error for a peer that this end refuses.
 fn refused(peer: &str, error: &HandshakeError) -> Error {
     Error::Handshake { peer: peer.to_owned(), reason: error.to_string() }
 }
 
-/// The peer refuses this end. "Here" and "there" in the reason are the peer's.
+/// Makes the error for a peer that refuses this end. "Here" and "there" in the reason are the
+/// peer's.
 fn refused_by(peer: &str, reason: &str) -> Error {
     Error::Handshake { peer: peer.to_owned(), reason: format!("it says: {reason}") }
 }

@@ -1,7 +1,7 @@
-//! Sockets of which the system is asked, all at once, which are ready.
+//! Set of sockets, and one system call that returns the ready ones.
 //!
-//! A socket on which nothing happens costs nothing: one call answers for all of them, in a time
-//! that grows with those that are ready alone.
+//! An idle socket costs nothing: one call covers the whole set, and its time grows with the number
+//! of ready sockets only.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,14 +11,14 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{Nsecs, Timespec};
 use smallvec::SmallVec;
 
-/// Sockets that one answer names. Others that are ready are named by the next ones: the system
+/// Number of sockets that one call returns. Later calls return the other ready sockets: the system
 /// takes turns.
 const MOST_AT_ONCE: usize = 64;
 
-/// What is waited for. That the other end has closed the connection always is.
+/// Events to wait for. A close by the other end is always among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// Bytes, or a connection, to take.
+    /// Bytes to read, or a connection to accept.
     Read,
     /// The same, and room for bytes to send.
     ReadWrite,
@@ -33,26 +33,26 @@ impl Interest {
     }
 }
 
-/// A set of sockets, each with a number that the caller chose.
+/// Set of sockets. The caller chooses the number of each.
 ///
-/// A socket that is closed leaves the set by itself.
+/// A closed socket leaves the set by itself.
 #[derive(Debug)]
 pub(crate) struct EpollSet {
     set: OwnedFd,
 }
 
 impl EpollSet {
-    /// An empty set. It takes one file descriptor.
+    /// Makes an empty set. It takes one file descriptor.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { set: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    /// Takes a socket in.
+    /// Adds a socket.
     pub(crate) fn add(&self, socket: impl AsFd, number: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(&self.set, socket, EventData::new_u64(number), interest.flags())?)
     }
 
-    /// Changes what is waited for on a socket of the set.
+    /// Changes the events to wait for on a socket of the set.
     pub(crate) fn change(
         &self,
         socket: impl AsFd,
@@ -62,13 +62,13 @@ impl EpollSet {
         Ok(epoll::modify(&self.set, socket, EventData::new_u64(number), interest.flags())?)
     }
 
-    /// Lets a socket go that stays open.
+    /// Removes a socket that stays open.
     pub(crate) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.set, socket)?)
     }
 
-    /// The numbers of sockets that are ready now, at most [`MOST_AT_ONCE`]. Never waits. One that
-    /// stays ready is named again.
+    /// Returns the numbers of the ready sockets, at most [`MOST_AT_ONCE`]. Never blocks. A socket
+    /// that stays ready is returned again.
     pub(crate) fn ready(&self) -> io::Result<SmallVec<[u64; 8]>> {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 as Nsecs };
         let mut room = [const { MaybeUninit::<Event>::uninit() }; MOST_AT_ONCE];
@@ -78,7 +78,7 @@ impl EpollSet {
 }
 
 impl AsFd for EpollSet {
-    /// Readable when a socket of the set is ready.
+    /// Returns the descriptor of the set, which is readable when a socket of the set is ready.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until exactly these are ready.
+    /// Waits until exactly these sockets are ready.
     fn become_ready(set: &EpollSet, expected: &[u64]) {
         until("these are ready", || {
             let mut ready = set.ready().unwrap();

@@ -1,10 +1,12 @@
-//! Who a session is to its peers: what it says of itself on a link, and the secret that proves it.
+//! Identity of a session towards its peers: what it announces on a link, and the secret that proves
+//! it.
 //!
-//! How many channels a session offers a peer, where nobody has asked for a number.
+//! Also the number of channels that a session offers a peer when the program has not set a number.
 //!
-//! A channel of the software plugin has threads that help it, where there are processors for them,
-//! and then several channels move more than two. Each costs threads, descriptors and pinned memory.
-//! So all that is chosen in a process has a limit, and peers beyond it get the fewest.
+//! A channel of the software plugin has helper threads if the host has enough processors. There
+//! several channels are faster than two. Each channel costs threads, descriptors and pinned memory,
+//! so the sum of all chosen channels in a process is limited. Peers beyond the limit get the
+//! fewest.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -25,11 +27,11 @@ use crate::settings::SessionOptions;
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) session: SessionId,
-    /// The secret in the session's connection info.
+    /// Secret in the session's connection info.
     pub(crate) secret: Secret,
-    /// How long an address may take to answer a connection request.
+    /// Time in which an address must answer a connection request.
     pub(crate) dial_timeout: Duration,
-    /// How long a peer's host may acknowledge nothing. `None`: for ever.
+    /// Time for which a peer's host may acknowledge nothing. `None`: without limit.
     pub(crate) host_timeout: Option<Duration>,
     name: String,
     plugin: String,
@@ -45,8 +47,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The identity of a session with this id and secret. `chunk_bytes` is the largest chunk that
-    /// it takes.
+    /// Makes the identity of a session with this id and secret. `chunk_bytes` is the largest chunk
+    /// that it takes.
     pub(crate) fn new(
         (session, secret): (SessionId, Secret),
         options: &SessionOptions,
@@ -73,12 +75,12 @@ impl Identity {
         }
     }
 
-    /// Takes the channels to one more peer, which the hello to it offers.
+    /// Claims the channels to one more peer, which the hello to the peer offers.
     pub(crate) fn claim_channels(&self) -> ChannelClaim {
         self.channels.claim()
     }
 
-    /// What this end says of itself on a new link, and so many channels that it offers.
+    /// Returns the hello of this end for a new link, which offers `channels` channels.
     pub(crate) fn hello(&self, nonce: Nonce, channels: u16) -> Hello {
         Hello {
             protocol: PROTOCOL_VERSION,
@@ -104,8 +106,8 @@ impl Identity {
     }
 }
 
-/// Which small messages a session takes on its links. Memory of a GPU is out of the CPU's reach: a
-/// copy by the driver would have to be waited for.
+/// Returns which small messages a session takes on its links. GPU memory is excluded: the CPU
+/// cannot reach it, and a copy by the driver would block.
 fn eager_offer(options: &SessionOptions) -> EagerOffer {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     EagerOffer {
@@ -116,7 +118,7 @@ fn eager_offer(options: &SessionOptions) -> EagerOffer {
     }
 }
 
-/// The id of a new session, and its secret.
+/// Makes the id of a new session, and its secret.
 ///
 /// # Errors
 /// [`Error::Io`] when the system has no random bytes.
@@ -124,7 +126,7 @@ pub(crate) fn new_id() -> Result<(SessionId, Secret)> {
     Ok((Device::Host.session_of(random()?), Secret(random()?)))
 }
 
-/// Unpredictable bytes.
+/// Returns unpredictable bytes.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
@@ -132,34 +134,36 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Channels where more would move no more: comms have no threads of their own there.
+/// Number of channels where more would not be faster, because comms have no threads of their own
+/// there.
 const FEWEST: u16 = 2;
-/// Channels to one peer beyond which more are hardly faster, in a host whose peers share it.
+/// Number of channels to one peer beyond which more are hardly faster, in a host whose peers share
+/// it.
 const MOST: u16 = 8;
-/// One channel for each so many processors: its threads at both ends of a host leave the sessions'
-/// own threads room.
+/// Number of processors for each channel. The threads of a channel at both ends of a host then
+/// leave room for the sessions' own threads.
 const PROCESSORS_A_CHANNEL: usize = 2;
-/// Comms have threads from so many processors on.
+/// Number of processors from which comms have threads.
 const PROCESSORS_WITH_THREADS: usize = 8;
-/// So many channels for each processor may be chosen in a process.
+/// Number of channels for each processor that may be chosen in a process.
 const CHANNELS_A_PROCESSOR: usize = 4;
 
-/// Channels of all sessions of this process, those that are being connected included.
+/// Number of channels of all sessions of this process. Includes channels that are being connected.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// How many channels a session offers.
+/// Number of channels that a session offers, and how it came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChannelOffer {
-    /// As many as were asked for.
+    /// The number that the program asked for.
     Asked(u16),
-    /// `count`, or `fewest` where the process would have more than `room` with it.
-    /// Those that `may_wait` are made when something needs them.
+    /// `count`, or `fewest` if the process would then have more than `room`. If `may_wait`, the
+    /// channels are made on first use.
     Chosen { count: u16, fewest: u16, room: usize, may_wait: bool },
 }
 
 impl ChannelOffer {
-    /// What is offered over the software plugin by a process that may use so many processors, and
-    /// names so many NICs, each of which gets a channel.
+    /// Returns the offer over the software plugin, for a process that may use `processors`
+    /// processors. The process names `nics` NICs, and each gets a channel.
     pub(crate) fn by_processors(processors: usize, nics: usize) -> Self {
         let count = match processors {
             0..PROCESSORS_WITH_THREADS => FEWEST,
@@ -170,18 +174,18 @@ impl ChannelOffer {
         Self::Chosen { count, fewest, room, may_wait: true }
     }
 
-    /// What is offered over a plugin whose NICs move the bytes by themselves.
+    /// Returns the offer over a plugin whose NICs move the bytes by themselves.
     pub(crate) fn by_nics(nics: usize) -> Self {
         let count = clamp(nics, FEWEST, MAX_CHANNELS);
         Self::Chosen { count, fewest: count, room: usize::MAX, may_wait: false }
     }
 
-    /// Whether a peer may be up before its channels are made.
+    /// Returns whether a peer may be up before its channels are made.
     pub(crate) fn may_wait(self) -> bool {
         matches!(self, Self::Chosen { may_wait: true, .. })
     }
 
-    /// Takes the channels to one more peer.
+    /// Claims the channels to one more peer.
     pub(crate) fn claim(self) -> ChannelClaim {
         self.claim_of(&TAKEN)
     }
@@ -193,7 +197,7 @@ impl ChannelOffer {
                 count = self.count_beside(before);
                 Some(before + usize::from(count))
             })
-            // It always has a number.
+            // The closure always returns a number.
             .ok();
         ChannelClaim { count, taken }
     }
@@ -211,7 +215,7 @@ fn clamp(count: usize, least: u16, most: u16) -> u16 {
     u16::try_from(count).unwrap_or(most).clamp(least, most)
 }
 
-/// The channels to one peer, from the hello that offers them until they are closed.
+/// Claim on the channels to one peer, from the hello that offers them until they are closed.
 #[derive(Debug)]
 pub(crate) struct ChannelClaim {
     count: u16,
@@ -219,12 +223,12 @@ pub(crate) struct ChannelClaim {
 }
 
 impl ChannelClaim {
-    /// As many as this end offers.
+    /// Returns the number of channels that this end offers.
     pub(crate) fn count(&self) -> u16 {
         self.count
     }
 
-    /// The two ends have agreed on so many, which may be fewer.
+    /// Keeps the `agreed` channels, which may be fewer, and releases the others.
     pub(crate) fn keep(&mut self, agreed: u16) {
         let left = self.count.saturating_sub(agreed);
         self.taken.fetch_sub(left.into(), Ordering::Relaxed);

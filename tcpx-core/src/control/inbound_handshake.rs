@@ -1,4 +1,4 @@
-//! The listening end of a handshake: one connection that came in, and what it has proven.
+//! Listening end of a handshake: one accepted connection, and what the other end has proven.
 
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +13,7 @@ use crate::control::identity::{ChannelClaim, Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Error, Result};
 
-/// One connection that came in and is no peer yet.
+/// Accepted connection that is not a peer yet.
 #[derive(Debug)]
 pub(crate) struct InboundHandshake {
     link: LinkSocket,
@@ -22,14 +22,14 @@ pub(crate) struct InboundHandshake {
     since: Instant,
     give_up_at: Instant,
     proven: Option<(Box<Introduction>, Agreement, ChannelClaim)>,
-    /// It is not answered because this session is connecting to the other one itself.
+    /// Whether the answer is held back, because this session is connecting to the other one itself.
     is_held: bool,
-    /// How often it was driven.
+    /// Number of times that the handshake was driven.
     #[cfg(test)]
     pub(crate) polls: usize,
 }
 
-/// A peer that was welcomed.
+/// Peer that was welcomed.
 #[derive(Debug)]
 pub(crate) struct Welcomed {
     pub(crate) link: LinkSocket,
@@ -38,22 +38,23 @@ pub(crate) struct Welcomed {
     pub(crate) channels: ChannelClaim,
 }
 
-/// How far a handshake has come.
+/// Progress of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeState {
     /// The other end has not said hello yet.
     AwaitingHello,
-    /// The other end knows the secret and fits.
+    /// The other end knows the secret and is compatible.
     Proven,
-    /// The connection is to be dropped, and why.
+    /// The connection is to be dropped, for this reason.
     Refused(String),
-    /// The other end has gone, and nobody misses it: it had said nothing, or has another link.
+    /// The other end has left and is not needed: either it had said nothing, or it has another
+    /// link.
     Left,
 }
 
 impl InboundHandshake {
-    /// Begins with a new connection: the first poll sends it the challenge. It should say hello
-    /// until `give_up_at`.
+    /// Begins with a new connection. The first poll sends the challenge. The hello is due at
+    /// `give_up_at`.
     pub(crate) fn start(
         stream: TcpStream,
         from: IpAddr,
@@ -78,7 +79,7 @@ impl InboundHandshake {
         })
     }
 
-    /// Drives the handshake one step: there is something to read, or room to write.
+    /// Drives the handshake one step, because the socket is readable or writable.
     pub(crate) fn poll(&mut self, now: Instant, identity: &Identity) -> HandshakeState {
         #[cfg(test)]
         {
@@ -93,7 +94,8 @@ impl InboundHandshake {
                     match self.check(&said, identity) {
                         Ok((agreement, channels)) => {
                             self.proven = Some((said, agreement, channels));
-                            // More may have come with it, which the socket says nothing of.
+                            // More frames may have come in the same read, which the socket does not
+                            // report again.
                             outcome = self.link.next_frame();
                             continue;
                         }
@@ -118,22 +120,22 @@ impl InboundHandshake {
         }
     }
 
-    /// When it came.
+    /// Returns the time at which the connection came.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }
 
-    /// When its time to say hello is over.
+    /// Returns the time at which the hello is due.
     pub(crate) fn give_up_at(&self) -> Instant {
         self.give_up_at
     }
 
-    /// Whether its time to say hello is over.
+    /// Returns whether the hello is overdue.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.proven.is_none() && now >= self.give_up_at
     }
 
-    /// What is waited for on its socket.
+    /// Returns the events to wait for on the socket.
     pub(crate) fn interest(&self) -> Interest {
         if self.link.unsent_bytes() == 0 { Interest::Read } else { Interest::ReadWrite }
     }
@@ -147,8 +149,8 @@ impl InboundHandshake {
         agree(said, identity)
     }
 
-    /// It has come for the session with this identity, and not for the one that listens: checks
-    /// whether the two fit.
+    /// Moves the handshake to the session with this identity, which the other end asked for instead
+    /// of the listening one. Checks whether the two ends are compatible.
     pub(crate) fn hand_to(
         &mut self,
         identity: &Identity,
@@ -159,53 +161,53 @@ impl InboundHandshake {
         Ok(())
     }
 
-    /// There is no room for it now. It may come again.
+    /// Turns the connection away for lack of room. The other end may try again.
     pub(crate) fn turn_away(mut self) {
         self.link.queue(&HandshakeFrame::Busy);
-        // Whoever does not take it knows as much.
+        // A peer that does not take the frame sees the connection close, which says the same.
         let _ = self.link.flush();
     }
 
-    /// Sends the other end away.
+    /// Refuses the other end, and sends it the reason.
     pub(crate) fn refuse(mut self, reason: String) {
         tracing::warn!(from = %self.address(), reason, "a session was sent away");
         self.link.queue(&HandshakeFrame::Refuse(reason));
         let _ = self.link.flush();
     }
 
-    /// Whether the other end knows the secret and fits.
+    /// Returns whether the other end knows the secret and is compatible.
     pub(crate) fn is_proven(&self) -> bool {
         self.proven.is_some()
     }
 
-    /// Who came in, once that is proven.
+    /// Returns the introduction of the other end, once it is proven.
     pub(crate) fn introduction(&self) -> Option<&Introduction> {
         self.proven.as_ref().map(|(introduction, ..)| &**introduction)
     }
 
-    /// It is not answered now: this session is connecting to the other one itself, or has not seen
-    /// yet that the connection before has ended.
+    /// Holds the answer back. Either this session is connecting to the other one itself, or it has
+    /// not seen the previous connection end.
     pub(crate) fn hold(&mut self) {
         self.is_held = true;
     }
 
-    /// Whether the other end has sent nothing at all.
+    /// Returns whether the other end has sent nothing at all.
     fn is_silent(&self) -> bool {
         !self.link.has_heard()
     }
 
-    /// The address that the connection came from.
+    /// Returns the address that the connection came from.
     pub(crate) fn from(&self) -> IpAddr {
         self.from
     }
 
-    /// Address and port of the other end, in words.
+    /// Returns address and port of the other end, in words.
     pub(crate) fn address(&self) -> String {
         self.link.peer_address()
     }
 
-    /// Welcomes a proven peer. `instead_of`: the nonce of this end's own hello to it, if this link
-    /// takes the place of that one.
+    /// Welcomes a proven peer. `instead_of` is the nonce of this end's own hello to the peer, if
+    /// this link takes the place of that connection.
     pub(crate) fn welcome(
         mut self,
         identity: &Identity,
@@ -230,8 +232,8 @@ impl AsFd for InboundHandshake {
         self.link.as_fd()
     }
 }
-/// What this end and the other will use, and the channels that it takes. Those are all that it says
-/// in its welcome: both ends come to the same number.
+/// Returns what both ends will use, and the channels that this end takes. The welcome offers
+/// exactly these channels, so both ends come to the same number.
 fn agree(
     said: &Introduction,
     identity: &Identity,

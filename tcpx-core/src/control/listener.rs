@@ -1,7 +1,7 @@
-//! The control listener, and the inbound handshakes: connections that have not become peers yet.
+//! Control listener, and the inbound handshakes: connections that have not become peers yet.
 //!
-//! One look asks the system who is ready, and costs the same for any number of connections on which
-//! nothing happens. It is time to look when something happens in the listener's set.
+//! One poll returns the ready sockets. Its cost does not depend on the number of idle connections.
+//! The listener polls when its set reports an event.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -22,33 +22,34 @@ use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
 
-/// Connections taken from the system in one round.
+/// Number of connections accepted in one round.
 const ACCEPTS_PER_ROUND: usize = 64;
-/// Time until connections are taken again after that has failed. Mostly the process has no file
-/// descriptor left.
+/// Time until connections are accepted again after accepting has failed. The usual cause is that
+/// the process has no file descriptor left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a connection may take to say hello.
+/// Time in which a connection must say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A number below `count`.
+/// Returns a random number below `count`.
 fn draw(count: usize) -> usize {
     let [first, second, ..] = random().unwrap_or([0; 32]);
     usize::from(u16::from_ne_bytes([first, second])) % count.max(1)
 }
 
-/// The listener and its handshakes.
+/// Listener and its handshakes.
 #[derive(Debug)]
 pub(crate) struct ControlListener {
-    /// Without any only those are here that another listener has handed over. Handshakes have the
-    /// numbers behind theirs, in the order in which they came.
+    /// Listening sockets. Without sockets, all handshakes here come from another listener.
+    /// Handshakes have the numbers above those of the sockets, in order of arrival.
     sockets: ListeningSockets,
-    /// The listening sockets and those of all handshakes.
+    /// Set of the listening sockets and the sockets of all handshakes.
     set: Watched<EpollSet>,
-    /// When connections are taken again, after that has failed.
+    /// Time at which connections are accepted again, after accepting has failed.
     retry_at: Option<Instant>,
-    /// Those that have not proven themselves yet, the oldest first: it is the first to be late.
+    /// Handshakes that have not proven themselves yet. The oldest comes first, and is the first to
+    /// be late.
     unproven: BTreeMap<u64, InboundHandshake>,
-    /// Those that wait to become peers.
+    /// Handshakes that wait to become peers.
     proven: BTreeMap<u64, InboundHandshake>,
     last_number: u64,
     hello_timeout: Duration,
@@ -56,7 +57,8 @@ pub(crate) struct ControlListener {
 }
 
 impl ControlListener {
-    /// Listens at an address, or at those that are `advertised`. Port 0 lets the system choose one.
+    /// Listens at an address, or at the `advertised` addresses. With port 0 the system chooses a
+    /// port.
     pub(crate) fn listen(address: SocketAddr, advertised: &[IpAddr]) -> Result<Self> {
         let open = || {
             let sockets = ListeningSockets::bind(address, advertised)?;
@@ -69,7 +71,7 @@ impl ControlListener {
         Ok(Self::new(sockets, set))
     }
 
-    /// For those that another listener hands over.
+    /// Makes a listener without sockets, for handshakes that another listener hands over.
     pub(crate) fn without_socket() -> Result<Self> {
         let set = EpollSet::new()
             .map_err(|error| Error::io("making the set of descriptors of a listener", &error))?;
@@ -89,14 +91,14 @@ impl ControlListener {
         }
     }
 
-    /// The address and port at which it listens.
+    /// Returns the address and port at which it listens.
     pub(crate) fn address(&self) -> Result<SocketAddr> {
         self.sockets
             .address()
             .map_err(|error| Error::io("asking for the listener's address", &error))
     }
 
-    /// Takes in one that has proven itself at another listener.
+    /// Adds a handshake that was proven at another listener.
     pub(crate) fn take_in(&mut self, handshake: InboundHandshake) -> Result<()> {
         self.last_number += 1;
         self.set
@@ -106,25 +108,26 @@ impl ControlListener {
         Ok(())
     }
 
-    /// Has the system say when something happens in the set, from now on.
+    /// Registers the set with the poller, which reports its events from now on.
     pub(crate) fn watch(&mut self, poller: &Arc<Poller>) {
         self.set.watch(poller, Events::Read, Target::Listener);
     }
 
-    /// When to look next, apart from when something happens.
+    /// Returns when to poll next, if no event comes earlier.
     pub(crate) fn attention(&self) -> Attention {
         let late = self.unproven.first_key_value().map(|(_, first)| first.give_up_at());
         let timeout = [late, self.retry_at].into_iter().flatten().min();
         Attention { polls: !self.set.is_watched(), timeout, ..Attention::default() }
     }
 
-    /// Accepts new connections, and drives every handshake one step on which something happens.
-    /// Returns whether somebody came, spoke or left: then more may have happened.
+    /// Accepts new connections, and drives every handshake that has an event one step. Returns
+    /// whether a connection came, spoke or left: then more work may be ready.
     pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
         let (tries_again, failed_before) =
             (self.retry_at.is_some_and(|at| now >= at), self.retry_at);
-        // Asking a set of one's own does not fail. If it ever did, the next look would ask again.
+        // Polling the session's own set does not fail. If it ever did, the next poll would ask
+        // again.
         for number in self.set.ready().unwrap_or_default() {
             moved |= match number {
                 number if self.sockets.has(number) => self.accept(number, now, identity),
@@ -132,7 +135,7 @@ impl ControlListener {
             };
         }
         if tries_again && self.retry_at == failed_before {
-            // Nobody waits to be taken any more.
+            // No connection waits to be accepted any more.
             self.retry_at = None;
         }
         self.drop_late(now);
@@ -145,7 +148,8 @@ impl ControlListener {
         }
         let mut moved = false;
         for _ in 0..ACCEPTS_PER_ROUND {
-            // While all are proven and wait to become peers, new ones wait in the system's queue.
+            // While all handshakes are proven and wait to become peers, new connections wait in the
+            // system's queue.
             if self.unproven.is_empty() && self.proven.len() >= MAX_HANDSHAKES {
                 break;
             }
@@ -194,7 +198,7 @@ impl ControlListener {
         self.step(number, now, identity);
     }
 
-    /// Drives one handshake. False when there is none of this number.
+    /// Drives one handshake. Returns false when no handshake has this number.
     fn step(&mut self, number: u64, now: Instant, identity: &Identity) -> bool {
         let (unproven, proven) = (&mut self.unproven, &mut self.proven);
         let Some(handshake) = unproven.get_mut(&number).or_else(|| proven.get_mut(&number)) else {
@@ -237,10 +241,11 @@ impl ControlListener {
         }
     }
 
-    /// Whether there is room for one more. Nobody has to go whose hello is here, read or not.
+    /// Makes room for one more connection, and returns whether there is room. Never evicts a
+    /// connection whose hello has arrived, read or not.
     fn make_room(&mut self, from: IpAddr, now: Instant, identity: &Identity) -> bool {
         let places = places(getrlimit(Resource::Nofile).current);
-        // Each time there is one unproven connection less.
+        // Each iteration removes one unproven connection.
         while self.unproven.len() + self.proven.len() >= places {
             let occupant = |handshake: &InboundHandshake| Occupant {
                 from: handshake.from(),
@@ -267,29 +272,29 @@ impl ControlListener {
         true
     }
 
-    /// Those that have proven themselves and wait, with their numbers, the oldest first.
+    /// Returns the proven handshakes that wait, with their numbers, the oldest first.
     pub(crate) fn proven(&self) -> impl Iterator<Item = (u64, &Introduction)> {
         self.proven.iter().filter_map(|(number, it)| Some((*number, it.introduction()?)))
     }
 
-    /// Whether somebody has proven itself and waits.
+    /// Returns whether a proven handshake waits.
     pub(crate) fn has_proven(&self) -> bool {
         !self.proven.is_empty()
     }
 
-    /// Who has proven itself in the handshake of this number.
+    /// Returns the introduction of the proven handshake with this number.
     pub(crate) fn introduction(&self, number: u64) -> Option<&Introduction> {
         self.proven.get(&number)?.introduction()
     }
 
-    /// A handshake is not answered now.
+    /// Holds the answer to a handshake back.
     pub(crate) fn hold(&mut self, number: u64) {
         if let Some(handshake) = self.proven.get_mut(&number) {
             handshake.hold();
         }
     }
 
-    /// Takes a handshake out.
+    /// Removes a handshake, and returns it.
     pub(crate) fn take(&mut self, number: u64) -> Option<InboundHandshake> {
         let handshake = self.unproven.remove(&number).or_else(|| self.proven.remove(&number))?;
         if let Err(error) = self.set.remove(&handshake) {

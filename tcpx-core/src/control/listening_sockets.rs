@@ -1,12 +1,12 @@
-//! The sockets on which a session listens: one, or one for each address that it advertises.
+//! Listening sockets of a session: one, or one for each address that it advertises.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 use crate::control::epoll_set::{EpollSet, Interest};
 
-/// How often another port is tried, when the system's choice for the first address is taken at
-/// another one.
+/// Number of ports that are tried when the port chosen for the first address is taken at another
+/// one.
 const PORT_TRIES: usize = 16;
 
 /// Listening sockets, all with one port. Their numbers in a set are 0, 1 and so on.
@@ -14,14 +14,15 @@ const PORT_TRIES: usize = 16;
 pub(super) struct ListeningSockets(Vec<TcpListener>);
 
 impl ListeningSockets {
-    /// None at all.
+    /// Makes a value without sockets.
     pub(super) fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Listens at an address; port 0 lets the system choose one. Where that means every address of
-    /// this host, only those are listened at that are `advertised`, if any are. One of them that is
-    /// none of this host's leads here in a way that nobody knows: then it is every address.
+    /// Listens at an address. With port 0 the system chooses a port. The unspecified address stands
+    /// for the `advertised` addresses if there are any, and for every address of this host
+    /// otherwise. An advertised address that is not one of this host's leads here by an unknown
+    /// route. Then the session listens at every address.
     pub(super) fn bind(address: SocketAddr, advertised: &[IpAddr]) -> io::Result<Self> {
         let one = || bind_all(&[address.ip()], address.port());
         if advertised.is_empty() || !address.ip().is_unspecified() {
@@ -40,7 +41,7 @@ impl ListeningSockets {
         Err(ErrorKind::AddrInUse.into())
     }
 
-    /// The address of the first, whose port is that of all.
+    /// Returns the address of the first socket. All have the same port.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.0.first().ok_or(ErrorKind::NotConnected)?.local_addr()
     }
@@ -49,17 +50,17 @@ impl ListeningSockets {
         (0..).zip(&self.0).try_for_each(|(number, socket)| set.add(socket, number, Interest::Read))
     }
 
-    /// Whether this is the number of one.
+    /// Returns whether a socket has this number.
     pub(super) fn has(&self, number: u64) -> bool {
         number < self.count()
     }
 
-    /// How many there are: numbers from here on are free.
+    /// Returns the number of sockets. Numbers from this one on are free.
     pub(super) fn count(&self) -> u64 {
         self.0.len() as u64
     }
 
-    /// Takes a connection from the one of this number. Never blocks.
+    /// Accepts a connection from the socket with this number. Never blocks.
     pub(super) fn accept(&self, number: u64) -> io::Result<(TcpStream, SocketAddr)> {
         let socket = usize::try_from(number).ok().and_then(|number| self.0.get(number));
         socket.ok_or(ErrorKind::NotConnected)?.accept()
@@ -70,8 +71,9 @@ fn bind_all(ips: &[IpAddr], port: u16) -> io::Result<ListeningSockets> {
     let (mut sockets, mut port) = (Vec::new(), port);
     for ip in ips {
         let socket = TcpListener::bind((*ip, port))?;
-        // The standard library's queue has 128 places, which strangers fill between two rounds;
-        // the system then drops the requests of honest peers. As long as the system allows.
+        // The standard library's queue has 128 places. Strangers fill them between two rounds, and
+        // the system then drops the requests of honest peers. So ask for the longest queue that the
+        // system allows.
         rustix::net::listen(&socket, i32::MAX)?;
         socket.set_nonblocking(true)?;
         port = socket.local_addr()?.port();

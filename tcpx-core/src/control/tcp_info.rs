@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the kernel knows of a connection: whether the other host acknowledges what is sent, and how
+//! State of a TCP connection in the kernel: whether the other host acknowledges sent bytes, and how
 //! many bytes the socket takes at once.
 
 use std::io;
@@ -8,11 +8,11 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Unanswered probes of a closed window that mean something. A host answers no two within half a
-/// second, so the second probe, sooner than that, often stays without an answer.
+/// Number of unanswered probes of a closed window that is significant. A host answers no two probes
+/// within half a second. The second probe is sooner than that, and often stays unanswered.
 const PROBES: u8 = 2;
 
-/// How long no acknowledgement has come. `None`: nothing that was sent waits for one.
+/// Returns for how long no acknowledgement has come. `None`: no sent byte is unacknowledged.
 pub(crate) fn overdue(stream: &TcpStream) -> io::Result<Option<Duration>> {
     let info = tcp_info(stream)?;
     let is_waiting = info.tcpi_unacked > 0 || info.tcpi_probes >= PROBES;
@@ -36,19 +36,19 @@ fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the struct has integers only, so any bytes are a value. It was all zero before the
-    // call, so it is initialised even where an older system wrote less.
+    // SAFETY: the struct has integers only, so any bytes are a value. All bytes were zero before
+    // the call, so they are initialised even where an older system wrote fewer.
     Ok(unsafe { info.assume_init() })
 }
 
-/// Where the numbers stand that the system tells of a socket's memory, as `linux/sock_diag.h` has
-/// them.
+/// Indices of the numbers that describe a socket's memory, as `linux/sock_diag.h` has them.
 const SEND_BUFFER: usize = 3;
 const SEND_QUEUED: usize = 5;
 const NUMBERS: usize = SEND_QUEUED + 1;
 
-/// How many bytes the next write is likely to take. The system counts its own notes of them too, so
-/// that it may take somewhat less, or one piece of some KiB more. `None`: it does not say.
+/// Returns how many bytes the next write is likely to take. The system counts its own bookkeeping
+/// too. So a write may take somewhat less, or one piece of some KiB more. `None`: the system does
+/// not say.
 pub(super) fn of(stream: &TcpStream) -> Option<u64> {
     let mut numbers = [0u32; NUMBERS];
     let mut bytes = size_of_val(&numbers) as libc::socklen_t;
@@ -85,7 +85,8 @@ mod tests {
         let (mut reader, _) = listener.accept().unwrap();
         sender.set_nonblocking(true).unwrap();
         let end = Instant::now() + PATIENCE;
-        // Full: this end's kernel takes nothing more, and the other end's answers each probe.
+        // The window is full: this end's kernel takes nothing more, and the other end's answers
+        // each probe.
         let mut refused = 0;
         while refused < 20 {
             match sender.write(&[7; 65_536]) {
@@ -114,7 +115,7 @@ mod tests {
         let _never_reads = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         assert!(of(&stream).unwrap() >= 4096, "{:?}", of(&stream));
-        // What the other host acknowledges late makes room again.
+        // A late acknowledgement from the other host makes room again.
         until("the kernel takes no more", || {
             while let Ok(bytes) = stream.write(&[7; 4096]) {
                 assert!(bytes > 0);
