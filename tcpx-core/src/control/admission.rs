@@ -1,41 +1,41 @@
-//! Which inbound connections have a place, before they have proven anything; and what the log says
-//! of those that have none. Pure.
+//! Admission policy for unauthenticated inbound connections, and rate limit of the log lines about
+//! refused ones. Pure.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 
-/// Most handshakes at once. More connections wait in the system's queue.
+/// Largest number of handshakes at once. More connections wait in the system's queue.
 pub(super) const MAX_HANDSHAKES: usize = 256;
-/// Fewest, however few files the process may open.
+/// Smallest number of places, however few files the process may open.
 const LEAST_PLACES: usize = 8;
-/// After so much time an honest connection has mostly proven itself: a few round trips.
+/// Time after which an honest connection has mostly proven itself: a few round trips.
 const ENOUGH: Duration = Duration::from_millis(250);
 
-/// How many places there are. A process that may open so many files keeps three quarters of them
-/// from strangers: who has proven itself needs some for its channels. `None`: as many as it likes.
+/// Returns the number of places. A process that may open `files` files keeps three quarters of them
+/// from strangers: proven peers need some for their channels. `None`: there is no limit of files.
 pub(super) fn places(files: Option<u64>) -> usize {
     let share =
         files.map_or(MAX_HANDSHAKES, |files| usize::try_from(files / 4).unwrap_or(MAX_HANDSHAKES));
     share.clamp(LEAST_PLACES, MAX_HANDSHAKES)
 }
 
-/// What decides whether a handshake may be evicted.
+/// Properties of a handshake that decide whether it may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occupant {
     pub(super) from: IpAddr,
     pub(super) is_proven: bool,
-    /// How long it has been here.
+    /// Time since the connection came.
     pub(super) age: Duration,
 }
 
-/// Whether a new connection gets a place in the table.
+/// Decision on whether a new connection gets a place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     /// There is room.
     Free,
-    /// The handshake at this index is evicted for it.
+    /// The handshake at this index is evicted for the new connection.
     Evict(usize),
     /// There is no room, and every handshake is proven.
     Full,
@@ -53,7 +53,7 @@ pub(super) fn admit(
         return Admission::Free;
     }
     let unproven = || table.iter().enumerate().filter(|(_, occupant)| !occupant.is_proven);
-    // The new one counts for its own.
+    // The new connection counts for its own address.
     let mut counts = HashMap::from_iter([(from, 1)]);
     for (_, occupant) in unproven() {
         *counts.entry(occupant.from).or_insert(0) += 1;
@@ -70,12 +70,12 @@ pub(super) fn admit(
     }
 }
 
-/// Lines that are written before the rest is only counted.
+/// Number of lines that are written before further ones are only counted.
 const LINES: u32 = 8;
 /// Time after which lines are written again.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Writes a line for each stranger, or counts it.
+/// Log of refused strangers: writes a line for each, or counts it.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalLog {
     window_ends: Option<Instant>,
@@ -83,10 +83,11 @@ pub(crate) struct RefusalLog {
     unwritten: u64,
 }
 
-/// What becomes of a line.
+/// Decision on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is written. So many were not, since the last one that was.
+    /// The line is written. `unwritten` is the number of lines that were only counted since the
+    /// last written one.
     Write {
         unwritten: u64,
     },
@@ -94,7 +95,7 @@ enum Verdict {
 }
 
 impl RefusalLog {
-    /// Somebody at the address `from` is not let in, or not any more.
+    /// Logs that the connection from the address `from` is refused or evicted, for this reason.
     pub(crate) fn say(&mut self, now: Instant, from: &str, reason: &str) {
         match self.judge(now) {
             Verdict::Write { unwritten: 0 } => {

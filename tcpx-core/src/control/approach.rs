@@ -1,5 +1,5 @@
-//! The way to one address of a peer, until the listener there has spoken; and a connection that is
-//! on its way to stand.
+//! Approach to one address of a peer, until the listener there has spoken. Also the connection
+//! attempt below it.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -16,18 +16,18 @@ use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
 
-/// The shortest and the longest time that an address has to answer a connection request.
+/// Shortest and longest time in which an address must answer a connection request.
 const DIAL_TIMES: RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_secs(60);
 
-/// How long an address may take to answer a connection request, of the time that a connect has. A
-/// listener to which too many come drops requests, and so do networks: the system asks again after
-/// one second, and then after twice as long each time. The rest is for saying which addresses have
-/// not answered, and for the peer to come in by itself.
+/// Returns the time in which an address must answer a connection request, as a share of the time of
+/// a connect. An overloaded listener drops requests, and so do networks. The system repeats a
+/// request after one second, and then after twice as long each time. The rest of the time is for
+/// reporting the addresses that have not answered, and for the peer to connect by itself.
 pub(super) fn dial_timeout(connect_timeout: Duration) -> Duration {
     (connect_timeout / 2).clamp(*DIAL_TIMES.start(), *DIAL_TIMES.end())
 }
 
-/// One address, and how far the way to it has come.
+/// Approach to one address, and its progress.
 #[derive(Debug)]
 pub(super) struct Approach {
     address: SocketAddr,
@@ -36,37 +36,37 @@ pub(super) struct Approach {
 
 #[derive(Debug)]
 enum Stage {
-    /// A connection request is under way.
+    /// A connection request is in flight.
     Dialing(Dialing),
-    /// Connected; the listener's challenge is to come.
+    /// The connection is up, and the listener's challenge is awaited.
     AwaitChallenge(LinkSocket),
 }
 
-/// What a step has come to.
+/// Outcome of a step.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing yet.
+    /// The approach goes on.
     Pending(Approach),
-    /// The first frame of whoever listens there.
+    /// The listener at the address has sent its first frame.
     Heard(LinkSocket, HandshakeFrame),
-    /// It leads nowhere.
+    /// The address does not lead to the peer.
     Failed(DialFailure),
 }
 
 impl Approach {
-    /// Begins to connect, until `give_up_at`.
+    /// Begins to connect, and gives up at `give_up_at`.
     pub(super) fn start(address: SocketAddr, give_up_at: Instant) -> Result<Self, DialFailure> {
         let dialing = Dialing::start(address, give_up_at);
         let dialing = dialing.map_err(|error| failed(address, &error))?;
         Ok(Self { address, stage: Stage::Dialing(dialing) })
     }
 
-    /// Whether there is a connection.
+    /// Returns whether the connection is up.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.stage, Stage::AwaitChallenge(_))
     }
 
-    /// Goes one step further.
+    /// Drives the approach one step.
     pub(super) fn step(self, now: Instant, host_timeout: Option<Duration>) -> Step {
         let Self { address, stage } = self;
         let pending = |stage| Step::Pending(Self { address, stage });
@@ -88,7 +88,7 @@ impl Approach {
         }
     }
 
-    /// Has the system say when something happens on its socket.
+    /// Registers the socket with the poller.
     pub(super) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         match &mut self.stage {
             Stage::Dialing(dialing) => dialing.watch(poller, target),
@@ -96,7 +96,7 @@ impl Approach {
         }
     }
 
-    /// When it is to be stepped, apart from when something happens.
+    /// Returns when to step, if no event comes earlier.
     pub(super) fn attention(&self) -> Attention {
         match &self.stage {
             Stage::Dialing(dialing) => Attention {
@@ -118,7 +118,8 @@ fn failed(address: SocketAddr, error: &io::Error) -> DialFailure {
     DialFailure { address, kind: Some(error.kind()), error: error.to_string() }
 }
 
-/// Something else than a listener of this protocol is there, or it went away.
+/// Makes the failure for a link that ended. Either another program listens there, or the listener
+/// went away.
 pub(super) fn lost(link: &LinkSocket, error: &LinkError) -> DialFailure {
     let (kind, error) = match error {
         LinkError::Gone(how) => {
@@ -132,13 +133,13 @@ pub(super) fn lost(link: &LinkSocket, error: &LinkError) -> DialFailure {
     DialFailure { address: link.peer_address(), kind, error }
 }
 
-/// It said something else than is due.
+/// Makes the failure for a frame other than the expected one.
 pub(super) fn unexpected(link: &LinkSocket, frame: &HandshakeFrame) -> DialFailure {
     let error = format!("unexpected answer {frame:?}");
     DialFailure { address: link.peer_address(), kind: None, error }
 }
 
-/// A connection attempt that never blocks.
+/// Connection attempt that never blocks.
 #[derive(Debug)]
 pub(crate) struct Dialing {
     socket: Watched<Socket>,
@@ -159,17 +160,18 @@ impl Dialing {
         Ok(Self { socket: Watched::new(socket), give_up_at })
     }
 
-    /// Has the system say when the connection stands or fails, from now on.
+    /// Registers the attempt with the poller, which reports from now on when the connection is up
+    /// or fails.
     pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         self.socket.watch(poller, Events::Write, target);
     }
 
-    /// Whether the system does not say that.
+    /// Returns whether the system does not report that.
     pub(crate) fn must_be_polled(&self) -> bool {
         !self.socket.is_watched()
     }
 
-    /// Whether the connection stands by now.
+    /// Returns whether the connection is up.
     pub(crate) fn is_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_address_that_drops_requests_is_waited_for_until_its_time_is_over() {
-        // A listener whose queue is full.
+        // The queue of this listener is full.
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         listener.listen(0).unwrap();

@@ -1,5 +1,5 @@
-//! Handshakes of ends that know the secret and are incompatible, over real sockets. Each end
-//! refuses the other, and names both values.
+//! Tests of handshakes between ends that know the secret and are incompatible, over real sockets.
+//! Each end refuses the other, and names both values.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::control::listener::ControlListener;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
 
-/// A change that makes a hello incompatible, and words of the refusal.
+/// Change that makes a hello incompatible, and words of the refusal.
 type Incompatibility = (fn(&mut Hello), &'static [&'static str]);
 
 const INCOMPATIBILITIES: [Incompatibility; 6] = [
@@ -77,7 +77,8 @@ fn a_listener_refuses_an_incompatible_peer_and_tells_it_why() {
     }
 }
 
-/// How it ends when `ours` connects to `theirs`, and this hello welcomes it with the right secret.
+/// Returns the outcome when `ours` connects to `theirs`, and this hello welcomes it with the right
+/// secret.
 fn welcomed(ours: &Identity, theirs: &Identity, hello: Hello) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it has one");

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
-//! Bytes that are sent from, and read to, where they lie, while others may use them.
+//! Bytes that are sent from, and read to, their place in memory while other threads or peers may
+//! use them.
 //!
-//! A program may read and write what it has exported at any time, and so may its peers. So nothing
-//! here makes a reference to such bytes: the kernel and `memcpy` are given addresses. Who races
-//! gets any mixture of old and new bytes, as with an RDMA NIC.
+//! A program may read and write its exported memory at any time, and so may its peers. So this
+//! module makes no reference to such bytes: the kernel and `memcpy` receive addresses. A reader
+//! that races gets any mixture of old and new bytes, as with an RDMA NIC.
 
 use std::io;
 use std::marker::PhantomData;
@@ -21,15 +22,15 @@ pub(crate) struct Source<'a>(libc::iovec, PhantomData<&'a u8>);
 pub(crate) struct Place<'a>(libc::iovec, PhantomData<&'a mut u8>);
 
 impl<'a> Source<'a> {
-    /// Bytes at an address.
+    /// Names bytes at an address.
     ///
     /// # Safety
-    /// The CPU may read them for as long as this is used. Others may write them meanwhile.
+    /// The CPU may read them for as long as this value is used. Others may write them meanwhile.
     pub(crate) unsafe fn at(address: u64, bytes: u64) -> Self {
         Self(vector(address, bytes), PhantomData)
     }
 
-    /// Bytes that nobody writes.
+    /// Names bytes that no thread writes.
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         let iov_base = bytes.as_ptr().cast_mut().cast();
         Self(libc::iovec { iov_base, iov_len: bytes.len() }, PhantomData)
@@ -39,13 +40,13 @@ impl<'a> Source<'a> {
         self.0.iov_len
     }
 
-    /// Copies those of its bytes that are in the range behind what `to` has.
+    /// Copies the bytes in `range` behind the content of `to`.
     pub(crate) fn append_to(&self, range: Range<usize>, to: &mut Vec<u8>) {
         let end = range.end.min(self.len());
         let Some(bytes) = end.checked_sub(range.start) else { return };
         to.reserve(bytes);
-        // SAFETY: the range lies in the source, which the CPU may read, and the room behind `to`
-        // was just made and is nobody else's. All of it is written before it counts.
+        // SAFETY: the range lies in the source, which the CPU may read. The room behind `to` was
+        // just made, and no other thread uses it. All of it is written before it counts.
         unsafe {
             let from = self.0.iov_base.cast::<u8>().add(range.start);
             from.copy_to_nonoverlapping(to.as_mut_ptr().add(to.len()), bytes);
@@ -55,21 +56,23 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Room at an address.
+    /// Names room at an address.
     ///
     /// # Safety
-    /// The CPU may write it for as long as this is used. Others may read and write it meanwhile.
+    /// The CPU may write it for as long as this value is used. Others may read and write it
+    /// meanwhile.
     pub(crate) unsafe fn at(address: u64, bytes: u64) -> Self {
         Self(vector(address, bytes), PhantomData)
     }
 
-    /// Room that nobody else uses.
+    /// Names room that no other thread uses.
     pub(super) fn of(room: &'a mut [u8]) -> Self {
         let iov_base = room.as_mut_ptr().cast();
         Self(libc::iovec { iov_base, iov_len: room.len() }, PhantomData)
     }
 
-    /// The same place, for use beside others that do not last as long.
+    /// Returns the same place with a shorter lifetime, for use beside places that do not last as
+    /// long.
     pub(super) fn for_a_while<'b>(self) -> Place<'b>
     where
         'a: 'b,
@@ -87,10 +90,10 @@ fn vector(address: u64, bytes: u64) -> libc::iovec {
     libc::iovec { iov_base, iov_len: bytes as usize }
 }
 
-/// Writes to a connection, and raises no signal where it has ended. Returns how many bytes the
-/// kernel took.
+/// Writes to a connection, and raises no signal where the connection has ended. Returns how many
+/// bytes the kernel took.
 pub(super) fn send(stream: &TcpStream, sources: &[Source<'_>]) -> io::Result<usize> {
-    // SAFETY: a message of nothing is what all zeros mean.
+    // SAFETY: all zeros are a valid, empty message.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = sources.as_ptr().cast_mut().cast();
     message.msg_iovlen = sources.len();
@@ -136,11 +139,11 @@ mod tests {
         assert_eq!((&first, &second[..3]), (b"12", &b"345"[..]));
     }
 
-    // A signal is a matter of the whole process, and a program in C begins with its default.
+    // A signal concerns the whole process, and a C program begins with the default action.
     #[test]
     fn a_connection_that_has_ended_is_an_error_and_no_signal() {
         tcpx_testkit::in_own_process!();
-        // SAFETY: the default action needs nothing.
+        // SAFETY: the default action has no preconditions.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         let [here, there] = connected();
         drop(there);

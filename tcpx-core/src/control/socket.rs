@@ -1,5 +1,5 @@
-//! The bytes of a control link: a non-blocking TCP connection with a buffer each way. What is sent
-//! is here, what is read in `reading`.
+//! Socket of a control link: a non-blocking TCP connection with a buffer each way. This file sends,
+//! and `reading` reads.
 
 mod reading;
 
@@ -25,12 +25,12 @@ use crate::error::Departure;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
 
-/// Unsent bytes above which the peer is taken to have stopped reading.
+/// Number of unsent bytes above which the peer counts as not reading any more.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
-/// Probes of an idle connection before its host counts as gone.
+/// Number of probes of an idle connection before its host counts as gone.
 const KEEPALIVE_PROBES: u32 = 5;
 
-/// Why a link ended.
+/// Reason why a link ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LinkError {
     /// The connection has ended.
@@ -45,32 +45,36 @@ pub(crate) struct LinkSocket {
     stream: Watched<TcpStream>,
     inbound: Inbound,
     outbound: Outbound,
-    /// The rest of the part on its way: its frame was taken, and those of its bytes that have come.
+    /// Rest of the part that is arriving. Its frame was taken, and so were those of its bytes that
+    /// have come.
     part: Option<LinkPart>,
-    /// What everything is sealed with, and opened with, once the ends authenticate the link.
+    /// Records that seal what is sent and open what is received, once the ends authenticate the
+    /// link.
     records: Option<Box<(Outgoing, Incoming)>>,
-    /// There may be bytes to read.
+    /// Whether there may be bytes to read.
     is_readable: bool,
-    /// The kernel takes no more bytes for now.
+    /// Whether the kernel takes no more bytes for now.
     is_blocked: bool,
-    /// The other end has closed the connection, or it has failed: to be found out by reading.
+    /// Whether the other end has closed the connection, or the connection has failed. A read finds
+    /// out which.
     is_hung_up: bool,
-    /// Frames that may still be handled in this round.
+    /// Number of frames that may still be handled in this round.
     round_left: usize,
-    /// Bytes that were read are left, and may hold whole frames: the last round ended before them,
-    /// or they came with the end of the handshake.
+    /// Whether bytes that were read are left, and may hold whole frames. Either the last round
+    /// ended before them, or they came with the end of the handshake.
     has_backlog: bool,
-    /// What the link ended with while there was a backlog.
+    /// Error that ended the link while there was a backlog.
     ended: Option<LinkError>,
-    /// When the last byte came; before the first one, when the connection came.
+    /// Time at which the last byte came. Before the first byte: the time at which the connection
+    /// came.
     pub(crate) heard_at: Instant,
     has_heard: bool,
 }
 
 impl LinkSocket {
-    /// Takes over a connected stream. The system probes it while it is idle, and ends it when
-    /// nothing acknowledges the probes for `host_timeout`. `None`: it does not probe. What is under
-    /// way is watched by [`unacknowledged`](Self::unacknowledged).
+    /// Takes over a connected stream. The system probes an idle connection, and ends it when no
+    /// probe is acknowledged for `host_timeout`. `None`: the system does not probe.
+    /// [`unacknowledged`](Self::unacknowledged) watches bytes in flight.
     pub(crate) fn new(
         stream: TcpStream,
         host_timeout: Option<Duration>,
@@ -98,71 +102,71 @@ impl LinkSocket {
         })
     }
 
-    /// The handshake is over: everything that is queued from now on leaves in records, and
-    /// everything that was not decoded yet is to come in records.
+    /// Ends the handshake. From now on queued frames leave in records, and bytes that were not
+    /// decoded yet must be in records.
     pub(crate) fn authenticate(&mut self, keys: RecordKeys, role: Role) {
         self.records = Some(Box::new(keys.into_records(role)));
     }
 
-    /// Whether both ends authenticate what travels on it.
+    /// Returns whether both ends authenticate the bytes on the link.
     pub(crate) fn is_authenticated(&self) -> bool {
         self.records.is_some()
     }
 
-    /// Has the system say when something happens on it, from now on.
+    /// Registers the socket with the poller, which reports its events from now on.
     pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         self.stream.watch(poller, Events::Read, target);
     }
 
-    /// Something has happened on it.
+    /// Notes that an event was reported.
     pub(crate) fn wake(&mut self, is_hung_up: bool) {
         self.is_readable = true;
         self.is_blocked = false;
         self.is_hung_up |= is_hung_up;
     }
 
-    /// Whether it must be asked again and again, because the system does not say when something
-    /// happens.
+    /// Returns whether the link must be polled all the time, because the system reports no events
+    /// for it.
     pub(crate) fn must_be_polled(&self) -> bool {
         !self.stream.is_watched()
     }
 
-    /// Whether there may be more to read, or to send, at once.
+    /// Returns whether there may be more to read, or to send, at once.
     pub(crate) fn has_more(&self) -> bool {
         let sends = !self.outbound.unsent().is_empty() && !self.is_blocked;
         sends || self.has_backlog || (self.stream.is_watched() && self.is_readable)
     }
 
-    /// Whether any byte has come.
+    /// Returns whether any byte has come.
     pub(crate) fn has_heard(&self) -> bool {
         self.has_heard
     }
 
-    /// The address of this end, which belongs to the interface that reaches the peer.
+    /// Returns the address of this end, which belongs to the interface that reaches the peer.
     pub(crate) fn local_ip(&self) -> Option<IpAddr> {
         self.stream.local_addr().ok().map(|address| address.ip())
     }
 
-    /// The other end's, as far as this host sees it.
+    /// Returns the address of the other end, as this host sees it.
     pub(crate) fn peer_ip(&self) -> Option<IpAddr> {
         self.stream.peer_addr().ok().map(|address| address.ip())
     }
 
-    /// The address of the other end.
+    /// Returns the address of the other end, in words.
     pub(crate) fn peer_address(&self) -> String {
         self.stream
             .peer_addr()
             .map_or_else(|_| "unknown address".to_owned(), |address| address.to_string())
     }
 
-    /// How long the peer's host has acknowledged nothing. `None`: nothing waits for it.
+    /// Returns for how long the peer's host has acknowledged nothing. `None`: no byte is
+    /// unacknowledged.
     pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
         tcp_info::overdue(&self.stream)
     }
 
-    /// Sends a frame, and the bytes of a message and a note behind it, with all that is queued.
-    /// What the kernel does not take at once is copied to the queue. [`flush`](Self::flush) tells
-    /// of an error.
+    /// Sends all that is queued, then a frame, the bytes of a message and a note. Copies to the
+    /// queue what the kernel does not take at once. [`flush`](Self::flush) returns an error.
     pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: [&[u8]; 2]) {
         self.queue(frame);
         let mut mac = None;
@@ -176,13 +180,14 @@ impl LinkSocket {
         self.send_behind([payload[0], payload[1], mac].map(Source::of));
     }
 
-    /// Sends a frame, and behind it bytes that others may write meanwhile, and a note.
+    /// Sends a frame, then bytes that other threads may write meanwhile, and a note.
     pub(crate) fn send_shared(&mut self, frame: &impl LinkFrame, bytes: Source<'_>, note: &[u8]) {
         self.queue(frame);
         let (note, nothing) = (Source::of(note), Source::of(&[]));
         match &mut self.records {
             None => self.send_behind([bytes, note, nothing]),
-            // A MAC is of what is sent, not of what was there before.
+            // The MAC must be of the bytes that are sent. The shared bytes may change, so a copy is
+            // sealed.
             Some(records) => {
                 self.outbound.append(|queue| {
                     for part in [bytes, note] {
@@ -212,7 +217,8 @@ impl LinkSocket {
         });
     }
 
-    /// Writes what is queued and a payload behind it. Returns how many bytes of the payload went.
+    /// Writes what is queued and a payload behind it. Returns how many bytes of the payload were
+    /// written.
     fn write_with(&mut self, payload: [Source<'_>; 3]) -> Result<usize, LinkError> {
         let queued = self.outbound.unsent();
         let before = queued.len();
@@ -227,14 +233,14 @@ impl LinkSocket {
             Err(error) => return Err(LinkError::Gone(departure(&error))),
         };
         if written < all {
-            // `flush` has the system say when it takes more.
+            // `flush` waits for the event that the kernel takes more.
             self.is_blocked = !self.must_be_polled();
         }
         self.outbound.take(written.min(before));
         Ok(written.saturating_sub(before))
     }
 
-    /// Queues a frame; `flush` sends it.
+    /// Queues a frame. `flush` sends it.
     pub(crate) fn queue(&mut self, frame: &impl LinkFrame) {
         match &mut self.records {
             None => self.outbound.append(|bytes| frame.encode(bytes)),
@@ -244,36 +250,35 @@ impl LinkSocket {
         }
     }
 
-    /// Makes room for frames of so many bytes together, which are queued without an allocation
-    /// then.
+    /// Makes room for frames of `bytes` bytes together. Queueing them then allocates nothing.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
         self.outbound.reserve(if self.is_authenticated() { with_records(bytes) } else { bytes })
     }
 
-    /// Gives room back that nothing needs.
+    /// Releases unused room.
     pub(crate) fn give_room_back(&mut self) {
         self.outbound.give_room_back();
     }
 
-    /// Bytes queued and not yet taken by the kernel.
+    /// Returns the number of bytes that are queued and not yet taken by the kernel.
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.outbound.unsent().len()
     }
 
-    /// How many bytes the kernel is likely to take at once, or as many as a record has. `None`: it
-    /// does not say.
+    /// Returns how many bytes the kernel is likely to take at once, at most those of one record.
+    /// `None`: the system does not say.
     pub(crate) fn room(&self) -> Option<u64> {
         let room = tcp_info::of(&self.stream)?;
         Some(if self.is_authenticated() { room.min(MAX_EAGER_BYTES.into()) } else { room })
     }
 
-    /// Queued bytes that the kernel has taken so far.
+    /// Returns how many queued bytes the kernel has taken so far.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.outbound.taken()
     }
 
-    /// Sends what the kernel takes. Returns whether any byte moved. A link that has ended says so
-    /// once every frame that came before is handled.
+    /// Sends what the kernel takes. Returns whether any byte moved. A link that has ended returns
+    /// its error once every frame that came before is handled.
     pub(crate) fn flush(&mut self) -> Result<bool, LinkError> {
         if self.ended.is_none() {
             match self.write_out() {
@@ -325,7 +330,8 @@ impl AsFd for LinkSocket {
     }
 }
 
-/// Probes that give a dead host up after `timeout`. The system takes whole seconds, 1 to 32,767.
+/// Returns the probes that give up a dead host after `timeout`. The system takes whole seconds, 1
+/// to 32,767.
 fn keepalive(timeout: Duration) -> TcpKeepalive {
     let seconds = |time: Duration| Duration::from_secs(time.as_secs().clamp(1, 32_767));
     TcpKeepalive::new()

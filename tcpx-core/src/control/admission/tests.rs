@@ -1,4 +1,4 @@
-//! Single decisions, and floods at a distance, in virtual time.
+//! Tests of single decisions, and of floods at a distance, in virtual time.
 
 use tcpx_testkit::Random;
 
@@ -32,7 +32,7 @@ fn the_address_that_has_most_gives_way_and_nobody_who_is_proven() {
         (3, vec![proven(1), aged(2, 800), aged(1, 700), aged(4, 600)], Admission::Evict(1)),
         (3, vec![proven(1), proven(1), proven(1), aged(2, 600)], Admission::Evict(3)),
         (3, vec![proven(1), proven(1), proven(1), proven(1)], Admission::Full),
-        // All are young: the second of those that may go is drawn.
+        // All are young: the second candidate is drawn.
         (3, vec![aged(1, 90), aged(2, 80), aged(2, 70), aged(2, 60)], Admission::Evict(2)),
     ] {
         let draw = |count: usize| {
@@ -43,13 +43,13 @@ fn the_address_that_has_most_gives_way_and_nobody_who_is_proven() {
     }
 }
 
-/// Honest ends of a flood.
+/// Number of honest ends of a flood.
 const ENDS: usize = 20;
 
-/// Strangers who fill the table and keep coming, and honest ends that need time to prove
+/// Strangers that fill the table and keep coming, and honest ends that need time to prove
 /// themselves.
 struct Flood {
-    /// Addresses of strangers, and whether the honest share the first of them.
+    /// Number of addresses of strangers, and whether the honest ends share the first address.
     addresses: u8,
     is_shared: bool,
     newcomers_a_second: u64,
@@ -58,8 +58,8 @@ struct Flood {
 
 impl Flood {
     /// Returns how many of [`ENDS`] honest ends get in, within ten seconds each, and how many of
-    /// them at once. One in 20 packets is lost, and sent again after 200 ms. Who is evicted comes
-    /// again after pauses as the connector makes them.
+    /// them at once. One in 20 packets is lost, and sent again after 200 ms. An evicted end comes
+    /// again after the pauses of the connector.
     fn let_in(&self, random: &mut Random) -> [usize; 2] {
         let outcomes = (0..ENDS).map(|_| self.tries_of_one(random));
         outcomes.fold([0; 2], |[all, first], tries| {
@@ -85,11 +85,12 @@ impl Flood {
         None
     }
 
-    /// How long an honest end is in the table before it is evicted. `None`: it proves itself first.
+    /// Returns how long an honest end is in the table before it is evicted. `None`: it proves
+    /// itself first.
     fn time_in_table(&self, needs_us: u64, random: &mut Random) -> Option<u64> {
         const HONEST: usize = usize::MAX;
         let honest = if self.is_shared { of(0) } else { of(255) };
-        // Who is there, and since when. The flood has lasted for a while.
+        // Occupants of the table, and their times of arrival. The flood has lasted for a while.
         let gap_us = 1_000_000 / self.newcomers_a_second;
         let since = |back: u64| -(back as i64 * gap_us as i64);
         let mut table: Vec<(usize, IpAddr, i64)> = (0..MAX_HANDSHAKES as u64)
@@ -123,7 +124,7 @@ impl Flood {
     }
 }
 
-/// An honest end needs more round trips than a stranger, who needs none.
+/// An honest end needs more round trips than a stranger, which needs none.
 #[test]
 fn strangers_at_a_distance_keep_no_honest_end_out() {
     let random = &mut Random::new(20_261_124);
@@ -142,7 +143,8 @@ fn strangers_at_a_distance_keep_no_honest_end_out() {
     }
 }
 
-/// More than there is time for: one is drawn, and honest ends get in after a few tries.
+/// The flood is faster than honest ends can prove themselves: the evicted one is drawn, and honest
+/// ends get in after a few tries.
 #[test]
 fn a_flood_that_is_faster_than_a_round_trip_is_got_through() {
     let random = &mut Random::new(7);

@@ -56,7 +56,7 @@ fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothi
         assert!(!listener.progress(now, &ours));
     }
     assert_eq!(polls(&listener), polls_before);
-    // Of two that leave, both are noticed, and nobody else is driven.
+    // Both connections that leave are noticed, and no other handshake is driven.
     silent.truncate(silent.len() - 2);
     until("they have left", || {
         listener.progress(now, &ours);
@@ -65,7 +65,7 @@ fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothi
     assert_eq!(polls(&listener), listener.unproven.len(), "once each, when they came");
 }
 
-/// What the session's poller says of the listener.
+/// Returns whether the session's poller reports an event of the listener.
 fn is_told(poller: &Poller) -> bool {
     let mut events = Vec::new();
     poller.wait(PATIENCE, &mut events);
@@ -106,7 +106,7 @@ fn who_says_no_hello_in_time_is_dropped_and_others_stay() {
     }
 }
 
-/// A dial that has said hello, which the listener has not read.
+/// Makes a dial that has said hello, which the listener has not read.
 fn greeted(
     connector: &mut Connector,
     listener: &mut ControlListener,
@@ -133,7 +133,7 @@ fn a_hello_that_is_here_but_unread_keeps_its_place() {
     greeted(&mut connector, &mut listener, [&ours, &theirs]);
     let (number, _) = listener.unproven.first_key_value().expect("it is not read");
     let number = *number;
-    // All at once: it is the oldest, and the first that would have to go.
+    // All arrive at once: this one is the oldest, and the first candidate for eviction.
     let now = Instant::now() + Duration::from_secs(1);
     for _ in 0..2 * MAX_HANDSHAKES {
         listener.make_room(address.ip(), now, &ours);
@@ -157,12 +157,12 @@ fn who_finds_no_room_comes_again_and_gets_in() {
         let now = Instant::now();
         connector.poll("ours", now, &theirs).expect("it is only asked to wait");
         listener.progress(now, &ours);
-        // The first few times a flood takes its place before it can say hello.
+        // The first few times the flood takes its place before it can say hello.
         if sent_away < 3 && connector.state().contains("connected") {
             sent_away += 1;
             for _ in 0..=MAX_HANDSHAKES {
                 silent.push(TcpStream::connect(address).unwrap());
-                // Later each time, when those before have had time enough.
+                // Later each time, when the connections before have had time enough.
                 listener.progress(now + Duration::from_secs(sent_away), &ours);
             }
         }
@@ -174,7 +174,7 @@ fn who_finds_no_room_comes_again_and_gets_in() {
 #[test]
 fn an_address_that_says_nothing_keeps_nobody_from_the_next() {
     let (ours, theirs) = (identity(), identity());
-    // It takes connections and never speaks.
+    // Accepts connections and never speaks.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let addresses = vec![mute.local_addr().unwrap(), listener.address().unwrap()];
@@ -183,7 +183,7 @@ fn an_address_that_says_nothing_keeps_nobody_from_the_next() {
     let mut now = Instant::now();
     until("it gets in", || {
         connector.poll("ours", now, &theirs).expect("one of them is it");
-        // As late as it wants to be asked again.
+        // The connector is polled as late as it asks for.
         let next = connector.attention().timeout;
         now = next.map_or(now, |next| next.max(now)).max(Instant::now());
         listener.progress(Instant::now(), &ours);

@@ -1,5 +1,5 @@
-//! The reading half of a control link: rounds of a bounded number of frames, and bytes of a part
-//! that go where they belong.
+//! Reading half of a control link: rounds of a bounded number of frames, and direct placement of
+//! the bytes of a part.
 
 use std::io::{self, ErrorKind, Read};
 use std::time::Instant;
@@ -14,28 +14,29 @@ use super::super::shared_bytes::{self, Place};
 use super::{LinkError, LinkSocket, departure};
 use crate::error::Departure;
 
-/// Frames of one peer that are handled in one round, so that no peer keeps the others waiting.
+/// Number of frames of one peer that are handled in one round, so that no peer keeps the others
+/// waiting.
 pub(super) const FRAMES_A_ROUND: usize = 2048;
-/// Bytes that are read behind a part which is read to its place: the next frame, and little of what
-/// follows it, so that most of that is read to its place too.
+/// Number of bytes that one read takes behind a part that goes to its place. They hold the next
+/// frame. The limit is small so that most of what follows that frame can go to its place too.
 const BEHIND_PART: usize = 4096;
-/// Most places that bytes are read to at once, and one for what comes behind them.
+/// Largest number of places of one read, including one for the bytes behind the part.
 const MAX_PLACES: usize = 64;
 
 impl LinkSocket {
-    /// Begins a round, in which it hands out only so many frames.
+    /// Begins a round, which hands out at most [`FRAMES_A_ROUND`] frames.
     pub(crate) fn begin_round(&mut self) {
         self.round_left = FRAMES_A_ROUND;
     }
 
-    /// Hands out no more frames in this round.
+    /// Ends the round: no more frames are handed out.
     pub(crate) fn end_round(&mut self) {
         self.round_left = 0;
     }
 
     /// Reads what has arrived, unless an earlier round has left frames. Returns whether any byte
-    /// came, or frames were left: then [`next_of_round`](Self::next_of_round) hands frames out. The
-    /// end of the link is told when no whole frame is left.
+    /// came, or frames were left: then [`next_of_round`](Self::next_of_round) hands frames out.
+    /// Returns the error of an ended link when no whole frame is left.
     pub(crate) fn read(&mut self, now: Instant) -> Result<bool, LinkError> {
         if self.has_backlog {
             return Ok(true);
@@ -47,15 +48,16 @@ impl LinkSocket {
         self.is_readable || self.must_be_polled()
     }
 
-    /// The part of which bytes may be read next, behind nothing else. Never where they come in
-    /// records, of which nothing may go to its place before its MAC was right.
+    /// Returns the part whose bytes come next in the stream, if they may be read to their place.
+    /// Returns `None` on a link with records: no byte of a record may go to its place before its
+    /// MAC was verified.
     pub(crate) fn part_to_read(&self) -> Option<LinkPart> {
         self.part.filter(|_| !self.has_backlog && self.may_read() && !self.is_authenticated())
     }
 
-    /// Reads bytes of the [part](Self::part_to_read) to where they belong. `places` has room for
-    /// them, or for the first of them; not all of many are used. What comes behind the part is read
-    /// too. Returns how many bytes of it came; they count as taken.
+    /// Reads bytes of the [part](Self::part_to_read) to their places. `places` has room for all of
+    /// them, or for the first ones. Only the first places are used if there are many. Also reads
+    /// what comes behind the part. Returns how many bytes of the part came; they count as taken.
     pub(crate) fn read_part<'a>(
         &mut self,
         places: impl Iterator<Item = Place<'a>>,
@@ -79,7 +81,8 @@ impl LinkSocket {
         Ok(came)
     }
 
-    /// The next whole frame that has arrived, until the round has handed out as many as it may.
+    /// Returns the next whole frame that has arrived, until the round has handed out all its
+    /// frames.
     #[inline]
     pub(crate) fn next_of_round<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         if self.round_left == 0 {
@@ -92,7 +95,7 @@ impl LinkSocket {
         Ok(frame)
     }
 
-    /// Reads what has arrived, without waiting. Returns whether any byte came.
+    /// Reads what has arrived, without blocking. Returns whether any byte came.
     pub(crate) fn fill(&mut self, now: Instant) -> Result<bool, LinkError> {
         let room = self.inbound.room();
         let room_bytes = room.len();
@@ -102,7 +105,7 @@ impl LinkSocket {
         Ok(bytes > 0)
     }
 
-    /// What a read of up to so many bytes has come to. Returns how many came.
+    /// Notes the outcome of a read with this room. Returns how many bytes came.
     fn note_read(
         &mut self,
         outcome: io::Result<usize>,
@@ -112,7 +115,7 @@ impl LinkSocket {
         match outcome {
             Ok(0) => Err(LinkError::Gone(Departure::LinkClosed)),
             Ok(bytes) => {
-                // What comes from now on is told, but the end may have been told already.
+                // The system reports new bytes, but may have reported the end already.
                 self.is_readable = bytes == room || self.is_hung_up;
                 self.heard_at = now;
                 self.has_heard = true;
@@ -128,7 +131,8 @@ impl LinkSocket {
         }
     }
 
-    /// Reads, and takes the next whole frame. What came before the end of the link is taken first.
+    /// Reads, and returns the next whole frame. Frames that came before the end of the link are
+    /// returned first.
     pub(crate) fn receive<F: LinkFrame>(&mut self, now: Instant) -> Result<Option<F>, LinkError> {
         let outcome = self.fill(now);
         // A handshake is read until nothing is left, its end included.
@@ -141,8 +145,8 @@ impl LinkSocket {
         outcome.map(|_| None)
     }
 
-    /// The next whole frame that has arrived, with the bytes of a message that follow it. A part
-    /// comes in as many frames as it takes to arrive.
+    /// Returns the next whole frame that has arrived, with the bytes of a message that follow it. A
+    /// part comes in as many frames as it takes to arrive.
     #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         match &mut self.records {
@@ -151,13 +155,13 @@ impl LinkSocket {
         }
     }
 
-    /// The bytes that followed the frame that was taken last, until more is read.
+    /// Returns the bytes behind the frame that was taken last. They are valid until the next read.
     pub(crate) fn payload(&self, bytes: usize) -> &[u8] {
         let decoded = self.records.as_ref().map_or(&self.inbound, |records| records.1.opened());
         decoded.just_taken(bytes)
     }
 
-    /// Whether bytes wait that were not decoded.
+    /// Returns whether there are bytes that were not decoded.
     fn has_undecoded(&self) -> bool {
         let opened = self.records.as_ref().map(|records| records.1.opened());
         !self.inbound.waiting().is_empty() || opened.is_some_and(|it| !it.waiting().is_empty())
@@ -168,7 +172,7 @@ fn room_of(places: &[Place<'_>]) -> usize {
     places.iter().map(Place::len).sum()
 }
 
-/// Takes the next frame out of records, and opens no more of them than it takes.
+/// Takes the next frame out of records. Opens only the records that the frame needs.
 fn opened_frame<F: LinkFrame>(
     records: &mut Incoming,
     arrived: &mut Inbound,

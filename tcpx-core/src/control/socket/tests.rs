@@ -1,4 +1,4 @@
-//! Two ends of a link over real sockets.
+//! Tests of two ends of a link over real sockets.
 
 mod rounds;
 
@@ -23,7 +23,7 @@ fn pair() -> (LinkSocket, LinkSocket) {
     (link(left), link(right))
 }
 
-/// Two ends of a link in clear, and two of one that they authenticate.
+/// Returns two ends of a link in clear, and two ends of an authenticated link.
 fn pairs() -> [(LinkSocket, LinkSocket); 2] {
     let (mut left, mut right) = pair();
     authenticate(&mut left, Role::Connector);
@@ -61,7 +61,7 @@ fn frames_pass_while_the_reader_is_slow() {
     }
 }
 
-/// Messages of all lengths between other frames, with a reader that lets the system's buffers
+/// Sends messages of all lengths between other frames, to a reader that lets the system's buffers
 /// fill up.
 #[test]
 fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
@@ -109,7 +109,7 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
 
 const PART: LinkPart = LinkPart { of: MessageId::Write(9), bytes: 300_000 };
 
-/// A message that goes ahead, whose bytes follow.
+/// Makes the frame of a message that goes ahead, whose bytes follow.
 fn ahead(tag: i64, bytes: u32) -> Frame {
     Frame::Offer(Offer::Ahead { tag, bytes })
 }
@@ -124,8 +124,8 @@ fn send_parts(link: &mut LinkSocket) -> Vec<u8> {
     bytes
 }
 
-/// How much room the next read has, and in how many pieces, by how many reads there were and how
-/// much of the part is to come. `None`: the part has no place.
+/// Room of the next read, and its number of pieces. The arguments are the number of reads so far,
+/// and how much of the part is still to come. `None`: the part has no place.
 type Cuts = fn(usize, usize) -> Option<(usize, usize)>;
 
 /// Takes what [`send_parts`] has sent. Returns the bytes of both parts, and how many of them were
@@ -168,7 +168,7 @@ fn take_parts(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec
     (came, placed)
 }
 
-/// However much is read to its place, and in whatever pieces.
+/// Parts arrive whole, however much is read to its place, and in whatever pieces.
 #[test]
 fn parts_come_in_as_many_frames_as_it_takes() {
     let ways: [(&str, Cuts); 5] = [
@@ -193,8 +193,8 @@ fn parts_come_in_as_many_frames_as_it_takes() {
     }
 }
 
-/// Nothing of a record goes to its place before its MAC was right. Such parts are longer than a
-/// record, and none that is sent: nobody is told of room for them.
+/// No byte of a record goes to its place before its MAC was verified. Such parts are longer than a
+/// record. No end sends them, because `room` never reports that much room.
 #[test]
 fn parts_in_records_are_handed_out_and_not_read_to_their_place() {
     let [_, (mut left, mut right)] = pairs();
@@ -244,10 +244,10 @@ fn a_message_on_a_link_that_has_ended_is_told_of_by_the_next_flush() {
     assert_eq!(error, LinkError::Gone(Departure::LinkClosed));
 }
 
-/// A busy link: the reader is behind, and there is always more to send.
+/// On a busy link the reader is behind, and there is always more to send.
 #[test]
 fn a_link_that_is_never_all_sent_takes_no_more_than_what_waits() {
-    // All of them are far more than may wait.
+    // All frames together are far more than may wait.
     let numbered = |number: u64| Frame::Abort(format!("{number:0>200}"));
     for (mut left, mut right) in pairs() {
         const MOST: usize = 1 << 20;
@@ -311,7 +311,7 @@ fn the_system_probes_an_idle_host_for_as_long_as_was_asked() {
     assert!(!socket.keepalive().unwrap());
 }
 
-/// The listener's last word of the handshake, and its first in records, in one read.
+/// The listener's last frame of the handshake, and its first in records, come in one read.
 #[test]
 fn records_begin_right_behind_the_handshake() {
     let (mut left, mut right) = pair();
@@ -334,7 +334,7 @@ fn records_begin_right_behind_the_handshake() {
 fn what_came_before_a_record_that_was_changed_is_handled_and_nothing_else() {
     let (mut left, mut right) = pair();
     authenticate(&mut right, Role::Listener);
-    // Three records of the other end, of which the second is changed on the way.
+    // The other end sends three records, and the second is changed on the way.
     let (mut outgoing, _) =
         RecordKeys::derive(&Secret([1; 32]), &[2; 32], &[3; 32]).into_records(Role::Connector);
     let mut wire = Vec::new();
@@ -353,7 +353,7 @@ fn what_came_before_a_record_that_was_changed_is_handled_and_nothing_else() {
         };
         assert!(problem.contains("MAC"), "{problem}");
     }
-    // The other way is not concerned: whoever finds it out may still say so.
+    // The other direction still works: the end that finds the change may still say so.
     authenticate(&mut left, Role::Connector);
     right.queue(&Frame::Abort("tampered".into()));
     right.flush().unwrap();

@@ -21,7 +21,7 @@ fn told(poller: &Poller) -> Vec<IoEvent> {
     events
 }
 
-/// What is told within a minute.
+/// Returns the events that come within a minute.
 fn heard(poller: &Poller) -> Vec<IoEvent> {
     let (mut events, began) = (Vec::new(), Instant::now());
     while events.is_empty() {
@@ -120,7 +120,7 @@ fn a_wake_is_for_the_one_that_leads_whoever_looks_before() {
             poller.wait(LONG, &mut Vec::new());
             is_over.store(true, Ordering::SeqCst);
         });
-        // As soon as it is written, this thread has seen it.
+        // Once `wake` has written the wake-up, this thread sees it in the set too.
         while !poller.wake() && !is_over.load(Ordering::SeqCst) {
             poller.take_work();
         }

@@ -1,4 +1,4 @@
-//! Rounds of reading.
+//! Tests of rounds of reading.
 
 use super::super::reading::FRAMES_A_ROUND;
 use super::*;
@@ -20,7 +20,7 @@ fn round(link: &mut LinkSocket) -> Result<usize, LinkError> {
     outcome.map(|_| frames)
 }
 
-/// As many frames come as it takes for one read to take as much as it ever does.
+/// Sends enough frames to fill the largest read.
 fn fill_up(left: &mut LinkSocket, right: &mut LinkSocket) {
     let mut to_come = 20 * FRAMES_A_ROUND;
     (0..to_come).for_each(|_| left.queue(&Frame::Ping));
