@@ -1,20 +1,22 @@
 #![allow(unsafe_code)]
-//! The plugin: this file opens and initialises it, once per process, and reads its NICs.
+//! Plugin of the process: this file opens and initialises it, once per process, and reads its NICs.
 //!
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
-//! - [`comm_label`]: whose comm it is; why a call of the plugin may have failed, and which call.
-//! - [`calls`]: which calls that may block are under way.
-//! - `carrier`: what carries payload.
-//! - [`chunk_size`]: how large a chunk may be.
-//! - `environment`: what the environment of the process says to a plugin.
-//! - [`unpack_queue`]: the queue in which the plugin says where fragments lie.
-//! - [`registrations`]: memory that was made known to a session, and to the comms that need it.
+//! - [`comm_label`]: owner of a comm; reason why a call of the plugin may have failed, and name of
+//!   the call.
+//! - [`calls`]: calls in progress that may block.
+//! - `carrier`: carrier of the payload.
+//! - [`chunk_size`]: limit of the chunk size.
+//! - `environment`: variables of the process that a plugin reads.
+//! - [`unpack_queue`]: queue in which the plugin reports the fragments of a chunk.
+//! - [`registrations`]: memory that was registered with a session, and with the comms that need it.
 //! - [`handle_table`]: the plugin's handles, by comm and segment, and the segments that the plugin
 //!   can take.
-//! - `nic`: a NIC as the plugin reports it. [`nics`]: which of them a peer's channels run over.
-//! - [`process`]: what a plugin does to its process: SIGPIPE, log lines, the daemon that the
+//! - `nic`: a NIC as the plugin reports it. [`nics`]: choice of the NICs that a peer's channels run
+//!   over.
+//! - [`process`]: effects of a plugin on its process: SIGPIPE, log lines, and the daemon that the
 //!   hardware plugin asks.
-//! - `soft`: settings of the software plugin that is linked in, if it is.
+//! - `soft`: settings of the software plugin, if it is linked in.
 
 pub(crate) mod calls;
 mod carrier;
@@ -65,26 +67,26 @@ pub(crate) const HARDWARE_NAME: &str = "GPUDirectTCPX_v7";
 /// Name member of the software plugin.
 pub(crate) const SOFT_NAME: &str = "TCPXSoft_v7";
 
-/// An opened and initialised plugin.
+/// Opened and initialised plugin.
 #[derive(Debug)]
 pub(crate) struct Plugin {
     raw: tcpx_sys::Plugin,
     nics: Vec<Nic>,
     chunk_bytes: u32,
-    /// Whether it is the hardware plugin, and asks the CUDA driver for a dma-buf of the device
+    /// Whether this is the hardware plugin, which asks the CUDA driver for a dma-buf of the device
     /// memory that it registers.
     takes_dma_bufs: bool,
     carrier: Carrier,
     calls: Calls,
 }
 
-/// What was opened in this process, and with which outcome. `init` works only once, so its failure
+/// Outcome of each choice that was opened in this process. `init` works only once, so its failure
 /// is final.
 static OPENED: Mutex<Vec<(PluginChoice, Result<Arc<Plugin>>)>> = Mutex::new(Vec::new());
 
 impl Plugin {
     /// Opens the plugin that a session asks for. The same choice gives the same plugin each time,
-    /// and all that ask for the software plugin get the same; see
+    /// and all sessions that ask for the software plugin get the same; see
     /// [`check_carrier`](Self::check_carrier).
     pub(crate) fn open(options: &SessionOptions) -> Result<Arc<Self>> {
         let choice = options.plugin.resolve();
@@ -119,7 +121,7 @@ impl Plugin {
     }
 
     fn open_path(path: &Path, options: &SessionOptions) -> Result<Arc<Self>> {
-        // A file that is not there has one cause and one cure; the checks would name many.
+        // A missing file has one cause and one cure; the checks would name many.
         if options.preflight && path.is_file() {
             check_host(path)?;
         }
@@ -130,8 +132,8 @@ impl Plugin {
             );
             // SAFETY: the plugin that is loaded below reads the variable. Another thread that reads
             // the environment through libc at this moment could race. The standard library's
-            // readers are locked against this call, and a program that must rule out the rest sets
-            // the variable before it starts.
+            // readers are locked against this call. A program that must rule out the other readers
+            // sets the variable before it starts.
             unsafe { std::env::set_var(CHUNK_VARIABLE, chunk_bytes.to_string()) };
             chunk_bytes
         });
@@ -196,64 +198,64 @@ impl Plugin {
         Ok(Arc::new(Self { raw, nics, chunk_bytes, takes_dma_bufs, carrier, calls }))
     }
 
-    /// Name member of the plugin's table.
+    /// Returns the name member of the plugin's table.
     pub(crate) fn name(&self) -> &str {
         self.raw.name()
     }
 
-    /// Where the plugin came from.
+    /// Returns the path that the plugin came from.
     pub(crate) fn path(&self) -> &Path {
         self.raw.path()
     }
 
-    /// The plugin's NICs, in the plugin's order.
+    /// Returns the plugin's NICs, in the plugin's order.
     pub(crate) fn nics(&self) -> &[Nic] {
         &self.nics
     }
 
-    /// The plugin's functions.
+    /// Returns the plugin's functions.
     pub(crate) fn entries(&self) -> &Entries {
         self.raw.entries()
     }
 
-    /// What says whether comms are alive, if the plugin can.
+    /// Returns the functions that report whether comms are alive, if the plugin has them.
     pub(crate) fn health(&self) -> Option<&HealthEntries> {
         self.raw.health()
     }
 
-    /// What says for what to wait on a comm, if the plugin can.
+    /// Returns the functions that report what to wait for on a comm, if the plugin has them.
     pub(crate) fn readiness(&self) -> Option<&ReadinessEntries> {
         self.raw.readiness()
     }
 
-    /// The largest chunk: NCCL_DYNAMIC_CHUNK_SIZE as the plugin saw it.
+    /// Returns the largest chunk: NCCL_DYNAMIC_CHUNK_SIZE as the plugin saw it.
     pub(crate) fn chunk_bytes(&self) -> u32 {
         self.chunk_bytes
     }
 
-    /// Whether data sockets are steered to a GPU. Then host memory can be sent, but not received
-    /// into.
+    /// Returns whether data sockets are steered to a GPU. Then host memory can be sent, but not
+    /// received into.
     pub(crate) fn is_hardware(&self) -> bool {
         self.raw.name() == HARDWARE_NAME
     }
 
-    /// Whether receives into host memory work. The software plugin copies down what a NIC has put
-    /// into a GPU's memory.
+    /// Returns whether receives into host memory work. The software plugin copies to host memory
+    /// what a NIC has put into a GPU's memory.
     pub(crate) fn receives_host(&self) -> bool {
         !self.is_hardware()
     }
 
-    /// Whether fragments are what packets were, and not pages of our own.
+    /// Returns whether fragments are the payload of packets, and not pages of the plugin's own.
     pub(crate) fn takes_packets(&self, memory: &DeviceMemory) -> bool {
         self.is_hardware() || self.carrier == Carrier::IoUring || self.uses_nic_memory(memory)
     }
 
-    /// Whether a session with this device memory has the transport that it asks for. A process has
-    /// one software plugin, whose transport is that of the first session. With `auto` a session
-    /// takes what there is, and says so.
+    /// Checks that a session with this device memory has the transport that it asks for. A process
+    /// has one software plugin, whose transport is that of the first session. With `auto` a session
+    /// takes the transport of the plugin, and logs it.
     ///
     /// # Errors
-    /// It would have another one.
+    /// Fails if the plugin has another transport.
     #[cfg(feature = "soft")]
     pub(crate) fn check_carrier(
         &self,
@@ -282,13 +284,13 @@ impl Plugin {
         }
     }
 
-    /// Nobody has a choice.
+    /// Always succeeds: no plugin but the software plugin has a choice of transports.
     #[cfg(not(feature = "soft"))]
     pub(crate) fn check_carrier(&self, _: &SessionOptions, _: &DeviceMemory) -> Result<()> {
         Ok(())
     }
 
-    /// Says how memory of the session's GPU travels, where that was left open.
+    /// Logs how memory of the session's GPU travels, if the choice left that open.
     pub(crate) fn tell_reach(&self, memory: &DeviceMemory) {
         #[cfg(feature = "soft")]
         if let (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) = (self.carrier, memory) {
@@ -298,7 +300,8 @@ impl Plugin {
         let _ = memory;
     }
 
-    /// Whether payload of sessions with this device memory goes by the kernel's device-memory TCP.
+    /// Returns whether payload of sessions with this device memory goes by the kernel's
+    /// device-memory TCP.
     fn uses_nic_memory(&self, memory: &DeviceMemory) -> bool {
         match (self.carrier, memory) {
             (Carrier::Sockets | Carrier::IoUring, _)
@@ -308,7 +311,7 @@ impl Plugin {
         }
     }
 
-    /// What reports call it.
+    /// Returns the name of the transport in reports.
     pub(crate) fn transport_name(&self, memory: &DeviceMemory) -> &'static str {
         match self.carrier {
             _ if self.is_hardware() => "hardware",
@@ -318,13 +321,14 @@ impl Plugin {
         }
     }
 
-    /// Whether registering memory of a GPU takes a dma-buf of the CUDA driver. Where the driver has
-    /// none, the original closes file descriptor 0 of the process.
+    /// Returns whether registering memory of a GPU takes a dma-buf of the CUDA driver. Where the
+    /// driver has none, the original closes file descriptor 0 of the process.
     pub(crate) fn takes_dma_bufs(&self, memory: &DeviceMemory) -> bool {
         self.takes_dma_bufs || self.uses_nic_memory(memory)
     }
 
-    /// Makes a call that may block, for this comm: when it is its turn, and never with a lock held.
+    /// Makes a call that may block, for this comm. Waits for the turn of the call. The caller holds
+    /// no lock.
     fn call<T>(
         &self,
         call: BlockingCall,
@@ -334,7 +338,7 @@ impl Plugin {
         self.calls.make(call, place, || make(self.entries()))
     }
 
-    /// Calls of a session that have been under way for at least this time.
+    /// Returns the calls of a session that have been in progress for at least this time.
     pub(crate) fn calls_longer_than(
         &self,
         time: Duration,
@@ -345,14 +349,15 @@ impl Plugin {
     }
 }
 
-/// The hardware plugin writes to connections that may be gone; see [`sigpipe`].
+/// Ignores SIGPIPE for the hardware plugin, which writes to connections that may be gone; see
+/// [`sigpipe`].
 fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
     if plugin == HARDWARE_NAME && !options.keep_sigpipe {
         process::ignore_if_default();
     }
 }
 
-/// Whether NICs reach the memory of this GPU, as the built-in plugin has found.
+/// Returns whether NICs reach the memory of this GPU, as the built-in plugin has found.
 fn reaches(gpu: u32) -> bool {
     #[cfg(feature = "soft")]
     return self::soft::uses_device_memory(gpu);
@@ -363,7 +368,7 @@ fn reaches(gpu: u32) -> bool {
     }
 }
 
-/// `cause`: what explains a failure, if anything.
+/// Turns the return code of a call into a result. `cause` explains a failure, if anything does.
 fn check(
     call: &'static str,
     code: NcclResult,

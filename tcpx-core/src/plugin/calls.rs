@@ -1,9 +1,9 @@
-//! Calls of the plugin that may block: which are under way, since when, and whose turn it is.
+//! Blocking calls of the plugin: the calls in progress, their start times, and their turns.
 //!
-//! The original asks another process in some of its calls, without a limit of time. A call that has
-//! not returned for [`CALL_TIMEOUT`] is *hung*: its peer is given up, and it is left behind with
-//! whatever it uses. Calls that must not run twice at once in a process take turns. A hung one
-//! loses its turn, because nobody else would ever have one.
+//! The original asks another process in some of its calls, without a time limit. A call that has
+//! not returned for [`CALL_TIMEOUT`] is *hung*: its peer is given up, and the call is abandoned
+//! with whatever it uses. Calls that must not run twice at once in a process take turns. A hung
+//! call loses its turn, because no other call would ever get one.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,14 +15,15 @@ use super::comm_label::{BlockingCall, CommLabel};
 use crate::error::PluginHang;
 use crate::types::{PeerKey, SessionNumber};
 
-/// How long a call may take. The original's accept may sleep for 5 s when a connection is there.
+/// Time after which a call is hung. The original's accept may sleep for 5 s when a connection is
+/// there.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 new_key_type! {
     struct CallKey;
 }
 
-/// A call that is under way.
+/// Call in progress.
 #[derive(Debug)]
 struct UnderWay {
     call: BlockingCall,
@@ -30,7 +31,7 @@ struct UnderWay {
     since: Instant,
 }
 
-/// A call that has been under way for long, and the peer for which it is made.
+/// Call that has been in progress for long, and the peer for which it is made.
 #[derive(Debug)]
 pub(crate) struct LongCall {
     pub(crate) peer: PeerKey,
@@ -41,12 +42,12 @@ pub(crate) struct LongCall {
 #[derive(Debug, Default)]
 struct State {
     under_way: SlotMap<CallKey, UnderWay>,
-    /// The call whose turn it is.
+    /// Call that has the turn.
     turn: Option<CallKey>,
 }
 
 impl State {
-    /// How long it is still the turn of the call that has it. `None`: it is nobody's.
+    /// Returns how long the call that has the turn keeps it. `None`: no call has the turn.
     fn turn_ends_in(&self, now: Instant) -> Option<Duration> {
         let holder = self.under_way.get(self.turn?)?;
         let left = CALL_TIMEOUT.checked_sub(now.saturating_duration_since(holder.since))?;
@@ -54,16 +55,16 @@ impl State {
     }
 }
 
-/// The calls of all sessions of the process.
+/// Calls of all sessions of the process.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     state: Mutex<State>,
-    /// A turn is over.
+    /// Condition that a turn is over.
     turn_over: Condvar,
 }
 
 impl Calls {
-    /// Makes a call, when it is its turn.
+    /// Waits for the turn of a call, and makes it.
     pub(super) fn make<T>(
         &self,
         call: BlockingCall,
@@ -102,7 +103,7 @@ impl Calls {
         }
     }
 
-    /// Calls of a session that have been under way for at least this time.
+    /// Returns the calls of a session that have been in progress for at least this time.
     pub(super) fn longer_than(
         &self,
         time: Duration,

@@ -1,40 +1,43 @@
-//! What carries payload below the software plugin's comms. A process has one such plugin, and its
-//! first session says what that is.
+//! Carrier of payload below the software plugin's comms. A process has one such plugin, and its
+//! first session chooses the carrier.
 
-/// What carries the payload of the software plugin.
+/// Carrier of the software plugin's payload.
 #[cfg_attr(not(feature = "soft"), allow(dead_code, reason = "no other plugin has a choice"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
-    /// Plain sockets, or what another plugin has.
+    /// Plain sockets, or the carrier of another plugin.
     Sockets,
     /// The kernel's device-memory TCP.
     DeviceMemory,
-    /// That for memory of GPUs, over NICs that reach it; plain sockets for all else.
+    /// The kernel's device-memory TCP for memory of GPUs, over NICs that reach it, and plain
+    /// sockets for all other memory.
     DeviceMemoryOfGpus,
-    /// Plain sockets, of which io_uring puts what comes into host memory.
+    /// Plain sockets, from which io_uring receives into host memory.
     IoUring,
 }
 
-/// What a session gets of a plugin that another one has opened.
+/// Match between the carrier that a session asks for and that of a plugin which another session has
+/// opened.
 #[cfg_attr(not(feature = "soft"), allow(dead_code, reason = "no other plugin has a choice"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// What it asks for.
+    /// The carrier that the session asks for.
     Wanted,
-    /// Something else, which it takes: it has left that open.
+    /// Another carrier, which the session takes because it has left the choice open.
     Other,
-    /// Something else, which it has not asked for.
+    /// Another carrier, which the session has not asked for.
     Refused,
 }
 
 #[cfg_attr(not(feature = "soft"), allow(dead_code, reason = "no other plugin has a choice"))]
 impl Carrier {
-    /// What a session that asks for this gets where the plugin has `opened`. `has_gpu`: its device
-    /// memory is a GPU's. `by_nic`: over that plugin its memory goes by device memory.
+    /// Returns the match for a session that asks for this carrier, where the plugin has `opened`.
+    /// `has_gpu`: its device memory is a GPU's. `by_nic`: over that plugin its memory goes by
+    /// device-memory TCP.
     pub(crate) fn over(self, opened: Self, has_gpu: bool, by_nic: bool) -> Fit {
         match (self, opened) {
             _ if self == opened => Fit::Wanted,
-            // Where it would use plain sockets itself.
+            // The session would use plain sockets itself.
             (Self::DeviceMemoryOfGpus, Self::Sockets) if !has_gpu => Fit::Wanted,
             (Self::DeviceMemoryOfGpus, _) => Fit::Other,
             (Self::Sockets, Self::DeviceMemoryOfGpus) if !by_nic => Fit::Wanted,
@@ -42,7 +45,7 @@ impl Carrier {
         }
     }
 
-    /// In words, which end a sentence.
+    /// Returns the words for the end of a sentence.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Sockets => "plain sockets",

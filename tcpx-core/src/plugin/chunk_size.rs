@@ -1,25 +1,26 @@
-//! How many bytes the chunks of a session have. Pure.
+//! Chunk size of a session, within the limits of plugin and NICs. Pure.
 
 use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
 
 use crate::error::{Error, Result, SettingProblem};
 
-/// The hardware plugin ends the process at 2048 fragments of one chunk. The rest is for packets
-/// that are not full, and for those at the ends of a chunk.
+/// Largest number of fragments of a chunk. The hardware plugin ends the process at 2048 fragments
+/// of one chunk. The rest is for packets that are not full, and for those at the ends of a chunk.
 const MOST_FRAGMENTS: u64 = 2000;
-/// No fragment is longer.
+/// Length of the longest fragment.
 const PAGE_BYTES: u64 = 4096;
-/// Of a packet, what is no payload: the headers of IPv4 and TCP, and TCP's timestamps.
+/// Number of bytes of a packet that are not payload: the headers of IPv4 and TCP, and TCP's
+/// timestamps.
 const HEADER_BYTES: u32 = 40 + 12;
-/// No interface that carries IPv4 has less.
+/// Smallest MTU of an interface that carries IPv4.
 const SMALLEST_MTU: u32 = 68;
 
-/// What allows chunks of no more than so many bytes.
+/// Limit of the chunk size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// What the plugin was started with.
+    /// Chunk size with which the plugin was started.
     Plugin { bytes: u32 },
-    /// The packets of a NIC.
+    /// Packet size of a NIC.
     Packets { nic: String, mtu: u32 },
 }
 
@@ -42,8 +43,8 @@ impl Limit {
     }
 }
 
-/// The size for a session that asked for `asked`. What a program asks for is never changed: above
-/// a limit it is refused. The default gives way.
+/// Returns the size for a session that asked for `asked`. The number that a program asks for is
+/// never changed: above a limit it is refused. The default is lowered to the limit.
 ///
 /// # Errors
 /// [`Error::Setting`] with the limit's numbers.
@@ -61,7 +62,8 @@ pub(crate) fn choose(asked: Option<u32>, limits: Vec<Limit>) -> Result<u32> {
     }
 }
 
-/// Bytes of payload in a packet of the NIC that has the smallest. `None`: no limit is a NIC's.
+/// Returns the bytes of payload in a packet of the NIC that has the smallest packets. `None`: no
+/// limit is a NIC's.
 pub(crate) fn packet_bytes(limits: &[Limit]) -> Option<u32> {
     let mtu_of = |limit: &Limit| match limit {
         Limit::Plugin { .. } => None,
@@ -74,12 +76,13 @@ fn payload(mtu: u32) -> u32 {
     mtu.max(SMALLEST_MTU) - HEADER_BYTES
 }
 
-/// The largest chunk that stays below the limit of fragments in packets of a NIC, in whole pages.
+/// Returns the largest chunk, in whole pages, that stays below the limit of fragments in packets of
+/// a NIC.
 ///
-/// A fragment ends where its packet ends, or its page. So a chunk has about one for each packet and
-/// one for each page, whether packets lie one behind the other or each begins a page. Smaller
-/// packets never allow more: of two ends' limits the smaller holds for the packets between them,
-/// which are those of the smaller MTU.
+/// A fragment ends where its packet ends, or its page. So a chunk has about one fragment for each
+/// packet and one for each page. This holds whether packets lie one behind the other or each begins
+/// a page. Smaller packets never allow a larger chunk. The packets between two ends are those of
+/// the smaller MTU, so the smaller limit of both ends holds.
 fn largest_in_packets(mtu: u32) -> u32 {
     let payload = u64::from(payload(mtu));
     let bytes = MOST_FRAGMENTS * payload * PAGE_BYTES / (payload + PAGE_BYTES);
@@ -105,8 +108,8 @@ mod tests {
         Limit::Packets { nic: "eth1".into(), mtu }
     }
 
-    /// What was seen of the original: 4 MiB in packets of 1448 bytes ends it, 2 MiB does not, and
-    /// 4 MiB in packets of two pages come in 1026 fragments.
+    /// Observations of the original: 4 MiB in packets of 1448 bytes ends the process, 2 MiB does
+    /// not, and 4 MiB in packets of two pages come in 1026 fragments.
     #[test]
     fn what_is_known_to_work_is_allowed_and_what_ends_the_process_is_not() {
         assert!((2 << 20..4 << 20).contains(&largest_in_packets(1500)));
@@ -150,8 +153,8 @@ mod tests {
         }
     }
 
-    /// Cuts a chunk that begins `shift` bytes into a packet as a NIC does which puts packets one
-    /// behind the other, or each at a page's start. Some packets are not full.
+    /// Cuts a chunk that begins `shift` bytes into a packet, as a NIC does. The NIC puts packets
+    /// one behind the other, or each at a page's start. Some packets are not full.
     fn fragments(chunk: u64, payload: u64, shift: u64, is_packed: bool, short: u64) -> u64 {
         let (mut left, mut at, mut count) = (chunk, shift % PAGE_BYTES, 0);
         let mut packets = 0;

@@ -1,7 +1,7 @@
-//! Whose comm it is, for errors, and the memory that it works on.
+//! Label of a comm: its peer, channel and device memory, for errors.
 //!
-//! What this host says of a call of the plugin that failed: a return code says little, and the
-//! plugin's words only go to the log.
+//! Also this host's explanation of a failed call of the plugin. A return code says little, and the
+//! plugin's own words only go to the log.
 //!
 //! The calls of the plugin that may block.
 
@@ -19,7 +19,7 @@ use crate::error::{Error, Phase, PluginFailure, PluginHang, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::types::{PeerKey, PeerName, SessionNumber};
 
-/// Whose comm it is, for errors, and the memory that it works on.
+/// Label of a comm for errors, and the memory that it works on.
 #[derive(Clone, Debug)]
 pub(crate) struct CommLabel {
     pub(crate) session: SessionNumber,
@@ -28,7 +28,7 @@ pub(crate) struct CommLabel {
     pub(crate) channel: u16,
     pub(crate) nic: Arc<str>,
     pub(crate) nic_index: c_int,
-    /// What device memory is on this comm. The plugin takes the GPU from the thread that makes the
+    /// Kind of device memory on this comm. The plugin takes the GPU from the thread that makes the
     /// comm.
     pub(crate) memory: DeviceMemory,
 }
@@ -52,7 +52,7 @@ impl CommLabel {
         })
     }
 
-    /// A call for this comm that has been under way for so long.
+    /// Describes a call for this comm that has been in progress for `waited`.
     pub(crate) fn hang(&self, call: BlockingCall, waited: Duration) -> PluginHang {
         PluginHang {
             call: call.name(),
@@ -67,13 +67,14 @@ impl CommLabel {
     }
 }
 
-/// A pair of comms takes about as many descriptors, and a registration two.
+/// Number of descriptors that counts as few. A pair of comms takes about this many, and a
+/// registration two.
 const FEW_DESCRIPTORS: u64 = 8;
-/// What the software plugin reads before the plugin's own variable.
+/// Variable that the software plugin reads before the plugin's own variable.
 const SOFT_INTERFACES: &str = "TCPX_SOFT_IFNAME";
 const INTERFACES: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 
-/// Why `init` may have failed: a variable. `is_soft`: of the software plugin.
+/// Returns the variable that may have made `init` fail. `is_soft`: `init` of the software plugin.
 pub(super) fn of_init(is_soft: bool) -> Option<Finding> {
     if let Some(found) = of_nic() {
         return Some(found);
@@ -98,14 +99,15 @@ fn of_variables(mut env: Env, is_soft: bool, interfaces: &[&str]) -> Option<Find
     ];
     let mut found = lint(&env, interfaces, 0).into_iter().find(|it| causes.contains(&it.id))?;
     if is_own {
-        // The variable that was set, in what was seen and in the cure.
+        // The finding and its cure name the variable that was set.
         found.seen = found.seen.replace(INTERFACES, SOFT_INTERFACES);
         found.cure.iter_mut().for_each(|line| *line = line.replace(INTERFACES, SOFT_INTERFACES));
     }
     Some(found)
 }
 
-/// What device memory or a NIC had to do with it. Nobody but the built-in plugin tells.
+/// Returns the part that device memory or a NIC had in the failure. Only the built-in plugin
+/// reports it.
 fn of_nic() -> Option<Finding> {
     #[cfg(feature = "soft")]
     return super::soft::nic_failure();
@@ -113,8 +115,8 @@ fn of_nic() -> Option<Finding> {
     None
 }
 
-/// Why a call for a comm may have failed: device memory or its NIC; or no file may be opened any
-/// more.
+/// Returns why a call for a comm may have failed: device memory or its NIC, or a lack of file
+/// descriptors.
 pub(super) fn of_call(code: NcclResult, phase: Phase) -> Option<Finding> {
     if let Some(found) = of_nic() {
         return Some(found);
@@ -125,7 +127,7 @@ pub(super) fn of_call(code: NcclResult, phase: Phase) -> Option<Finding> {
         return None;
     }
     let limit = getrlimit(Resource::Nofile).current?;
-    // Asking takes a descriptor itself.
+    // Reading the directory takes a descriptor itself.
     let open = std::fs::read_dir("/proc/self/fd").map_or(limit, |all| all.count() as u64 - 1);
     of_descriptors(open, limit)
 }
@@ -137,7 +139,7 @@ fn of_descriptors(open: u64, limit: u64) -> Option<Finding> {
     })
 }
 
-/// An entry of the table that may ask another process, join threads, or wait for the GPU.
+/// Entry of the table that may ask another process, join threads, or wait for the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockingCall {
     Listen,
@@ -151,7 +153,7 @@ pub(crate) enum BlockingCall {
 }
 
 impl BlockingCall {
-    /// The entry's name in the table.
+    /// Returns the entry's name in the table.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Listen => "listen",
@@ -165,7 +167,7 @@ impl BlockingCall {
         }
     }
 
-    /// Where in the session's life it is made.
+    /// Returns the phase of the session's life in which the call is made.
     pub(crate) fn phase(self) -> Phase {
         match self {
             Self::Listen => Phase::Listen,
@@ -176,14 +178,14 @@ impl BlockingCall {
         }
     }
 
-    /// Whether the original asks RxDM in it, on the thread that calls, without a limit of time: for
-    /// the bounce buffer, or to have steering rules removed.
+    /// Returns whether the original asks RxDM in this call, on the calling thread and without a
+    /// time limit. It asks for the bounce buffer, or to have steering rules removed.
     pub(crate) fn asks_rxdm(self) -> bool {
         matches!(self, Self::Accept | Self::CloseReceive)
     }
 
-    /// Whether it touches unlocked globals of the original plugin, so that it must not run twice at
-    /// once in a process.
+    /// Returns whether the call touches unlocked globals of the original plugin, so that it must
+    /// not run twice at once in a process.
     pub(super) fn takes_turns(self) -> bool {
         !matches!(self, Self::CloseSend | Self::CloseReceive)
     }

@@ -1,5 +1,4 @@
-//! What the environment of a process says to a plugin, and what this library says there before one
-//! is loaded.
+//! Environment variables that a plugin reads, and those that this library sets before it loads one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +13,19 @@ use crate::settings::SessionOptions;
 
 pub(super) const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
-/// Set to 1, the hardware plugin asks `/proc/driver/nvp2p_dma_buf` instead of the CUDA driver.
+/// Variable of the hardware plugin. Set to 1, the plugin asks `/proc/driver/nvp2p_dma_buf` instead
+/// of the CUDA driver.
 const OWN_EXPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
 
-/// Looks for what would make the hardware plugin end this process, in the environment that it will
-/// see.
+/// Checks the environment that the hardware plugin will see for anything that would make it end
+/// this process.
 pub(super) fn check_host(path: &Path) -> Result<()> {
     let env = as_the_plugin_sees(process_env());
     tcpx_diagnosis::preflight(path, None, &Host::this(&env))
         .map_err(|report| Error::Preflight(Arc::new(report)))
 }
 
-/// The environment with what is set before a plugin is loaded.
+/// Returns the environment with the variables that are set before a plugin is loaded.
 fn as_the_plugin_sees(mut env: Env) -> Env {
     if value(&env, CHUNK_VARIABLE).is_none() {
         env.insert(CHUNK_VARIABLE.to_owned(), DEFAULT_CHUNK_BYTES.to_string());
@@ -33,8 +33,9 @@ fn as_the_plugin_sees(mut env: Env) -> Env {
     env
 }
 
-/// The hardware plugin of a peer would write small messages to GPU memory with the CPU. Refused
-/// here too because nobody may have asked for the checks, and because it is the peer that dies.
+/// Refuses an inline threshold. With one, the hardware plugin of a peer would write small messages
+/// to GPU memory with the CPU. The check is repeated here because the program may have disabled the
+/// preflight checks, and because the peer is the process that dies.
 pub(super) fn check_inline_threshold(env: &Env) -> Result<()> {
     let is_set = |finding: &Finding| finding.id == INLINE_WITH_CUDA.code;
     if !lint(env, &[], 0).iter().any(is_set) {
@@ -44,21 +45,21 @@ pub(super) fn check_inline_threshold(env: &Env) -> Result<()> {
     Err(Error::setting(INLINE_VARIABLE, text, SettingProblem::InlineThreshold))
 }
 
-/// The largest chunk of a plugin for which the environment names none: what the session that opens
-/// it asks for, and no less than the usual.
+/// Returns the largest chunk of a plugin for which the environment names none. This is the size
+/// that the opening session asks for, and no less than the usual size.
 pub(super) fn largest_chunk(options: &SessionOptions) -> u32 {
     options.chunk_bytes.unwrap_or_default().clamp(DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES)
 }
 
-/// Whether the hardware plugin exports device memory by means of its own, as it saw it in `init`.
-/// What those refuse is not known.
+/// Returns whether the hardware plugin exports device memory by its own means, as it saw the
+/// variable in `init`. Which memory those means refuse is not known.
 pub(super) fn exports_itself() -> bool {
     let value = std::env::var(OWN_EXPORT_VARIABLE).unwrap_or_default();
     value.trim().parse::<i64>().is_ok_and(|value| value != 0)
 }
 
-/// The variable as a number of bytes. The plugin would read "512K" as 512, and take another default
-/// for a number that is out of range.
+/// Returns the variable as a number of bytes. The plugin would read "512K" as 512, and take another
+/// default for a number that is out of range.
 pub(super) fn chunk_from_env() -> Result<Option<u32>> {
     let Some(value) = std::env::var_os(CHUNK_VARIABLE).filter(|value| !value.is_empty()) else {
         return Ok(None);

@@ -1,6 +1,6 @@
-//! The plugin's handles, by comm and segment of memory. Pure.
+//! Table of the plugin's handles, by comm and segment of memory. Pure.
 //!
-//! One range of registered memory, in segments that the plugin can take. Pure.
+//! Also the segments of one range of registered memory that the plugin can take.
 
 use foldhash::{HashMap, HashMapExt};
 use slotmap::new_key_type;
@@ -9,27 +9,27 @@ use tcpx_protocol::types::{MAX_CHUNK_BYTES, MemoryType};
 use crate::plugin::comm::MemoryHandle;
 use crate::types::CommId;
 
-/// A segment of a region.
+/// Segment of a region.
 pub(super) type Segment = (RegionKey, u64);
 
-/// A handle, and where the list of its region names it.
+/// Handle, and its index in the list of its region.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     handle: MemoryHandle,
     place: usize,
 }
 
-/// Who has a handle for a region: a comm, for one of its segments.
+/// Holder of a handle for a region: a comm, for one of its segments.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     comm: CommId,
     segment: u64,
 }
 
-/// What a comm knows.
+/// Handles of one comm.
 #[derive(Debug, Default)]
 struct Known {
-    /// The one that was asked for last: chunk after chunk lies in the same segment.
+    /// Handle that was returned last: chunk after chunk lies in the same segment.
     last: Option<(Segment, MemoryHandle)>,
     handles: HashMap<Segment, Held>,
 }
@@ -51,21 +51,20 @@ impl Known {
     }
 }
 
-/// Handles that were given out and not taken back. It takes memory for those alone, and both ends
-/// of the table are taken out of it without a look at the rest: what a comm knows, and who knows a
-/// region.
+/// Handles that were given out and not taken back. The table takes memory for those alone. The
+/// handles of a comm, and the holders of a region, are removed without a look at the other entries.
 #[derive(Debug, Default)]
 pub(super) struct HandleTable {
-    /// By comm, whose numbers are small.
+    /// Handles by comm. The numbers of comms are small.
     comms: Vec<Known>,
     regions: HashMap<RegionKey, Vec<Holder>>,
-    /// Entries that were looked at in order to take handles out.
+    /// Number of entries that were looked at in order to remove handles.
     #[cfg(test)]
     pub(super) looks: usize,
 }
 
 impl HandleTable {
-    /// The handle of a segment on a comm.
+    /// Returns the handle of a segment on a comm.
     #[inline]
     pub(super) fn get(
         &mut self,
@@ -80,7 +79,7 @@ impl HandleTable {
         }
     }
 
-    /// Notes a handle, which the segment did not have on this comm.
+    /// Adds a handle, which the segment did not have on this comm.
     pub(super) fn insert(
         &mut self,
         comm: CommId,
@@ -99,7 +98,7 @@ impl HandleTable {
         }
     }
 
-    /// Takes out what is known of a region, and hands it to `taken`.
+    /// Removes the handles of a region, and passes each to `taken`.
     pub(super) fn take_region(
         &mut self,
         region: RegionKey,
@@ -114,7 +113,7 @@ impl HandleTable {
         }
     }
 
-    /// Takes out what a comm knows.
+    /// Removes the handles of a comm, and returns them.
     pub(super) fn take_comm(&mut self, comm: CommId) -> Vec<MemoryHandle> {
         let index = comm.0 as usize;
         let Some(known) = self.comms.get(index) else { return Vec::new() };
@@ -122,7 +121,7 @@ impl HandleTable {
         let mut handles = Vec::with_capacity(segments.len());
         for segment in segments {
             self.note_look();
-            // One by one, since the places of those that are left may change.
+            // One by one, because the places of the remaining holders may change.
             if let Some(Held { handle, place }) = self.comms[index].remove(segment) {
                 self.forget_holder(segment.0, place);
                 handles.push(handle);
@@ -131,7 +130,7 @@ impl HandleTable {
         handles
     }
 
-    /// Takes a holder out of its region's list, and tells the one that moves to its place.
+    /// Removes a holder from its region's list. Corrects the place of the holder that moves there.
     fn forget_holder(&mut self, region: RegionKey, place: usize) {
         let Some(holders) = self.regions.get_mut(&region) else { return };
         holders.swap_remove(place);
@@ -158,23 +157,23 @@ impl HandleTable {
 }
 
 new_key_type! {
-    /// Memory that at least one registration is of.
+    /// Key of memory that has at least one registration.
     pub(super) struct RegionKey;
 }
 
 /// Distance between the starts of two segments.
 const SEGMENT_BYTES: u64 = 1 << 30;
-/// The plugin wants device memory on page boundaries, and CUDA whole pages.
+/// Page size. The plugin wants device memory on page boundaries, and CUDA wants whole pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// The segment of a range from `start` on in which a chunk at `address` lies whole. Each segment
-/// takes one registration of the plugin on each comm.
+/// Returns the segment of a range from `start` on that contains the whole chunk at `address`. Each
+/// segment takes one registration of the plugin on each comm.
 #[inline]
 pub(super) fn segment_at(start: u64, address: u64) -> u64 {
     (address - start) / SEGMENT_BYTES
 }
 
-/// The pages that the plugin is asked to register of a range of device memory: start and size of
+/// Returns the pages of a range of device memory that the plugin must register: start and size of
 /// each segment.
 pub(crate) fn device_segments(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let region = Region { address, bytes, memory: MemoryType::Device, registrations: 0 };
@@ -184,18 +183,18 @@ pub(crate) fn device_segments(address: u64, bytes: u64) -> impl Iterator<Item = 
     })
 }
 
-/// One range of memory. Registrations of the same range share it, and with it the plugin's handles.
+/// One range of memory. Registrations of the same range share it and the plugin's handles.
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) address: u64,
     pub(super) bytes: u64,
     pub(super) memory: MemoryType,
-    /// Registrations of this range.
+    /// Number of registrations of this range.
     pub(super) registrations: usize,
 }
 
 impl Region {
-    /// Start and size of a segment, rounded out to pages for device memory.
+    /// Returns start and size of a segment, rounded out to pages for device memory.
     pub(super) fn segment_range(&self, segment: u64) -> (u64, u32) {
         let offset = segment * SEGMENT_BYTES;
         let start = self.address + offset;
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
 
     impl HandleTable {
-        /// Entries, and those that there is room for.
+        /// Returns the number of entries, and the number that there is room for.
         fn entries_and_room(&self) -> (usize, usize) {
             let comms = self.comms.iter().map(|known| &known.handles);
             let entries = comms.clone().map(HashMap::len).sum();
@@ -258,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plainest model there is.
+        /// Compares the table with the simplest model: one list.
         #[test]
         fn agrees_with_one_list(steps in steps()) {
             let regions = regions(5);
@@ -307,7 +306,8 @@ mod tests {
         }
     }
 
-    /// As many comms and registrations as a large session has, each registration on one comm.
+    /// The table has as many comms and registrations as a large session, each registration on one
+    /// comm.
     #[test]
     fn many_comms_and_regions_take_memory_for_what_is_registered() {
         const COMMS: u32 = 16_000;
