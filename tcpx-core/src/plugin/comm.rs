@@ -1,9 +1,10 @@
-//! Owning types for the plugin's comms. Each keeps the rules that the original plugin punishes.
+//! Owning types for the plugin's comms. Each keeps the rules whose violation the original plugin
+//! punishes.
 //!
-//! - [`raw`]: what all comms have in common: where they are, whose they are, requests, and when one
-//!   may get further.
+//! - [`raw`]: common part of all comms: address in the plugin, label, requests, and the time at
+//!   which a comm may make progress.
 //! - [`memory`]: registering memory with a comm, by a worker.
-//! - [`open_comm`]: what comms of both directions can do; closing them, by a worker.
+//! - [`open_comm`]: common operations of comms of both directions; closing them, by a worker.
 //! - [`send`]: the sending end of a channel, and connecting it to a peer's listen comm.
 //! - [`recv`]: the receiving end of a channel, and waiting for its peer.
 

@@ -1,34 +1,34 @@
 #![allow(unsafe_code)]
-//! A NIC as the plugin reports it.
+//! NIC as the plugin reports it.
 
 use std::ffi::CStr;
 use std::path::PathBuf;
 
 use tcpx_sys::{Entries, NET_DEVICE_UNPACK, NcclResult, NetProperties, UNPACK_VERSION};
 
-/// A network interface as the plugin reports it.
+/// Network interface as the plugin reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Nic {
-    /// The plugin's number for it.
+    /// Number of the NIC in the plugin.
     pub index: i32,
     /// Interface name.
     pub name: String,
-    /// Real path under `/sys`, where it has one.
+    /// Real path under `/sys`, if the NIC has one.
     pub pci_path: Option<PathBuf>,
     /// Port speed in Mbit/s.
     pub speed_mbps: i32,
 }
 
-/// Why a NIC cannot be used.
+/// Reason why a NIC cannot be used.
 pub(super) enum NicError {
-    /// `getProperties` returned this.
+    /// `getProperties` returned this code.
     Call(NcclResult),
-    /// What it says of itself is not for this library.
+    /// The plugin reported properties that this library cannot use.
     Unfit(String),
 }
 
-/// Asks the plugin about a NIC. `index` is below what `devices` reported.
+/// Reads the properties of a NIC from the plugin. `index` is below the count of `devices`.
 pub(super) fn read_nic(entries: &Entries, index: i32) -> Result<Nic, NicError> {
     let mut properties = NetProperties {
         name: std::ptr::null(),
@@ -49,8 +49,8 @@ pub(super) fn read_nic(entries: &Entries, index: i32) -> Result<Nic, NicError> {
         return Err(NicError::Call(code));
     }
     let text = |pointer: *const std::ffi::c_char| {
-        // SAFETY: the pointer is not NULL. It is to a NUL-terminated string of the plugin, which
-        // never frees it.
+        // SAFETY: the pointer is not NULL. It points to a NUL-terminated string of the plugin,
+        // which never frees it.
         (!pointer.is_null())
             .then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
     };

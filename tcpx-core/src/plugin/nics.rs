@@ -1,4 +1,4 @@
-//! Which NICs a peer's channels run over, and what they ask of a chunk.
+//! Choice of the NICs that a peer's channels run over, and their limits of the chunk size.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -11,12 +11,11 @@ use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::chunk_size::Limit;
 use crate::plugin::{Nic, Plugin};
 
-/// The NICs for a peer that is reached from `local`, at least one.
+/// Returns the NICs for a peer that is reached from `local`, at least one.
 ///
 /// An explicit choice wins. Without one, the software plugin uses the NIC of the control link, so
 /// that both ends meet on a network that is known to work. A hardware plugin has NICs of its own
-/// for data. Of those the nearest to the GPU on PCI are used, or all when the distances are
-/// unknown.
+/// for data. The session uses those nearest to the GPU on PCI, or all if the distances are unknown.
 pub(crate) fn choose(
     plugin: &Plugin,
     wanted: &[String],
@@ -39,11 +38,11 @@ pub(crate) fn choose(
     chosen.map(|nic| vec![nic]).ok_or_else(|| no_nic("of any name", plugin.nics()))
 }
 
-/// What bounds a session's chunks: the plugin's own, and with the hardware plugin the packets of
-/// every NIC that the session may use.
+/// Returns the limits of a session's chunks: the plugin's own, and with the hardware plugin the
+/// packet sizes of every NIC that the session may use.
 ///
 /// # Errors
-/// As [`choose`].
+/// As those of [`choose`].
 pub(crate) fn chunk_limits(
     plugin: &Plugin,
     wanted: &[String],
@@ -57,7 +56,7 @@ pub(crate) fn chunk_limits(
     Ok(limits)
 }
 
-/// The limits of the NICs whose MTU the machine tells.
+/// Returns the limits of the NICs whose MTU the system reports.
 fn packet_limits(nics: &[Nic], files: Tree<'_>) -> Vec<Limit> {
     let limit_of = |nic: &Nic| {
         let mtu = files.number(Path::new("/sys/class/net").join(&nic.name).join("mtu"))?;
@@ -66,7 +65,7 @@ fn packet_limits(nics: &[Nic], files: Tree<'_>) -> Vec<Limit> {
     nics.iter().filter_map(limit_of).collect()
 }
 
-/// The NICs of an explicit choice, in its order.
+/// Returns the NICs of an explicit choice, in its order.
 ///
 /// # Errors
 /// [`Error::NoNic`] for a name that no NIC has.
@@ -82,7 +81,7 @@ fn no_nic(wanted: &str, nics: &[Nic]) -> Error {
     Error::NoNic { wanted: wanted.to_owned(), available }
 }
 
-/// The NICs at the smallest distance from a GPU, or all when no distance is known.
+/// Returns the NICs at the smallest distance from a GPU, or all if no distance is known.
 fn nearest(nics: &[Nic], gpu: Option<&PciPath>) -> Vec<Nic> {
     let distance_of =
         |nic: &Nic| Some(distance(gpu?, &PciPath::parse(nic.pci_path.as_deref()?)?, true));
@@ -90,7 +89,7 @@ fn nearest(nics: &[Nic], gpu: Option<&PciPath>) -> Vec<Nic> {
     nics.iter().filter(|nic| distance_of(nic) == Some(smallest)).cloned().collect()
 }
 
-/// The IPv4 addresses of this host's interfaces that are up, loopback last.
+/// Returns the IPv4 addresses of this host's interfaces that are up, loopback last.
 pub(crate) fn local_addresses() -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = if_addrs::get_if_addrs()
         .unwrap_or_default()
@@ -103,7 +102,7 @@ pub(crate) fn local_addresses() -> Vec<IpAddr> {
     addresses
 }
 
-/// This host's interfaces by name, each with an address.
+/// Returns this host's interfaces by name, each with an address.
 pub(crate) fn interfaces() -> Vec<(String, IpAddr)> {
     let all = if_addrs::get_if_addrs().unwrap_or_default().into_iter();
     all.map(|interface| (interface.name.clone(), interface.ip())).collect()
@@ -122,8 +121,8 @@ mod tests {
         }
     }
 
-    /// The shape of an A3 High host: two switches below each host bridge, two GPUs and a NIC below
-    /// each switch.
+    /// Returns the topology of an A3 High host: two switches below each host bridge, two GPUs and a
+    /// NIC below each switch.
     fn a3_high() -> (Vec<Nic>, Vec<(&'static str, &'static str)>) {
         let below = |switch: &str, device: &str| format!("/sys/devices/pci{switch}/{device}");
         let nics = vec![

@@ -1,31 +1,32 @@
-//! What a connect handle that came from a peer says, before the plugin gets it. Pure.
+//! Connect handle from a peer, checked before the plugin receives it. Pure.
 //!
-//! A handle is the peer's word: where to dial, how many sockets to make, and 8 bytes that the
-//! plugin takes for a pointer of its own unless they are zero. Both plugins have these fields at
-//! the same places (docs/plugin-contract.md §1.5, §2.4).
+//! A handle comes from the peer and is not trusted. It holds the addresses to dial, the number of
+//! sockets, and 8 bytes that the plugin takes for a pointer of its own unless they are zero. Both
+//! plugins have these fields at the same places (docs/plugin-contract.md §1.5, §2.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tcpx_sys::{HANDLE_BYTES, NetHandle};
 
-/// The addresses of the data sockets and of the control socket.
+/// Offsets of the addresses of the data sockets and of the control socket.
 const ADDRESS_OFFSETS: [usize; 2] = [0, 48];
 const SOCKETS_OFFSET: usize = 36;
 const THREADS_OFFSET: usize = 40;
-/// Where `connect` keeps a pointer.
+/// Offset at which `connect` keeps a pointer.
 const STATE_OFFSET: usize = 80;
 const STATE_BYTES: usize = 8;
 
-/// Most sockets and threads of a comm; the plugin has room for no more.
+/// Largest number of sockets and threads of a comm; the plugin has room for no more.
 const MOST_SOCKETS: u32 = 8;
-/// Below lie the ports of a host's services. Whoever listens gets one from the system, above.
+/// Lowest port of a listen comm. Lower ports belong to a host's services. The system gives a
+/// listener a higher port.
 const FIRST_PORT: u16 = 1024;
 
 const FAMILY_NONE: u16 = 0;
 const FAMILY_INET: u16 = 2;
 const FAMILY_INET6: u16 = 10;
 
-/// What no plugin's `listen` writes.
+/// Content that no plugin's `listen` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HandleProblem {
     #[error("an address of family {0}")]
@@ -38,7 +39,7 @@ pub(crate) enum HandleProblem {
     Threads(u32),
 }
 
-/// A handle of a peer, good to be passed on.
+/// Handle of a peer that was checked and may be passed on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerHandle {
     handle: NetHandle,
@@ -46,14 +47,14 @@ pub(crate) struct PeerHandle {
 }
 
 impl PeerHandle {
-    /// Reads a handle. What `connect` would take for a pointer of its own is cleared.
+    /// Checks a handle. Clears the bytes that `connect` would take for a pointer of its own.
     pub(crate) fn read(mut handle: NetHandle) -> Result<Self, HandleProblem> {
         handle.0[STATE_OFFSET..STATE_OFFSET + STATE_BYTES].fill(0);
         let mut addresses = [None; 2];
         for (address, offset) in addresses.iter_mut().zip(ADDRESS_OFFSETS) {
             *address = read_address(&handle.0, offset)?;
         }
-        // One without any address leads nowhere.
+        // A handle without any address leads nowhere.
         if addresses != [None; 2] {
             let sockets = u32::from_le_bytes(take(&handle.0, SOCKETS_OFFSET));
             if sockets == 0 || sockets > MOST_SOCKETS {
@@ -67,7 +68,7 @@ impl PeerHandle {
         Ok(Self { handle, addresses })
     }
 
-    /// Returns where the plugin will dial.
+    /// Returns the addresses that the plugin will dial.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.addresses.into_iter().flatten()
     }
@@ -78,7 +79,7 @@ impl PeerHandle {
     }
 }
 
-/// A `sockaddr`: family in native order, port and address in network order.
+/// Reads a `sockaddr`: family in native order, port and address in network order.
 fn read_address(
     bytes: &[u8; HANDLE_BYTES],
     at: usize,
@@ -107,7 +108,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A handle that leads to this address, with its data and its control.
+    /// Makes a handle that leads to this address, with its data and its control.
     pub(crate) fn handle_to(address: Ipv4Addr, port: u16) -> NetHandle {
         let mut handle = NetHandle::zeroed();
         for at in ADDRESS_OFFSETS {

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! What a plugin does to its process: what becomes of SIGPIPE, how much of what it says becomes log
-//! lines, and the daemon that the hardware plugin asks.
+//! Effects of a plugin on its process: the action of SIGPIPE, the level of the plugin's log lines,
+//! and the daemon that the hardware plugin asks.
 
 use std::mem::MaybeUninit;
 use std::ptr::{from_ref, null};
@@ -12,9 +12,9 @@ use tcpx_diagnosis::{Code, Diagnosis, Finding, Host, check_rxdm};
 use tcpx_sys::LogLevel;
 use tracing::level_filters::LevelFilter;
 
-/// Has SIGPIPE ignored if nobody has said what it shall do. Its default is the end of the process,
-/// and it comes when a peer ends while bytes are written to it. What a program has chosen, a
-/// handler or to ignore it, stays.
+/// Ignores SIGPIPE if the program has set no action. The signal comes when a peer ends while bytes
+/// are written to it, and the default action ends the process. An action that the program has
+/// chosen, a handler or to ignore the signal, stays.
 pub(crate) fn ignore_if_default() {
     let is_default = |action: libc::sigaction| action.sa_sigaction == libc::SIG_DFL;
     if !exchange(None).is_some_and(is_default) {
@@ -35,7 +35,7 @@ pub(crate) fn ignore_if_default() {
     }
 }
 
-/// Sets what SIGPIPE does, if there is something to set, and returns what it did before.
+/// Sets the action of SIGPIPE, if one is given, and returns the action before.
 fn exchange(action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let mut before = MaybeUninit::uninit();
     // SAFETY: the signal's action is NULL, or one that ignores it, or one that was in force; the
@@ -43,12 +43,12 @@ fn exchange(action: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let status = unsafe {
         libc::sigaction(libc::SIGPIPE, action.map_or(null(), from_ref), before.as_mut_ptr())
     };
-    // SAFETY: the call has succeeded and written it.
+    // SAFETY: the call has succeeded and has written the action.
     (status == 0).then(|| unsafe { before.assume_init() })
 }
 
-/// Drops what plugins say above `level`, before it is formatted, in the whole process. The level is
-/// DEBUG unless it is set.
+/// Drops log lines of plugins above `level`, before they are formatted, in the whole process. The
+/// default level is DEBUG.
 ///
 /// A plugin filters nothing itself. Its warnings arrive as WARN, its information as DEBUG and its
 /// traces as TRACE, all with the target `tcpx::plugin`. So INFO lets through as much as WARN, and
@@ -57,7 +57,7 @@ pub fn set_plugin_log_level(level: LevelFilter) {
     tcpx_sys::set_max_log_level(most_of(level));
 }
 
-/// The highest of the plugin's levels that arrives at `level` or below.
+/// Returns the highest of the plugin's levels that arrives at `level` or below.
 fn most_of(level: LevelFilter) -> LogLevel {
     match level {
         LevelFilter::OFF | LevelFilter::ERROR => LogLevel::NONE,
@@ -67,11 +67,11 @@ fn most_of(level: LevelFilter) -> LogLevel {
     }
 }
 
-/// How long an answer of one of its sockets may take.
+/// Time that an answer of one of the daemon's sockets may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The first thing that is wrong with RxDM on this host. May take as long as a few answers: ask on
-/// a worker.
+/// Returns the first problem of RxDM on this host. May take as long as a few answers: call it on a
+/// worker.
 pub(crate) fn what_is_wrong() -> Option<Finding> {
     let env = process_env();
     let mut host = Host::this(&env);
@@ -79,8 +79,9 @@ pub(crate) fn what_is_wrong() -> Option<Finding> {
     check_rxdm(&host, None)
 }
 
-/// Whether a thread of the plugin may wait for such an RxDM. One that takes no connection makes
-/// accept fail instead, unless it `was_there` before: then it went while the thread waited.
+/// Returns whether an RxDM in this state may make a thread of the plugin wait. An RxDM that takes
+/// no connection makes accept fail instead, unless it `was_there` before: then it stopped while the
+/// thread waited.
 pub(crate) fn holds_up(found: Code, was_there: bool) -> bool {
     let is_one_of = |all: &[&Diagnosis]| all.iter().any(|it| it.code == found);
     is_one_of(&[&daemon::RXDM_HANGS, &daemon::RXDM_CLOSES, &daemon::RXDM_REFUSES])

@@ -1,17 +1,17 @@
 #![allow(unsafe_code)]
-//! Memory that was made known to the session, and through it to each comm that needs it.
+//! Memory that was registered with the session, and through it with each comm that needs it.
 //!
 //! A registration is made on a comm when a chunk first needs it there, and kept until the
 //! registration or the comm goes. The plugin takes sizes as `int` and offsets as 32 bit. So long
 //! memory is registered in segments of 1 GiB that overlap by the largest chunk, and every chunk
-//! lies whole in one of them.
+//! lies whole in one segment.
 //!
 //! Registering may block, so a worker does it. The chunk that needs it, and those behind it on its
 //! lane, wait.
 //!
 //! Registrations of the same range share one plugin registration on each comm, so a hit makes no
-//! call of the plugin. It is taken back with the last of them, because memory that the caller has
-//! freed must not stay exported.
+//! call of the plugin. The last registration of a range takes the plugin registration back, because
+//! memory that the caller has freed must not stay exported.
 
 mod leaving;
 pub(crate) mod stage;
@@ -31,14 +31,14 @@ use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering
 use crate::types::{CommId, PeerKey};
 use crate::workers::Workers;
 
-/// The least that a plugin registers of device memory.
+/// Smallest size of device memory that a plugin registers.
 const LANDING_BYTES: u64 = 4096;
 
-/// What a caller may know of a registration.
+/// Description of a registration for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryInfo {
-    /// Its id.
+    /// Id of the registration.
     pub id: MemoryId,
     /// Address of the first byte.
     pub address: u64,
@@ -46,11 +46,11 @@ pub struct MemoryInfo {
     pub bytes: u64,
     /// Kind of memory.
     pub memory: MemoryType,
-    /// What it may be used for.
+    /// Allowed uses.
     pub access: Access,
 }
 
-/// Where a registration lies, and what it may be used for.
+/// Range of a registration, and its allowed uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usable {
     key: RegistrationKey,
@@ -60,8 +60,8 @@ pub(crate) struct Usable {
 }
 
 impl Usable {
-    /// Checks a use of the registration against its bytes and what it needs them for, and says
-    /// where the bytes lie.
+    /// Checks a use of the registration against its bounds and its allowed uses. Returns where the
+    /// bytes lie.
     pub(crate) fn span(&self, offset: u64, bytes: u64, access: Access) -> Result<Span> {
         let MemoryInfo { id, address, bytes: registered_bytes, memory, access: allowed } =
             self.info;
@@ -70,7 +70,7 @@ impl Usable {
             return refuse(RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes });
         }
         if access == Access::ReadWrite && allowed == Access::ReadOnly {
-            // To register it otherwise would be refused.
+            // Advice to register the memory for writing would be useless if that is refused.
             return refuse(match self.receives_host || memory == MemoryType::Device {
                 true => RegistrationProblem::ReadOnly,
                 false => RegistrationProblem::ReceiveIntoHostMemory,
@@ -82,7 +82,7 @@ impl Usable {
 
 #[derive(Debug)]
 struct Registration {
-    /// What the caller knows it by; memory of the session itself has none.
+    /// Id by which the caller knows the registration. Memory of the session itself has none.
     id: Option<MemoryId>,
     address: u64,
     bytes: u64,
@@ -90,9 +90,10 @@ struct Registration {
     access: Access,
     /// `None`: no comm may know it any more.
     region: Option<RegionKey>,
-    /// Posted operations that use it.
+    /// Number of posted operations that use it.
     operations: usize,
-    /// Copies under way between it and the program's memory, while which nothing is posted on it.
+    /// Number of copies in progress between it and the program's memory. Meanwhile no operation may
+    /// be posted on it.
     copies: usize,
     /// The memory, if this registration owns it.
     owned: Option<OwnedMemory>,
@@ -107,24 +108,25 @@ pub(crate) struct Registrations {
     ranges: HashMap<(u64, u64, MemoryType), RegionKey>,
     regions: SlotMap<RegionKey, Region>,
     handles: HandleTable,
-    /// Segments that workers are making known, by comm: a few for each.
+    /// Segments that workers are registering, by comm: a few for each.
     registering: HashMap<CommId, Vec<(Segment, Registering)>>,
     workers: Workers,
-    /// The plugin does not receive into host memory.
+    /// Whether the plugin does not receive into host memory.
     refuses_host: bool,
     ids_used: u64,
     free_comms: Vec<CommId>,
-    /// Whose comm has each number, or had it last.
+    /// Owner of the comm with each number, or the last owner.
     owners: Vec<PeerKey>,
-    /// Since the last question, a registration that is being deregistered has lost its last user.
+    /// Whether a registration that is being deregistered has lost its last user since the last
+    /// question.
     has_lost_users: bool,
     /// See [`landing`](Self::landing), which makes it.
     landing: Option<Span>,
 }
 
 impl Registrations {
-    /// No memory yet. These workers make what is added known to comms, of a plugin that receives
-    /// into host memory or not. Its ids come after so many.
+    /// Makes an empty table. The workers register added memory with comms, of a plugin that
+    /// receives into host memory or not. The ids of the table come after the first `ids_used`.
     pub(crate) fn new(workers: Workers, receives_host: bool, ids_used: u64) -> Self {
         Self { workers, refuses_host: !receives_host, ids_used, ..Self::default() }
     }
@@ -168,7 +170,7 @@ impl Registrations {
         Ok(id)
     }
 
-    /// Adds memory of the session itself. Callers do not know of it, so it has no id, and it stays
+    /// Adds memory of the session itself. Callers do not know of it, so it has no id. It stays
     /// until the session ends.
     pub(crate) fn add_own(
         &mut self,
@@ -192,10 +194,10 @@ impl Registrations {
         })
     }
 
-    /// What a receive names whose bytes belong to several places of host memory: a page of the
-    /// session's own, as device memory. So the bytes come through the bounce buffer, and the lane
-    /// unpacks them. Nothing of them goes to the page. `None`: the session has a GPU, whose
-    /// unpacker does not reach host memory.
+    /// Returns the landing page, for a receive whose bytes belong to several places of host memory.
+    /// The page is the session's own, and counts as device memory. So the bytes come through the
+    /// bounce buffer, and the lane unpacks them. None of the bytes goes to the page. `None`: the
+    /// session has a GPU, whose unpacker does not reach host memory.
     pub(crate) fn landing(&mut self, device: &DeviceMemory) -> Result<Option<Span>> {
         if self.landing.is_none() && matches!(device, DeviceMemory::Emulated) {
             let memory = MemoryType::Device;
@@ -207,7 +209,7 @@ impl Registrations {
         Ok(self.landing)
     }
 
-    /// The region of a range, which is one registration more than before.
+    /// Returns the region of a range, and counts one more registration of it.
     fn region(&mut self, address: u64, bytes: u64, memory: MemoryType) -> RegionKey {
         let region = *self.ranges.entry((address, bytes, memory)).or_insert_with(|| {
             self.regions.insert(Region { address, bytes, memory, registrations: 0 })
@@ -216,12 +218,13 @@ impl Registrations {
         region
     }
 
-    /// The id by which the caller knows a registration. `None`: it is gone, or the session's own.
+    /// Returns the id by which the caller knows a registration. `None`: the registration is gone,
+    /// or is the session's own.
     pub(crate) fn id_of(&self, key: RegistrationKey) -> Option<MemoryId> {
         self.registrations.get(key)?.id
     }
 
-    /// Address of the first byte of a registration.
+    /// Returns the address of the first byte of a registration.
     pub(crate) fn start_of(&self, key: RegistrationKey) -> Option<u64> {
         self.registrations.get(key).map(|registration| registration.address)
     }
@@ -232,14 +235,14 @@ impl Registrations {
         self.registrations.get(key).map(|registration| (key, registration)).ok_or_else(unknown)
     }
 
-    /// What a caller may know of a registration.
+    /// Returns the description of a registration for its caller.
     pub(crate) fn info(&self, id: MemoryId) -> Result<MemoryInfo> {
         let (_, &Registration { address, bytes, memory, access, .. }) = self.by_id(id)?;
         Ok(MemoryInfo { id, address, bytes, memory, access })
     }
 
-    /// Whether a registration owns its memory. That makes it safe to read and write it through the
-    /// session.
+    /// Returns whether a registration owns its memory. Then it is safe to read and write it through
+    /// the session.
     pub(crate) fn is_owned(&self, id: MemoryId) -> bool {
         self.by_id(id).is_ok_and(|(_, registration)| registration.owned.is_some())
     }
@@ -252,12 +255,12 @@ impl Registrations {
         }
     }
 
-    /// Posted operations that use a registration.
+    /// Returns the number of posted operations that use a registration.
     pub(crate) fn operations(&self, id: MemoryId) -> usize {
         self.by_id(id).map_or(0, |(_, registration)| registration.operations)
     }
 
-    /// A registration that is not being deregistered.
+    /// Returns a registration that is not being deregistered.
     fn open(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
         match self.by_id(id)? {
             open @ (_, Registration { stage: Stage::Open, .. }) => Ok(open),
@@ -268,7 +271,8 @@ impl Registrations {
         }
     }
 
-    /// What a use is checked against, as long as nothing is copied to or from the registration.
+    /// Returns what a use is checked against, unless a copy to or from the registration is in
+    /// progress.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::Registration`] while it is being deregistered;
@@ -281,7 +285,7 @@ impl Registrations {
         }
     }
 
-    /// Checks a use of a registration, and says where the bytes lie. Others may be copying.
+    /// Checks a use of a registration, and returns where the bytes lie. Copies may be in progress.
     pub(crate) fn span(
         &self,
         id: MemoryId,
@@ -298,14 +302,14 @@ impl Registrations {
         Ok(Usable { key, info: self.info(id)?, receives_host: !self.refuses_host })
     }
 
-    /// A copy to or from a registration begins.
+    /// Notes that a copy to or from a registration begins.
     pub(crate) fn begin_copy(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.copies += 1;
         }
     }
 
-    /// A copy has ended.
+    /// Notes that a copy has ended.
     pub(crate) fn end_copy(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.copies = registration.copies.saturating_sub(1);
@@ -313,14 +317,14 @@ impl Registrations {
         }
     }
 
-    /// An operation begins to use a registration.
+    /// Notes that an operation begins to use a registration.
     pub(crate) fn begin(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.operations += 1;
         }
     }
 
-    /// An operation has ended.
+    /// Notes that an operation has ended.
     pub(crate) fn end(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.operations = registration.operations.saturating_sub(1);
@@ -328,13 +332,13 @@ impl Registrations {
         }
     }
 
-    /// The plugin's handle for a chunk at `address` on a comm. `None`: the segment is new there,
-    /// and a worker is making it known; ask again in the next round.
+    /// Returns the plugin's handle for a chunk at `address` on a comm. `None`: the segment is new
+    /// there, and a worker is registering it; ask again in the next round.
     ///
     /// # Safety
-    /// Whoever added the registration vouched that its memory stays valid until it is removed. It
-    /// is not removed, and the comm is not closed, before there was an answer or the comm was
-    /// forgotten.
+    /// The caller that added the registration has promised that its memory stays valid until it is
+    /// removed. Until there was an answer or the comm was forgotten, the registration is not
+    /// removed, and the comm is not closed.
     pub(crate) unsafe fn handle(
         &mut self,
         key: RegistrationKey,
@@ -378,7 +382,7 @@ impl Registrations {
         Ok(None)
     }
 
-    /// A place for a new comm of a peer.
+    /// Reserves a number for a new comm of a peer.
     pub(crate) fn new_comm(&mut self, owner: PeerKey) -> CommId {
         match self.free_comms.pop() {
             Some(comm) => {
@@ -392,8 +396,8 @@ impl Registrations {
         }
     }
 
-    /// A comm closes: frees its place, and takes out every handle that the comm gave out, or is
-    /// about to. The caller deregisters them.
+    /// Frees the number of a comm that closes. Takes out every handle that the comm gave out, or is
+    /// about to give out. The caller deregisters them.
     pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> CommMemory {
         self.free_comms.push(comm_id);
         let of_comm = self.registering.remove(&comm_id).into_iter().flatten();

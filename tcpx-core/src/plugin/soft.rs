@@ -11,10 +11,10 @@ use crate::settings::PluginChoice;
 
 const TRANSPORT: &str = "TCPX_SOFT_TRANSPORT";
 
-/// Sets the software plugin up for this process, by the environment. `chunk_bytes` is the default
-/// of the chunk size. Without a list of interfaces every interface is offered, even loopback,
-/// because the NIC is chosen for each peer. Returns what carries payload: the environment may ask
-/// for more than the session does.
+/// Configures the software plugin for this process from the environment. `chunk_bytes` is the
+/// default of the chunk size. Without a list of interfaces the plugin offers every interface, even
+/// loopback, because the NIC is chosen for each peer. Returns the carrier of payload, because the
+/// environment may ask for more than the session does.
 pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
     let mut settings = Settings::from_env_or(chunk_bytes).map_err(refuse)?;
     if settings.interfaces.is_none() {
@@ -24,7 +24,8 @@ pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
             .filter(|interface| interface.ip().is_ipv4())
             .map(|interface| interface.name)
             .collect();
-        // The sign says that the names are exact. Of none, the plugin says what it misses.
+        // The sign says that the names are exact. If there are none, the plugin itself reports what
+        // is missing.
         if !all.is_empty() {
             settings.interfaces = Some(format!("={}", all.join(",")));
         }
@@ -35,7 +36,7 @@ pub(crate) fn configure(chunk_bytes: u32, carrier: Carrier) -> Result<Carrier> {
     Ok(carrier)
 }
 
-/// What carries payload of a session with this choice, if it is the first of the process.
+/// Returns the carrier for a session with this choice, if it is the first of the process.
 pub(crate) fn wanted(choice: &PluginChoice) -> Carrier {
     match choice {
         PluginChoice::Devmem => Carrier::DeviceMemory,
@@ -44,20 +45,20 @@ pub(crate) fn wanted(choice: &PluginChoice) -> Carrier {
     }
 }
 
-/// The same with what the environment says.
+/// Returns the same carrier, and takes the environment into account.
 pub(crate) fn wanted_here(choice: &PluginChoice) -> Result<Carrier> {
     let set = value(&process_env(), TRANSPORT).map(str::to_owned);
-    // Nothing else that is set concerns a plugin which is open.
+    // No other variable concerns a plugin that is open.
     let read = |name: &str| set.clone().filter(|_| name == TRANSPORT);
     let settings = Settings::from_variables(Some(DEFAULT_CHUNK_BYTES), &read).map_err(refuse)?;
     Ok(carrier_of(transport(wanted(choice), settings.transport)))
 }
 
-/// `set`: by the environment, or what is usual.
+/// Returns the transport for a carrier. `set` is that of the environment, or the default.
 fn transport(wanted: Carrier, set: Transport) -> Transport {
     match wanted {
         Carrier::DeviceMemory => Transport::Devmem,
-        // Who has set the variable is not overruled.
+        // A variable that is set overrules the default.
         Carrier::DeviceMemoryOfGpus if value(&process_env(), TRANSPORT).is_none() => {
             Transport::Auto
         }
@@ -93,13 +94,13 @@ pub(crate) fn other_transport(choice: &PluginChoice, wanted: Carrier, opened: Ca
     Error::setting("plugin", choice.to_string(), problem)
 }
 
-/// Whether NICs reach the memory of this GPU.
+/// Returns whether NICs reach the memory of this GPU.
 pub(crate) fn uses_device_memory(gpu: u32) -> bool {
     tcpx_softnet::uses_device_memory(gpu)
 }
 
-/// Says over which NICs memory of this GPU goes by device memory, and why not over the others,
-/// where that was left open.
+/// Logs over which NICs memory of this GPU goes by device memory, and why not over the others, if
+/// the choice left that open.
 pub(crate) fn tell_reach(gpu: u32) {
     for reach in tcpx_softnet::gpu_reach(gpu) {
         let nic = reach.nic;
@@ -110,7 +111,8 @@ pub(crate) fn tell_reach(gpu: u32) {
     }
 }
 
-/// Why this thread's last call of the built-in plugin failed, if device memory or a NIC were why.
+/// Returns why this thread's last call of the built-in plugin failed, if device memory or a NIC was
+/// the reason.
 pub(crate) fn nic_failure() -> Option<Finding> {
     let error = tcpx_softnet::nic_failure()?;
     Some(Finding::new(error.diagnosis()?, error.to_string()))

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The unpack queue that the plugin shares with its consumers.
+//! Unpack queue that the plugin shares with its consumers.
 
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
@@ -14,9 +14,9 @@ use crate::error::{BounceBufferProblem, Error, MemoryUnavailable, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::memory::host_buffer::mapped_bytes;
 
-/// The unpack queue of one receive comm: memory that the plugin writes.
+/// Unpack queue of one receive comm: memory that the plugin writes.
 ///
-/// Nothing here ever forms a reference to that memory. Entries are copied out once `test` has said
+/// This module never forms a reference to that memory. Entries are copied out once `test` has said
 /// done: from then on the plugin does not write the slot until it is consumed.
 #[derive(Debug)]
 pub(crate) struct UnpackQueue {
@@ -69,18 +69,19 @@ impl UnpackQueue {
         Ok(Self { meta: meta as *const NetUnpackMeta, bounce, bounce_bytes })
     }
 
-    /// Address of the bounce buffer.
+    /// Returns the address of the bounce buffer.
     pub(crate) fn bounce(&self) -> u64 {
         self.bounce
     }
 
-    /// Bytes from there to the end of the memory that the bounce buffer lies in.
+    /// Returns the number of bytes from there to the end of the memory that the bounce buffer lies
+    /// in.
     pub(crate) fn bounce_bytes(&self) -> u64 {
         self.bounce_bytes
     }
 
-    /// Copies the entries of a slot, and returns how many the plugin announced. Above the queue's
-    /// capacity none are copied.
+    /// Copies the entries of a slot, and returns the number that the plugin announced. Above the
+    /// queue's capacity none are copied.
     pub(crate) fn read_slot(&self, slot: usize, out: &mut Vec<UnpackDescriptor>) -> u64 {
         const { assert!(size_of::<UnpackDescriptor>() == size_of::<LoadMeta>()) };
         const { assert!(align_of::<UnpackDescriptor>() == align_of::<LoadMeta>()) };
@@ -117,7 +118,7 @@ impl UnpackQueue {
         count
     }
 
-    /// The first bytes of a fragment, for a hex probe in the log.
+    /// Copies the first bytes of a fragment, for a hex probe in the log.
     pub(crate) fn probe(
         &self,
         memory: &DeviceMemory,

@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! Memory that comms know.
+//! Memory that was registered with comms.
 //!
-//! Where a comm is in the plugin: for registering memory with it, by any thread.
+//! Also the address of a comm in the plugin, with which any thread may register memory.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -16,7 +16,7 @@ use crate::plugin::Plugin;
 use crate::plugin::comm_label::{BlockingCall, CommLabel};
 use crate::workers::{Task, Workers};
 
-/// What `regMr` gave out.
+/// Handle that `regMr` gave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(PartialOrd, Ord))]
 pub(crate) struct MemoryHandle(pub(super) NonNull<c_void>);
@@ -26,16 +26,16 @@ unsafe impl Send for MemoryHandle {}
 
 #[cfg(test)]
 impl MemoryHandle {
-    /// A handle that no plugin gave out.
+    /// Makes a handle that no plugin gave out.
     pub(crate) fn for_tests(number: u64) -> Self {
         Self(NonNull::new(number.max(1) as *mut c_void).expect("not zero"))
     }
 }
 
-/// A registration that a worker is making.
+/// Registration that a worker is making.
 pub(crate) type Registering = Task<Result<MemoryHandle>>;
 
-/// Memory that is made known to a comm in one call.
+/// Memory that is registered with a comm in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegisteredRange {
     pub(crate) address: u64,
@@ -43,9 +43,9 @@ pub(crate) struct RegisteredRange {
     pub(crate) memory: MemoryType,
 }
 
-/// A comm with which memory can be registered.
+/// Comm with which memory can be registered.
 pub(crate) trait Registrar {
-    /// Has memory made known to this comm.
+    /// Registers memory with this comm, on a worker.
     ///
     /// # Safety
     /// The range stays valid memory of its kind until the handle was deregistered, and the comm
@@ -53,27 +53,27 @@ pub(crate) trait Registrar {
     unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering;
 }
 
-/// What a comm that closes still knows.
+/// Memory that a closing comm still knows.
 #[derive(Debug, Default)]
 pub(crate) struct CommMemory {
     pub(crate) handles: Vec<MemoryHandle>,
-    /// Registrations that are being made. The comm stays open until they are.
+    /// Registrations that are being made. The comm stays open until they have been made.
     pub(crate) registering: Vec<Registering>,
 }
 
 impl CommMemory {
-    /// Whether a registration is still being made.
+    /// Returns whether a registration is still being made.
     pub(super) fn is_registering(&self) -> bool {
         self.registering.iter().any(|registering| !registering.is_done())
     }
 }
 
-// What peers call a kind of memory is what the plugin calls it.
+// The names for a kind of memory between peers are those of the plugin.
 const _: () = assert!(MemoryType::Host.ptr_type() == PTR_HOST);
 const _: () = assert!(MemoryType::Device.ptr_type() == PTR_CUDA);
 
-/// Where a comm is. Registering may overlap with other calls on the comm but its close: the plugin
-/// only reads there which NIC and GPU the comm has.
+/// Address of a comm. Registering may overlap with all other calls on the comm except its close:
+/// the plugin only reads there which NIC and GPU the comm has.
 #[derive(Debug)]
 pub(super) struct CommAddress {
     pub(super) plugin: Arc<Plugin>,
@@ -86,7 +86,7 @@ pub(super) struct CommAddress {
 unsafe impl Send for CommAddress {}
 
 impl CommAddress {
-    /// Makes memory known to the comm.
+    /// Registers memory with the comm.
     ///
     /// # Safety
     /// The comm stays open during the call. The range stays valid memory of its kind until the
@@ -113,11 +113,11 @@ impl CommAddress {
         NonNull::new(mhandle).map(MemoryHandle).ok_or_else(null)
     }
 
-    /// Takes a registration of the comm back.
+    /// Deregisters memory from the comm.
     pub(super) fn deregister(&self, mhandle: MemoryHandle) {
         let _entered = self.place.memory.try_enter();
         // SAFETY: the comm gave out the handle, and the table of registrations has forgotten it.
-        // The plugin takes a handle back even when its comm is closed by now.
+        // The plugin takes a handle back even if its comm is closed by now.
         let code = self.plugin.call(BlockingCall::Deregister, &self.place, |entries| unsafe {
             (entries.dereg_mr)(self.raw.as_ptr(), mhandle.0.as_ptr())
         });
@@ -127,7 +127,7 @@ impl CommAddress {
     }
 }
 
-/// A handle that is to go back to the comm that gave it out.
+/// Handle that must go back to the comm that gave it out.
 #[derive(Debug)]
 pub(crate) struct Deregistration {
     pub(super) address: CommAddress,
@@ -140,7 +140,7 @@ impl Deregistration {
         self.address.deregister(self.handle);
     }
 
-    /// What is said if the call does not return.
+    /// Describes the call if it does not return.
     pub(crate) fn hang(&self, waited: Duration) -> PluginHang {
         self.address.place.hang(BlockingCall::Deregister, waited)
     }

@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! What comms of both directions can do: know memory, and be closed.
+//! Common operations of comms of both directions: registered memory, and closing.
 //!
-//! Handles of memory on their way back to the comms that gave them out.
+//! Also the handles of memory that go back to the comms which gave them out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,44 +17,45 @@ use crate::reactor::poller::{Poller, Target};
 use crate::types::{CommId, PeerKey};
 use crate::workers::{Ticket, Workers};
 
-/// A comm that carries requests. It is closed by dropping it, which may wait for long, and then
-/// deregisters what it is left with.
+/// Comm that carries requests. Dropping it closes it, which may block for long, and then
+/// deregisters the memory that was left to it.
 pub(crate) trait OpenComm: Sized + Send + 'static {
     fn raw(&self) -> &RawComm;
 
     fn raw_mut(&mut self) -> &mut RawComm;
 
-    /// Takes a handle back that this comm gave out: what is to be done for it.
+    /// Returns the call that takes back a handle which this comm gave out.
     fn deregistration(&self, handle: MemoryHandle) -> Deregistration {
         Deregistration { address: self.raw().address(), handle }
     }
 
-    /// Has the system say when something happens on its descriptors, if the plugin tells them.
+    /// Registers the comm's descriptors with the poller, if the plugin has reported them.
     fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         self.raw_mut().watch(poller, target);
     }
 
-    /// Something has happened on one of its descriptors.
+    /// Notes that an event was reported on one of its descriptors.
     fn wake(&mut self) {
         self.raw_mut().readiness.wake();
     }
 
-    /// There is nothing to do on it until something happens, if that is told.
+    /// Notes that there is nothing to do until an event, if events are reported.
     fn rest(&mut self) {
         self.raw_mut().readiness.rest(NextCall::WhenTold);
     }
 
-    /// When a call of `test` may get it further.
+    /// Returns when a call of `test` may make progress.
     fn next_call(&self) -> NextCall {
         self.raw().readiness.next()
     }
 
-    /// Whether the system says when something happens on its descriptors.
+    /// Returns whether the poller reports events of its descriptors.
     fn is_watched(&self) -> bool {
         self.raw().readiness.is_watched()
     }
 
-    /// Leaves it what it still knows. Requests in flight may use it until the comm has closed.
+    /// Hands the comm the memory that it still knows. Requests in flight may use it until the comm
+    /// has closed.
     fn leave(&mut self, memory: CommMemory) {
         self.raw_mut().left = memory;
     }
@@ -69,7 +70,7 @@ impl<C: OpenComm> Registrar for C {
     }
 }
 
-/// Has comms closed: as soon as no worker is making a registration on one of them.
+/// Closes comms on a worker, as soon as no worker is making a registration on one of them.
 pub(crate) fn close_comms<C: OpenComm>(comms: Vec<C>, workers: &Workers) -> Ticket {
     let workers = match comms.first() {
         Some(comm) => workers.for_peer(comm.raw().place.peer_key),
@@ -92,7 +93,7 @@ impl ReturnedHandles {
         self.owners.insert(owner);
     }
 
-    /// Returns the peers whose comms gave handles out. No other need be asked.
+    /// Returns the peers whose comms gave handles out. No other peer is concerned.
     pub(crate) fn owners(&self) -> Vec<PeerKey> {
         self.owners.iter().copied().collect()
     }
@@ -101,19 +102,19 @@ impl ReturnedHandles {
         self.of_comms.is_empty()
     }
 
-    /// Makes calls of the handles that this comm gave out.
+    /// Converts the handles that this comm gave out to calls.
     pub(crate) fn take_back(&mut self, id: CommId, comm: &impl OpenComm) {
         let of_comm = self.of_comms.remove(&id).into_iter().flatten();
         self.calls.extend(of_comm.map(|handle| comm.deregistration(handle)));
     }
 
-    /// Returns how many handles of each comm there are.
+    /// Returns the number of handles of each comm.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> Vec<(CommId, usize)> {
         self.of_comms.iter().map(|(comm, handles)| (*comm, handles.len())).collect()
     }
 
-    /// Returns the calls. Handles of comms that are closed are forgotten with them.
+    /// Returns the calls. Handles of comms that are closed are forgotten with their comms.
     pub(crate) fn into_calls(self) -> Vec<Deregistration> {
         self.calls
     }

@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
-//! What all comms have in common: where they are in the plugin, and what drives them.
+//! Common part of all comms: the address in the plugin, and the calls that drive a comm.
 //!
-//! When a comm may get further.
+//! Also the readiness of a comm, which says when it may make progress.
 //!
-//! A comm that waits for an event is not called before one has happened, where the plugin says so
-//! (`tcpx_sys::CommPollV1`).
+//! A comm that waits for an event is not called before the event has happened, if the plugin
+//! reports events (`tcpx_sys::CommPollV1`).
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -22,29 +22,29 @@ use crate::plugin::comm_label::CommLabel;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watch};
 
-/// Answers of 2 from `test` in a row that make a comm dead. The first ones may only mean that the
-/// peer has closed while its last bytes are still buffered here.
+/// Number of consecutive answers of 2 from `test` that make a comm dead. The first ones may only
+/// mean that the peer has closed while its last bytes are still buffered here.
 const SYSTEM_ERRORS_IN_A_ROW: u32 = 3;
 
-/// A request of the plugin. It is good for the comm that gave it out, until that comm is closed.
+/// Request of the plugin. It is valid for the comm that gave it out, until that comm is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request(pub(super) NonNull<c_void>);
 
 // SAFETY: a request is a number to this library. The plugin takes it back from any thread.
 unsafe impl Send for Request {}
 
-/// A comm's address in the plugin, with the two calls that every comm answers to.
+/// Address of a comm in the plugin, with the two calls that every comm answers.
 #[derive(Debug)]
 pub(crate) struct RawComm {
     pub(super) plugin: Arc<Plugin>,
     pub(super) place: CommLabel,
     pub(super) raw: NonNull<c_void>,
-    /// Answers of 2 from `test` in a row.
+    /// Number of consecutive answers of 2 from `test`.
     system_errors: u32,
-    /// Whether `test` may get it further.
+    /// Whether `test` may make progress on the comm.
     pub(super) readiness: Readiness,
-    /// What is deregistered right after the comm has closed. Requests in flight may use it until
-    /// then.
+    /// Memory that is deregistered right after the comm has closed. Requests in flight may use it
+    /// until then.
     pub(super) left: CommMemory,
 }
 
@@ -53,8 +53,8 @@ pub(crate) struct RawComm {
 // may overlap with other calls, and run one at a time.
 unsafe impl Send for RawComm {}
 
-/// What the plugin is told of a tag. Chunks pair in the order of their posts: the plugin needs
-/// none.
+/// Returns the tag that the plugin receives. Chunks pair in the order of their posts, so the plugin
+/// needs no tag.
 pub(super) fn plugin_tag(tag: i64) -> c_int {
     (tag & i64::from(c_int::MAX)) as c_int
 }
@@ -66,8 +66,8 @@ impl RawComm {
         Self { plugin, place, raw, system_errors: 0, readiness, left }
     }
 
-    /// Drives the comm; true once, when the request is done. Where nothing has happened since it
-    /// got no further, the plugin is not called.
+    /// Drives the comm. Returns true once, when the request is done. Does not call the plugin if no
+    /// event has come since the last call made no progress.
     pub(super) fn test(&mut self, request: Request, phase: Phase) -> Result<bool> {
         if self.readiness.next() == NextCall::WhenTold {
             return Ok(false);
@@ -94,12 +94,12 @@ impl RawComm {
         Ok(done != 0)
     }
 
-    /// Has the system say when something happens on the comm's descriptors, if the plugin tells
-    /// them. What happens is told of `target`.
+    /// Registers the comm's descriptors with the poller, if the plugin has reported them. Events
+    /// are reported for `target`.
     pub(super) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         match self.watches(poller, target) {
             Ok(watches) => self.readiness.watch(watches),
-            // All or none: a comm that is watched in part would be forgotten.
+            // All or none: events of a comm that is watched in part would be missed.
             Err(error) => tracing::debug!(%error, "a comm is polled"),
         }
     }
@@ -107,15 +107,15 @@ impl RawComm {
     fn watches(&self, poller: &Arc<Poller>, target: Target) -> io::Result<Vec<Watch>> {
         let watch = |descriptor: &CommDescriptor| {
             let events = Events::of_epoll(descriptor.events);
-            // SAFETY: the plugin keeps the descriptors of a comm open as long as the comm is, and
-            // whoever closes it ends the watches before.
+            // SAFETY: the plugin keeps the descriptors of a comm open as long as the comm is open.
+            // The code that closes the comm ends the watches before.
             unsafe { Watch::new(poller, descriptor.fd, events, target) }
         };
         self.descriptors().iter().map(watch).collect()
     }
 
-    /// Tells a plugin that can look how long the peer's host may acknowledge nothing; `None`: for
-    /// ever.
+    /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.
+    /// `None`: without limit.
     pub(super) fn set_peer_timeout(&self, timeout: Option<Duration>) {
         let Some(health) = self.plugin.health() else { return };
         let limit = timeout.map_or(0, |time| time.as_millis().clamp(1, u32::MAX.into()) as u32);
@@ -126,7 +126,7 @@ impl RawComm {
         }
     }
 
-    /// Looks whether the comm's connections are alive, if the plugin can tell.
+    /// Checks whether the comm's connections are alive, if the plugin can tell.
     pub(super) fn look(&self, phase: Phase) -> Result<()> {
         let Some(health) = self.plugin.health() else { return Ok(()) };
         // SAFETY: the comm is open.
@@ -134,14 +134,14 @@ impl RawComm {
         self.place.check("checkComm", code, phase)
     }
 
-    /// What to watch for edges while the comm is open. Empty where the plugin does not say, or
-    /// cannot: then the comm is called all the time.
+    /// Returns the descriptors to watch for edges while the comm is open. Empty if the plugin does
+    /// not or cannot report them: then the comm is polled all the time.
     pub(super) fn descriptors(&self) -> SmallVec<[CommDescriptor; MAX_COMM_DESCRIPTORS]> {
         let Some(readiness) = self.plugin.readiness() else { return SmallVec::new() };
         let mut all = [CommDescriptor::default(); MAX_COMM_DESCRIPTORS];
         let mut count: c_int = 0;
         let capacity = MAX_COMM_DESCRIPTORS as c_int;
-        // SAFETY: the comm is open. The array has as many elements as the call is told, and the
+        // SAFETY: the comm is open. The array has as many elements as the call receives, and the
         // count is a valid int.
         let code = unsafe {
             (readiness.descriptors)(self.raw.as_ptr(), all.as_mut_ptr(), capacity, &raw mut count)
@@ -156,7 +156,7 @@ impl RawComm {
         }
     }
 
-    /// When a further `test` may get further. Soon, of a plugin that cannot tell.
+    /// Returns when a further `test` may make progress. A plugin that cannot tell is called soon.
     fn next_call(&self) -> NextCall {
         let Some(readiness) = self.plugin.readiness() else { return NextCall::Soon };
         let mut answer: c_int = 1;
@@ -169,13 +169,13 @@ impl RawComm {
         }
     }
 
-    /// Where it is, for calls that other threads make.
+    /// Returns the address of the comm, for calls that other threads make.
     pub(super) fn address(&self) -> CommAddress {
         let Self { plugin, place, raw, .. } = self;
         CommAddress { plugin: Arc::clone(plugin), place: place.clone(), raw: *raw }
     }
 
-    /// Deregisters what was left for after the close.
+    /// Deregisters the memory that was kept until the comm closed.
     pub(super) fn deregister_left(&mut self) {
         let CommMemory { handles, registering } = std::mem::take(&mut self.left);
         let address = self.address();
@@ -183,28 +183,28 @@ impl RawComm {
         handles.into_iter().chain(registered).for_each(|handle| address.deregister(handle));
     }
 
-    /// The error of a call that succeeded without its output.
+    /// Returns the error of a call that succeeded without its output.
     pub(super) fn null_output(&self, call: &'static str, phase: Phase) -> Error {
         self.place.failure(call, NcclResult::INTERNAL_ERROR, phase)
     }
 }
 
-/// When a call of `test` may get a comm further.
+/// Time at which a call of `test` may make progress on a comm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NextCall {
     /// At once.
     #[default]
     Now,
-    /// Soon: nobody tells when.
+    /// Soon: no event reports when.
     Soon,
-    /// When something has happened on a descriptor, or is posted.
+    /// After an event on a descriptor, or after a post.
     WhenTold,
 }
 
-/// Whether a call of `test` may get a comm further.
+/// Readiness of a comm for a call of `test`.
 #[derive(Debug, Default)]
 pub(super) struct Readiness {
-    /// Its descriptors, if the plugin has told them.
+    /// Watches of its descriptors, if the plugin has reported them.
     watches: Vec<Watch>,
     next: NextCall,
 }
@@ -214,18 +214,18 @@ impl Readiness {
         self.next
     }
 
-    /// Something has happened to it.
+    /// Notes that an event was reported.
     pub(super) fn wake(&mut self) {
         self.next = NextCall::Now;
     }
 
-    /// `test` got no further, and says when it may. Where the plugin tells no descriptors, nobody
-    /// tells when.
+    /// Notes that `test` made no progress, and when it may. Without descriptors no event reports
+    /// when.
     pub(super) fn rest(&mut self, next: NextCall) {
         self.next = if self.is_watched() { next } else { NextCall::Soon };
     }
 
-    /// Its descriptors are watched from now on.
+    /// Watches the comm's descriptors from now on.
     pub(super) fn watch(&mut self, watches: Vec<Watch>) {
         *self = Self { watches, next: NextCall::Now };
     }
@@ -234,7 +234,7 @@ impl Readiness {
         !self.watches.is_empty()
     }
 
-    /// Watches nothing any more: the comm is about to close.
+    /// Ends all watches: the comm is about to close.
     pub(super) fn end(&mut self) {
         *self = Self::default();
     }

@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! The receiving end of a channel.
+//! Receiving end of a channel.
 //!
-//! Waiting for one peer.
+//! Also the listen comm, which waits for one peer.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -23,21 +23,21 @@ use crate::plugin::Plugin;
 use crate::plugin::comm_label::{BlockingCall, CommLabel};
 use crate::plugin::unpack_queue::UnpackQueue;
 
-/// The receiving end of a channel, with its unpack queue.
+/// Receiving end of a channel, with its unpack queue.
 #[derive(Debug)]
 pub(crate) struct RecvComm {
     pub(super) raw: RawComm,
     pub(super) queue: UnpackQueue,
-    /// Receives posted so far. The k-th, counted from 0, uses slot k mod 16.
+    /// Number of receives posted so far. The k-th, counted from 0, uses slot k mod 16.
     pub(super) received: u64,
-    /// What its chunks may take of the bounce buffer, given back when the comm has closed. `None`:
-    /// as much as they like.
+    /// Credit of its chunks in the bounce buffer, returned when the comm has closed. `None`:
+    /// without limit.
     pub(super) credit: Option<BounceCredit>,
 }
 
 impl RecvComm {
-    /// Queues a receive, and says which slot of the unpack queue it uses. `None`: the plugin wants
-    /// to be asked again later.
+    /// Queues a receive, and returns the slot of the unpack queue that it uses. `None`: the plugin
+    /// has no room, and the caller must try again later.
     ///
     /// # Safety
     /// For host memory, `data..data + bytes` stays writable until the request is done or the comm
@@ -75,12 +75,12 @@ impl RecvComm {
         Ok(Some((Request(request), slot)))
     }
 
-    /// Drives the comm; true once, when the request has arrived.
+    /// Drives the comm. Returns true once, when the request has arrived.
     pub(crate) fn test(&mut self, request: Request) -> Result<bool> {
         self.raw.test(request, Phase::Receive)
     }
 
-    /// Bytes that an arrived, unconsumed request received.
+    /// Returns the number of bytes that an arrived, unconsumed request received.
     pub(crate) fn received_bytes(&self, request: Request) -> Result<u64> {
         let mut size: c_int = -1;
         let mut raw_request = request.0.as_ptr();
@@ -114,46 +114,46 @@ impl RecvComm {
         Err(Error::Protocol { peer: self.raw.place.peer.to_string(), detail })
     }
 
-    /// Bytes of the bounce buffer.
+    /// Returns the number of bytes of the bounce buffer.
     pub(crate) fn pool_bytes(&self) -> Result<u64> {
         let own = self.raw.place.memory.own_bytes_from(self.queue.bounce())?;
         Ok(own.unwrap_or_default().min(self.queue.bounce_bytes()))
     }
 
-    /// Bounds what its chunks may take of the bounce buffer.
+    /// Limits the credit of its chunks in the bounce buffer.
     pub(crate) fn set_credit(&mut self, credit: BounceCredit) {
         self.credit = Some(credit);
     }
 
-    /// What its chunks may take of the bounce buffer, if that is bounded.
+    /// Returns the credit of its chunks in the bounce buffer, if there is a limit.
     pub(crate) fn credit(&mut self) -> Option<&mut BounceCredit> {
         self.credit.as_mut()
     }
 
-    /// The unpack queue, which says where fragments lie.
+    /// Returns the unpack queue, which says where fragments lie.
     pub(crate) fn queue(&self) -> &UnpackQueue {
         &self.queue
     }
 
-    /// Gives the pages of the oldest arrived request back to the plugin. Its bytes must have been
+    /// Returns the pages of the oldest arrived request to the plugin. Its bytes must have been
     /// copied out.
     pub(crate) fn consumed(&mut self, request: Request) -> Result<()> {
         // SAFETY: the comm is open and the request is its own.
         let code = unsafe {
             (self.raw.plugin.entries().irecv_consumed)(self.raw.raw.as_ptr(), 1, request.0.as_ptr())
         };
-        // Its pages may be what another request waits for.
+        // Another request may be waiting for these pages.
         self.raw.readiness.wake();
         self.raw.place.check("irecvConsumed", code, Phase::Receive)
     }
 
-    /// How long the peer's host may acknowledge nothing, for a plugin that can look; `None`: for
-    /// ever.
+    /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.
+    /// `None`: without limit.
     pub(crate) fn set_peer_timeout(&mut self, timeout: Option<Duration>) {
         self.raw.set_peer_timeout(timeout);
     }
 
-    /// Looks whether the comm is alive, of a plugin that can tell. It may be dead though nothing
+    /// Checks whether the comm is alive, if the plugin can tell. A comm may be dead though nothing
     /// is posted.
     pub(crate) fn look(&mut self) -> Result<()> {
         self.raw.look(Phase::Receive)
@@ -174,7 +174,7 @@ impl Drop for RecvComm {
     fn drop(&mut self) {
         self.raw.readiness.end();
         let entered = self.raw.place.memory.try_enter();
-        // SAFETY: the comm is open and is not used again. Whoever drops it has waited for its
+        // SAFETY: the comm is open and is not used again. The code that drops it has waited for its
         // unpacks.
         let code =
             self.raw.plugin.call(BlockingCall::CloseReceive, &self.raw.place, |entries| unsafe {
@@ -188,12 +188,12 @@ impl Drop for RecvComm {
     }
 }
 
-/// A listen comm. It takes exactly one peer.
+/// Listen comm. It accepts exactly one peer.
 #[derive(Debug)]
 pub(crate) struct ListenComm {
     raw: RawComm,
     handle: NetHandle,
-    /// The accept that returns the comm fills it. It must not move until then.
+    /// Device handle that the accept which returns the comm fills. It must not move until then.
     device_handle: Box<NetDeviceHandle>,
     accepting: bool,
 }
@@ -232,7 +232,7 @@ impl ListenComm {
         Ok(Self { raw, handle, device_handle, accepting: false })
     }
 
-    /// The connect handle, which the peer needs.
+    /// Returns the connect handle, which the peer needs.
     pub(crate) fn handle(&self) -> NetHandle {
         self.handle
     }
@@ -256,7 +256,7 @@ impl ListenComm {
         let Some(raw) = NonNull::new(comm) else { return Ok(None) };
         let place = self.raw.place.clone();
         let raw = RawComm::new(&self.raw.plugin, place, raw);
-        // Owned from here on, so that an unusable queue still closes the comm.
+        // Owned from here on, so that the comm is closed even if its queue is unusable.
         let mut comm = RecvComm { raw, queue: UnpackQueue::default(), received: 0, credit: None };
         comm.queue = UnpackQueue::read(&self.device_handle, &self.raw.place.memory)?;
         tracing::debug!(
@@ -270,7 +270,7 @@ impl ListenComm {
 impl Drop for ListenComm {
     fn drop(&mut self) {
         if self.accepting && self.raw.plugin.is_hardware() {
-            // The plugin's helper thread sits in accept(2) and would use the comm after it is
+            // The plugin's helper thread blocks in accept(2) and would use the comm after it is
             // freed.
             tracing::warn!(peer = %self.raw.place.peer, "a listen comm that nobody reached is left to the plugin");
             return;

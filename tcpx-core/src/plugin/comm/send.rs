@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! The sending end of a channel.
+//! Sending end of a channel.
 //!
-//! Connecting to a peer's listen comm.
+//! Also the connection attempt to a peer's listen comm.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -17,14 +17,14 @@ use crate::error::{Phase, Result};
 use crate::plugin::Plugin;
 use crate::plugin::comm_label::{BlockingCall, CommLabel};
 
-/// The sending end of a channel.
+/// Sending end of a channel.
 #[derive(Debug)]
 pub(crate) struct SendComm {
     pub(super) raw: RawComm,
 }
 
 impl SendComm {
-    /// Queues a send. `None`: the plugin wants to be asked again later.
+    /// Queues a send. `None`: the plugin has no room, and the caller must try again later.
     ///
     /// # Safety
     /// `data..data + bytes` stays readable, and inside what `mhandle` covers, until the request is
@@ -55,18 +55,18 @@ impl SendComm {
         Ok(NonNull::new(request).map(Request))
     }
 
-    /// Drives the comm; true once, when the request is done.
+    /// Drives the comm. Returns true once, when the request is done.
     pub(crate) fn test(&mut self, request: Request) -> Result<bool> {
         self.raw.test(request, Phase::Send)
     }
 
-    /// How long the peer's host may acknowledge nothing, for a plugin that can look; `None`: for
-    /// ever.
+    /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.
+    /// `None`: without limit.
     pub(crate) fn set_peer_timeout(&mut self, timeout: Option<Duration>) {
         self.raw.set_peer_timeout(timeout);
     }
 
-    /// Looks whether the comm is alive, of a plugin that can tell. It may be dead though nothing
+    /// Checks whether the comm is alive, if the plugin can tell. A comm may be dead though nothing
     /// is posted.
     pub(crate) fn look(&mut self) -> Result<()> {
         self.raw.look(Phase::Send)
@@ -100,12 +100,12 @@ impl Drop for SendComm {
     }
 }
 
-/// A connection attempt to the peer's listen comm.
+/// Connection attempt to the peer's listen comm.
 #[derive(Debug)]
 pub(crate) struct PendingConnect {
     plugin: Arc<Plugin>,
     place: CommLabel,
-    /// The plugin keeps its state inside this buffer, which must not move until the final answer.
+    /// Buffer in which the plugin keeps its state. It must not move until the final answer.
     handle: Option<Box<NetHandle>>,
 }
 
@@ -114,7 +114,8 @@ impl PendingConnect {
         Self { plugin: Arc::clone(plugin), place, handle: Some(Box::new(handle)) }
     }
 
-    /// Polls the attempt. `None` while it goes on, and for ever after its final answer.
+    /// Polls the attempt. Returns `None` while the attempt goes on, and for ever after its final
+    /// answer.
     pub(crate) fn poll(&mut self) -> Result<Option<SendComm>> {
         let Some(handle) = &mut self.handle else { return Ok(None) };
         let mut comm = std::ptr::null_mut();
@@ -141,8 +142,7 @@ impl PendingConnect {
 
 impl Drop for PendingConnect {
     fn drop(&mut self) {
-        // The plugin's thread may still look at the buffer, so an abandoned attempt leaks 128
-        // bytes.
+        // The plugin's thread may still read the buffer, so an abandoned attempt leaks 128 bytes.
         if let Some(handle) = self.handle.take() {
             Box::leak(handle);
         }

@@ -1,5 +1,5 @@
-//! End of a registration: it is closed to new users, loses those that it has, is forgotten by the
-//! comms that know it, and is taken out.
+//! End of a registration. It is closed to new users, loses its current users, is forgotten by its
+//! comms, and is removed.
 
 use tcpx_protocol::types::RegistrationKey;
 use tcpx_protocol::types::memory::MemoryId;
@@ -15,7 +15,7 @@ impl Registration {
         self.operations > 0 || self.copies > 0
     }
 
-    /// Whether a deregistration waits for its users, and there are none.
+    /// Returns whether a deregistration that waits for its users has none left.
     pub(super) fn is_free_to_leave(&self) -> bool {
         !self.is_used() && !matches!(self.stage, Stage::Open)
     }
@@ -75,8 +75,8 @@ impl Registrations {
         }
     }
 
-    /// Takes out the handles that comms have given out for a registration which nothing uses,
-    /// unless another registration shares its range. The caller deregisters them.
+    /// Takes out the handles that comms have given out for an unused registration, unless another
+    /// registration shares its range. The caller deregisters them.
     pub(crate) fn take_handles(&mut self, key: RegistrationKey) -> ReturnedHandles {
         let mut handles = ReturnedHandles::default();
         let registration = self.registrations.get_mut(key);
@@ -95,7 +95,7 @@ impl Registrations {
         handles
     }
 
-    /// Takes a registration out that nothing uses and no comm knows. Returns the memory that it
+    /// Removes a registration that nothing uses and no comm knows. Returns the memory that it
     /// owned.
     ///
     /// # Errors

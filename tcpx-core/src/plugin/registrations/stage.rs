@@ -3,22 +3,22 @@
 use crate::error::PluginHang;
 use crate::workers::Ticket;
 
-/// How far the end of a registration is.
+/// Progress of the end of a registration.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     /// It may be used.
     Open,
-    /// It is being deregistered: nothing begins to use it, and what uses it is to end.
+    /// It is being deregistered. Nothing begins to use it, and its users are ending.
     Leaving,
-    /// Nothing uses it, and the comms that know it are being told to forget it.
+    /// Nothing uses it, and its comms are being called to forget it.
     Forgetting(Forgetting),
 }
 
 /// Calls of the plugin that take a registration back from the comms that know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Forgetting {
-    /// Ends when they have returned.
+    /// Ticket that ends when the calls have returned.
     pub(crate) returned: Ticket,
-    /// Describes them if they do not return.
+    /// Description of the calls if they do not return.
     pub(crate) hang: PluginHang,
 }

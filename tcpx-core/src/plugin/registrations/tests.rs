@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Registrations by id, range and comm.
+//! Tests of registrations by id, range and comm.
 
 use std::cell::Cell;
 
@@ -39,7 +39,7 @@ fn posts_are_checked_against_bounds_and_direction() {
     assert!(registrations.span(send_only, 0, 1, Access::ReadWrite).is_err());
 }
 
-/// To say "register it for receiving" where that is refused would send people round in circles.
+/// The error must not advise "register it for receiving", because that is refused as well.
 #[test]
 fn a_receive_into_host_memory_is_refused_as_what_it_is_where_the_plugin_has_none() {
     let mut registrations = Registrations::new(Workers::default(), false, 0);
@@ -98,7 +98,7 @@ fn one_that_leaves_keeps_its_users_and_gets_no_others() {
     assert!(matches!(registrations.remove(id), Err(Error::UnknownRegistration { .. })));
 }
 
-/// Counts the plugin's calls.
+/// Double of a comm that counts the plugin's calls.
 #[derive(Default)]
 struct Counting {
     registered: Cell<usize>,
@@ -111,7 +111,7 @@ impl Registrar for Counting {
     }
 }
 
-/// Has a segment registered with a comm, if it is not, and waits for the handle.
+/// Registers a segment with a comm, if it is not registered, and waits for the handle.
 fn handle(
     registrations: &mut Registrations,
     span: Span,
@@ -174,7 +174,8 @@ fn a_comm_that_closes_takes_along_what_is_being_registered() {
     assert_eq!(comm.registered.get(), 2, "the other comm's goes on");
 }
 
-/// Each peer's buffer is known to its own comms: nobody else is asked when it goes.
+/// Each peer's buffer is known to its own comms, so no other peer is concerned when the buffer
+/// goes.
 #[test]
 fn memory_that_goes_concerns_only_peers_whose_comms_know_it() {
     const PEERS: usize = 1_000;
@@ -234,7 +235,7 @@ fn a_million_pairs_leave_nothing_behind() {
     register_and_remove(1_000_000);
 }
 
-/// One page, however often it is asked for, which no program knows of.
+/// There is one page, however often it is asked for, and no program knows of it.
 #[test]
 fn there_is_one_page_to_land_on() {
     let mut registrations = Registrations::default();
