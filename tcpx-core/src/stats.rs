@@ -1,11 +1,11 @@
-//! What a session knows of itself: counters cheap enough to be always on, and what they mean. What
-//! one lane counts is here; messages, requests and notifications are counted by the protocol
-//! (`tcpx_protocol::stats`).
+//! Statistics of a session: counters cheap enough to be always on, and their interpretation. This
+//! file has the counters of one lane. The protocol (`tcpx_protocol::stats`) counts messages,
+//! requests and notifications.
 //!
 //! - [`metrics`]: reports as text for Prometheus, pure.
-//! - [`report`]: a session, its peers and their sums, as programs read them.
-//! - [`stages`]: where the time goes.
-//! - [`watch`]: the judgements that find trouble in the counters, pure.
+//! - [`report`]: reports of a session, its peers and their sums, as programs read them.
+//! - [`stages`]: breakdown of the session's time by stage.
+//! - [`watch`]: judgements that find trouble in the counters, pure.
 //! - [`alarm`]: kinds of trouble, each with its diagnosis, counted and logged once.
 
 pub(crate) mod alarm;
@@ -20,48 +20,50 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ChannelStats {
-    /// Chunks sent, or received and unpacked.
+    /// Number of chunks sent, or received and unpacked.
     pub chunks: u64,
-    /// Their bytes.
+    /// Number of bytes of those chunks.
     pub bytes: u64,
-    /// Fragments that receives arrived in.
+    /// Number of fragments that receives arrived in.
     pub fragments: u64,
-    /// Fragments that were merged into a neighbour before unpacking.
+    /// Number of fragments that were merged into a neighbour before unpacking.
     pub fragments_merged: u64,
-    /// Stalls: rounds in which a chunk waited because the window was full, or the staging buffer
-    /// that it is gathered in.
+    /// Stalls: number of rounds in which a chunk waited because the window was full, or the staging
+    /// buffer for gathering.
     pub window_full: u64,
-    /// Stalls: rounds in which a chunk waited because the peer's bounce buffer had no room for it.
+    /// Stalls: number of rounds in which a chunk waited because the peer's bounce buffer had no
+    /// room for it.
     pub credit_waits: u64,
-    /// Stalls: times the plugin asked to be asked again later.
+    /// Stalls: number of times that the plugin refused a request for now.
     pub plugin_busy: u64,
-    /// Most requests that were ever in flight.
+    /// Largest number of requests that were ever in flight.
     pub window_peak: usize,
-    /// Requests in flight, summed over all posts. Divided by `posts` it is the mean occupancy.
+    /// Number of requests in flight, summed over all posts. Divided by `posts` it is the mean
+    /// occupancy.
     pub window_sum: u64,
-    /// Requests posted to the plugin.
+    /// Number of requests posted to the plugin.
     pub posts: u64,
-    /// Chunks of scattered small messages that were copied together to be sent.
+    /// Number of chunks of scattered small messages that were gathered to be sent.
     pub gathered: u64,
-    /// Their bytes.
+    /// Number of bytes of those chunks.
     pub gathered_bytes: u64,
 }
 
 impl ChannelStats {
-    /// A chunk was sent, or received and unpacked.
+    /// Counts a chunk that was sent, or received and unpacked.
     pub(crate) fn chunk(&mut self, bytes: u32) {
         self.chunks += 1;
         self.bytes += u64::from(bytes);
     }
 
-    /// A request was posted; so many are in flight now.
+    /// Counts a posted request. `in_flight` requests are in flight now.
     pub(crate) fn posted(&mut self, in_flight: usize) {
         self.posts += 1;
         self.window_sum += in_flight as u64;
         self.window_peak = self.window_peak.max(in_flight);
     }
 
-    /// Adds what another lane counted. The peak is that of the two that is higher.
+    /// Adds the counters of another lane. The peak is the higher one of the two.
     pub(crate) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.bytes += other.bytes;

@@ -1,4 +1,4 @@
-//! Alarms: the kinds of trouble that a session notices while it runs. Each kind has a diagnosis, is
+//! Alarms: kinds of trouble that a session notices while it runs. Each kind has a diagnosis, is
 //! counted, and is logged once for each peer.
 
 use std::fmt::Display;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use tcpx_diagnosis::Diagnosis;
 use tcpx_diagnosis::table::{requests, topology, transfer};
 
-/// One kind of trouble. The numbers are those of [`ALL`](Self::ALL).
+/// One kind of trouble. The numbers are the indices in [`ALL`](Self::ALL).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
     NicDown,
@@ -33,7 +33,7 @@ impl Alarm {
         Self::FirstMessageLost,
     ];
 
-    /// What the kind means, with causes and cures.
+    /// Returns the diagnosis of the kind, with causes and cures.
     pub(crate) fn diagnosis(self) -> &'static Diagnosis {
         match self {
             Self::NicDown => &topology::NIC_DOWN,
@@ -48,19 +48,19 @@ impl Alarm {
     }
 }
 
-/// A kind of trouble that was noticed, and how often.
+/// Kind of trouble that was noticed, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AlarmReport {
-    /// The diagnosis, as `tcpx explain` takes it.
+    /// Id of the diagnosis, as `tcpx explain` takes it.
     pub id: String,
-    /// Its title.
+    /// Title of the diagnosis.
     pub title: String,
-    /// How often it began. Trouble that lasts counts once.
+    /// Number of times that the trouble began. Trouble that lasts counts once.
     pub count: u64,
 }
 
-/// How often each kind was seen in a session.
+/// Number of times that each kind was seen in a session.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms([u64; Alarm::ALL.len()]);
 
@@ -75,7 +75,7 @@ impl Alarms {
         }
     }
 
-    /// What was seen so far, in the order of the ids.
+    /// Returns the kinds that were seen so far, in the order of the ids.
     pub(crate) fn report(&self) -> Vec<AlarmReport> {
         let seen = Alarm::ALL.iter().map(|alarm| (alarm.diagnosis(), self.0[*alarm as usize]));
         seen.filter(|(_, count)| *count > 0)
@@ -88,7 +88,7 @@ impl Alarms {
     }
 }
 
-/// Which trouble one peer, or the session itself, is in now, and which it was in before.
+/// Current and past trouble of one peer, or of the session itself.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
     now: [bool; Alarm::ALL.len()],
@@ -96,8 +96,8 @@ pub(crate) struct Troubles {
 }
 
 impl Troubles {
-    /// Notes whether the trouble is there. `seen` says in words what is seen; it is called only
-    /// when the trouble has just begun.
+    /// Notes whether the trouble is present. `seen` describes it in words, and is called only when
+    /// the trouble has just begun.
     pub(crate) fn set<D: Display>(
         &mut self,
         alarm: Alarm,

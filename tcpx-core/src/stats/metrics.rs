@@ -1,7 +1,7 @@
-//! Statistics as text that Prometheus reads, in its text format 0.0.4. Pure.
+//! Statistics as text in Prometheus's text format 0.0.4. Pure.
 //!
-//! The metrics are tables of name, help, kind and what reads the value, which are walked.
-//! - `exposition`: tables, families, samples, labels and their escapes: how the format is written.
+//! The metrics are tables of name, help, kind and reader of the value. The code walks these tables.
+//! - `exposition`: writer of the format: tables, families, samples, labels and their escapes.
 
 mod exposition;
 
@@ -14,9 +14,9 @@ use super::ChannelStats;
 use super::alarm::Alarm;
 use super::report::{ChannelReport, PeerReport, SessionReport};
 
-/// Statistics of sessions as text that Prometheus reads. Every sample has the labels `session`,
-/// which is the session's name, and `device`. Of sessions that have both in common all but the
-/// first get a number behind the name ("prefill#2").
+/// Returns the statistics of sessions as text for Prometheus. Every sample has the labels
+/// `session`, which is the session's name, and `device`. If several sessions have the same labels,
+/// all but the first get a number behind the name ("prefill#2").
 ///
 /// A page has each metric once. So a program with several sessions makes one page of all their
 /// reports, and does not join pages.
@@ -45,7 +45,8 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
             .and("unpack", &report.unpack);
         page.tell(ABOUT, &about, report);
         page.tell(STATE, &labels, report);
-        // Also those that were never seen: what grows from nothing raises no alert.
+        // Alarms that were never seen are included: Prometheus raises no alert on a counter that
+        // appears only when it grows.
         for id in Alarm::ALL.map(|alarm| alarm.diagnosis().code.to_string()) {
             let seen = report.alarms.iter().find(|seen| seen.id == id);
             page.tell(ALARM, &labels.and("id", &id), &seen.map_or(0, |seen| seen.count));
@@ -66,12 +67,12 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
     page.into_text()
 }
 
-/// How often each name was met. Prometheus refuses a page that says a sample twice.
+/// Number of times that each name was used. Prometheus refuses a page that has a sample twice.
 #[derive(Default)]
 struct Names<'a>(BTreeMap<(&'a str, &'a str), u32>);
 
 impl<'a> Names<'a> {
-    /// The name, with a number if it was met before.
+    /// Returns the name, with a number if it was used before.
     fn unique(&mut self, own: (&'a str, &'a str)) -> String {
         let count = self.0.entry(own).or_default();
         *count += 1;
@@ -82,13 +83,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What a session is.
+/// Properties of a session.
 #[rustfmt::skip]
 const ABOUT: Table<SessionReport> = &[
     ("tcpx_session_info", "What the session is; always 1.", Gauge, Is(|_| 1)),
 ];
 
-/// How a session is.
+/// Current state of a session.
 #[rustfmt::skip]
 const STATE: Table<SessionReport> = &[
     ("tcpx_peers", "Peers that there are now.", Gauge, Is(|it| it.peers.len() as u64)),
@@ -104,14 +105,14 @@ const STATE: Table<SessionReport> = &[
         Counter, Is(|it| it.total.errors)),
 ];
 
-/// How often there was a trouble.
+/// Counts of an alarm.
 #[rustfmt::skip]
 const ALARM: Table<u64> = &[
     ("tcpx_alarms_total", "How often trouble began, by the id that `tcpx explain` takes.",
         Counter, Is(|count| *count)),
 ];
 
-/// What a session has done.
+/// Work that a session has done.
 #[rustfmt::skip]
 const WORK: Table<SessionReport> = &[
     ("tcpx_stage_seconds_total", "What the session's time went to.", Seconds, By("stage", &[
@@ -177,7 +178,7 @@ const WORK: Table<SessionReport> = &[
         Counter, Is(|it| it.total.one_sided.ranges_told)),
 ];
 
-/// What the channels of a NIC count in one direction.
+/// Counters of the channels of a NIC in one direction.
 #[rustfmt::skip]
 const LANE: Table<ChannelStats> = &[
     ("tcpx_bytes_total", "Bytes of chunks.", Counter, Is(|it| it.bytes)),
@@ -203,13 +204,13 @@ const LANE: Table<ChannelStats> = &[
         Counter, Is(|it| it.gathered_bytes)),
 ];
 
-/// Whether a peer is up.
+/// State of a peer.
 #[rustfmt::skip]
 const PEER_STATE: Table<PeerReport> = &[
     ("tcpx_peer_state", "State of a peer in words; always 1.", Gauge, Is(|_| 1)),
 ];
 
-/// A peer that there is now. What it counts is gone with it; the session's sums stay.
+/// Current peers. The counters of a peer go with it; the session's sums stay.
 #[rustfmt::skip]
 const PEER: Table<PeerReport> = &[
     ("tcpx_peer_operations", "Posted operations with a peer that have not ended.",
@@ -262,7 +263,7 @@ mod tests {
             format!("tcpx_alarms_total{{{own},id=\"TCPX-902\"}} 2"),
             format!("tcpx_alarms_total{{{own},id=\"TCPX-815\"}} 0"),
             format!("tcpx_bytes_total{{{own},nic=\"eth1\",direction=\"sent\"}} 10"),
-            // Whole, though no double holds it.
+            // The number is written whole, though no double holds it.
             format!("tcpx_bytes_total{{{own},nic=\"eth1\",direction=\"received\"}} {}", u64::MAX),
             format!("tcpx_unpack_seconds_total{{{own}}} 1.500000001"),
             format!("tcpx_peer_operations{{{own},peer=\"a \\\"b\\\"\\\\\\n\"}} 4"),

@@ -1,4 +1,4 @@
-//! A session in numbers: channels, peers, sums.
+//! Report on a session in numbers: channels, peers, sums.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use super::stages::StageTimes;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ChannelReport {
-    /// The NIC it runs over.
+    /// NIC that the channel runs over.
     pub nic: String,
-    /// Chunks out.
+    /// Outgoing chunks.
     pub send: ChannelStats,
-    /// Chunks in.
+    /// Incoming chunks.
     pub recv: ChannelStats,
 }
 
@@ -25,61 +25,62 @@ pub struct ChannelReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PeerReport {
-    /// Its name.
+    /// Name of the peer.
     pub name: String,
-    /// Its state in words.
+    /// State of the peer in words.
     pub state: String,
     /// Bytes of a chunk that both ends agreed on.
     pub chunk_bytes: u32,
-    /// Whether what travels on its control link is authenticated.
+    /// Whether the control link is authenticated.
     pub link_authenticated: bool,
-    /// Sends that found their receive, or went ahead of it.
+    /// Number of sends that found their receive, or went ahead of it.
     pub messages_sent: u64,
-    /// Receives that found their send.
+    /// Number of receives that found their send.
     pub messages_received: u64,
-    /// Messages out that travelled on the control link; no channel counts them.
+    /// Outgoing messages on the control link; no channel counts them.
     pub eager_sent: EagerStats,
-    /// Messages in that did.
+    /// Incoming messages on the control link; no channel counts them.
     pub eager_received: EagerStats,
-    /// What it has read and written of memory of this session, and notifications.
+    /// Reads and writes of this session's memory by the peer, and notifications.
     pub one_sided: OneSidedStats,
-    /// Notifications of its that wait here for the program.
+    /// Number of notifications from the peer that wait here for the program.
     pub notifications_waiting: usize,
-    /// Operations that ended with an error, cancelled ones included.
+    /// Number of operations that ended with an error, cancelled ones included.
     pub errors: u64,
-    /// Posted operations that have not ended.
+    /// Number of posted operations that have not ended.
     pub operations: usize,
-    /// Receives that it has announced and no send of ours matches.
+    /// Number of receives that the peer has announced and that match no send of this session.
     pub announced: usize,
-    /// Receives of ours that it does not take yet: they wait here to be announced.
+    /// Number of receives of this session that the peer does not take yet: they wait here to be
+    /// announced.
     pub unannounced: usize,
-    /// Messages that have gone ahead to it, of which no receive is known.
+    /// Number of unexpected messages in flight to the peer: sent ahead, without a known receive.
     pub eager_unreceived: usize,
-    /// Messages of its that wait here for their receives.
+    /// Number of unexpected messages from the peer that wait here for their receives.
     pub eager_kept: usize,
-    /// Channels, in order; none before they are made.
+    /// Channels, in order. Empty until they are made.
     pub channels: Vec<ChannelReport>,
 }
 
-/// Everything since the session was made, over all peers, those that are gone included.
+/// Totals since the session was made, over all peers. Peers that are gone are included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Sends that found their receive, or went ahead of it.
+    /// Number of sends that found their receive, or went ahead of it.
     pub messages_sent: u64,
-    /// Receives that found their send.
+    /// Number of receives that found their send.
     pub messages_received: u64,
-    /// Messages out that travelled on the control link; no channel counts them.
+    /// Outgoing messages on the control link; no channel counts them.
     pub eager_sent: EagerStats,
-    /// Messages in that did.
+    /// Incoming messages on the control link; no channel counts them.
     pub eager_received: EagerStats,
-    /// What peers have read and written of memory of this session, and notifications.
+    /// Reads and writes of this session's memory by peers, and notifications.
     pub one_sided: OneSidedStats,
-    /// Operations that ended with an error, cancelled ones included.
+    /// Number of operations that ended with an error, cancelled ones included.
     pub errors: u64,
-    /// Chunks out, of all channels.
+    /// Outgoing chunks of all channels.
     pub send: ChannelStats,
-    /// Chunks in, of all channels.
+    /// Incoming chunks of all channels.
     pub recv: ChannelStats,
 }
 
@@ -91,7 +92,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Counts a peer in.
+    /// Adds a peer.
     pub(crate) fn add(&mut self, peer: &PeerReport) {
         self.total.messages_sent += peer.messages_sent;
         self.total.messages_received += peer.messages_received;
@@ -116,7 +117,7 @@ impl Sums {
         }
     }
 
-    /// The total, and the sums by NIC in the order of the names.
+    /// Returns the total, and the sums by NIC in the order of the names.
     pub(crate) fn into_parts(self) -> (Totals, Vec<ChannelReport>) {
         (self.total, self.nics.into_values().collect())
     }
@@ -127,82 +128,83 @@ impl Sums {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StagingTimes {
-    /// Bytes from GPUs, to be sent.
+    /// Number of bytes copied from GPUs, to be sent.
     pub down_bytes: u64,
-    /// Nanoseconds in which a channel had such a copy under way, summed over channels.
+    /// Nanoseconds in which a channel had such a copy in progress, summed over channels.
     pub down_ns: u64,
-    /// Bytes to a bounce region in GPU memory.
+    /// Number of bytes copied to a bounce region in GPU memory.
     pub up_bytes: u64,
-    /// As `down_ns`, for those.
+    /// Nanoseconds of the copies to GPU memory, counted as for `down_ns`.
     pub up_ns: u64,
 }
 
-/// The memory in which a session gathers scattered small sends.
+/// Memory in which a session gathers scattered small sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StagingMemory {
-    /// Bytes that it may come to: the option `staging_bytes`, or less where there was no memory.
+    /// Limit in bytes: the option `staging_bytes`, or less where there was no memory.
     pub limit_bytes: u64,
-    /// Bytes that are allocated, used or not, until the session ends.
+    /// Number of bytes that are allocated, used or not, until the session ends.
     pub allocated_bytes: u64,
-    /// Bytes that open channels have for themselves.
+    /// Number of bytes that open channels have for themselves.
     pub used_bytes: u64,
 }
 
-/// A session as it is now.
+/// Report on a session at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SessionReport {
-    /// The option `name`; may be empty.
+    /// Option `name`; may be empty.
     pub name: String,
     /// "host", or "gpu" with the GPU's ordinal.
     pub device: String,
     /// `"software"`, `"hardware"` or `"devmem"`.
     pub transport: String,
-    /// The plugin's name member.
+    /// Name member of the plugin.
     pub plugin_name: String,
-    /// Where the plugin came from.
+    /// Path that the plugin came from.
     pub plugin_path: String,
-    /// `"emulated"` or `"cuda"`: what device memory is in this session.
+    /// Kind of device memory in this session: `"emulated"` or `"cuda"`.
     pub device_memory: String,
-    /// The unpack backend.
+    /// Unpack backend.
     pub unpack: String,
-    /// Why this backend.
+    /// Reason for this backend.
     pub unpack_why: String,
-    /// Batches of chunks that were unpacked, or gathered from device memory.
+    /// Number of batches of chunks that were unpacked, or gathered from device memory.
     pub unpack_batches: u64,
-    /// Nanoseconds from the submit of a batch until it was seen to be finished, summed.
+    /// Nanoseconds from the submit of a batch until its completion was seen, summed.
     pub unpack_ns: u64,
-    /// What the session's time went to.
+    /// Breakdown of the session's time by stage.
     pub stages: StageTimes,
     /// Copies between GPUs and pinned memory in the built-in software plugin. All are 0 when the
     /// software plugin is loaded as a file. `None` with a hardware plugin.
     pub staging: Option<StagingTimes>,
     /// Memory in which scattered small sends are gathered.
     pub staging_memory: StagingMemory,
-    /// Peers that failed so far, forgotten ones included.
+    /// Number of peers that failed so far, forgotten ones included.
     pub peers_failed: u64,
     /// Trouble that was noticed while running, by id; see `tcpx explain`.
     pub alarms: Vec<AlarmReport>,
-    /// Peers that have ended while their chunks are still being unpacked or gathered, or whose
-    /// memory something uses for too long. Their comms and registrations are kept as they are. More
-    /// than 0 for more than a moment means that the GPU hangs, or the plugin does.
+    /// Number of lingering peers. Such a peer has ended, but its chunks are still being unpacked or
+    /// gathered, or its memory is in use for too long. Its comms and registrations are kept as they
+    /// are. A number above 0 for more than a moment means that the GPU or the plugin hangs.
     pub peers_parked: usize,
-    /// Calls of the plugin that have not returned for more than 10 s. Each is left behind with its
-    /// comm.
+    /// Number of calls of the plugin that have not returned for more than 10 s. Each is abandoned
+    /// with its comm.
     pub plugin_calls_hung: usize,
-    /// Bytes that peers make this session keep for them, or may, beside 144 KiB for each: receives
-    /// that they announce, lists of ranges, messages ahead of receives, and notifications, also
+    /// Number of bytes that this session keeps for peers, or may have to, beyond 144 KiB for each.
+    /// They are announced receives, lists of ranges, unexpected messages, and notifications, also
     /// those of peers that have ended. No more than
     /// [`kept_for_peers_bytes`](crate::SessionOptions::kept_for_peers_bytes).
     pub kept_for_peers_bytes: u64,
-    /// Notifications that wait here for the program, those of peers that have ended included.
+    /// Number of notifications that wait here for the program. Those of peers that have ended are
+    /// included.
     pub notifications_waiting: usize,
-    /// Everything since the session was made.
+    /// Totals since the session was made.
     pub total: Totals,
-    /// Peers by name, as they are now.
+    /// Current peers by name.
     pub peers: Vec<PeerReport>,
-    /// Everything since the session was made, by NIC, in the order of the NICs' names.
+    /// Totals since the session was made, by NIC, in the order of the NICs' names.
     pub nics: Vec<ChannelReport>,
 }
 

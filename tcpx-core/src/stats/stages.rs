@@ -1,30 +1,32 @@
-//! What a session's time goes to. Pure: each round tells it the time, which the round knows anyway.
+//! Breakdown of a session's time by stage. Pure: each round passes in the time, which it knows
+//! anyway.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// Nanoseconds since the first round, by what was under way in them. Together they are all the time
+/// Nanoseconds since the first round, by the activity in progress. Together they are all the time
 /// until the end of the last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StageTimes {
-    /// Nothing was under way.
+    /// Nothing was in progress.
     pub idle_ns: u64,
     /// Chunks were being sent, and nothing was received or unpacked.
     pub sending_ns: u64,
     /// Posted receives waited for the plugin, that is for the network and the peer, and nothing was
     /// unpacked.
     pub receiving_ns: u64,
-    /// The same while chunks were being unpacked.
+    /// Posted receives waited, while chunks were being unpacked.
     pub receiving_and_unpacking_ns: u64,
     /// Chunks were being unpacked, and no posted receive waited.
     pub unpacking_ns: u64,
-    /// The unpacker was given chunks. A backend that copies on the CPU does it in this time.
+    /// Chunks were being submitted to the unpacker. A backend that copies on the CPU copies in this
+    /// time.
     pub submitting_ns: u64,
 }
 
-/// What is under way at a moment.
+/// Activity at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Activity {
     pub(crate) sending: bool,
@@ -42,26 +44,26 @@ impl Activity {
     }
 }
 
-/// Sums the time of rounds and between them.
+/// Clock that sums the time of rounds and between them.
 #[derive(Debug, Default)]
 pub(crate) struct StageClock {
     last: Option<Instant>,
-    /// What was under way when the last round ended.
+    /// Activity when the last round ended.
     under_way: Activity,
-    /// All time of submits so far.
+    /// Time of all submits so far.
     submitting: Duration,
     times: StageTimes,
 }
 
 impl StageClock {
-    /// A round begins. The time since the last one goes to what was under way when that ended.
-    /// `submitting` is the time of all submits so far.
+    /// Begins a round. The time since the last round goes to the activity at its end. `submitting`
+    /// is the time of all submits so far.
     pub(crate) fn round(&mut self, now: Instant, submitting: Duration) {
         self.book(now, submitting, self.under_way);
     }
 
-    /// A round has ended. Its own time goes to all that was under way at any moment of it: what
-    /// was when it began, what is now, and what it has begun and ended.
+    /// Ends a round. Its time goes to all activities of any moment in it: those at its beginning,
+    /// those at its end, and those that it has begun and ended.
     pub(crate) fn ended(
         &mut self,
         now: Instant,
@@ -111,7 +113,7 @@ mod tests {
         let start = Instant::now();
         let mut clock = StageClock::default();
         let at = |nanos| start + Duration::from_nanos(nanos);
-        // When a round that takes no time begins and ends, and what is under way after it.
+        // Time of a round that takes no time, and the activity after it.
         for (time, under_way) in [
             (0, activity(false, false, false)),
             (100, activity(true, true, false)),
@@ -141,12 +143,12 @@ mod tests {
         let at = |nanos| start + Duration::from_nanos(nanos);
         let (nothing, receiving) = (Activity::default(), activity(false, true, false));
         let submitting = Duration::from_nanos(30);
-        // Begins, receives a chunk, hands it to the unpacker for 30 ns, and is the last of all.
+        // Begins, receives a chunk, and hands it to the unpacker for 30 ns. This is the last round.
         clock.round(at(0), Duration::ZERO);
         clock.ended(at(100), submitting, nothing, receiving);
         let first = StageTimes { receiving_ns: 70, submitting_ns: 30, ..StageTimes::default() };
         assert_eq!(clock.times(), first);
-        // What was under way when a round begins is so for all of it.
+        // Activity at the beginning of a round counts for the whole round.
         clock.round(at(110), submitting);
         clock.ended(at(120), submitting, receiving, nothing);
         clock.round(at(130), submitting);

@@ -1,16 +1,16 @@
-//! The judgements: about once a second they look at the counters and say what those mean. Pure:
-//! numbers and time are arguments. This file says when it is time to look.
+//! Judgements of the counters, made about once a second. Pure: numbers and time are arguments. This
+//! file decides when the next look is due.
 //!
-//! - [`backend`]: an unpack backend that is slower than it has to be.
+//! - [`backend`]: an unpack backend that is slower than necessary.
 //! - [`lane`]: a lane whose chunks do not move, or that waits for unpacking or for the network.
-//! - [`mod@matches`]: sends that no receive is found for.
+//! - [`mod@matches`]: sends for which no receive is found.
 //! - [`pages`]: bounce pages that the plugin never uses again.
 //! - [`payload`]: first chunks that arrive as zeros.
 //!
-//! What a session remembers of earlier looks; each peer has its own memory besides.
+//! Also the session's memory of earlier looks; each peer has its own memory besides.
 //!
-//! The data path pays for two things. One in four bounce pages is remembered (`pages`), and the
-//! first chunks of a lane are looked at, where the CPU can read the memory (`judgements`).
+//! The data path pays for two judgements. It remembers one in four bounce pages (`pages`). It also
+//! looks at the first chunks of a lane if the CPU can read the memory (`judgements`).
 
 pub(crate) mod judgements;
 pub(crate) mod lane;
@@ -20,33 +20,33 @@ use std::time::{Duration, Instant};
 
 use crate::stats::alarm::{Alarms, Troubles};
 
-/// How often the counters are looked at.
+/// Interval between two looks at the counters.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// A peer that was heard within this time is alive. A silent one of which something is
-/// awaited is asked for a sign of life every two seconds.
+/// Time within which a peer must have been heard to count as alive. A silent peer from which
+/// something is awaited gets a ping every two seconds.
 pub(crate) const ALIVE: Duration = Duration::from_secs(5);
-/// After a longer pause this end itself was asleep, and nobody else is to blame that nothing moved.
+/// Pause after which this end itself was asleep, and no peer is to blame that nothing moved.
 const ASLEEP: Duration = Duration::from_secs(3);
 
-/// When to look next.
+/// Times of the looks.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     last: Option<Instant>,
 }
 
-/// Whether it is time to look.
+/// Decision on whether a look is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// Not yet.
+    /// No look is due yet.
     Early,
-    /// Time, and progress was made regularly since the last look.
+    /// A look is due, and progress was made regularly since the last one.
     Due,
-    /// Time, but nobody made progress for a while: waiting times begin anew.
+    /// A look is due, but no thread made progress for a while: waiting times begin anew.
     AfterSleep,
 }
 
 impl Rounds {
-    /// When it is time to look next.
+    /// Returns the time of the next look.
     pub(crate) fn next_at(&self, now: Instant) -> Instant {
         self.last.map_or(now, |last| last + INTERVAL)
     }

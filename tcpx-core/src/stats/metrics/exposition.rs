@@ -1,4 +1,4 @@
-//! Prometheus's text format: samples sorted into families, each of which is declared once.
+//! Writer of Prometheus's text format: sorts samples into families, and declares each family once.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub(super) struct Labels(String);
 
 impl Labels {
-    /// These and one more.
+    /// Returns these labels and one more.
     pub(super) fn and(&self, name: &str, value: &str) -> Self {
         let Self(mut text) = self.clone();
         if !text.is_empty() {
@@ -28,22 +28,22 @@ impl Labels {
     }
 }
 
-/// What a metric is.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// A number that only grows.
+    /// Number that only grows.
     Counter,
-    /// A time that only grows: nanoseconds, which are written as seconds.
+    /// Time that only grows: nanoseconds, which are written as seconds.
     Seconds,
-    /// A number as it is now.
+    /// Number that may grow and shrink.
     Gauge,
 }
 
-/// What reads a metric's values.
+/// Readers of a metric's values.
 pub(super) enum Samples<T: 'static> {
-    /// The one value.
+    /// Reader of the only value.
     Is(Value<T>),
-    /// A label, and a value for each of its values.
+    /// Name of a label, and a reader for each value of the label.
     By(&'static str, &'static [(&'static str, Value<T>)]),
 }
 
@@ -52,7 +52,7 @@ type Value<T> = fn(&T) -> u64;
 /// Metrics that are read from a `T`: name, help, kind, values.
 pub(super) type Table<T> = &'static [(&'static str, &'static str, Kind, Samples<T>)];
 
-/// A page of metrics, in the order in which they were first told.
+/// Page of metrics, in the order in which they were first added.
 #[derive(Debug, Default)]
 pub(super) struct Exposition {
     families: Vec<Family>,
@@ -70,7 +70,7 @@ impl Family {
     fn sample(&mut self, Labels(labels): &Labels, value: u64) {
         // Writing to a String cannot fail.
         let _ = match self.kind {
-            // Whole nanoseconds, which no double would hold.
+            // Nanoseconds are written as whole numbers, which no double would hold.
             Kind::Seconds => {
                 let (seconds, nanos) = (value / 1_000_000_000, value % 1_000_000_000);
                 writeln!(self.samples, "{}{{{labels}}} {seconds}.{nanos:09}", self.name)
@@ -83,7 +83,8 @@ impl Family {
 }
 
 impl Exposition {
-    /// Adds a sample of each metric of a table, or those of its values of a label.
+    /// Adds a sample of each metric of a table. A metric with a label gets a sample for each value
+    /// of the label.
     pub(super) fn tell<T>(&mut self, table: Table<T>, labels: &Labels, of: &T) {
         for (name, help, kind, samples) in table {
             let family = self.family(name, help, *kind);
@@ -105,7 +106,7 @@ impl Exposition {
         &mut self.families[place]
     }
 
-    /// The whole page.
+    /// Returns the whole page.
     pub(super) fn into_text(self) -> String {
         let mut text = String::new();
         for Family { name, kind, help, samples } in self.families {

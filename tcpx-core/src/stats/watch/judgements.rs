@@ -1,5 +1,5 @@
-//! What counters say is wrong: a slow unpack backend, sends without a receive, payload that is
-//! copied. Pure.
+//! Judgements of the session's counters: a slow unpack backend, sends without a receive, payload
+//! that is copied. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use tcpx_unpack::{Backend, MemoryKind};
 
 use crate::stats::ChannelStats;
 
-/// Chunks before a judgement.
+/// Number of chunks before a judgement.
 const ENOUGH_CHUNKS: u64 = 64;
-/// Copies for each chunk at which d2d is slow: each costs a call of the driver.
+/// Number of copies for each chunk at which d2d is slow: each costs a call of the driver.
 const MANY_COPIES: u64 = 8;
 
-/// Whether what was received so far was unpacked slowly. Ordinary memory has nothing faster than a
-/// plain copy; there nobody adds up what was received.
+/// Returns whether the chunks received so far were unpacked slowly. Ordinary memory has no backend
+/// faster than a plain copy, so there the received bytes are not summed.
 pub(crate) fn is_slow(
     memory: MemoryKind,
     backend: Backend,
@@ -33,22 +33,22 @@ pub(crate) fn is_slow(
     }
 }
 
-/// Sends wait so many times longer before they are reported when the peer has announced no receive:
-/// it may still be busy.
+/// Factor by which sends wait longer before they are reported, when the peer has announced no
+/// receive: it may still be busy.
 const ONE_SIDED: u32 = 3;
 
-/// The sending direction of a peer as it is now.
+/// Sending direction of a peer at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MatchSample {
-    /// Sends of ours without a receive.
+    /// Number of sends of this session without a receive.
     pub(crate) sends: usize,
-    /// Receives that the peer announced without a send of ours.
+    /// Number of receives that the peer announced and that match no send of this session.
     pub(crate) announced: usize,
-    /// Sends that found their receive so far.
+    /// Number of sends that found their receive so far.
     pub(crate) met: u64,
 }
 
-/// What was seen before.
+/// Memory of earlier looks.
 #[derive(Debug, Default)]
 pub(crate) struct MatchWatch {
     met: u64,
@@ -56,12 +56,12 @@ pub(crate) struct MatchWatch {
 }
 
 impl MatchWatch {
-    /// Waiting times begin anew.
+    /// Restarts the waiting times.
     pub(crate) fn restart(&mut self) {
         self.since = None;
     }
 
-    /// How long sends have waited while not a single one found its receive, if that is too long.
+    /// Returns for how long sends have waited while no send found its receive, if that is too long.
     /// Receives that wait are no trouble: they are posted ahead of their sends.
     pub(crate) fn look(
         &mut self,
@@ -83,12 +83,12 @@ impl MatchWatch {
     }
 }
 
-/// First bytes of a chunk that are looked at.
+/// Number of first bytes of a chunk that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 64;
-/// Chunks, from the first one on, after which zeros alone are trouble.
+/// Number of first chunks of a lane after which zeros alone are trouble.
 const ZERO_CHUNKS: u32 = 16;
 
-/// Looks at the first chunks of a lane, until it finds a byte that is not 0.
+/// Check of the first chunks of a lane, until a byte is found that is not 0.
 #[derive(Debug, Default)]
 pub(crate) struct PayloadWatch {
     zeros: u32,
@@ -96,12 +96,12 @@ pub(crate) struct PayloadWatch {
 }
 
 impl PayloadWatch {
-    /// Whether the next chunk is to be looked at.
+    /// Returns whether the next chunk must be looked at.
     pub(crate) fn is_looking(&self) -> bool {
         !self.is_over && self.zeros < ZERO_CHUNKS
     }
 
-    /// Looks at the first bytes of a chunk. Fewer than [`SAMPLE_BYTES`] zeros tell nothing.
+    /// Looks at the first bytes of a chunk. Fewer than [`SAMPLE_BYTES`] zeros are not significant.
     pub(crate) fn look(&mut self, bytes: &[u8]) {
         if bytes.iter().any(|byte| *byte != 0) {
             self.is_over = true;
@@ -110,7 +110,7 @@ impl PayloadWatch {
         }
     }
 
-    /// Whether all of the first chunks were zeros.
+    /// Returns whether all of the first chunks were zeros.
     pub(crate) fn is_all_zero(&self) -> bool {
         !self.is_over && self.zeros >= ZERO_CHUNKS
     }
@@ -152,7 +152,7 @@ mod tests {
 
     const STALL: Duration = Duration::from_secs(10);
 
-    /// The second of the first alarm, if there is one within 100.
+    /// Returns the second of the first alarm, if there is one within 100.
     fn first(sample: impl Fn(u64) -> MatchSample) -> Option<u64> {
         let (mut watch, start) = (MatchWatch::default(), Instant::now());
         (0..100).find(|&second| {

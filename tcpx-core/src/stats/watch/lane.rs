@@ -1,30 +1,33 @@
-//! One lane of a channel: whether it stands still, whether its unpack keeps up, and whether its
-//! window is ever full.
+//! Judgements of one lane of a channel: whether it stands still, whether its unpack keeps up, and
+//! whether its window is ever full.
 
 use std::time::{Duration, Instant};
 
 use crate::stats::ChannelStats;
 
-/// Looks in a row, at each of which every slot waits for its unpack, before the unpack is behind.
+/// Number of consecutive looks at which every slot waits for its unpack, before the unpack is
+/// behind.
 const BEHIND_LOOKS: u32 = 5;
-/// Posts of a block. The window is judged block by block.
+/// Number of posts in a block. The window is judged block by block.
 const BLOCK_POSTS: u64 = 64;
-/// Such blocks in a row, each at least as long as a look, before the window counts as never full.
+/// Number of consecutive starved blocks, each at least as long as a look, before the window counts
+/// as never full.
 const STARVED_BLOCKS: u32 = 5;
-/// The mean occupancy of a starved window is at most one in so many slots.
+/// Share of a starved window's slots that its mean occupancy does not exceed: one in
+/// `STARVED_SHARE`.
 const STARVED_SHARE: u64 = 4;
 
-/// A lane as it is now.
+/// Lane at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LaneSample {
-    /// Its counters.
+    /// Counters of the lane.
     pub(crate) stats: ChannelStats,
-    /// Requests that hold a slot.
+    /// Number of requests that hold a slot.
     pub(crate) in_flight: usize,
-    /// Those of them that have arrived and wait for their unpack, or are gathered and will be
-    /// posted.
+    /// Number of those requests that have arrived and wait for their unpack, or are gathered and
+    /// will be posted.
     pub(crate) arrived: usize,
-    /// Slots.
+    /// Number of slots.
     pub(crate) window: usize,
     /// Bytes of a whole chunk.
     pub(crate) chunk_bytes: u32,
@@ -37,21 +40,21 @@ impl LaneSample {
     }
 }
 
-/// What a look came to.
+/// Outcome of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaneState {
-    /// How long `test` has said "not yet" of requests that are posted, with nothing done meanwhile.
+    /// Time for which `test` has answered "not yet" for posted requests, with none done meanwhile.
     pub(crate) silent: Duration,
-    /// How long arrived chunks have waited with none unpacked, or chunks to be sent with none
+    /// Time for which arrived chunks have waited with none unpacked, or chunks to be sent with none
     /// gathered.
     pub(crate) unpacking: Duration,
-    /// At many looks in a row every slot waited for its unpack.
+    /// Whether at many consecutive looks every slot waited for its unpack.
     pub(crate) is_behind: bool,
-    /// Large chunks move, but the window has not been full for long.
+    /// Whether large chunks move, but the window has not been full for long.
     pub(crate) is_starved: bool,
 }
 
-/// What was seen of a lane before.
+/// Memory of earlier looks at a lane.
 #[derive(Debug, Default)]
 pub(crate) struct LaneWatch {
     last: LaneSample,
@@ -63,7 +66,7 @@ pub(crate) struct LaneWatch {
 }
 
 impl LaneWatch {
-    /// Waiting times begin anew: nobody drove the lane for a while, or the peer was not there.
+    /// Restarts the waiting times: no thread drove the lane for a while, or the peer was not there.
     pub(crate) fn restart(&mut self) {
         self.silent_since = None;
         self.unpacking_since = None;
@@ -108,10 +111,10 @@ impl LaneWatch {
     }
 }
 
-/// How long `is_waiting` has been true at every look.
+/// Returns for how long `is_waiting` has been true at every look.
 fn waited(since: &mut Option<Instant>, is_waiting: bool, now: Instant) -> Duration {
     if !is_waiting {
-        // What is there now may begin to wait now.
+        // Requests that are there now may begin to wait now.
         *since = Some(now);
         return Duration::ZERO;
     }
@@ -197,7 +200,7 @@ mod tests {
         assert_eq!((hung.unpacking, hung.silent), (55 * SECOND, 55 * SECOND));
     }
 
-    /// Moves so many chunks and looks; `occupancy` requests are in flight at each post.
+    /// Moves this many chunks and looks. `occupancy` requests are in flight at each post.
     fn block(stats: &mut ChannelStats, chunks: u64, occupancy: u64, bytes: u64) -> LaneSample {
         stats.posts += chunks;
         stats.chunks += chunks;

@@ -1,45 +1,46 @@
-//! Whether the pages of the bounce buffer are used again.
+//! Judgement of whether the pages of the bounce buffer are used again.
 //!
-//! A plugin that forgets pages needs ever new ones. Whatever order its pool has, that shows where
-//! fragments lie: pages that were never seen before keep turning up although only few are in use at
-//! a time. In a sound pool this ends once the largest load was reached, or the whole pool was used
-//! once.
+//! A plugin that forgets pages needs new ones all the time. The places of fragments show this in
+//! any pool order. Pages that were never seen before keep turning up, although only few are in use
+//! at a time. In a sound pool this ends once the largest load was reached, or the whole pool was
+//! used once.
 
 use tcpx_rx::UnpackDescriptor;
 
 const PAGE_SHIFT: u32 = 12;
-/// One page in so many is followed, to keep the cost of a fragment down. A power of two.
+/// One page in `FOLLOWED` is followed, to keep the cost of a fragment down. A power of two.
 const FOLLOWED: u32 = 4;
-/// The newest sightings that a judgement rests on, more or less.
+/// Approximate number of the newest sightings that a judgement rests on.
 const RECENT: u32 = 256;
-/// At least this share of the newest sightings are pages never seen before: one in so many.
+/// Smallest share of fresh pages among the newest sightings: one in `FRESH_SHARE`. A fresh page was
+/// never seen before.
 const FRESH_SHARE: u32 = 16;
-/// Pages that come back do so within this share of all that were seen: one in so many.
+/// Share of all seen pages within which pages come back: one in `REUSE_SHARE`.
 const REUSE_SHARE: u64 = 4;
 
-/// Which pages were seen, and when.
+/// Sightings of pages, and their order.
 #[derive(Debug, Default)]
 pub(crate) struct PageUse {
-    /// For each page that is followed: the number of its last sighting, 0 for none. Grows to the
-    /// largest page seen.
+    /// Number of the last sighting of each followed page, 0 for none. Grows to the largest page
+    /// seen.
     last: Vec<u32>,
-    /// Sightings so far. Wraps after 2^32, when distances are wrong once for each page.
+    /// Number of sightings so far. Wraps after 2^32, when distances are wrong once for each page.
     sightings: u32,
     seen: u32,
     recent: Recent,
 }
 
-/// Counts that forget: halved when there are many.
+/// Counts that decay: they are halved when there are many.
 #[derive(Debug, Default)]
 struct Recent {
     sightings: u32,
     fresh: u32,
-    /// Sightings between two of the same page, summed over those that came back.
+    /// Number of sightings between two of the same page, summed over the pages that came back.
     distance: u64,
 }
 
 impl PageUse {
-    /// Notes where the fragments of a chunk lie. Their offsets were checked against the bounce
+    /// Notes the places of the fragments of a chunk. Their offsets were checked against the bounce
     /// buffer.
     pub(crate) fn note(&mut self, descriptors: &[UnpackDescriptor]) {
         for descriptor in descriptors {
@@ -71,7 +72,8 @@ impl PageUse {
         }
     }
 
-    /// Whether pages seem to be lost. The question makes sense only while receives stand still.
+    /// Returns whether pages seem to be lost. The answer is meaningful only while receives stand
+    /// still.
     pub(crate) fn is_draining(&self) -> bool {
         let Recent { sightings, fresh, distance } = self.recent;
         let reuses = u64::from(sightings - fresh.min(sightings));
@@ -80,7 +82,7 @@ impl PageUse {
         is_fresh && is_close
     }
 
-    /// Bytes of all pages seen so far, as far as the followed ones tell.
+    /// Returns the bytes of all pages seen so far, estimated from the followed pages.
     pub(crate) fn seen_bytes(&self) -> u64 {
         (u64::from(self.seen) * u64::from(FOLLOWED)) << PAGE_SHIFT
     }
@@ -92,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// A pool that hands out single pages, and what happens to those that come back.
+    /// Pool that hands out single pages, and its treatment of those that come back.
     struct Pool {
         free: VecDeque<u32>,
         is_lifo: bool,
@@ -122,8 +124,8 @@ mod tests {
         pages.note(&entries);
     }
 
-    /// Chunks of 16 pages, four at a time, of which every `leak`-th keeps its pages. Whether it ran
-    /// dry, and the verdict.
+    /// Runs chunks of 16 pages, four at a time. Every `leak`-th chunk keeps its pages. Returns
+    /// whether the pool ran dry, and the verdict.
     fn run(is_lifo: bool, leak: Option<usize>, chunks: usize) -> (bool, bool) {
         let (mut pool, mut pages) = (Pool::new(2048, is_lifo), PageUse::default());
         let mut window = VecDeque::new();
