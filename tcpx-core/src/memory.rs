@@ -1,9 +1,9 @@
-//! Memory: what a session moves, and how it is named. Where memory begins that a program registers,
-//! and a range of it that is registered with others, are here.
+//! Memory that a session moves, and its names. This file has the start address of registered
+//! memory, and one range of a list of registrations.
 //!
-//! - [`device_memory`]: memory of a GPU, or ordinary memory that stands in for it.
-//! - [`host_buffer`]: ordinary memory that the session allocates, or that a program lends to it,
-//!   and how far a mapping reaches.
+//! - [`device_memory`]: memory of a GPU, or ordinary memory that emulates it.
+//! - [`host_buffer`]: ordinary memory that the session allocates or a program lends, and the extent
+//!   of a mapping.
 //! - [`memory_descriptor`]: address, size and kind of memory, as bytes or text to send to another
 //!   host.
 
@@ -16,29 +16,29 @@ use std::fmt;
 use tcpx_protocol::types::memory::Device;
 use tcpx_protocol::types::{Access, MemoryType};
 
-/// Where memory begins: a pointer of this process, or an address on a GPU.
+/// Start address of memory: a pointer of this process, or an address on a GPU.
 ///
-/// It is a number inside, because memory of a GPU has no pointer here, and because the plugin and
-/// the driver take numbers.
+/// The address is a number inside, because memory of a GPU has no pointer here, and because the
+/// plugin and the driver take numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryAddress(u64);
 
 impl MemoryAddress {
-    /// Memory that this process can point to. The pointer's provenance is exposed: what it allows
-    /// to be read and written, the session may read and write by the number.
+    /// Makes the address of memory that this process can point to. The pointer's provenance is
+    /// exposed: the session may read and write by the number whatever the pointer may.
     #[must_use]
     pub fn from_ptr<T>(pointer: *const T) -> Self {
         Self(pointer.expose_provenance() as u64)
     }
 
-    /// Memory of a GPU, by the number that the CUDA driver gave: a `CUdeviceptr`, or one inside of
-    /// it.
+    /// Makes the address of memory of a GPU from the number that the CUDA driver gave: a
+    /// `CUdeviceptr`, or an address inside its allocation.
     #[must_use]
     pub fn from_device(address: u64) -> Self {
         Self(address)
     }
 
-    /// The address as a number.
+    /// Returns the address as a number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0
@@ -57,14 +57,14 @@ impl fmt::Debug for MemoryAddress {
     }
 }
 
-/// Where memory lies that is registered or allocated: on a device, or on the session's own.
+/// Place of memory that is registered or allocated: on a given device, or on the session's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placement {
     /// On this device of the machine.
     Device(Device),
-    /// On the host, or on the GPU of a session that has one. Ordinary memory stands in for device
-    /// memory in a session without a GPU.
+    /// On the host, or on the GPU of a session that has one. Ordinary memory emulates device memory
+    /// in a session without a GPU.
     Type(MemoryType),
 }
 
@@ -83,13 +83,13 @@ impl From<MemoryType> for Placement {
 /// One range of a list for [`Session::register_memory_list`](crate::Session::register_memory_list).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewRegistration {
-    /// Its first byte.
+    /// Address of the first byte.
     pub address: MemoryAddress,
     /// Size in bytes.
     pub bytes: u64,
-    /// How it is received into.
+    /// Kind of memory, which decides how the session receives into it.
     pub memory: MemoryType,
-    /// Whether it is received into at all.
+    /// Allowed uses: whether the session receives into it at all.
     pub access: Access,
 }
 

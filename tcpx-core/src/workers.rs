@@ -1,22 +1,20 @@
-//! Threads for what may wait: calls of the plugin that join threads or ask another process, and
-//! freeing a GPU's memory, which waits until the GPU is idle.
+//! Worker threads for calls that may block: calls of the plugin that join threads or ask another
+//! process, and freeing a GPU's memory, which waits until the GPU is idle.
 //!
-//! None of it has a limit of time, and an application's kernel may be waiting for bytes that this
-//! session is to bring. So nothing of it runs under the session's lock, or on a thread that makes
-//! progress: it is handed over here as a *job*, and a [`Ticket`] says when it is over. A job may
-//! take many steps, with pauses in between.
+//! Such calls have no time limit, and an application's kernel may be waiting for bytes that this
+//! session must bring. So they never run under the session's lock, or on a thread that makes
+//! progress. The session hands them over here as a *job*, and a [`Ticket`] reports the end of the
+//! job. A job may take many steps, with pauses in between.
 //!
-//! When a job has come to something, its thread makes a round of progress: a peer may wait for word
-//! of it, and the program need not have a reason to call. A job says which peer that is, if it
-//! knows one ([`Workers::for_peer`]): of a thousand that wait, only that one is driven.
+//! When a job has made progress, its thread makes a round of progress too. A peer may wait for the
+//! result, and the program need not have a reason to call. A job names its peer if it has one
+//! ([`Workers::for_peer`]): of a thousand waiting peers, only that one is driven.
 //!
-//! - `queue`: which job is next, and whether another thread is needed. Pure.
-//! - `ticket`: what whoever handed something over knows of it.
+//! - `queue`: choice of the next job, and of whether another thread is needed. Pure.
+//! - `ticket`: the caller's handle for a job.
 //!
-//! What whoever handed something over knows of it.
-//!
-//! Threads begin when there is something to do, and one more begins when those that are there seem
-//! to be held up. A comm is closed here, and not before a registration on it has been made.
+//! Threads begin when there is a job. One more begins when the present ones seem to be held up. A
+//! comm is closed here, and not before a registration on it has been made.
 
 mod queue;
 #[cfg(test)]
@@ -30,51 +28,51 @@ use std::time::{Duration, Instant};
 use self::queue::{HELD_UP_AFTER, Next, Queue};
 use crate::types::PeerKey;
 
-/// How long a thread stays that has nothing to do.
+/// Time after which an idle thread ends.
 const IDLE_TIME: Duration = Duration::from_secs(2);
-/// How often something is looked at that may not be dropped yet.
+/// Interval between two checks of whether a value may be dropped.
 const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
-/// What a step of a job has come to.
+/// Outcome of a step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The job is over.
     Done,
-    /// Something has come of it, and it goes on.
+    /// The job has made progress, and goes on.
     Moved,
-    /// Nothing can be done for this long.
+    /// The job cannot do anything for this long.
     Later(Duration),
     /// The job is given up: nothing more is done, and its ticket never ends.
     GivenUp,
 }
 
-/// Something to do, step by step.
+/// Job, step by step.
 struct Job {
     step: Box<dyn FnMut() -> Step + Send>,
-    /// The one peer that waits for it; `None`: any may.
+    /// The only peer that waits for the job; `None`: any peer may.
     peer: Option<PeerKey>,
 }
 
-/// What a thread does when a job has come to something, for this peer or for any.
+/// Callback of a thread after progress of a job, for this peer or for any.
 type OnMoved = Box<dyn Fn(Option<PeerKey>) + Send + Sync>;
 
-/// The threads of a session. Clones share them.
+/// Threads of a session. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Workers {
     inner: Arc<Inner>,
-    /// Whom the jobs concern that are handed over through this clone.
+    /// Peer that the jobs of this clone concern.
     peer: Option<PeerKey>,
 }
 
 #[derive(Default)]
 struct Inner {
     state: Mutex<State>,
-    /// There is a job, a thread has ended, or all are to end.
+    /// Condition that there is a job, that a thread has ended, or that all threads must end.
     changed: Condvar,
     on_moved: OnceLock<OnMoved>,
-    /// Nothing more is dropped: it might wait for a GPU that hangs.
+    /// Whether nothing more is dropped, because a drop might wait for a GPU that hangs.
     is_abandoned: AtomicBool,
-    /// Jobs that are not over.
+    /// Number of jobs that are not over.
     jobs: AtomicUsize,
 }
 
@@ -82,9 +80,9 @@ struct Inner {
 struct State {
     queue: Queue<Job>,
     threads: Vec<JoinHandle<()>>,
-    /// Threads end when there is nothing left to do.
+    /// Whether threads end when there is nothing left to do.
     is_ending: bool,
-    /// The log says once that the system has no thread left.
+    /// Whether the log has said that the system has no thread left. It says so once.
     has_told: bool,
 }
 
@@ -95,17 +93,18 @@ impl std::fmt::Debug for Workers {
 }
 
 impl Workers {
-    /// The same threads, for jobs that only this peer waits for.
+    /// Returns a handle of the same threads, for jobs that only this peer waits for.
     pub(crate) fn for_peer(&self, peer: PeerKey) -> Self {
         Self { inner: Arc::clone(&self.inner), peer: Some(peer) }
     }
 
-    /// Has this called, by the thread, each time when a job has come to something. Set it once.
+    /// Sets the callback that a thread makes each time that a job has made progress. Call this
+    /// once.
     pub(crate) fn on_moved(&self, on_moved: impl Fn(Option<PeerKey>) + Send + Sync + 'static) {
         let _ = self.inner.on_moved.set(Box::new(on_moved));
     }
 
-    /// Has a job done, step by step.
+    /// Runs a job on a thread, step by step.
     pub(crate) fn run(&self, mut job: impl FnMut() -> Step + Send + 'static) -> Ticket {
         let ticket = Ticket::default();
         let over = ticket.clone();
@@ -125,7 +124,7 @@ impl Workers {
         ticket
     }
 
-    /// Has a call made, and keeps what it returns.
+    /// Makes a call on a thread, and keeps its return value.
     pub(crate) fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> T + Send + 'static,
@@ -140,7 +139,7 @@ impl Workers {
         Task::new(ticket, value)
     }
 
-    /// Waits until something is over, for at most this time. Returns whether it is. Hold no lock
+    /// Waits until a job is over, for at most this time. Returns whether it is over. Hold no lock
     /// meanwhile.
     pub(crate) fn wait(&self, ticket: &Ticket, timeout: Duration) -> bool {
         let began = Instant::now();
@@ -154,12 +153,12 @@ impl Workers {
         }
     }
 
-    /// Has something dropped.
+    /// Drops a value on a thread.
     pub(crate) fn close(&self, what: impl Send + 'static) -> Ticket {
         self.close_when(what, |_| true)
     }
 
-    /// Has something dropped as soon as it may be.
+    /// Drops a value on a thread, as soon as it may be dropped.
     pub(crate) fn close_when<T: Send + 'static>(
         &self,
         what: T,
@@ -180,32 +179,32 @@ impl Workers {
         })
     }
 
-    /// Whether anything that was handed over is not over.
+    /// Returns whether any job is not over.
     pub(crate) fn have_jobs(&self) -> bool {
         self.inner.jobs.load(Ordering::Relaxed) > 0
     }
 
-    /// Starts another thread if those that there are seem to be held up.
+    /// Starts another thread if the present ones seem to be held up.
     pub(crate) fn tend(&self) {
         if self.have_jobs() {
             Inner::see_to_threads(&self.inner, self.inner.state());
         }
     }
 
-    /// A GPU hangs: what has not been dropped stays for as long as the process lives, and its
-    /// tickets never end.
+    /// Abandons all jobs, because a GPU hangs. Values that were not dropped stay for as long as the
+    /// process lives, and their tickets never end.
     pub(crate) fn abandon(&self) {
         self.inner.is_abandoned.store(true, Ordering::Release);
     }
 
-    /// Waits until everything is done and the threads have ended, for at most this time. False:
-    /// they go on alone.
+    /// Waits until all jobs are done and the threads have ended, for at most this time. Returns
+    /// false if the threads go on alone.
     pub(crate) fn finish(&self, timeout: Duration) -> bool {
         let give_up_at = Instant::now().checked_add(timeout);
         let mut state = self.inner.state();
         state.is_ending = true;
         self.inner.changed.notify_all();
-        // The last one to hold the session may be one of the threads.
+        // The last holder of the session may be one of the threads.
         let me = thread::current().id();
         let own = usize::from(state.threads.iter().any(|thread| thread.thread().id() == me));
         while state.queue.threads() > own {
@@ -213,12 +212,12 @@ impl Workers {
             if left.is_some_and(|left| left.is_zero()) {
                 return false;
             }
-            // Threads that wait are looked at again: one of them may hold others up.
+            // The wait is bounded to check the threads again: one of them may hold others up.
             state = self.inner.wait(state, left.unwrap_or(IDLE_TIME).min(IDLE_TIME));
         }
         let threads = std::mem::take(&mut state.threads);
         drop(state);
-        // All that they still do is to end.
+        // These threads have nothing left to do but to end.
         threads.into_iter().filter(|thread| thread.thread().id() != me).for_each(|thread| {
             let _ = thread.join();
         });
@@ -236,8 +235,8 @@ impl Inner {
         woken.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Starts a thread if one is needed. Where the system has none left, and there is none at all,
-    /// the caller's does a step.
+    /// Starts a thread if one is needed. If the system has none left, and the session has no thread
+    /// at all, the caller's thread does a step.
     fn see_to_threads(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let now = Instant::now();
         if !state.queue.wants_thread(now) {
@@ -266,7 +265,7 @@ impl Inner {
         }
     }
 
-    /// A thread's life.
+    /// Runs a thread until its end.
     fn work(self: Arc<Self>) {
         let mut state = self.state();
         let mut idle_since = None;
@@ -303,8 +302,7 @@ impl Inner {
         self.changed.notify_all();
     }
 
-    /// Notes what a step has come to. Returns the job if it is over, to be dropped without the
-    /// lock.
+    /// Notes the outcome of a step. Returns the job if it is over, to be dropped without the lock.
     fn put_back(&self, job: Job, run: queue::RunKey, step: Step) -> Option<Job> {
         let mut state = self.state();
         state.queue.ran(run);
@@ -320,7 +318,7 @@ impl Inner {
     }
 }
 
-/// Says when something that was handed over is over.
+/// Ticket that reports the end of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ticket(Arc<Flag>);
 
@@ -332,19 +330,19 @@ struct Flag {
 }
 
 impl Ticket {
-    /// Whether it is over, and touches nothing any more.
+    /// Returns whether the job is over, and touches nothing any more.
     pub(crate) fn is_done(&self) -> bool {
         self.0.is_done.load(Ordering::Acquire)
     }
 
     pub(super) fn end(&self) {
         self.0.is_done.store(true, Ordering::Release);
-        // Whoever has just looked is waiting by now, or will look again.
+        // A thread that has just looked is waiting by now, or will look again.
         drop(self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.0.ended.notify_all();
     }
 
-    /// Waits until it is over, for at most this time.
+    /// Waits until the job is over, for at most this time.
     pub(super) fn wait(&self, timeout: Duration) {
         let give_up_at = Instant::now().checked_add(timeout);
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -360,8 +358,8 @@ impl Ticket {
     }
 }
 
-/// A call that was handed over, and what it returns. Whoever lets go of this lets go of the value,
-/// which is then dropped by whoever made it.
+/// Call that was handed over, and its return value. Dropping the task drops the value, on the
+/// thread that made it if the call has not returned yet.
 #[derive(Debug)]
 pub(crate) struct Task<T> {
     ticket: Ticket,
@@ -373,12 +371,12 @@ impl<T> Task<T> {
         Self { ticket, value }
     }
 
-    /// Whether the call has returned.
+    /// Returns whether the call has returned.
     pub(crate) fn is_done(&self) -> bool {
         self.ticket.is_done()
     }
 
-    /// What it has returned, once.
+    /// Returns the value of the call, once.
     pub(crate) fn take(&self) -> Option<T> {
         if !self.is_done() {
             return None;

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What device memory is in a session: how it is made, read and written.
+//! Device memory of a session: allocation, reading and writing.
 
 use std::path::Path;
 
@@ -15,22 +15,22 @@ use tcpx_unpack::MemoryKind;
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::host_buffer::{HostBuffer, LentBuffer, mapped_bytes, mapping_bytes};
 
-/// How this session reads and writes device memory. Clones share the GPU.
+/// Access to this session's device memory. Clones share the GPU.
 #[derive(Clone, Debug)]
 pub(crate) enum DeviceMemory {
-    /// Ordinary memory stands in for device memory.
+    /// Ordinary memory that emulates device memory.
     Emulated,
     /// Memory of a GPU.
     Cuda(CudaGpu),
 }
 
 impl DeviceMemory {
-    /// Holds the GPU with this CUDA ordinal. `None`: emulates device memory.
+    /// Opens the GPU with this CUDA ordinal. `None`: emulates device memory.
     pub(crate) fn open(gpu: Option<u32>) -> Result<Self> {
         gpu.map_or(Ok(Self::Emulated), |gpu| CudaGpu::open(gpu).map(Self::Cuda).map_err(cuda))
     }
 
-    /// What the unpack backend works on.
+    /// Returns the kind of memory that the unpack backend works on.
     pub(crate) fn kind(&self) -> MemoryKind {
         match self {
             Self::Emulated => MemoryKind::Host,
@@ -38,7 +38,7 @@ impl DeviceMemory {
         }
     }
 
-    /// What device memory is, in a word for reports.
+    /// Returns the kind of device memory, in a word for reports.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Emulated => "emulated",
@@ -46,7 +46,8 @@ impl DeviceMemory {
         }
     }
 
-    /// The place of the GPU on PCI. `None`: emulated, or the system does not show it.
+    /// Returns the place of the GPU on PCI. `None`: device memory is emulated, or the system does
+    /// not show the place.
     pub(crate) fn pci_path(&self) -> Option<PciPath> {
         let Self::Cuda(gpu) = self else { return None };
         let bus_id = match gpu.pci_bus_id() {
@@ -68,7 +69,8 @@ impl DeviceMemory {
         }
     }
 
-    /// As [`enter`](Self::enter), for calls that are made even if that fails, such as closing.
+    /// Does the same as [`enter`](Self::enter), for calls that are made even if that fails, such as
+    /// closing.
     pub(crate) fn try_enter(&self) -> Option<Entered<'_>> {
         self.enter().unwrap_or_else(|error| {
             tracing::warn!(%error, "a plugin call is made without the GPU's context");
@@ -79,15 +81,15 @@ impl DeviceMemory {
     /// Copies bytes into memory of this kind.
     ///
     /// # Safety
-    /// `address..address + bytes.len()` is writable memory of this kind that nobody else touches
-    /// during the call.
+    /// `address..address + bytes.len()` is writable memory of this kind that no other thread or
+    /// device touches during the call.
     pub(crate) unsafe fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
         if let Self::Cuda(gpu) = self {
             // SAFETY: the caller vouches for the destination.
             return unsafe { gpu.write(address, bytes) }.map_err(cuda);
         }
         // SAFETY: the caller vouches for the destination. The source is a slice, so it cannot
-        // overlap memory that nobody else touches.
+        // overlap memory that no other thread or device touches.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         Ok(())
     }
@@ -95,8 +97,8 @@ impl DeviceMemory {
     /// Copies bytes out of memory of this kind.
     ///
     /// # Safety
-    /// `address..address + bytes.len()` is readable memory of this kind that nobody writes during
-    /// the call.
+    /// `address..address + bytes.len()` is readable memory of this kind that no thread or device
+    /// writes during the call.
     pub(crate) unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         if let Self::Cuda(gpu) = self {
             // SAFETY: the caller vouches for the source.
@@ -109,7 +111,8 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// The address at which the host reads `address`. `None`: only the GPU reaches that memory.
+    /// Returns the address at which the host reads `address`. `None`: only the GPU reaches that
+    /// memory.
     pub(crate) fn host_address(&self, address: u64) -> Result<Option<u64>> {
         match self {
             Self::Emulated => Ok(Some(address)),
@@ -117,8 +120,9 @@ impl DeviceMemory {
         }
     }
 
-    /// Bytes from `address` to the end of the memory that it lies in. `None`: no memory is there.
-    /// The plugin does not say how large its bounce buffer is, and memory safety needs a bound.
+    /// Returns the number of bytes from `address` to the end of the memory that contains it.
+    /// `None`: no memory is there. The plugin does not report the size of its bounce buffer, and
+    /// memory safety needs a bound.
     pub(crate) fn bytes_from(&self, address: u64) -> Result<Option<u64>> {
         if let Self::Cuda(gpu) = self
             && let Some(end) = allocation_end(gpu, address).map_err(cuda)?
@@ -128,8 +132,8 @@ impl DeviceMemory {
         Ok(self.host_address(address)?.and_then(mapped_bytes))
     }
 
-    /// Bytes from `address` to the end of its own allocation, or of its own mapping. `None`: no
-    /// memory is there, or nobody knows how much.
+    /// Returns the number of bytes from `address` to the end of its own allocation, or of its own
+    /// mapping. `None`: no memory is there, or its size is unknown.
     pub(crate) fn own_bytes_from(&self, address: u64) -> Result<Option<u64>> {
         if let Self::Cuda(gpu) = self
             && let Some(end) = allocation_end(gpu, address).map_err(cuda)?
@@ -139,8 +143,8 @@ impl DeviceMemory {
         Ok(self.host_address(address)?.and_then(mapping_bytes))
     }
 
-    /// Whether the GPU reaches both ends of a range. The driver takes an address that it does not
-    /// know for ordinary memory, and a copy to an address that is neither kind ends the process.
+    /// Returns whether the GPU reaches both ends of a range. The driver takes an unknown address
+    /// for ordinary memory. A copy to an address that is neither kind ends the process.
     pub(crate) fn reaches(&self, address: u64, bytes: u64) -> Result<bool> {
         match self {
             Self::Emulated => Ok(true),
@@ -148,8 +152,9 @@ impl DeviceMemory {
         }
     }
 
-    /// Whether the GPU may also write both ends of a range that it [`reaches`](Self::reaches). A
-    /// mapping for reading only is refused by the GPU when it writes, and its context ends with it.
+    /// Returns whether the GPU may also write both ends of a range that it
+    /// [`reaches`](Self::reaches). The GPU refuses to write a read-only mapping, and its context
+    /// ends with the failure.
     pub(crate) fn may_write(&self, address: u64, bytes: u64) -> Result<bool> {
         match self {
             Self::Emulated => Ok(true),
@@ -157,7 +162,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Whether the driver exports these pages as a dma-buf.
+    /// Returns whether the driver exports these pages as a dma-buf.
     pub(crate) fn exports(&self, address: u64, bytes: u64) -> Result<bool> {
         match self {
             Self::Emulated => Ok(true),
@@ -187,7 +192,7 @@ pub(crate) enum OwnedMemory {
 }
 
 impl OwnedMemory {
-    /// Address of the first byte.
+    /// Returns the address of the first byte.
     pub(crate) fn address(&self) -> u64 {
         match self {
             Self::Host(buffer) => buffer.address(),
@@ -197,8 +202,8 @@ impl OwnedMemory {
     }
 }
 
-/// Number of GPUs that the CUDA driver shows to this process; 0 without a driver, and in a forked
-/// child.
+/// Returns the number of GPUs that the CUDA driver shows to this process. Returns 0 without a
+/// driver, and in a forked child.
 #[must_use]
 pub fn gpu_count() -> u32 {
     let Ok(_stay) = Stay::begin() else { return 0 };

@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! Ordinary memory: owned buffers, and how far a mapping reaches.
+//! Ordinary memory: owned buffers, and the extent of mappings.
 //!
-//! A buffer that a program has lent to a session.
+//! Also a buffer that a program has lent to a session.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 pub(crate) struct HostBuffer(MmapRaw);
 
 impl HostBuffer {
-    /// Allocates a buffer. One of 0 bytes has an address too.
+    /// Allocates a buffer. A buffer of 0 bytes has an address too.
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         let map = MmapMut::map_anon(bytes.max(1)).map_err(|error| {
             Error::io(format!("allocating {bytes} bytes of host memory"), &error)
@@ -23,14 +23,14 @@ impl HostBuffer {
         Ok(Self(map.into()))
     }
 
-    /// Address of the first byte.
+    /// Returns the address of the first byte.
     pub(crate) fn address(&self) -> u64 {
         self.0.as_mut_ptr() as u64
     }
 }
 
-/// Bytes from `address` to the end of what is mapped there readable, across neighbouring mappings.
-/// `None`: nothing is.
+/// Returns the number of bytes from `address` to the end of the readable mappings, across
+/// neighbouring ones. `None`: no readable memory is mapped there.
 pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let mut end = None;
@@ -47,8 +47,8 @@ pub(crate) fn mapped_bytes(address: u64) -> Option<u64> {
     end.map(|end| end - address)
 }
 
-/// Bytes from `address` to the end of the one mapping that it lies in, whatever lies behind that.
-/// `None`: nothing is mapped there.
+/// Returns the number of bytes from `address` to the end of its mapping, whatever lies behind the
+/// mapping. `None`: nothing is mapped there.
 pub(crate) fn mapping_bytes(address: u64) -> Option<u64> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let ranges = maps.lines().filter_map(|line| {
@@ -60,12 +60,12 @@ pub(crate) fn mapping_bytes(address: u64) -> Option<u64> {
     around.next().map(|range| range.end - address)
 }
 
-/// A buffer whose bytes others read and write by address while this lives. So it is kept as a
-/// pointer: a `Box` would claim that nobody else does.
+/// Buffer whose bytes other threads read and write by address while it lives. It is kept as a
+/// pointer, because a `Box` would claim exclusive access.
 #[derive(Debug)]
 pub(crate) struct LentBuffer(NonNull<[u8]>);
 
-// SAFETY: it owns its bytes as the box did, which may be sent; no reference to them exists.
+// SAFETY: the value owns its bytes as the box did, which may be sent; no reference to them exists.
 unsafe impl Send for LentBuffer {}
 
 impl LentBuffer {
@@ -73,12 +73,12 @@ impl LentBuffer {
         Self(NonNull::from(Box::leak(buffer)))
     }
 
-    /// Address of the first byte. The pointer's provenance is exposed.
+    /// Returns the address of the first byte. The pointer's provenance is exposed.
     pub(crate) fn address(&self) -> u64 {
         self.0.as_ptr().cast::<u8>().expose_provenance() as u64
     }
 
-    /// The buffer, to be given back. Whoever calls has seen to it that nobody uses its address any
+    /// Returns the buffer to its owner. The caller has made sure that its address is not used any
     /// more.
     pub(crate) fn into_box(self) -> Box<[u8]> {
         let this = ManuallyDrop::new(self);
@@ -115,7 +115,7 @@ mod tests {
         let place = given.as_ptr();
         let lent = LentBuffer::new(given);
         assert_eq!(lent.address(), place.addr() as u64);
-        // SAFETY: the buffer lives, and nobody else uses it.
+        // SAFETY: the buffer lives, and no other thread uses it.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(lent.address() as usize).write(7) };
         let back = lent.into_box();
         assert_eq!((back[0], back[1], back.len(), back.as_ptr()), (7, 1, 64, place));

@@ -1,11 +1,11 @@
-//! Memory descriptors: what one end tells another about memory that it has registered, in a sealed
-//! envelope. They are read as text too, for programs that have no such envelope.
+//! Memory descriptors: a sealed envelope in which one end describes its registered memory to
+//! another. They are also read as text, for programs without such an envelope.
 //!
 //! The body has 20 bytes, little-endian: address (u64), size (u64), pointer type (i32). The
 //! envelope's digest finds damage and proves no origin.
 //!
-//! The text form of a memory descriptor: "address,size,type", three decimal numbers without signs,
-//! spaces or leading zeros, as programs print it that have no sealed form.
+//! The text form of a memory descriptor is "address,size,type", three decimal numbers without
+//! signs, spaces or leading zeros. Programs without the sealed form print it.
 
 use tcpx_protocol::types::MemoryType;
 use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES, SealError};
@@ -13,14 +13,14 @@ use tcpx_wire::sealed::{DIGEST_BYTES, Envelope, HEADER_BYTES, SealError};
 const ENVELOPE: Envelope = Envelope { magic: *b"TCPXMEMD", version: 1 };
 const BODY_BYTES: usize = 20;
 
-/// Why a memory descriptor, or its bytes, cannot be used.
+/// Reason why a memory descriptor, or its bytes, cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryDescriptorError {
-    /// The bytes are something else.
+    /// The bytes are no memory descriptor.
     #[error("these bytes are no memory descriptor of tcpx")]
     Magic,
-    /// Made by another version of the library.
+    /// The descriptor was made by another version of the library.
     #[error(
         "format version {found}, this library reads {supported}: use the same tcpx on both ends"
     )]
@@ -30,27 +30,27 @@ pub enum MemoryDescriptorError {
         /// Version of this library.
         supported: u16,
     },
-    /// Too few bytes, or too many.
+    /// There are too few bytes, or too many.
     #[error("{have} bytes, a descriptor has {need}")]
     Length {
-        /// Bytes given.
+        /// Number of bytes given.
         have: usize,
-        /// Bytes of a descriptor.
+        /// Number of bytes of a descriptor.
         need: usize,
     },
     /// Bits changed on the way.
     #[error("damaged on the way: the checksum does not match")]
     Digest,
-    /// It begins as the text form does, and is none.
+    /// The text begins as the text form does, and is malformed.
     #[error("as text it is \"address,size,type\", three decimal numbers; byte {at} does not fit")]
     Text {
-        /// Place of the first byte that does not belong there, from 0 on.
+        /// Index of the first malformed byte, from 0 on.
         at: usize,
     },
-    /// A pointer type that is neither host nor device memory.
+    /// The pointer type is neither host nor device memory.
     #[error("ptr_type {0} is not known")]
     PointerType(i32),
-    /// Address or size 0, or past the end of the address space.
+    /// Address or size is 0, or the range ends past the end of the address space.
     #[error("{bytes} bytes at {address:#x} cannot be")]
     Range {
         /// Address of the first byte.
@@ -61,11 +61,11 @@ pub enum MemoryDescriptorError {
 }
 
 impl MemoryDescriptorError {
-    /// Why an envelope of `have` bytes could not be opened.
+    /// Converts the reason why an envelope of `have` bytes could not be opened.
     fn of_envelope(error: SealError, have: usize) -> Self {
         match error {
             SealError::Magic => Self::Magic,
-            // Too short to say what it is.
+            // The bytes are too few to hold the magic.
             SealError::Truncated { .. } if have < HEADER_BYTES => Self::Magic,
             SealError::Version { found, supported } => Self::Version { found, supported },
             SealError::Digest if have == MemoryDescriptor::SERIALIZED_BYTES => Self::Digest,
@@ -78,11 +78,10 @@ impl MemoryDescriptorError {
     }
 }
 
-/// Where memory is, how large, and of what kind. It is a plain value: it owns nothing and keeps
-/// nothing registered.
+/// Address, size and kind of memory. A plain value: it owns nothing and keeps nothing registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryDescriptor {
-    /// Address of the first byte, in the address space of whoever made the descriptor.
+    /// Address of the first byte, in the address space of the end that made the descriptor.
     pub address: u64,
     /// Size in bytes.
     pub bytes: u64,
@@ -91,7 +90,7 @@ pub struct MemoryDescriptor {
 }
 
 impl MemoryDescriptor {
-    /// Bytes of a serialised descriptor.
+    /// Number of bytes of a serialised descriptor.
     pub const SERIALIZED_BYTES: usize = HEADER_BYTES + BODY_BYTES + DIGEST_BYTES;
 
     /// Writes the descriptor as bytes, which [`deserialize`](Self::deserialize) reads on any
@@ -104,9 +103,9 @@ impl MemoryDescriptor {
         Ok(seal(self.address, self.bytes, self.memory.ptr_type()))
     }
 
-    /// Reads bytes that [`serialize`](Self::serialize) made, or the text `address,size,type`: three
-    /// decimal numbers, of which the last is 1 for host memory and 2 for device memory. They may
-    /// come from anywhere.
+    /// Reads bytes that [`serialize`](Self::serialize) made, or the text `address,size,type`. The
+    /// text has three decimal numbers, and the last is 1 for host memory and 2 for device memory.
+    /// The bytes may come from an untrusted peer.
     ///
     /// # Errors
     /// Each [`MemoryDescriptorError`].
@@ -147,7 +146,7 @@ impl MemoryDescriptor {
     }
 }
 
-/// The bytes of a descriptor with these fields, even when no memory can be so.
+/// Returns the bytes of a descriptor with these fields, even if no memory can have them.
 pub(crate) fn seal(
     address: u64,
     size: u64,
@@ -161,7 +160,7 @@ pub(crate) fn seal(
     std::array::from_fn(|index| sealed[index])
 }
 
-/// The numbers of a text.
+/// Numbers of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DescriptorText {
     pub(super) address: u64,
@@ -170,12 +169,12 @@ pub(super) struct DescriptorText {
 }
 
 impl DescriptorText {
-    /// Whether the bytes are meant as text. The sealed form begins with a letter.
+    /// Returns whether the bytes are meant as text. The sealed form begins with a letter.
     pub(super) fn is_meant(bytes: &[u8]) -> bool {
         bytes.first().is_some_and(u8::is_ascii_digit)
     }
 
-    /// Reads a text. An error is the place of the first byte that does not belong.
+    /// Reads a text. An error is the index of the first malformed byte.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, usize> {
         let mut rest = Reader { bytes, at: 0 };
         let address = rest.number(u64::MAX)?;
@@ -196,13 +195,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The digit that comes next.
+    /// Returns the next digit.
     fn digit(&self) -> Option<u64> {
         let byte = self.bytes.get(self.at).filter(|byte| byte.is_ascii_digit())?;
         Some(u64::from(byte - b'0'))
     }
 
-    /// A number up to `largest`, which is one digit or begins with one above 0.
+    /// Reads a number up to `largest`. The number is one digit, or begins with a digit above 0.
     fn number(&mut self, largest: u64) -> Result<u64, usize> {
         let mut number = self.digit().ok_or(self.at)?;
         let is_zero = number == 0;

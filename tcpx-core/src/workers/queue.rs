@@ -1,39 +1,40 @@
-//! Which job is next, and whether another thread is needed. Pure: time is an argument.
+//! Queue of jobs: chooses the next job, and decides whether another thread is needed. Pure: time is
+//! an argument.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use slotmap::{SlotMap, new_key_type};
 
-/// Threads that are there for jobs which do not wait.
+/// Number of threads for jobs that do not block.
 const QUICK_THREADS: usize = 2;
-/// Most threads, those that are held up among them. Further jobs wait until one comes back.
+/// Largest number of threads, blocked ones included. Further jobs wait until one comes back.
 const MAX_THREADS: usize = 64;
-/// A step that takes longer is taken to wait for something.
+/// Time after which a step counts as blocked.
 pub(super) const HELD_UP_AFTER: Duration = Duration::from_millis(50);
 
 new_key_type! {
-    /// A step that is under way.
+    /// Key of a step in progress.
     pub(super) struct RunKey;
 }
 
-/// What a thread does next.
+/// Next action of a thread.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<J> {
-    /// A step of this job. [`Queue::ran`] says when it is over.
+    /// A step of this job. [`Queue::ran`] reports its end.
     Run(J, RunKey),
-    /// It waits, at most until a job's pause is over.
+    /// A wait, at most until a job's pause is over.
     Wait(Option<Duration>),
 }
 
-/// Jobs that wait for a thread, and how the threads are doing.
+/// Jobs that wait for a thread, and the state of the threads.
 pub(super) struct Queue<J> {
     ready: VecDeque<J>,
-    /// By the end of its pause, and then by its number.
+    /// Paused jobs, by the end of their pause, and then by their number.
     later: BTreeMap<(Instant, u64), J>,
-    /// How many jobs have paused.
+    /// Number of jobs that have paused.
     pauses: u64,
-    /// When each step that is under way began.
+    /// Start time of each step in progress.
     running: SlotMap<RunKey, Instant>,
     threads: usize,
     resting: usize,
@@ -64,20 +65,21 @@ impl<J> std::fmt::Debug for Queue<J> {
 }
 
 impl<J> Queue<J> {
-    /// A job that can go on at once.
+    /// Adds a job that can go on at once.
     pub(super) fn push(&mut self, job: J) {
         self.ready.push_back(job);
     }
 
-    /// A job that can go on then.
+    /// Adds a job that can go on at this time.
     pub(super) fn push_later(&mut self, job: J, at: Instant) {
         self.later.insert((at, self.pauses), job);
         self.pauses += 1;
     }
 
-    /// What the calling thread does next: jobs go on in the order in which they can.
+    /// Returns the next action of the calling thread. Jobs go on in the order in which they can.
     pub(super) fn next(&mut self, now: Instant) -> Next<J> {
-        // A job for each peer that is being connected may pause here: only the first is looked at.
+        // A job for each peer that is being connected may pause here. Only the first job is looked
+        // at.
         while let Some(first) = self.later.first_entry()
             && first.key().0 <= now
         {
@@ -92,12 +94,12 @@ impl<J> Queue<J> {
         }
     }
 
-    /// A step is over.
+    /// Notes that a step is over.
     pub(super) fn ran(&mut self, run: RunKey) {
         self.running.remove(run);
     }
 
-    /// Whether a job waits that no thread will take soon.
+    /// Returns whether a job waits that no thread will take soon.
     pub(super) fn wants_thread(&self, now: Instant) -> bool {
         let is_held_up = |began: &&Instant| now.saturating_duration_since(**began) >= HELD_UP_AFTER;
         let held_up = self.running.values().filter(is_held_up).count();
@@ -107,7 +109,7 @@ impl<J> Queue<J> {
             && self.threads.saturating_sub(held_up) < QUICK_THREADS
     }
 
-    /// Threads that have begun and not ended.
+    /// Returns the number of threads that have begun and not ended.
     pub(super) fn threads(&self) -> usize {
         self.threads
     }
@@ -120,7 +122,7 @@ impl<J> Queue<J> {
         self.threads -= 1;
     }
 
-    /// A thread has nothing to do, and will be woken.
+    /// Notes that a thread is idle, and will be woken.
     pub(super) fn thread_rests(&mut self) {
         self.resting += 1;
     }

@@ -5,7 +5,7 @@ use tcpx_testkit::{PATIENCE, until};
 
 use super::*;
 
-/// Something whose drop waits until it may end, and is remembered.
+/// Value whose drop waits until it may end, and is remembered.
 struct Slow {
     name: u32,
     may_end: Arc<AtomicBool>,
