@@ -1,4 +1,4 @@
-//! Settings of a session: builder over environment over default.
+//! Settings of a session. The builder overrules the environment, and the environment the defaults.
 
 pub(crate) mod choices;
 mod setters;
@@ -20,9 +20,10 @@ pub use self::choices::{
     BounceCreditChoice, CopyThreads, HARDWARE_PLUGIN_PATH, LinkBytes, PluginChoice,
 };
 
-/// The full slots of a few dozen channels to a GPU.
+/// Number of bytes of the full slots of a few dozen channels to a GPU.
 const DEFAULT_STAGING_BYTES: u64 = 256 << 20;
-/// Longer messages cost less on a channel, where they are received straight into place.
+/// Longest eager message. Longer messages cost less on a channel, where they are received straight
+/// into place.
 const DEFAULT_EAGER_BYTES: u32 = 16 << 10;
 const DEFAULT_EAGER_BUFFER_BYTES: u32 = 256 << 10;
 const MAX_EAGER_BUFFER_BYTES: u32 = 1 << 30;
@@ -30,13 +31,13 @@ const DEFAULT_KEPT_FOR_PEERS_BYTES: u64 = 256 << 20;
 const MAX_KEPT_FOR_PEERS_BYTES: u64 = 1 << 40;
 const DEFAULT_NOTIFICATION_BYTES: u32 = 1 << 20;
 const MAX_NOTIFICATION_BUFFER_BYTES: u32 = 1 << 30;
-/// As many as a host may have.
+/// Largest number of GPUs of a host.
 const MAX_EMULATED_GPUS: u64 = 64;
-/// A day. Longer silence is what `None` is for.
+/// One day. `None` is for longer silence.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// How one session is set up. Start from [`SessionOptions::default`] or
-/// [`SessionOptions::from_env`], and change fields, or call the setters that have their names:
+/// Options of one session. Start from [`SessionOptions::default`] or [`SessionOptions::from_env`],
+/// and change fields, or call the setters that have their names:
 ///
 /// ```
 /// use tcpx_core::{PluginChoice, SessionOptions};
@@ -81,142 +82,149 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionOptions {
-    /// Which plugin moves the bytes.
+    /// Plugin that moves the bytes.
     pub plugin: PluginChoice,
     /// CUDA ordinal of the GPU whose memory is moved. `None`: host memory and emulated device
-    /// memory, which a hardware plugin refuses. It sends from host memory in a session with a GPU.
+    /// memory, which a hardware plugin refuses. Such a plugin sends from host memory in a session
+    /// with a GPU.
     pub gpu: Option<u32>,
-    /// Whether the session is of the host and of all GPUs: one name, one connection info and one
-    /// set of peers for all of them. Memory is registered with its [device](crate::Device), and ids
-    /// and keys say which that is from then on. Two devices, one here and one at a peer, are
-    /// connected with the first operation between them. Each device that is used has a lock and a
-    /// progress thread of its own, whatever `progress_thread` says, and peers that have proven
-    /// themselves are accepted, whatever `accept_all` says. Sends and receives by tag are between
-    /// hosts. Over a hardware plugin `gpu` says with which GPU memory of the host is sent, or else
-    /// the first does it.
+    /// Whether the session covers the host and all GPUs, with one name, one connection info and one
+    /// set of peers for all of them. Memory is registered with its [device](crate::Device), and
+    /// from then on ids and keys name the device. The first operation between two devices, one here
+    /// and one at a peer, connects them. Each device in use has a lock and a progress thread of its
+    /// own, whatever `progress_thread` says. Peers that have proven themselves are accepted,
+    /// whatever `accept_all` says. Sends and receives by tag are between hosts. Over a hardware
+    /// plugin, host memory is sent with the GPU of `gpu`, or with the first GPU.
     pub all_devices: bool,
-    /// How many GPUs ordinary memory stands in for in a session of all devices, for hosts that have
-    /// none; 0: the GPUs are real. Other sessions take no notice of it.
+    /// Number of GPUs that ordinary memory emulates in a session of all devices, for hosts without
+    /// GPUs; 0: the GPUs are real. Other sessions ignore it.
     pub emulated_gpus: u32,
     /// NICs by name; channels go round robin over them. Empty: chosen for each peer.
     pub nics: Vec<String>,
     /// Name under which peers' `accept` finds this session; empty: any `accept` takes it.
     pub name: String,
-    /// Channels to each peer, 1 to [`MAX_CHANNELS`]; two ends agree on the smaller number. With 0
-    /// or `None` it is chosen. Over the software plugin it is 2 on fewer than 8 processors, else
-    /// one for two processors and at most 8, and again 2 where all channels of the process would
-    /// be more than four for each processor. Over the hardware plugin it is 2. Each NIC of `nics`
-    /// gets one at least.
+    /// Number of channels to each peer, 1 to [`MAX_CHANNELS`]; two ends agree on the smaller
+    /// number. With 0 or `None` the library chooses. Over the hardware plugin it chooses 2. Over
+    /// the software plugin it chooses 2 on fewer than 8 processors, else one for two processors and
+    /// at most 8. It also chooses 2 if all channels of the process would be more than four for each
+    /// processor. Each NIC of `nics` gets one at least.
     pub channels: Option<u16>,
-    /// Whether the channels are made, and proven, when a peer is connected. Without it they are
-    /// made when something first needs them, within `connect_timeout`, where messages travel on the
-    /// control link over the software plugin and `channels` asks for no number: a peer whose
-    /// messages, reads, writes and notifications all travel on the link takes one socket and no
-    /// more. It is enough that one end asks for it.
+    /// Whether the channels are made, and proven, when a peer is connected. Otherwise they may be
+    /// made on first use, within `connect_timeout`. That holds if messages travel on the control
+    /// link over the software plugin and `channels` sets no number. A peer whose messages, reads,
+    /// writes and notifications all travel on the link then takes one socket and no more. It is
+    /// enough that one end sets this option.
     pub connect_channels: bool,
-    /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`]. A plugin takes no more than
-    /// NCCL_DYNAMIC_CHUNK_SIZE, and the hardware plugin no more than come in 2047 fragments, which
-    /// the MTU of the NICs decides. A number above either is an error; `None` is
-    /// [`DEFAULT_CHUNK_BYTES`](crate::DEFAULT_CHUNK_BYTES), or less where they ask for less. Two
-    /// ends agree on the smaller.
+    /// Bytes of a chunk, 4096 to [`MAX_CHUNK_BYTES`]. The limit of a plugin is
+    /// NCCL_DYNAMIC_CHUNK_SIZE. The hardware plugin also takes no chunk of more than 2047
+    /// fragments, which depends on the MTU of the NICs. A number above either limit is an error.
+    /// `None` is [`DEFAULT_CHUNK_BYTES`](crate::DEFAULT_CHUNK_BYTES), or less where the limits are
+    /// lower. Two ends agree on the smaller number.
     pub chunk_bytes: Option<u32>,
-    /// How fragments are copied to their destination.
+    /// Backend that copies fragments to their destination.
     pub unpack: Choice,
     /// Threads that help to copy fragments to ordinary memory. They begin when there is much to
     /// copy at once, and end with the session. Memory of a GPU needs none.
     pub copy_threads: CopyThreads,
-    /// Receives in flight on a channel, 1 to 16.
+    /// Largest number of receives in flight on a channel, 1 to 16.
     pub recv_window: usize,
-    /// Sends in flight on a channel, 1 to 16.
+    /// Largest number of sends in flight on a channel, 1 to 16.
     pub send_window: usize,
-    /// Whether scattered small sends are copied together, so that they share a chunk: sends of up
-    /// to 16 KiB, or in memory of a GPU, which takes the kernel backend, of a twelfth of a chunk.
-    /// It takes memory of the session for up to `send_window` chunks a channel, as `staging_bytes`
-    /// allows. Without it each is sent by itself.
+    /// Whether scattered small sends are gathered, so that they share a chunk. Sends of up to 16
+    /// KiB are gathered. In memory of a GPU the limit is a twelfth of a chunk, and the kernel
+    /// backend is needed. Gathering takes memory of the session for up to `send_window` chunks a
+    /// channel, as `staging_bytes` allows. Otherwise each send goes by itself.
     pub gather: bool,
-    /// Most bytes in which scattered small sends are gathered, of all channels and both kinds of
-    /// memory together; 0 for none. It is allocated as channels first need it, kept for channels to
-    /// come, and freed with the session. Channels for which nothing is left send each by itself.
+    /// Largest number of bytes in which scattered small sends are gathered, of all channels and
+    /// both kinds of memory together; 0 for none. The memory is allocated as channels first need
+    /// it, kept for later channels, and freed with the session. Channels for which no memory is
+    /// left send each message by itself.
     pub staging_bytes: u64,
-    /// Longest message that travels on the control link instead of a channel, at most 65536 and a
-    /// chunk; 0 for none. Two ends agree on the smaller. Such a message needs no request of the
-    /// plugin, and passes larger ones that are under way. If no receive is announced for it, it
-    /// goes ahead into a buffer at its receiver, and its send is done at once: [what that
+    /// Longest eager message, which travels on the control link instead of a channel, at most 65536
+    /// and a chunk; 0 for none. Two ends agree on the smaller number. An eager message needs no
+    /// request of the plugin, and passes larger messages in flight. An unexpected message goes
+    /// ahead into a buffer at its receiver, and its send is done at once: [what that
     /// means](crate::Transfer#small-messages). Batches of many small messages share chunks instead.
-    /// Messages from memory of a GPU, or into it, never travel so. Reads and writes of a peer's
-    /// memory do, as `link_bytes` allows; with 0 none does.
+    /// Messages from memory of a GPU, or into it, are never eager. Reads and writes of a peer's
+    /// memory travel on the link as `link_bytes` allows; with 0 none does.
     pub eager_bytes: u32,
-    /// Longest read or write of a peer's memory that travels on the control link, in parts, and
-    /// most bytes of several that do at a time; one as short as `eager_bytes` always does. Two ends
-    /// agree on the smaller. Such a one takes no request of the plugin, and a write waits for no
-    /// word of the peer. Others travel on the channels, which move more at once where there are
-    /// processors for them, as does what memory of a GPU takes part in.
+    /// Longest read or write of a peer's memory that travels on the control link, in parts. Also
+    /// the largest number of bytes of several that do at a time. A read or write as short as
+    /// `eager_bytes` always travels on the link. Two ends agree on the smaller number. On the link
+    /// a read or write takes no request of the plugin, and a write waits for no answer of the peer.
+    /// Others travel on the channels, which are faster where there are processors for them. Memory
+    /// of a GPU always takes the channels.
     pub link_bytes: LinkBytes,
-    /// Most bytes that each peer may send ahead of receives that are not posted, at most 1 GiB; 160
-    /// of them for each message beside its own. Two ends use the smaller. They are of
-    /// `kept_for_peers_bytes`, too. Memory is allocated for what waits, and freed with
-    /// it. What finds no room waits at its sender. 0 for none; a session with a GPU takes none.
+    /// Largest number of bytes of unexpected messages that each peer may send ahead, at most 1 GiB.
+    /// Each message counts 160 bytes beside its own. Two ends use the smaller number. These bytes
+    /// count towards `kept_for_peers_bytes`, too. Memory is allocated for waiting messages, and
+    /// freed with them. A message that finds no room waits at its sender. 0 for none; a session
+    /// with a GPU takes none.
     pub eager_buffer_bytes: u32,
-    /// Room for notifications of each peer that the program has not taken, 128 KiB to 1 GiB; 64
-    /// bytes for each beside its own. Two ends use the smaller. It is of `kept_for_peers_bytes`,
-    /// too. A peer that finds no room waits. As much more waits here for each peer, for room or for
-    /// the peer to be reached. Memory is allocated for what waits, and freed with it.
+    /// Room for notifications of each peer that the program has not taken, 128 KiB to 1 GiB. Each
+    /// notification counts 64 bytes beside its own. Two ends use the smaller number. The room
+    /// counts towards `kept_for_peers_bytes`, too. A peer that finds no room waits. The same number
+    /// of bytes may wait here for each peer, for room or for the peer to be reached. Memory is
+    /// allocated for waiting notifications, and freed with them.
     pub notification_bytes: u32,
-    /// Most bytes that peers together may make this session keep for them, at most 1 TiB, beside
-    /// what is each one's own: receives that they announce and that have no send, lists of ranges,
-    /// messages that they send ahead of receives, and notifications that the program has not taken,
-    /// also of peers that have ended. What finds no room waits at its sender, but lists, which are
-    /// refused. One peer may have most of what no other needs. 144 KiB are each one's own whatever
-    /// others hold, so that all go on: 256 receives, 16 KiB of lists, 8 KiB ahead, and 72 KiB of
-    /// notifications. Each device of a session of all devices has as much.
+    /// Largest number of bytes that this session keeps for all peers together, at most 1 TiB,
+    /// beside each peer's own share. They are announced receives without a send, lists of ranges,
+    /// unexpected messages, and notifications that the program has not taken, also of peers that
+    /// have ended. Whatever finds no room waits at its sender, except lists, which are refused. One
+    /// peer may have most of what no other needs. Each peer's own share is 144 KiB, whatever others
+    /// hold, so that all make progress: 256 receives, 16 KiB of lists, 8 KiB of unexpected
+    /// messages, and 72 KiB of notifications. Each device of a session of all devices has the same
+    /// limit.
     pub kept_for_peers_bytes: u64,
-    /// Whether peers may only send what the bounce buffer has room for. Without it, parts of chunks
-    /// may fill the buffer of a plugin that takes pages packet by packet, and then nothing moves.
+    /// Whether credit limits the bytes that peers send to the room in the bounce buffer. Without
+    /// credit, parts of chunks may fill the buffer of a plugin that takes pages packet by packet,
+    /// and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
-    /// Whether everything on the control link after the two hellos carries a MAC, with a key that
-    /// only the two ends have and a number that is never used again. It does as soon as one end
-    /// wants it. Who sits on the way then cannot change, leave out, repeat or put in a frame, a
-    /// small message, or bytes of reads and writes that travel on the link: the peer ends with
-    /// [`Departure::LinkTampered`](crate::Departure::LinkTampered). Nothing is encrypted, and the
-    /// bytes on the channels, which the plugin moves, are neither hidden nor authenticated.
+    /// Whether everything on the control link after the two hellos carries a MAC. The key is known
+    /// to the two ends only, and each number is used once. One end that sets this option is enough.
+    /// An attacker on the way then cannot change, omit, repeat or insert a frame, a small message,
+    /// or bytes of reads and writes that travel on the link. If one tries, the peer ends with
+    /// [`Departure::LinkTampered`](crate::Departure::LinkTampered). Nothing is encrypted. The bytes
+    /// on the channels, which the plugin moves, are neither hidden nor authenticated.
     pub authenticate_link: bool,
-    /// Whether whoever comes in and has proven itself is accepted at once, under the name that it
-    /// gives itself, or one that is made up, as [`accept_any`](crate::Session::accept_any) does.
-    /// For sessions that serve memory to whoever has a key.
+    /// Whether every peer that comes in and has proven itself is accepted at once. Its name is the
+    /// one that it gives itself, or a made-up one, as with
+    /// [`accept_any`](crate::Session::accept_any). For sessions that serve memory to every peer
+    /// that has a key.
     pub accept_all: bool,
-    /// Address of the control listener; port 0 lets the system choose.
+    /// Address of the control listener. With port 0 the system chooses a port.
     pub listen: SocketAddr,
-    /// Addresses to put into the connection info, and to listen at where `listen` says every one.
-    /// (With one among them that is not this host's, every one is listened at.) Empty: every
-    /// address of this host that `listen` covers.
+    /// Addresses to put into the connection info. If `listen` is the unspecified address, the
+    /// session listens at these addresses only. (If one of them is not this host's, it listens at
+    /// every address.) Empty: every address of this host that `listen` covers.
     pub advertise: Vec<IpAddr>,
-    /// How long `accept` and `connect` wait.
+    /// Time that `accept` and `connect` wait.
     pub connect_timeout: Duration,
-    /// How long `disconnect`, `close` and dropping wait for the peer's goodbye.
+    /// Time that `disconnect`, `close` and dropping wait for the peer's goodbye.
     pub close_timeout: Duration,
-    /// How long a peer may be silent before it counts as gone; `None`: for ever. A peer that has a
-    /// progress thread is silent when it answers no ping while something is posted with it, or is
-    /// being connected or closed; any peer, when its host acknowledges nothing. Its data path is
-    /// dead, and the peer with it, when a chunk that was sent has not arrived for that time, or
-    /// when the software plugin finds that nothing is acknowledged on it.
+    /// Time for which a peer may be silent before it counts as gone; `None`: for ever. Any peer is
+    /// silent when its host acknowledges nothing. A peer with a progress thread is also silent when
+    /// it answers no ping while an operation is posted with it, or while it is being connected or
+    /// closed. A peer also ends when its data path is dead: a sent chunk has not arrived for that
+    /// time, or the software plugin finds that nothing is acknowledged.
     pub peer_timeout: Option<Duration>,
-    /// How long nothing may move on a channel, with the peer alive, before the log and the
+    /// Time for which nothing may move on a channel, with the peer alive, before the log and the
     /// statistics say so; `None`: for ever.
     pub stall_after: Option<Duration>,
-    /// Whether a thread of the session drives progress. Without it, progress is made inside calls
-    /// of this library.
+    /// Whether a thread of the session drives progress. Otherwise progress is made inside calls of
+    /// this library.
     pub progress_thread: bool,
     /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`].
-    /// Without them the hardware plugin is loaded where it would end the process, crash or hang.
+    /// Otherwise the hardware plugin is loaded even where it would end the process, crash or hang.
     pub preflight: bool,
     /// Whether SIGPIPE keeps its default action, which ends the process. The hardware plugin raises
-    /// it when a peer ends in mid-transfer. So a session over it has the signal ignored, in the
-    /// whole process and in the programs that this starts, unless there is a handler or it is
-    /// ignored already. (Rust programs ignore it from their start.)
+    /// it when a peer ends in mid-transfer. So a session over that plugin ignores the signal,
+    /// unless there is a handler or it is ignored already. This holds for the whole process and for
+    /// the programs that it starts. (Rust programs ignore the signal from their start.)
     pub keep_sigpipe: bool,
-    /// The longest time for which a waiting thread looks again and again before it sleeps, yielding
-    /// to others in between. It does so only where recent waits have shown that it pays: not where
-    /// the other end shares its core, or is slow to answer. Zero: never.
+    /// Longest time for which a waiting thread polls before it sleeps, and yields to other threads
+    /// in between. A thread polls only where recent waits have shown that polling pays. It does not
+    /// pay where the other end shares its core, or is slow to answer. Zero: never.
     pub spin: Duration,
 }
 
@@ -261,19 +269,20 @@ impl Default for SessionOptions {
 }
 
 impl SessionOptions {
-    /// The defaults, overruled by the variables of [the table](SessionOptions); of two,
-    /// the first that is set counts.
+    /// Returns the defaults, overruled by the variables of [the table](SessionOptions). Of two
+    /// variables, the first that is set counts.
     ///
     /// # Errors
-    /// [`Error::Setting`] naming the variable whose value cannot be read.
+    /// [`Error::Setting`] with the variable whose value cannot be read.
     pub fn from_env() -> Result<Self> {
         Self::default().with_env()
     }
 
-    /// These options, overruled likewise: for a program with defaults of its own.
+    /// Returns these options, overruled by the environment in the same way: for a program with
+    /// defaults of its own.
     ///
     /// # Errors
-    /// As [`from_env`](Self::from_env).
+    /// As those of [`from_env`](Self::from_env).
     pub fn with_env(self) -> Result<Self> {
         self.with_lookup(std::env::var_os)
     }
@@ -306,8 +315,8 @@ impl SessionOptions {
         check_name("name", &self.name)
     }
 
-    /// Refuses a session without a GPU on a plugin that needs one. What such a plugin hands out
-    /// lies in GPU memory, and a CPU that reads it ends the process.
+    /// Refuses a session without a GPU on a plugin that needs one. The buffers of such a plugin lie
+    /// in GPU memory, and a CPU that reads them ends the process.
     pub(crate) fn check_gpu(&self, plugin_is_hardware: bool) -> Result<()> {
         match self.gpu {
             None if plugin_is_hardware => {
@@ -318,7 +327,7 @@ impl SessionOptions {
     }
 }
 
-/// Names of sessions and peers go into logs, errors and hellos.
+/// Checks a name of a session or peer, which goes into logs, errors and hellos.
 pub(crate) fn check_name(setting: &'static str, name: &str) -> Result<()> {
     if name.len() <= MAX_NAME_BYTES {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Settings that are more than a number: credit, threads that copy, what the link carries, plugins,
-//! and what an export is for.
+//! Settings that are more than a number: credit, copy threads, link traffic, plugins, and the
+//! options of an export.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use tcpx_protocol::types::memory::RemoteAccess;
 
 use crate::types::MAX_COPY_THREADS;
 
-/// When a session counts what its peers may have in the bounce buffer.
+/// Choice of when a session limits by credit what its peers may have in the bounce buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BounceCreditChoice {
     /// With the hardware plugin. The software plugin gives each request all of its pages at once,
-    /// so it needs none.
+    /// so it needs no credit.
     #[default]
     Auto,
     /// With any plugin.
@@ -29,7 +29,7 @@ const NAMES: [(&str, BounceCreditChoice); 3] = [
     ("off", BounceCreditChoice::Off),
 ];
 
-/// A text that is no choice.
+/// Text that is no choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be auto, on or off")]
 pub struct BounceCreditChoiceError;
@@ -50,28 +50,30 @@ impl fmt::Display for BounceCreditChoice {
     }
 }
 
-/// So many of eight processors copy. With both ends on 16 processors, six threads were faster than
-/// four or eight.
+/// Number of copying threads for each eight processors. With both ends on 16 processors, six
+/// threads were faster than four or eight.
 const OF_EIGHT: usize = 3;
-/// On fewer processors, those who receive and send need all.
+/// Number of processors from which threads copy. On fewer processors, the threads that receive and
+/// send need all.
 const COPIERS_FROM: usize = 8;
-/// More wait for the memory.
+/// Largest number of copying threads. More would wait for the memory.
 const ENOUGH: usize = 8;
 
-/// How many threads of a session copy received bytes from the bounce buffer to ordinary memory.
+/// Number of threads of a session that copy received bytes from the bounce buffer to ordinary
+/// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyThreads {
-    /// Three for each eight processors that the process may use, at most 8; none on fewer than 8
+    /// Three for each eight processors that the process may use, at most 8. None on fewer than 8
     /// processors, where the thread that makes progress copies.
     #[default]
     Auto,
-    /// So many at most, up to 64; 0: the thread that makes progress copies.
+    /// At most this many, up to 64; 0: the thread that makes progress copies.
     Count(u16),
 }
 
 impl CopyThreads {
-    /// The number of threads where the process may use so many processors.
+    /// Returns the number of threads where the process may use `processors` processors.
     pub(crate) fn count(self, processors: usize) -> usize {
         match self {
             Self::Auto if processors < COPIERS_FROM => 0,
@@ -81,7 +83,7 @@ impl CopyThreads {
     }
 }
 
-/// A text that is no number of threads.
+/// Text that is no number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be auto or 0 to {MAX_COPY_THREADS}")]
 pub struct CopyThreadsError;
@@ -106,10 +108,11 @@ impl fmt::Display for CopyThreads {
     }
 }
 
-/// On fewer processors one connection moves as much as several: threads that help a channel have no
-/// processor of their own there.
+/// Number of processors from which several connections are faster than one. On fewer processors,
+/// threads that help a channel have no processor of their own.
 const HELPERS_FROM: usize = 5;
-/// Where channels move more, a read or write of so many bytes takes about as long as to ask for it.
+/// Longest read or write on the link where channels are faster. One of this length takes about as
+/// long as its request.
 const SHORT_BYTES: u64 = 256 << 10;
 
 /// Longest read or write of a peer's memory that travels on the control link, in bytes.
@@ -119,13 +122,13 @@ pub enum LinkBytes {
     /// 256 KiB, or any number on fewer than 5 processors with the software plugin.
     #[default]
     Auto,
-    /// So many; 0: none but what is as short as a message that travels there.
+    /// This number of bytes; 0: only reads and writes as short as an eager message.
     Most(u64),
 }
 
 impl LinkBytes {
-    /// The same over this plugin. Channels of the hardware move more than the link, however few
-    /// processors there are.
+    /// Returns the choice over this plugin. Channels of the hardware plugin are faster than the
+    /// link, however few processors there are.
     pub(crate) fn over(self, is_hardware: bool) -> Self {
         match self {
             Self::Auto if is_hardware => Self::Most(SHORT_BYTES),
@@ -133,7 +136,7 @@ impl LinkBytes {
         }
     }
 
-    /// The number where the process may use so many processors.
+    /// Returns the number of bytes where the process may use `processors` processors.
     pub(crate) fn bytes(self, processors: usize) -> u64 {
         match self {
             Self::Auto if processors < HELPERS_FROM => u64::MAX,
@@ -143,7 +146,7 @@ impl LinkBytes {
     }
 }
 
-/// A text that is no number of bytes.
+/// Text that is no number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be auto or a number of bytes")]
 pub struct LinkBytesError;
@@ -168,35 +171,35 @@ impl fmt::Display for LinkBytes {
     }
 }
 
-/// Where the hardware plugin is installed on A3 hosts.
+/// Path at which the hardware plugin is installed on A3 hosts.
 pub const HARDWARE_PLUGIN_PATH: &str = "/usr/local/tcpx/lib64/libnccl-net-tcpx.so";
 
-/// Which plugin moves the bytes.
+/// Plugin that moves the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginChoice {
-    /// The hardware plugin where it is installed, else the software plugin. That moves memory of
-    /// GPUs by the kernel's device-memory TCP, over NICs that can (docs/devmem.md).
+    /// The hardware plugin where it is installed, else the software plugin. The software plugin
+    /// moves memory of GPUs by the kernel's device-memory TCP, over NICs that can (docs/devmem.md).
     #[default]
     Auto,
     /// The software plugin that is linked in.
     Soft,
-    /// The same over the kernel's device-memory TCP (docs/devmem.md).
+    /// The linked-in software plugin over the kernel's device-memory TCP (docs/devmem.md).
     Devmem,
     /// A plugin file.
     Path(PathBuf),
 }
 
 impl PluginChoice {
-    /// What the choice means on this machine: the software plugin or a file. [`PluginChoice::Auto`]
-    /// takes the hardware plugin where [`HARDWARE_PLUGIN_PATH`] exists, and never falls back from
-    /// one that fails.
+    /// Returns the plugin of the choice on this machine: the software plugin or a file.
+    /// [`PluginChoice::Auto`] takes the hardware plugin where [`HARDWARE_PLUGIN_PATH`] exists, and
+    /// never falls back from a plugin that fails.
     #[must_use]
     pub fn resolve(&self) -> Self {
         self.resolve_with(|| Path::new(HARDWARE_PLUGIN_PATH).exists())
     }
 
-    /// Whether that is the software plugin, over whatever carries its payload.
+    /// Returns whether this is the software plugin, with any carrier of its payload.
     pub(crate) fn is_built_in(&self) -> bool {
         matches!(self, Self::Soft | Self::Devmem)
     }
@@ -234,7 +237,7 @@ impl fmt::Display for PluginChoice {
     }
 }
 
-/// What [`Session::export`](crate::Session::export) lets peers reach of a registration.
+/// Range and access that [`Session::export`](crate::Session::export) gives peers of a registration.
 ///
 /// ```
 /// use tcpx_core::{ExportOptions, RemoteAccess};
@@ -246,34 +249,33 @@ impl fmt::Display for PluginChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportOptions {
-    /// What peers may do.
+    /// Access of the peers.
     pub access: RemoteAccess,
-    /// Where in the registration the range begins, in bytes.
+    /// Offset of the range in the registration, in bytes.
     pub offset: u64,
-    /// How long it is; `None`: to the end of the registration.
+    /// Length of the range in bytes; `None`: to the end of the registration.
     pub bytes: Option<u64>,
-    /// Whether the key is the same each time that this range of addresses is exported with this
-    /// access.
+    /// Whether every export of this range of addresses with this access returns the same key.
     pub is_stable: bool,
 }
 
 impl ExportOptions {
-    /// The whole registration, by a key that is never used again.
+    /// Exports the whole registration, by a key that is never used again.
     #[must_use]
     pub fn new(access: RemoteAccess) -> Self {
         Self { access, offset: 0, bytes: None, is_stable: false }
     }
 
-    /// A range of the registration.
+    /// Selects a range of the registration.
     #[must_use]
     pub fn range(self, offset: u64, bytes: u64) -> Self {
         Self { offset, bytes: Some(bytes), ..self }
     }
 
-    /// Whether the session gives the same key, to the byte, each time that the same range of
-    /// addresses is exported with the same access. A key that was handed out then opens the range
-    /// whenever it is exported, also through another registration of it. Exported twice, it is to
-    /// be taken back twice. Meant for whoever tells its peers only once what it has.
+    /// Sets whether every export of the same range of addresses with the same access returns the
+    /// same key, to the byte. A key that was handed out then opens the range whenever it is
+    /// exported, also through another registration of it. A range that was exported twice must be
+    /// taken back twice. Meant for programs that tell their peers only once what they have.
     #[must_use]
     pub fn stable(self, is_stable: bool) -> Self {
         Self { is_stable, ..self }

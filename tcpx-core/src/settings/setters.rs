@@ -1,4 +1,4 @@
-//! A setter for each field of the options, with the field's name.
+//! Setters of the options, one for each field and with the field's name.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{BounceCreditChoice, CopyThreads, LinkBytes, PluginChoice, SessionOpt
 
 macro_rules! setters {
     ($($field:ident: $type:ty,)*) => {
-        /// Setters, each for the field of its name: `SessionOptions::default().channels(4)`.
+        /// Setters of the fields with their names: `SessionOptions::default().channels(4)`.
         impl SessionOptions {
             $(
                 #[doc = concat!("Sets `", stringify!($field), "`.")]

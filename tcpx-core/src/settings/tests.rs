@@ -1,4 +1,4 @@
-//! Settings from the environment, and their ranges.
+//! Tests of settings from the environment, and of their ranges.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -183,7 +183,7 @@ fn a_session_takes_what_the_table_of_settings_allows_and_nothing_else() {
     };
     for setting in session_settings() {
         let (min, max) = match setting.kind {
-            // Of a switch any number but 0 means on.
+            // For a switch any number but 0 means on.
             Kind::Switch => (0, i64::MAX),
             Kind::Integer { min, max } => (min, max),
             Kind::ZeroOr { min, max } => {

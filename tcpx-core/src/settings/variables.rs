@@ -1,4 +1,4 @@
-//! Settings as the environment gives them.
+//! Settings from the environment.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -54,7 +54,8 @@ pub struct PeerReport {
     /// Number of receives of this session that the peer does not take yet: they wait here to be
     /// announced.
     pub unannounced: usize,
-    /// Number of unexpected messages in flight to the peer: sent ahead, without a known receive.
+    /// Number of unexpected messages that were sent ahead to the peer, and for which no receive is
+    /// known yet.
     pub eager_unreceived: usize,
     /// Number of unexpected messages from the peer that wait here for their receives.
     pub eager_kept: usize,
