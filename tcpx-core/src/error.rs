@@ -1,14 +1,15 @@
-//! What can go wrong, with the numbers that a reader of a log needs, and the id of its diagnosis.
+//! Errors of this crate, with the numbers that a reader of a log needs, and the ids of their
+//! diagnoses.
 //!
-//! [`Error`] is here; what its variants hold lies below, and knows nothing of it:
-//! - `failures`, `unpack_failure`: what failed, when, and how a peer went, with all that is known
-//!   of it.
-//! - `problems`: why a setting or memory was refused. What is wrong with connection info and remote
-//!   memory, `tcpx_protocol::error` says.
-//! - `optional`: what their texts say only if it is known.
+//! [`Error`] is here. The contents of its variants lie below, and do not depend on it:
+//! - `failures`, `unpack_failure`: what failed, in which phase, and how a peer went, with all known
+//!   details.
+//! - `problems`: reasons why a setting or memory was refused. Problems of connection info and
+//!   remote memory are in `tcpx_protocol::error`.
+//! - `optional`: parts of their texts that are present only if their value is known.
 //!
 //! Above it, as `impl` blocks:
-//! - `diagnosis`: which entry of the table of diagnoses an error is a case of.
+//! - `diagnosis`: entry of an error in the table of diagnoses.
 //! - `awaited`: what was missing when a deadline passed.
 //! - `display`: an error in words, and the id at their end.
 
@@ -42,9 +43,10 @@ pub use tcpx_protocol::error::{RemoteKeyError, RemoteProblem};
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Every error of this crate. Cloneable, because one dead peer is the error of many transfers.
+/// Every error of this crate. It can be cloned, because one dead peer is the error of many
+/// transfers.
 ///
-/// The text of one that has a diagnosis ends with its id in brackets, `[TCPX-902]`; see
+/// The text of an error with a diagnosis ends with the id in brackets, `[TCPX-902]`; see
 /// [`Error::id`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,9 +55,9 @@ pub enum Error {
     Setting {
         /// Name of the option or variable.
         name: &'static str,
-        /// What was given.
+        /// Value that was given.
         value: String,
-        /// What is wrong with it and what would be right.
+        /// What is wrong with the value, and what would be right.
         problem: SettingProblem,
     },
     /// The plugin file could not be used.
@@ -66,187 +68,189 @@ pub enum Error {
     NoSoftPlugin,
     /// A plugin call failed.
     Plugin(PluginFailure),
-    /// A plugin call does not return. It is left behind with its comm, whose peer ends.
+    /// A plugin call does not return. It is abandoned with its comm, whose peer ends.
     PluginHangs(PluginHang),
-    /// The plugin has properties this library cannot work with.
+    /// The plugin has properties that this library cannot work with.
     UnusablePlugin {
-        /// Which plugin.
+        /// Path of the plugin.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
-    /// No NIC fits what was asked for.
+    /// No NIC matches the request.
     NoNic {
-        /// What was asked for.
+        /// Requested NIC.
         wanted: String,
-        /// The names the plugin reported.
+        /// Names that the plugin reported.
         available: Vec<String>,
     },
-    /// Memory of a kind that is not to be had here.
+    /// Memory of this kind is not available here.
     MemoryUnavailable(MemoryUnavailable),
     /// An unpack backend is not available.
     Unpack(Arc<UnpackError>),
     /// A chunk could not be unpacked. The session does not recover: every peer of it ends with
     /// this.
     UnpackFailed(Arc<UnpackFailure>),
-    /// A deadline passed: the call that had it returns. No operation ends with this.
+    /// A deadline passed, and the call with this deadline returns. No operation ends with this.
     Deadline {
-        /// What was being done.
+        /// Phase in which the deadline passed.
         phase: Phase,
-        /// With whom, if anybody.
+        /// Peer of the call, if it has one.
         peer: Option<String>,
-        /// How long was waited.
+        /// Time that was waited.
         waited: Duration,
         /// What was missing; its text says it.
         detail: Awaited,
     },
-    /// No peer of this name.
+    /// No peer has this name.
     UnknownPeer {
-        /// The name that was used.
+        /// Name that was used.
         peer: String,
-        /// The names that exist.
+        /// Names that exist.
         known: String,
     },
     /// The peer is not in a state for this call.
     PeerState {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
-        /// Its state in words.
+        /// State of the peer in words.
         state: &'static str,
         /// What to call first.
         cure: &'static str,
     },
     /// The peer went away.
     PeerGone {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
-        /// What was being done with it.
+        /// Phase in which the peer went away.
         phase: Phase,
-        /// How it went.
+        /// How the peer went away.
         how: Departure,
     },
-    /// The two ends do not fit together, or the other end could not prove who it is.
+    /// The two ends are incompatible, or the other end could not prove its identity.
     Handshake {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
         /// Both ends' values, or what was wrong.
         reason: String,
     },
-    /// Connection info that cannot be used.
+    /// The connection info cannot be used.
     ConnInfo(#[from] tcpx_protocol::error::ConnInfoError),
-    /// A frame that no well-behaved peer sends.
+    /// The peer sent a frame that no well-behaved peer sends.
     Protocol {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
-        /// What came.
+        /// What the peer sent.
         detail: String,
     },
     /// The two ends posted different sizes for one message.
     SizeMismatch {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
         /// Tag of the message.
         tag: i64,
-        /// Bytes of the send.
+        /// Number of bytes of the send.
         send_bytes: u64,
-        /// Bytes of the receive.
+        /// Number of bytes of the receive.
         recv_bytes: u64,
     },
     /// No registration has this id.
     UnknownRegistration {
-        /// The id that was used.
+        /// Id that was used.
         id: MemoryId,
     },
     /// A registration cannot serve this post.
     Registration {
-        /// The id, if it has one yet.
+        /// Id of the registration, if it has one yet.
         id: Option<MemoryId>,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         problem: RegistrationProblem,
     },
-    /// A range of a list cannot be registered, so none of them was.
+    /// A range of a list cannot be registered, so no range of the list was.
     ListedRegistration {
-        /// Its place in the list, from 0 on.
+        /// Index of the range in the list, from 0 on.
         index: usize,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         problem: RegistrationProblem,
     },
     /// A registration is used by posted operations, or by a copy through the session. After an
-    /// attempt to deregister it, it still is: its memory must stay as it is, nothing begins to use
-    /// it any more, and [`deregister_memory`](crate::Session::deregister_memory) waits again.
+    /// attempt to deregister it, this is still so. Its memory must stay as it is, and no new
+    /// operation begins to use it. [`deregister_memory`](crate::Session::deregister_memory) waits
+    /// again.
     InUse {
-        /// The registration.
+        /// Id of the registration.
         id: MemoryId,
-        /// How many operations use it; 0: another thread reads or writes it through the session.
+        /// Number of operations that use it; 0: another thread reads or writes it through the
+        /// session.
         operations: usize,
-        /// After an attempt to deregister it: the peers whose operations these are, and what holds
-        /// each of them up; empty otherwise.
+        /// After an attempt to deregister it: the peers of these operations, and what holds each of
+        /// them up. Empty otherwise.
         holders: String,
     },
-    /// Memory that is exported, or is said to be, cannot be used so. Nothing was moved by what was
-    /// refused.
+    /// Exported memory cannot be used in this way, or the memory is not exported. The refused
+    /// request moved no byte.
     Remote {
-        /// Whose memory; `None`: this session's own.
+        /// Peer that owns the memory; `None`: it is this session's own.
         peer: Option<String>,
-        /// Its registration there, if the key says it.
+        /// Id of its registration there, if the key says it.
         memory: Option<MemoryId>,
         /// What is wrong.
         problem: RemoteProblem,
     },
-    /// Bytes that are no key to remote memory.
+    /// The bytes are no key to remote memory.
     RemoteKey(#[from] RemoteKeyError),
-    /// A notification of more than 65,536 bytes.
+    /// A notification has more than 65,536 bytes.
     NotificationTooLong {
-        /// Its bytes.
+        /// Number of bytes of the notification.
         bytes: u64,
     },
-    /// The peer's program has not taken what was sent before, or the peer is yet to be reached, and
-    /// no more may wait here.
+    /// No more notifications may wait here. The peer's program has not taken the earlier ones, or
+    /// the peer is yet to be reached.
     NotificationsFull {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
-        /// What waits here, in bytes.
+        /// Number of bytes that wait here.
         queued_bytes: u64,
     },
-    /// What arrived is not what was announced. Nothing was copied.
+    /// The bytes that arrived are not those that were announced. Nothing was copied.
     Fragments {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
-        /// Which channel.
+        /// Number of the channel.
         channel: u16,
-        /// Bytes the chunk should have.
+        /// Number of bytes that the chunk should have.
         chunk_bytes: u64,
         /// What is wrong with the unpack descriptors.
         source: DescriptorError,
     },
     /// The operation was cancelled.
     Cancelled,
-    /// It had not ended within the time that the program gave it.
+    /// The operation had not ended within the time that the program gave it.
     Expired {
-        /// With which peer, if that is known still.
+        /// Peer of the operation, if it is still known.
         peer: Option<String>,
-        /// How long that was.
+        /// Time that the program gave the operation.
         after: Duration,
     },
-    /// A transfer that was released already.
+    /// The transfer was released already.
     Released,
     /// The program has closed the session, or disconnected the peer.
     Closed,
-    /// This process was forked from one that had made a session, and must not use the library.
-    /// Nothing was done. See [Fork](crate#fork).
+    /// This process was forked from a process with a session, and must not use the library. Nothing
+    /// was done. See [Fork](crate#fork).
     Forked,
     /// No address of a peer leads to it.
     Unreachable {
-        /// Which peer.
+        /// Name of the peer.
         peer: String,
-        /// Its addresses in the order in which they were tried, and what came of each.
+        /// Its addresses in the order in which they were tried, and the outcome of each.
         attempts: Vec<DialFailure>,
     },
     /// A system call failed.
     Io {
         /// What was attempted.
         what: String,
-        /// The system's answer as a kind.
+        /// Kind of the system's answer.
         kind: std::io::ErrorKind,
         /// The system's answer in words.
         error: String,
@@ -254,7 +258,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same of a range that is one of a list.
+    /// Converts the error of a range to that of a range in a list.
     pub(crate) fn at_index_of_list(self, index: usize) -> Self {
         match self {
             Self::Registration { problem, .. } => Self::ListedRegistration { index, problem },
@@ -262,7 +266,8 @@ impl Error {
         }
     }
 
-    /// The same of a part of an operation: its peer is named with the device at this end.
+    /// Converts the error to that of a part of an operation: the peer's name includes the device at
+    /// this end.
     pub(crate) fn of_device(mut self, device: Device) -> Self {
         let peer = match &mut self {
             Self::UnknownPeer { peer, .. }
@@ -283,7 +288,7 @@ impl Error {
         self
     }
 
-    /// The end of a peer as an operation sees it that was sending, or receiving, when it came.
+    /// Returns the end of a peer as a sending or receiving operation sees it.
     pub(crate) fn seen_by(&self, direction: Direction) -> Self {
         match (self, direction) {
             (Self::PeerGone { peer, phase: Phase::Receive, how }, Direction::Send) => {
@@ -293,7 +298,7 @@ impl Error {
         }
     }
 
-    /// The error of memory that is being copied to or from.
+    /// Makes the error of memory that is being copied to or from.
     pub(crate) fn copied(id: MemoryId) -> Self {
         Self::InUse { id, operations: 0, holders: String::new() }
     }

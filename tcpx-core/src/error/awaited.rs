@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tcpx_protocol::types::Direction;
 
-/// Silence that is worth a word.
+/// Time of silence that the text mentions.
 const NOTABLE_SILENCE: Duration = Duration::from_secs(1);
 
-/// What was missing when a deadline passed: numbers and states of that moment. They become words
-/// when somebody reads them, because many a program asks with a deadline of zero, again and again.
+/// Numbers and states at the moment when a deadline passed. They become words only when they are
+/// read, because many programs ask with a deadline of zero, again and again.
 #[derive(Clone, Debug)]
 pub struct Awaited(Box<Kind>);
 
@@ -21,22 +21,22 @@ enum Kind {
     Words(String),
 }
 
-/// A peer at that moment.
+/// Peer at that moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AwaitedPeer {
     pub(crate) state: &'static str,
-    /// How long nothing was heard of it.
+    /// Time for which nothing was heard of the peer.
     pub(crate) silence: Option<Duration>,
 }
 
-/// A NIC of this host that is down, and the first channel over it.
+/// NIC of this host that is down, and the first channel over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DownNic {
     pub(crate) channel: usize,
     pub(crate) nic: Arc<str>,
 }
 
-/// A transfer at that moment: the numbers of its round, and what has no counterpart.
+/// Transfer at that moment: the numbers of its round, and the operations without a counterpart.
 #[derive(Clone, Debug)]
 pub(crate) struct AwaitedTransfer {
     pub(crate) operations_done: u64,
@@ -44,29 +44,29 @@ pub(crate) struct AwaitedTransfer {
     pub(crate) chunks_done: u64,
     pub(crate) chunks_posted: u64,
     pub(crate) unmatched: usize,
-    /// The oldest of those, by its tag, unless all of them are being withdrawn.
+    /// Direction and tag of the oldest unmatched operation, unless all of them are being withdrawn.
     pub(crate) oldest: Option<(Direction, i64)>,
-    /// What may keep it from being complete.
+    /// NIC whose failure may keep the transfer from being complete.
     pub(crate) down: Option<DownNic>,
 }
 
 impl Awaited {
-    /// A peer was to come up, or to answer.
+    /// Makes the value for a peer that was to come up, or to answer.
     pub(crate) fn peer(peer: AwaitedPeer) -> Self {
         Self(Box::new(Kind::Peer(peer)))
     }
 
-    /// A transfer with a peer was to be complete.
+    /// Makes the value for a transfer with a peer that was to be complete.
     pub(crate) fn transfer(transfer: AwaitedTransfer, peer: AwaitedPeer) -> Self {
         Self(Box::new(Kind::Transfer(transfer, peer)))
     }
 
-    /// Whether a NIC of this host was down.
+    /// Returns whether a NIC of this host was down.
     pub(crate) fn is_nic_down(&self) -> bool {
         matches!(&*self.0, Kind::Transfer(AwaitedTransfer { down: Some(_), .. }, _))
     }
 
-    /// What is asked so rarely that it may be put in words at once.
+    /// Makes the value from words, for requests that are rare enough to format at once.
     pub(crate) fn words(words: impl Into<String>) -> Self {
         Self(Box::new(Kind::Words(words.into())))
     }

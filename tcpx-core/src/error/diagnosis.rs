@@ -1,7 +1,7 @@
-//! Which diagnosis of the table an error is a case of. Pure: the one place that knows.
+//! Diagnosis of an error, from the table of diagnoses. Pure: no other place decides this.
 //!
-//! Types decide, but for two errors that come as words alone. The dynamic linker says why it does
-//! not open a file in a line of text (`of_linker`), and a peer that gave up sends its error as
+//! Types decide, except for two errors that come as words alone. The dynamic linker says why it
+//! does not open a file in a line of text (`of_linker`). A peer that gave up sends its error as
 //! text, which ends with an id (`id_at_end`).
 
 use std::io::ErrorKind;
@@ -22,12 +22,13 @@ use super::problems::{
 };
 
 impl Error {
-    /// The id of the diagnosis, as `tcpx explain` takes it. The error's text ends with it in
-    /// brackets: `[TCPX-902]`.
+    /// Returns the id of the diagnosis, as `tcpx explain` takes it. The error's text ends with the
+    /// id in brackets: `[TCPX-902]`.
     ///
-    /// `None` for what a program only does wrong itself, where the text says all there is: an
-    /// unknown name or id, a call in the wrong state, something cancelled, released or closed, more
-    /// operations than there is memory for; and for system calls whose answer says it.
+    /// Returns `None` for mistakes of the program whose text says everything. These are an unknown
+    /// name or id, a call in the wrong state, and a cancelled, released or closed object. They also
+    /// include more operations than there is memory for. Returns `None` also for system calls whose
+    /// answer says everything.
     #[must_use]
     pub fn id(&self) -> Option<Code> {
         match self {
@@ -36,7 +37,7 @@ impl Error {
         }
     }
 
-    /// Symptom, cause and cure from the table; `None` as for [`id`](Self::id).
+    /// Returns symptom, cause and cure from the table; `None` as for [`id`](Self::id).
     #[must_use]
     pub fn diagnosis(&self) -> Option<&'static Diagnosis> {
         Some(match self {
@@ -101,7 +102,7 @@ impl Error {
             Self::Forked => &requests::CALLED_AFTER_FORK,
             Self::Unreachable { attempts, .. } => return of_attempts(attempts),
             Self::Io { kind, .. } => return diagnosis_of_io(*kind),
-            // Mistakes and decisions of the program that calls: the text says all there is.
+            // Mistakes and decisions of the calling program: the text says all there is.
             Self::MemoryUnavailable(MemoryUnavailable::Operations { .. })
             | Self::UnknownPeer { .. }
             | Self::PeerState { .. }
@@ -114,9 +115,9 @@ impl Error {
 }
 
 impl Error {
-    /// The text of this error for the peer that it ends. What came of dialling its channels it
-    /// chose the address of, so it hears of any failure alike, but for what is wrong with this
-    /// host.
+    /// Returns the text of this error for the peer that it ends. The peer chose the addresses of
+    /// its channels, so it must not learn how dialling them failed. It receives the same text for
+    /// every failure, except for faults of this host.
     pub(crate) fn told_to_peer(&self) -> String {
         let is_of_dial = match self {
             Self::Plugin(PluginFailure { call: "connect", cause: Some(cause), .. }) => {
@@ -141,8 +142,8 @@ impl Error {
     }
 }
 
-/// The diagnosis that a text from the other end names in its last brackets, if this release knows
-/// it.
+/// Returns the diagnosis that a text from the other end names in its last brackets, if this release
+/// knows it.
 pub(super) fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
     let (_, id) = text.strip_suffix(']')?.rsplit_once('[')?;
     explain(id.starts_with("TCPX-").then(|| id.parse().ok())??)
@@ -206,12 +207,12 @@ fn of_remote_memory(problem: RemoteProblem) -> Option<&'static Diagnosis> {
         | RemoteProblem::TooMany { .. } => &requests::LISTS_DIFFER,
         RemoteProblem::ReceiveIntoHostMemory => &requests::RECEIVE_INTO_HOST_MEMORY,
         RemoteProblem::Leaves => &connection::PEER_SAID_GOODBYE,
-        // A memory that is not there is no fault of the range.
+        // Missing memory is no fault of the range.
         RemoteProblem::NoMemory | _ => return None,
     })
 }
 
-/// By the dynamic linker's words, the most special first.
+/// Returns the diagnosis for the dynamic linker's words. The most special words come first.
 fn of_linker(words: &str) -> &'static Diagnosis {
     let words = words.to_lowercase();
     let known = [
@@ -247,8 +248,8 @@ fn of_plugin_chunk(problem: PluginChunkProblem) -> &'static Diagnosis {
     }
 }
 
-/// The diagnosis of a peer that no address leads to. An address at which a host answers says more
-/// than one at which nobody does, whichever was tried first.
+/// Returns the diagnosis of a peer that no address leads to. An address at which a host answers is
+/// more significant than one without an answer, in any order of the tries.
 fn of_attempts(attempts: &[DialFailure]) -> Option<&'static Diagnosis> {
     let known = [&limits::PEER_REFUSES, &limits::PEER_UNREACHABLE, &limits::PEER_TIMES_OUT];
     let seen = |diagnosis: &&Diagnosis| {
@@ -260,8 +261,8 @@ fn of_attempts(attempts: &[DialFailure]) -> Option<&'static Diagnosis> {
     known.into_iter().find(seen)
 }
 
-/// The diagnosis of a connection that could not be made, by the system's answer; `None` for answers
-/// that say all there is.
+/// Returns the diagnosis of a connection that could not be made, by the system's answer. Returns
+/// `None` for answers that say all there is.
 #[must_use]
 pub fn diagnosis_of_io(kind: ErrorKind) -> Option<&'static Diagnosis> {
     match kind {

@@ -1,4 +1,4 @@
-//! An error in words. Each variant's own text, and in one place the id that follows it.
+//! Text of errors: each variant's own words, and in one place the id that follows them.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use super::diagnosis::id_at_end;
 use super::failures::{Departure, DialFailure};
 use super::optional::after;
 
-/// The words, then the id of the diagnosis in brackets: ` [TCPX-902]`. One line, whatever
-/// the names and reasons of peers are.
+/// Writes the words, then the id of the diagnosis in brackets: ` [TCPX-902]`. The text is one line,
+/// whatever the names and reasons of peers are.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&printable(&words(self)))?;
@@ -22,13 +22,13 @@ impl fmt::Display for Error {
     }
 }
 
-/// Whether the text has an id without ours: a peer that gave up has sent its own.
+/// Returns whether the text ends with an id already: a peer that gave up has sent its own.
 fn ends_with_an_id(error: &Error) -> bool {
     matches!(error, Error::PeerGone { how: Departure::Abort(reason), .. }
         if id_at_end(reason).is_some())
 }
 
-/// What an error says, without the id.
+/// Returns the words of an error, without the id.
 fn words(error: &Error) -> String {
     match error {
         Error::Setting { name, value, problem } => format!("{name} = {value}: {problem}"),
@@ -123,7 +123,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// The first finding in words, and how many more there are.
+/// Returns the first finding in words, and the number of further ones.
 fn first_finding(report: &tcpx_diagnosis::Report) -> String {
     let [first, more @ ..] = report.findings() else { return String::new() };
     let count = Some(more.len()).filter(|count| *count > 0);
@@ -162,7 +162,7 @@ mod tests {
         );
     }
 
-    /// Logs and scripts know these lines.
+    /// Logs and scripts depend on these lines.
     #[test]
     fn the_words_and_then_the_id() {
         let deadline = |peer: Option<&str>| Error::Deadline {

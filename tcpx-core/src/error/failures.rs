@@ -1,5 +1,5 @@
-//! What failed: calls of the plugin that failed or do not return, addresses at which a peer was not
-//! reached, peers that went away; and where in the life of a session that was.
+//! Failures: calls of the plugin that failed or do not return, addresses at which a peer was not
+//! reached, peers that went away, and the phase of the session.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -16,110 +16,112 @@ use super::optional::after;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Departure {
-    /// It said goodbye.
+    /// The peer said goodbye.
     #[error("it said goodbye")]
     Goodbye,
-    /// Its end of the control link closed without a goodbye: the process ended or was killed.
+    /// The peer's end of the control link closed without a goodbye: the process ended or was
+    /// killed.
     #[error("its control link closed without a goodbye; the process ended or was killed")]
     LinkClosed,
     /// The control link failed.
     #[error("its control link failed: {}", printable(.error))]
     LinkFailed {
-        /// The system's answer as a kind; `None` where the peer stopped reading.
+        /// Kind of the system's answer; `None` if the peer stopped reading.
         kind: Option<io::ErrorKind>,
         /// What happened, in words.
         error: String,
     },
-    /// What comes on its authenticated control link is not what it sent: somebody on the way has
-    /// changed, left out, repeated, moved or made up bytes.
+    /// The bytes on the peer's authenticated control link are not those that it sent. An attacker
+    /// on the way has changed, omitted, repeated, moved or inserted bytes.
     #[error(
         "record {record} on its control link is not the one that it sent: {problem}; bytes were \
          changed, left out, repeated or put in on the way"
     )]
     LinkTampered {
-        /// The first record that is not its own, counted from 0.
+        /// Number of the first record that is not the peer's own, counted from 0.
         record: u64,
-        /// What is wrong with it, in words.
+        /// What is wrong with the record, in words.
         problem: String,
     },
-    /// It gave up and said why.
+    /// The peer gave up and said why.
     #[error("it aborted: {}", printable(.0))]
     Abort(String),
-    /// It makes progress by itself, and yet nothing was heard of it for so long, though it was
-    /// asked.
+    /// The peer makes progress by itself, and yet nothing was heard of it for this time, though it
+    /// was asked.
     #[error(
         "nothing was heard of it for {:.1} s, though it was asked and has a progress thread: it is \
          frozen, or the network is cut", .0.as_secs_f64()
     )]
     Silent(Duration),
-    /// Its host has acknowledged nothing for so long, though bytes are under way to it.
+    /// The peer's host has acknowledged nothing for this time, though bytes are in flight to it.
     #[error(
         "its host has acknowledged nothing for {:.1} s: the network is cut, or the host is down",
         .0.as_secs_f64()
     )]
     HostGone(Duration),
-    /// It did not answer this end's goodbye within this time.
+    /// The peer did not answer this end's goodbye within this time.
     #[error("it did not answer this end's goodbye within {0:.1?}")]
     Unanswered(Duration),
-    /// It was not connected within its time.
+    /// The peer was not connected within its time.
     #[error("it was not connected within {waited:.1?}: {state}")]
     NeverUp {
-        /// How long that was.
+        /// Length of that time.
         waited: Duration,
-        /// How far it came, in words.
+        /// State that the peer reached, in words.
         state: &'static str,
     },
-    /// It has not ended what it did with memory that was taken back, within this time.
+    /// The peer has not ended its use of memory that was taken back, within this time.
     #[error("it did not let go of memory that was taken back within {0:.1?}")]
     KeptMemory(Duration),
-    /// It wants a data channel dialled at an address that is not its own, as far as this end knows:
-    /// neither the other end of its link, nor in the connection info that was loaded for it.
+    /// The peer wants a data channel dialled at an address that is not its own, as this end sees
+    /// it. The address is neither the other end of its link, nor in the connection info that was
+    /// loaded for the peer.
     #[error(
         "it wants channel {channel} dialled at {address}, which is neither the other end of its \
          control link nor in connection info that was loaded for it"
     )]
     ForeignAddress {
-        /// The channel.
+        /// Number of the channel.
         channel: u16,
-        /// The address.
+        /// Address that the peer wants dialled.
         address: SocketAddr,
     },
-    /// Its control link lives, but chunks that it has sent do not arrive.
+    /// The peer's control link lives, but chunks that it has sent do not arrive.
     #[error(
         "it has sent {sent} chunks on channel {channel}, {arrived} have arrived, and none for {:.1} \
          s: the data path is cut, though its control link lives", .waited.as_secs_f64()
     )]
     ChunksLost {
-        /// The channel.
+        /// Number of the channel.
         channel: u16,
-        /// Chunks that it has sent on this channel.
+        /// Number of chunks that the peer has sent on this channel.
         sent: u64,
-        /// Those of them that have arrived here.
+        /// Number of those chunks that have arrived here.
         arrived: u64,
-        /// How long none has, though a receive is posted.
+        /// Time for which none has arrived, though a receive is posted.
         waited: Duration,
     },
 }
 
 impl Departure {
-    /// How far a peer has come whose data channels were dialled in vain.
+    /// State of a peer whose data channels were dialled in vain.
     pub(crate) const DIAL_UNANSWERED: &'static str = "its data channels do not answer";
 }
 
-/// One address of a peer that was tried, and what came of it.
+/// Address of a peer that was tried, and the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{address}: {error}")]
 #[non_exhaustive]
 pub struct DialFailure {
-    /// The address, with its port.
+    /// Address with its port.
     pub address: String,
-    /// The system's answer as a kind; `None` where something answered that is not the peer.
+    /// Kind of the system's answer; `None` if another program than the peer answered.
     pub kind: Option<ErrorKind>,
     /// The answer in words.
     pub error: String,
 }
 
-/// Where in the life of a session something went wrong.
+/// Phase of a session's life in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
@@ -146,7 +148,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// What an operation of this direction does.
+    /// Returns the phase of an operation of this direction.
     pub(crate) fn of(direction: Direction) -> Self {
         match direction {
             Direction::Send => Self::Send,
@@ -172,7 +174,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// A call into the plugin that did not return 0.
+/// Call of the plugin that did not return 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "plugin call {call} returned {code} during {phase}{}{}{}{}",
@@ -185,25 +187,25 @@ impl fmt::Display for Phase {
 )]
 #[non_exhaustive]
 pub struct PluginFailure {
-    /// The member of the v7 table that was called, or of the software plugin's addition to it,
-    /// which tells of dead comms: `checkComm`.
+    /// Member of the v7 table that was called, or of the software plugin's addition to it, which
+    /// reports dead comms: `checkComm`.
     pub call: &'static str,
-    /// What it returned.
+    /// Return code of the call.
     pub code: NcclResult,
-    /// Where in the session's life.
+    /// Phase of the session's life.
     pub phase: Phase,
-    /// The peer whose comm it was, if any.
+    /// Peer of the comm, if the call has one.
     pub peer: Option<String>,
-    /// The channel whose comm it was, if any.
+    /// Channel of the comm, if the call has one.
     pub channel: Option<u16>,
-    /// The NIC, by name.
+    /// Name of the NIC.
     pub nic: Option<String>,
-    /// What explains it, where this host was seen to have such a fault.
+    /// Finding that explains the failure, if this host was seen to have such a fault.
     pub cause: Option<Box<Finding>>,
 }
 
-/// A call into the plugin that has not returned for a long time, or that says each time that it is
-/// not ready. It is left behind, with its comm.
+/// Call of the plugin that has not returned for a long time, or that answers each time that it is
+/// not ready. The call is abandoned with its comm.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "plugin call {call} {} for {:.1} s during {phase}, peer {peer}, channel {channel}, NIC {nic}; it \
@@ -214,21 +216,20 @@ pub struct PluginFailure {
 )]
 #[non_exhaustive]
 pub struct PluginHang {
-    /// The member of the v7 table that was called.
+    /// Member of the v7 table that was called.
     pub call: &'static str,
-    /// Where in the session's life.
+    /// Phase of the session's life.
     pub phase: Phase,
-    /// The peer whose comm it is.
+    /// Peer of the comm.
     pub peer: String,
-    /// The channel whose comm it is.
+    /// Channel of the comm.
     pub channel: u16,
-    /// The NIC, by name.
+    /// Name of the NIC.
     pub nic: String,
-    /// How long it has been under way.
+    /// Time for which the call has been in progress.
     pub waited: Duration,
-    /// Whether it returns, and it is a thread of the plugin that waits.
+    /// Whether the call returns, and a thread of the plugin waits instead.
     pub returns: bool,
-    /// The diagnosis of what it waits for, where that was found, or is the one thing that it may
-    /// be.
+    /// Diagnosis of what the call waits for, if it was found, or if there is only one candidate.
     pub found: Option<Code>,
 }

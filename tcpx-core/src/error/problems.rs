@@ -1,26 +1,26 @@
-//! Why memory cannot be had, or used for what was asked of it, and what can be wrong with a
-//! setting.
+//! Problems of memory and settings: why memory is not available, why it cannot be used as
+//! requested, and what is wrong with a setting.
 
 use tcpx_cuda::CudaError;
 use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
-/// Memory that is not to be had here.
+/// Memory that is not available here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryUnavailable {
-    /// The plugin's bounce buffer, or the queue that says what lies in it.
+    /// The plugin's bounce buffer, or the queue that describes its contents.
     #[error("bounce memory is not available: {0}")]
     BounceBuffer(BounceBufferProblem),
     /// Memory of a GPU.
     #[error("CUDA memory is not available: {0}")]
     Cuda(CudaError),
-    /// The system's memory, for operations that were to be posted. None of them was.
+    /// The system's memory, for operations that were to be posted. No operation was posted.
     #[error(
         "the system has no memory for {count} more operations, and none was posted; post fewer at \
          a time, or wait until others have ended"
     )]
     Operations {
-        /// How many were to be posted.
+        /// Number of operations that were to be posted.
         count: usize,
     },
 }
@@ -29,19 +29,20 @@ pub enum MemoryUnavailable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BounceBufferProblem {
-    /// The plugin gave a comm and nothing that says where its data will be.
+    /// The plugin returned a comm without a device handle, which says where its data will be.
     #[error("accept returned a comm without a device handle")]
     NoDeviceHandle,
-    /// What it gave names no unpack queue.
+    /// The device handle names no unpack queue.
     #[error("the device handle has no unpack queue")]
     NoUnpackQueue,
-    /// What it gave names no bounce buffer.
+    /// The unpack queue names no bounce buffer.
     #[error("the plugin has no bounce buffer for this GPU; is RxDM running?")]
     Missing,
     /// The bounce buffer lies where this process has no memory.
     #[error("the bounce buffer is not mapped here")]
     NotMapped,
-    /// It has no room for a whole chunk on every channel, so parts of chunks could fill it up.
+    /// The bounce buffer has no room for a whole chunk on every channel, so parts of chunks could
+    /// fill it up.
     #[error(
         "the bounce buffer of {pool_bytes} bytes is too small: {channels} channels with chunks of \
          {chunk_bytes} bytes may take {needed_bytes} bytes of it, and {other_channels} channels of \
@@ -49,17 +50,17 @@ pub enum BounceBufferProblem {
          (TCPX_CHANNELS)"
     )]
     TooSmall {
-        /// Bytes of the bounce buffer.
+        /// Number of bytes of the bounce buffer.
         pool_bytes: u64,
-        /// Channels of this peer.
+        /// Number of channels of this peer.
         channels: u16,
-        /// Bytes of a chunk.
+        /// Number of bytes of a chunk.
         chunk_bytes: u32,
-        /// Bytes of the pages that one chunk on each of them takes at most.
+        /// Number of bytes of the pages that one chunk on each of these channels takes at most.
         needed_bytes: u64,
-        /// Channels that other peers have in this process.
+        /// Number of channels that other peers have in this process.
         other_channels: usize,
-        /// Bytes of the pages that one chunk on each of those takes at most.
+        /// Number of bytes of the pages that one chunk on each of those channels takes at most.
         other_bytes: u64,
     },
     /// The unpack queue lies where this process has no memory.
@@ -67,7 +68,7 @@ pub enum BounceBufferProblem {
     QueueNotMapped,
 }
 
-/// Why memory cannot be registered, or its registration cannot serve what was asked of it.
+/// Why memory cannot be registered, or its registration cannot serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistrationProblem {
@@ -77,16 +78,16 @@ pub enum RegistrationProblem {
     /// No byte was to be registered.
     #[error("the size is 0")]
     Empty,
-    /// Address and size together are no memory of any machine.
+    /// Address and size together are beyond the memory of any machine.
     #[error("address and size reach past the end of memory")]
     PastEndOfMemory,
     /// More bytes than this machine can address.
     #[error("{bytes} bytes do not fit this machine")]
     TooLarge {
-        /// What was asked for.
+        /// Number of bytes requested.
         bytes: u64,
     },
-    /// Where NICs put what comes into a GPU's memory, host memory is only sent from.
+    /// Host memory is only sent from where NICs put received bytes into a GPU's memory.
     #[error(
         "the plugin cannot receive into host memory: its data sockets are steered to the GPU; \
          register GPU memory, or register this for sending only"
@@ -95,7 +96,7 @@ pub enum RegistrationProblem {
     /// Memory of a GPU that is not the session's.
     #[error("GPU {gpu} is not the session's; a session of all devices has memory of several GPUs")]
     OtherGpu {
-        /// Its CUDA ordinal.
+        /// CUDA ordinal of that GPU.
         gpu: u32,
     },
     /// Device memory, in a session of all devices.
@@ -107,9 +108,9 @@ pub enum RegistrationProblem {
          GPU, or host memory as host memory"
     )]
     OutOfGpuReach {
-        /// Where they begin.
+        /// Address of the first byte.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Device memory that is mapped for reading only.
@@ -118,9 +119,9 @@ pub enum RegistrationProblem {
          to receive into them, or register them for sending only"
     )]
     ReadOnlyOnGpu {
-        /// Where they begin.
+        /// Address of the first byte.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Device memory that the driver does not export to the hardware plugin.
@@ -130,19 +131,19 @@ pub enum RegistrationProblem {
          cudaMalloc that begins on a page of 4096 bytes"
     )]
     NotExportable {
-        /// Where the pages begin.
+        /// Address of the first page.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// A post, a read or a write reaches past the end of the registration.
     #[error("offset {offset} and size {bytes} reach past its {registered_bytes} bytes")]
     OutOfBounds {
-        /// Where in the registration it begins, in bytes.
+        /// Offset in the registration, in bytes.
         offset: u64,
-        /// How many bytes it asks for.
+        /// Number of bytes requested.
         bytes: u64,
-        /// How many bytes are registered.
+        /// Number of bytes registered.
         registered_bytes: u64,
     },
     /// A receive into memory that is only sent from.
@@ -151,13 +152,13 @@ pub enum RegistrationProblem {
          receive into it"
     )]
     ReadOnly,
-    /// The session reads and writes only memory of its own.
+    /// The session reads and writes only memory that it owns.
     #[error("the session did not allocate this memory, so it cannot know that nobody else uses it")]
     NotOwned,
     /// Only a buffer that was lent can be given back.
     #[error("it is no buffer that the session was lent")]
     NotLent,
-    /// It was taken back while something still needed it.
+    /// The registration was taken back while an operation still needed it.
     #[error("it was taken back")]
     Deregistered,
 }
@@ -169,9 +170,9 @@ pub enum SettingProblem {
     /// The number is outside its range.
     #[error("must be {low} to {high}")]
     OutOfRange {
-        /// The smallest number that is taken.
+        /// Smallest number that is taken.
         low: u64,
-        /// The largest.
+        /// Largest number that is taken.
         high: u64,
     },
     /// `NCCL_DYNAMIC_CHUNK_SIZE` is no size that a plugin may be started with.
@@ -188,9 +189,9 @@ pub enum SettingProblem {
          NCCL_DYNAMIC_CHUNK_SIZE={chunk_bytes} on both hosts"
     )]
     AbovePluginChunk {
-        /// Bytes of a chunk of the session.
+        /// Number of bytes of a chunk of the session.
         chunk_bytes: u32,
-        /// Bytes of the plugin's largest chunk.
+        /// Number of bytes of the plugin's largest chunk.
         plugin_chunk_bytes: u32,
     },
     /// Chunks of the session would reach the hardware plugin's limit of fragments.
@@ -199,11 +200,11 @@ pub enum SettingProblem {
          the plugin ends the process; use at most {largest} bytes, or raise the MTU"
     )]
     TooManyFragments {
-        /// The NIC with the smallest packets.
+        /// NIC with the smallest packets.
         nic: String,
-        /// Its MTU in bytes.
+        /// MTU of that NIC in bytes.
         mtu: u32,
-        /// The largest chunk in bytes that it takes.
+        /// Largest chunk that the NIC takes, in bytes.
         largest: u32,
     },
     /// `NCCL_INLINE_THRESHOLD` is above 0, with the hardware plugin.
@@ -212,34 +213,34 @@ pub enum SettingProblem {
          CPU, which ends its process"
     )]
     InlineThreshold,
-    /// A variable of the environment does not read as what it should be.
+    /// A variable of the environment cannot be read as its type.
     #[error("{error}; give a value like {example}, or unset it")]
     Unreadable {
-        /// Why it cannot be read.
+        /// Why the variable cannot be read.
         error: String,
-        /// What could be: the default.
+        /// Example of a readable value: the default.
         example: String,
     },
     /// The software plugin takes other values only.
     #[error("allowed: {allowed}")]
     NotAllowed {
-        /// The values that it takes.
+        /// Values that the plugin takes.
         allowed: &'static str,
     },
     /// The software plugin cannot be set up, in its own words.
     #[error("{0}")]
     SoftPlugin(String),
-    /// The session asks for another transport than the software plugin of this process has, which
-    /// its first session has chosen.
+    /// The session asks for another transport than that of this process's software plugin, which
+    /// the first session has chosen.
     #[error(
         "this session asks for {wanted}, and the software plugin of this process has {opened}, \
          which its first session has chosen; ask for one transport in all sessions of a process, \
          or use two processes"
     )]
     OtherTransport {
-        /// What would carry the session's payload.
+        /// Carrier that the session asks for.
         wanted: &'static str,
-        /// What carries it in this process.
+        /// Carrier of this process.
         opened: &'static str,
     },
     /// A hardware plugin has its queues and its bounce buffer in GPU memory.
@@ -248,18 +249,18 @@ pub enum SettingProblem {
          tcpx --memory cuda), or use plugin = soft"
     )]
     GpuNeeded,
-    /// A name has to have at least one letter.
+    /// A name must have at least one letter.
     #[error("must not be empty")]
     Empty,
-    /// The name of a peer would be that of a device of another.
+    /// The name of a peer would be that of a device of another peer.
     #[error("ends as the names of devices do, with \"/gpu\" and a number")]
     NameOfDevice,
     /// A name is longer than a hello has room for.
     #[error("{bytes} bytes long, at most {limit} are possible")]
     TooLong {
-        /// Its length in bytes.
+        /// Length of the name in bytes.
         bytes: usize,
-        /// The longest one.
+        /// Largest length in bytes.
         limit: usize,
     },
 }
@@ -268,13 +269,13 @@ pub enum SettingProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginChunkProblem {
-    /// No plain number: the plugin would read "512K" as 512.
+    /// The value is no plain number: the plugin would read "512K" as 512.
     NotANumber,
-    /// 0, which the plugin takes for unset, and does not survive.
+    /// The value is 0, which the plugin takes for unset, and does not survive.
     Zero,
-    /// Smaller than the smallest chunk of this library.
+    /// The value is smaller than the smallest chunk of this library.
     TooSmall,
-    /// So large that a request could have more fragments than the plugin survives.
+    /// The value is so large that a request could have more fragments than the plugin survives.
     TooLarge,
 }
 
@@ -286,7 +287,7 @@ impl PluginChunkProblem {
             Ok(0) => Err(Self::Zero),
             Ok(bytes) if bytes < MIN_CHUNK_BYTES.into() => Err(Self::TooSmall),
             Ok(bytes) if bytes > MAX_CHUNK_BYTES.into() => Err(Self::TooLarge),
-            // It fits, since the largest does.
+            // The number fits, because the largest one does.
             Ok(bytes) => Ok(bytes as u32),
         }
     }

@@ -1,36 +1,35 @@
-//! An unpack that failed, or a copy of scattered messages on their way out, named by chunk.
+//! Failed unpack, or failed copy of scattered outgoing messages, with its chunk.
 
 use std::fmt;
 
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_unpack::UnpackError;
 
-/// A chunk whose bytes could not be copied out of the bounce buffer, or together to be sent.
+/// Chunk whose bytes could not be copied out of the bounce buffer, or gathered to be sent.
 ///
-/// A GPU tells of a failed copy or kernel only later, and not which of those under way it was; then
-/// this is the oldest chunk under way, and `others` counts the rest.
+/// A GPU reports a failed copy or kernel only later, and does not say which one in flight it was.
+/// Then this is the oldest chunk in flight, and `others` counts the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnpackFailure {
-    /// Whether the chunk was to be sent: the unpack backend copies scattered small messages
-    /// together.
+    /// Whether the chunk was to be sent: the unpack backend gathers scattered small messages.
     pub is_send: bool,
-    /// The peer that sent the chunk, or that it is for.
+    /// Peer that sent the chunk, or that the chunk is for.
     pub peer: String,
-    /// The channel that it came over, or was to go over.
+    /// Channel that the chunk came over, or was to go over.
     pub channel: u16,
-    /// The registration that it was to be copied into; of a chunk to be sent, one that it was to be
-    /// copied from. `None` where it is gone already.
+    /// Registration that the chunk was to be copied into. For an outgoing chunk, one that it was to
+    /// be copied from. `None` if it is gone already.
     pub registration: Option<MemoryId>,
-    /// Tag of the message; of a chunk to be sent, of one of its messages.
+    /// Tag of the message. For an outgoing chunk, the tag of one of its messages.
     pub tag: i64,
-    /// Number of the chunk in its message, from 0; 0 for one that is shared.
+    /// Number of the chunk in its message, from 0; 0 for a shared chunk.
     pub chunk: u64,
-    /// Bytes of the chunk.
+    /// Number of bytes of the chunk.
     pub chunk_bytes: u64,
-    /// Other chunks that may be the one that failed.
+    /// Number of other chunks that may be the one that failed.
     pub others: usize,
-    /// What failed, with the driver call if it was one.
+    /// What failed, with the driver call if there was one.
     pub source: UnpackError,
 }
 

@@ -1,4 +1,5 @@
-//! Every variant has an id or is exempt, and what a text ends with is what `id` says.
+//! Tests that every variant has an id or is exempt, and that its text ends with the id that `id`
+//! returns.
 
 use std::sync::Arc;
 use std::time::Duration;
