@@ -33,7 +33,7 @@ const DEFAULT_NOTIFICATION_BYTES: u32 = 1 << 20;
 const MAX_NOTIFICATION_BUFFER_BYTES: u32 = 1 << 30;
 /// Largest number of GPUs of a host.
 const MAX_EMULATED_GPUS: u64 = 64;
-/// One day. `None` is for longer silence.
+/// Largest peer timeout: one day. `None` is for longer silence.
 const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Options of one session. Start from [`SessionOptions::default`] or [`SessionOptions::from_env`],
@@ -172,9 +172,9 @@ pub struct SessionOptions {
     /// unexpected messages, and notifications that the program has not taken, also of peers that
     /// have ended. Whatever finds no room waits at its sender, except lists, which are refused. One
     /// peer may have most of what no other needs. Each peer's own share is 144 KiB, whatever others
-    /// hold, so that all make progress: 256 receives, 16 KiB of lists, 8 KiB of unexpected
-    /// messages, and 72 KiB of notifications. Each device of a session of all devices has the same
-    /// limit.
+    /// hold, so that all make progress. The share is for 256 receives, 16 KiB of lists, 8 KiB of
+    /// unexpected messages, and 72 KiB of notifications. Each device of a session of all devices
+    /// has the same limit.
     pub kept_for_peers_bytes: u64,
     /// Whether credit limits the bytes that peers send to the room in the bounce buffer. Without
     /// credit, parts of chunks may fill the buffer of a plugin that takes pages packet by packet,
@@ -282,7 +282,7 @@ impl SessionOptions {
     /// defaults of its own.
     ///
     /// # Errors
-    /// As those of [`from_env`](Self::from_env).
+    /// The same as those of [`from_env`](Self::from_env).
     pub fn with_env(self) -> Result<Self> {
         self.with_lookup(std::env::var_os)
     }

@@ -14,7 +14,8 @@ const LEAST_PLACES: usize = 8;
 const ENOUGH: Duration = Duration::from_millis(250);
 
 /// Returns the number of places. A process that may open `files` files keeps three quarters of them
-/// from strangers: proven peers need some for their channels. `None`: there is no limit of files.
+/// from unauthenticated connections: proven peers need some for their channels. `None`: there is no
+/// limit of files.
 pub(super) fn places(files: Option<u64>) -> usize {
     let share =
         files.map_or(MAX_HANDSHAKES, |files| usize::try_from(files / 4).unwrap_or(MAX_HANDSHAKES));
@@ -75,7 +76,7 @@ const LINES: u32 = 8;
 /// Time after which lines are written again.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Log of refused strangers: writes a line for each, or counts it.
+/// Log of refused connections: writes a line for each, or counts it.
 #[derive(Debug, Default)]
 pub(crate) struct RefusalLog {
     window_ends: Option<Instant>,

@@ -305,7 +305,7 @@ impl Connector {
         now: Instant,
         identity: &Identity,
     ) -> Result<Option<Reached>> {
-        // What the listener said before it hung up is still unread.
+        // Bytes that the listener sent before it hung up are still unread.
         let flushed = link.flush();
         match link.receive(now) {
             Ok(None) => match flushed {

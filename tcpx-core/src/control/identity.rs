@@ -156,8 +156,8 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 pub(crate) enum ChannelOffer {
     /// The number that the program asked for.
     Asked(u16),
-    /// `count`, or `fewest` if the process would then have more than `room`. If `may_wait`, the
-    /// channels are made on first use.
+    /// `count`, or `fewest` if the process would have more than `room` with `count`. If `may_wait`,
+    /// the channels are made on first use.
     Chosen { count: u16, fewest: u16, room: usize, may_wait: bool },
 }
 

@@ -71,9 +71,9 @@ fn bind_all(ips: &[IpAddr], port: u16) -> io::Result<ListeningSockets> {
     let (mut sockets, mut port) = (Vec::new(), port);
     for ip in ips {
         let socket = TcpListener::bind((*ip, port))?;
-        // The standard library's queue has 128 places. Strangers fill them between two rounds, and
-        // the system then drops the requests of honest peers. So ask for the longest queue that the
-        // system allows.
+        // The standard library's queue has 128 places. Unauthenticated connections fill them
+        // between two rounds, and the system then drops the requests of honest peers. So ask for
+        // the longest queue that the system allows.
         rustix::net::listen(&socket, i32::MAX)?;
         socket.set_nonblocking(true)?;
         port = socket.local_addr()?.port();

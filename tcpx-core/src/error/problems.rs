@@ -35,7 +35,7 @@ pub enum BounceBufferProblem {
     /// The device handle names no unpack queue.
     #[error("the device handle has no unpack queue")]
     NoUnpackQueue,
-    /// The unpack queue names no bounce buffer.
+    /// The device handle names no bounce buffer.
     #[error("the plugin has no bounce buffer for this GPU; is RxDM running?")]
     Missing,
     /// The bounce buffer lies where this process has no memory.

@@ -3,7 +3,7 @@
 //! Also this host's explanation of a failed call of the plugin. A return code says little, and the
 //! plugin's own words only go to the log.
 //!
-//! The calls of the plugin that may block.
+//! Also the calls of the plugin that may block.
 
 use std::ffi::c_int;
 use std::sync::Arc;

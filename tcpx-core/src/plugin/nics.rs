@@ -42,7 +42,7 @@ pub(crate) fn choose(
 /// packet sizes of every NIC that the session may use.
 ///
 /// # Errors
-/// As those of [`choose`].
+/// The same as those of [`choose`].
 pub(crate) fn chunk_limits(
     plugin: &Plugin,
     wanted: &[String],

@@ -1,7 +1,7 @@
 //! Poller: the session's one set of descriptors, and the threads that wait on it.
 //!
-//! One thread at a time waits here, without the session's lock; it leads. A thread that gives the
-//! leader work wakes it.
+//! One thread at a time waits here, without the session's lock; this thread is the leader. A thread
+//! that has work for the leader wakes it.
 
 use std::io;
 use std::mem::MaybeUninit;

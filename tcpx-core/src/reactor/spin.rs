@@ -1,8 +1,8 @@
 //! Tuner that decides whether to spin for a moment before a thread sleeps. Pure.
 //!
-//! A look costs less than sleeping and being woken, but only where the other end runs meanwhile. On
+//! A poll costs less than sleeping and being woken, but only where the other end runs meanwhile. On
 //! a core that both share, each would wait until the other has used up its time. So recent waits
-//! decide, those that were slept through as well.
+//! decide, including those in which the thread slept.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ mod tests {
         let spin = |_: &u32| {
             let longest = tuner.begin();
             let time = busy(longest);
-            // All of it was spent in the loop.
+            // The whole wait was spent in the loop.
             tuner.ended(time, if longest.is_zero() { longest } else { time });
             !longest.is_zero()
         };

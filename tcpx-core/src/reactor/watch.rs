@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::poller::{Poller, Target, WatchKey};
 
-/// What is waited for. That the other end has closed the connection always is.
+/// Events to wait for. A close by the other end is always among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Events {
     Read,

@@ -46,10 +46,11 @@ fn the_address_that_has_most_gives_way_and_nobody_who_is_proven() {
 /// Number of honest ends of a flood.
 const ENDS: usize = 20;
 
-/// Strangers that fill the table and keep coming, and honest ends that need time to prove
-/// themselves.
+/// Unauthenticated connections that fill the table and keep coming, and honest ends that need time
+/// to prove themselves.
 struct Flood {
-    /// Number of addresses of strangers, and whether the honest ends share the first address.
+    /// Number of addresses of unauthenticated connections, and whether the honest ends share the
+    /// first address.
     addresses: u8,
     is_shared: bool,
     newcomers_a_second: u64,
@@ -124,7 +125,7 @@ impl Flood {
     }
 }
 
-/// An honest end needs more round trips than a stranger, which needs none.
+/// An honest end needs more round trips than an unauthenticated connection, which needs none.
 #[test]
 fn strangers_at_a_distance_keep_no_honest_end_out() {
     let random = &mut Random::new(20_261_124);
@@ -143,8 +144,8 @@ fn strangers_at_a_distance_keep_no_honest_end_out() {
     }
 }
 
-/// The flood is faster than honest ends can prove themselves: the evicted one is drawn, and honest
-/// ends get in after a few tries.
+/// The flood is faster than honest ends can prove themselves: the connection to evict is drawn, and
+/// honest ends get in after a few tries.
 #[test]
 fn a_flood_that_is_faster_than_a_round_trip_is_got_through() {
     let random = &mut Random::new(7);

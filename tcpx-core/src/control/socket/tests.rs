@@ -109,7 +109,7 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
 
 const PART: LinkPart = LinkPart { of: MessageId::Write(9), bytes: 300_000 };
 
-/// Makes the frame of a message that goes ahead, whose bytes follow.
+/// Makes the frame of an unexpected message, whose bytes follow.
 fn ahead(tag: i64, bytes: u32) -> Frame {
     Frame::Offer(Offer::Ahead { tag, bytes })
 }

@@ -37,7 +37,7 @@ pub(crate) struct RecvComm {
 
 impl RecvComm {
     /// Queues a receive, and returns the slot of the unpack queue that it uses. `None`: the plugin
-    /// has no room, and the caller must try again later.
+    /// is busy, and the caller must try again later.
     ///
     /// # Safety
     /// For host memory, `data..data + bytes` stays writable until the request is done or the comm

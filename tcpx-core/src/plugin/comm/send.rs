@@ -24,7 +24,7 @@ pub(crate) struct SendComm {
 }
 
 impl SendComm {
-    /// Queues a send. `None`: the plugin has no room, and the caller must try again later.
+    /// Queues a send. `None`: the plugin is busy, and the caller must try again later.
     ///
     /// # Safety
     /// `data..data + bytes` stays readable, and inside what `mhandle` covers, until the request is

@@ -60,7 +60,7 @@ impl Registrations {
         std::mem::take(&mut self.has_lost_users)
     }
 
-    /// Returns the calls that take a registration back from its comms, once they are under way.
+    /// Returns the calls that take a registration back from its comms, once they are in progress.
     pub(crate) fn forgetting(&self, key: RegistrationKey) -> Option<&Forgetting> {
         match &self.registrations.get(key)?.stage {
             Stage::Forgetting(forgetting) => Some(forgetting),

@@ -3,7 +3,7 @@
 use crate::error::PluginHang;
 use crate::workers::Ticket;
 
-/// Progress of the end of a registration.
+/// Stage of the end of a registration.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     /// It may be used.

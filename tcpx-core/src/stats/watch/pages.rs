@@ -8,7 +8,8 @@
 use tcpx_rx::UnpackDescriptor;
 
 const PAGE_SHIFT: u32 = 12;
-/// One page in `FOLLOWED` is followed, to keep the cost of a fragment down. A power of two.
+/// Interval of followed pages: one page in `FOLLOWED` is followed, to keep the cost of a fragment
+/// down. A power of two.
 const FOLLOWED: u32 = 4;
 /// Approximate number of the newest sightings that a judgement rests on.
 const RECENT: u32 = 256;
