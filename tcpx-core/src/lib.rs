@@ -1,29 +1,29 @@
 //! Sessions and transfers over an ncclNet v7 plugin: GPU memory between hosts over TCP.
 //!
 //! For Rust programs that move memory to named peers, and for the C ABI and the `tcpx` command,
-//! which are thin layers over this crate. A [`Session`] listens, accepts and connects; memory is
-//! registered with it; a [`Transfer`] posts sends and receives, which the library cuts into chunks,
-//! deals to channels and keeps inside the plugin's windows.
+//! which are thin layers over this crate. A [`Session`] listens, accepts, connects and registers
+//! memory. A [`Transfer`] posts sends and receives. The library cuts them into chunks, assigns the
+//! chunks to channels and keeps them inside the plugin's windows.
 //!
-//! What it will never do: exit, print, block without a deadline that the caller chose, copy a byte
-//! whose fragment was not checked, or give pages back to the plugin before their bytes were
-//! unpacked.
+//! The library never exits, never prints and never blocks without a deadline that the caller chose.
+//! It never copies a byte whose fragment was not checked, and never gives pages back to the plugin
+//! before their bytes were unpacked.
 //!
 //! # Fork
-//! Sessions belong to the process that made them. A child that is forked from it shares their
-//! sockets, has none of their threads, and cannot use a GPU. So once [`Session::new`] was called,
-//! children are refused: every call answers [`Error::Forked`] (or, where it has no error, nothing),
-//! takes no lock, and touches nothing of the parent's. Dropping a session, a transfer or a buffer
-//! there does nothing either, so a child may end as it likes; what it inherited is left to the
-//! system. For the parent a fork changes nothing.
+//! Sessions belong to the process that made them. A forked child shares their sockets, has none of
+//! their threads, and cannot use a GPU. So the library refuses children that were forked after
+//! [`Session::new`] was called: every call returns [`Error::Forked`] (or, where it has no error,
+//! nothing), takes no lock, and touches nothing of the parent's. Dropping a session, a transfer or
+//! a buffer in a child does nothing either. The child may end in any way; the system releases what
+//! the child inherited. For the parent a fork changes nothing.
 //!
 //! A child that was forked before the first session, or that has called `exec`, is a process like
 //! any other. `exec` closes every descriptor of this library and of the software plugin. A child
-//! that does neither holds the sockets for as long as it lives: should the parent die before, its
-//! peers learn of that only from pings ([`SessionOptions::peer_timeout`]).
+//! that does neither holds the sockets for as long as it lives. If the parent dies first, its peers
+//! detect that only by pings ([`SessionOptions::peer_timeout`]).
 //!
-//! Children made without the handlers of `pthread_atfork` (`vfork`, `_Fork`, a bare `clone`) are
-//! not recognised: until `exec` they must call nothing.
+//! The library does not recognise children made without the handlers of `pthread_atfork` (`vfork`,
+//! `_Fork`, a bare `clone`). Such a child must call nothing before `exec`.
 //!
 //! # Example
 //! ```
@@ -141,8 +141,9 @@ pub use transfer::{MemoryRange, Post, PostOptions, TransferCounts};
 pub mod fuzzing {
     use crate::memory::memory_descriptor::{MemoryDescriptor, seal};
 
-    /// Reads a memory descriptor, sealed or as text, as it is and, if the bytes are enough for its
-    /// fields, with a checksum that fits. There is one way to write what was read in either form.
+    /// Reads a memory descriptor, sealed or as text: first as given and then, if the bytes are
+    /// enough for its fields, with a matching checksum. There is one way to write what was read in
+    /// either form.
     pub fn memory_descriptor(bytes: &[u8]) {
         let read = |bytes: &[u8]| {
             if let Ok(descriptor) = MemoryDescriptor::deserialize(bytes) {

@@ -1,4 +1,4 @@
-//! The session: what a program holds, and the thread that makes progress whatever the program does.
+//! The session that a program holds, and the thread that makes progress whatever the program does.
 
 mod closing;
 mod connecting;
@@ -76,29 +76,29 @@ use crate::stats::report::SessionReport;
 /// # }
 /// ```
 ///
-/// `Send + Sync`: any thread may call anything; calls are serialised inside. Progress is made
-/// inside the calls of this library, or by a thread of the session
+/// The session is `Send + Sync`: any thread may call any method, and calls are serialised inside.
+/// Calls of this library make progress, or a thread of the session does
 /// ([`SessionOptions::progress_thread`]).
 ///
-/// Dropping it does what [`close`](Self::close) does; only the error goes to the log. So close it
-/// first if memory was registered that is to be freed afterwards: a drop cannot say whether a GPU
-/// that hangs, or a plugin that does not return, still writes it.
+/// Dropping the session does what [`close`](Self::close) does, but only logs the error. Close the
+/// session first if registered memory is to be freed afterwards: a drop cannot report that a hung
+/// GPU, or a plugin call that does not return, still writes the memory.
 ///
-/// In a forked child every call answers [`Error::Forked`] or nothing, and dropping it does nothing;
-/// see [Fork](crate#fork).
+/// In a forked child every call returns [`Error::Forked`] or nothing, and dropping the session does
+/// nothing; see [Fork](crate#fork).
 #[derive(Debug)]
 pub struct Session {
-    /// The engine of the session's own device: the host, and the GPU of its options.
+    /// Engine of the session's own device: the host, and the GPU of its options.
     shared: Arc<Shared>,
-    /// In a session of all devices.
+    /// Other devices, in a session of all devices.
     others: Option<Arc<OtherDevices>>,
     options: SessionOptions,
     completions: Arc<CompletionQueue>,
     event_set: EventSet,
     peers: Arc<PeerQueue>,
-    /// Counts polls for notifications: devices come first by turns.
+    /// Number of polls for notifications, by which the devices take turns to come first.
     notification_turns: AtomicUsize,
-    /// [`LET_GO_TIMEOUT`] but for tests.
+    /// Limit for letting go of memory: [`LET_GO_TIMEOUT`] except in tests.
     let_go_timeout: Duration,
 }
 
@@ -130,7 +130,7 @@ impl Session {
         let completions = Arc::clone(&context.completions);
         let peers = Arc::clone(&context.peers);
         let shared = match Shared::open(options.clone(), context.clone()) {
-            // Memory of the host is sent with the first GPU.
+            // Host memory is sent with the first GPU.
             Err(Error::Setting { problem: SettingProblem::GpuNeeded, .. }) if others.is_some() => {
                 Shared::open(options.clone().gpu(Some(0)), context)?
             }
@@ -148,19 +148,20 @@ impl Session {
         })
     }
 
-    /// A transfer with a peer: a set of sends and receives that are waited for together.
+    /// Creates a transfer with a peer: a set of sends and receives that are waited for together.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is not up.
+    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when the peer is not
+    /// up.
     pub fn create_transfer(&self, peer: &str) -> Result<Transfer> {
         let transfer = self.shared.engine()?.create_transfer(&self.called(peer))?;
         let (shared, completions) = (Arc::clone(&self.shared), Arc::clone(&self.completions));
         Ok(Transfer::new(shared, transfer, completions))
     }
 
-    /// Takes out of the queue at most `most` transfers of which rounds have ended, those first that
-    /// ended first, and appends them to `completions`. Returns how many. Transfers are in the queue
-    /// that [report](Transfer::report_completions) there. Makes no progress, and waits for nobody.
+    /// Takes at most `most` completions of transfers out of the queue, oldest first, and appends
+    /// them to `completions`. Returns their number. The queue holds the transfers that
+    /// [report](Transfer::report_completions) their rounds. Makes no progress and does not block.
     ///
     /// The session's [descriptor](Self::event_fd) is not readable afterwards, unless the queue has
     /// more entries.
@@ -178,19 +179,19 @@ impl Session {
         Ok(self.completions.take(completions, most))
     }
 
-    /// A descriptor for an event loop of the program: readable when a round of a transfer has
-    /// ended, whether or not the transfer reports it, or an attempt that
-    /// [`start_connect`](Self::start_connect) and its like began, when a notification has come, and
-    /// when a peer that is [reported](Self::report_peers) has come up or ended. It is readable at
-    /// first. In a session without a progress thread it is also readable when a round of progress
-    /// is due: because something has happened on a connection, because something was posted, or
-    /// because a time has come.
+    /// Returns a descriptor for an event loop of the program. The descriptor becomes readable when
+    /// a round of a transfer has ended, whether or not the transfer reports it. The same holds when
+    /// an attempt that [`start_connect`](Self::start_connect) and its like began has ended, when a
+    /// notification has come, and when a [reported](Self::report_peers) peer has come up or ended.
+    /// The descriptor is readable at first. In a session without a progress thread it is also
+    /// readable when a round of progress is due: after an event on a connection, after a post, or
+    /// when a time has come.
     ///
-    /// When it is readable, call [`progress`](Self::progress) first, if the session has no progress
-    /// thread, then [`poll_completions`](Self::poll_completions) or
-    /// [`poll_events`](Self::poll_events), and look at transfers, peers and notifications after
-    /// that. Only these make it unreadable: whatever happens later makes it readable
-    /// again. It belongs to the session: it is not read from, and not closed.
+    /// When the descriptor is readable, call [`progress`](Self::progress) first, if the session has
+    /// no progress thread. Then call [`poll_completions`](Self::poll_completions) or
+    /// [`poll_events`](Self::poll_events), and look at transfers, peers and notifications last.
+    /// Only these calls make the descriptor unreadable: later events make it readable again. The
+    /// descriptor belongs to the session: do not read from it, and do not close it.
     ///
     /// # Errors
     /// [`Error::Io`] when the process has no descriptors left; [`Error::Forked`].
@@ -206,15 +207,16 @@ impl Session {
     }
 
     /// Ends the session. It says goodbye to every peer, as [`disconnect`](Self::disconnect) does,
-    /// for at most [`SessionOptions::close_timeout`]; then it closes everything. Other calls answer
-    /// [`Error::Closed`] from then on, and operations that are left end with it. Closing a closed
-    /// session does no harm. When it returns `Ok`, nothing touches registered memory any more.
+    /// for at most [`SessionOptions::close_timeout`]; then it closes everything. From then on other
+    /// calls return [`Error::Closed`], and outstanding operations end with it. Closing a closed
+    /// session does no harm. When `close` returns `Ok`, nothing touches registered memory any more.
     ///
     /// # Errors
     /// [`Error::Deadline`] names the peers that did not answer; everything is closed all the same.
-    /// In phase [`Phase::Unpack`] it says that something of a peer that ended still uses registered
-    /// memory: chunks are being unpacked or gathered, or comms being closed. That memory must stay.
-    /// Closing again looks again. Of several devices with an error, the first is named.
+    /// In phase [`Phase::Unpack`] the error says that remains of an ended peer still use registered
+    /// memory: chunks are being unpacked or gathered, or comms closed. That memory must stay valid.
+    /// Another call of `close` checks again. If several devices have an error, `close` returns the
+    /// first.
     pub fn close(&self) -> Result<()> {
         if let Some(others) = &self.others {
             others.close();
@@ -225,38 +227,40 @@ impl Session {
         let closed = devices.iter().map(|device| device.finish_close(times));
         let closed = closed.fold(Ok(()), Result::and);
         if devices.len() > 1 {
-            // What ended last may have asked something of an engine that was closed before.
+            // The last device to end may have left work for an engine that was closed before.
             self.progress();
         }
         closed
     }
 
-    /// Whether nothing of peers that ended uses registered memory any more. True of a closed
-    /// session: nothing touches memory that was registered with it, whether or not every peer
-    /// answered.
+    /// Returns whether nothing of ended peers uses registered memory any more. For a closed
+    /// session, `true` means that nothing touches memory registered with it, whether or not every
+    /// peer answered.
     pub fn is_settled(&self) -> bool {
         let is_settled = |device: &Shared| device.engine().is_ok_and(|it| it.is_settled());
         is_settled(&self.shared) && self.others().iter().all(|device| is_settled(device))
     }
 
-    /// One round of progress over everything, without waiting. Returns whether anything moved.
+    /// Makes one round of progress over everything, without waiting. Returns whether anything
+    /// moved.
     pub fn progress(&self) -> bool {
         self.others().iter().fold(self.shared.progress(), |moved, it| it.progress() | moved)
     }
 
-    /// The NICs that the plugin offers; none in a forked child.
+    /// Returns the NICs that the plugin offers; none in a forked child.
     pub fn nics(&self) -> Vec<Nic> {
         let nics = |engine: EngineGuard<'_>| engine.commons.session.plugin.nics().to_vec();
         self.shared.engine().map(nics).unwrap_or_default()
     }
 
-    /// The session as it is now; in a forked child an empty report. Of a session of all devices,
-    /// it is the host's part: [`stats_by_device`](Self::stats_by_device) has the rest.
+    /// Returns the present state of the session; in a forked child an empty report. Of a session of
+    /// all devices the report covers the host: [`stats_by_device`](Self::stats_by_device) has the
+    /// rest.
     pub fn stats(&self) -> SessionReport {
         self.report(self.own_device(), &self.shared)
     }
 
-    /// The same of each device that is used.
+    /// Returns the state of each device in use.
     pub fn stats_by_device(&self) -> Vec<(Device, SessionReport)> {
         let others = self.others.iter().flat_map(|others| others.by_device());
         let others = others.map(|(device, shared)| (device, self.report(device, &shared)));
@@ -277,32 +281,32 @@ impl Session {
         SessionReport { name: self.options.name.clone(), device: device.to_string(), ..report }
     }
 
-    /// The same as text that Prometheus reads, for a program to offer to it, of all devices. See
+    /// Returns the state of all devices as text in the format of Prometheus. See
     /// [`metrics_text`](crate::metrics_text), which joins several sessions.
     pub fn metrics_text(&self) -> String {
         metrics_text(self.stats_by_device().iter().map(|(_, report)| report))
     }
 
-    /// The settings it was made with.
+    /// Returns the settings that the session was made with.
     pub fn options(&self) -> &SessionOptions {
         &self.options
     }
 }
 
 impl Session {
-    /// The engines of all devices that are used, the session's own first.
+    /// Returns the engines of all devices in use, the session's own first.
     pub(super) fn devices(&self) -> Vec<Arc<Shared>> {
         let mut devices = vec![Arc::clone(&self.shared)];
         devices.extend(self.others());
         devices
     }
 
-    /// The engines of all devices that are used, but for the session's own.
+    /// Returns the engines of all devices in use, except the session's own.
     pub(super) fn others(&self) -> Vec<Arc<Shared>> {
         self.others.as_ref().map_or_else(Vec::new, |others| others.all())
     }
 
-    /// What the peer is called that has this name, too.
+    /// Returns the first name of the peer that also has this name.
     pub(super) fn called<'a>(&self, peer: &'a str) -> Cow<'a, str> {
         match &self.others {
             // In a forked child another thread of the parent may have held the lock of the names.
@@ -311,7 +315,7 @@ impl Session {
         }
     }
 
-    /// The engine of a device, if the session has one.
+    /// Returns the engine of a device, if the session has one.
     pub(super) fn used(&self, device: Device) -> Result<Option<Arc<Shared>>> {
         match (device, &self.others) {
             (Device::Host, _) => Ok(Some(Arc::clone(&self.shared))),
@@ -320,21 +324,22 @@ impl Session {
         }
     }
 
-    /// The engine that has this memory.
+    /// Returns the engine that holds this memory.
     pub(super) fn holder_of(&self, id: MemoryId) -> Result<Arc<Shared>> {
         self.used(id.device())?.ok_or(Error::UnknownRegistration { id })
     }
 
-    /// The engine that gave this key out, if the session did; otherwise one that refuses it.
+    /// Returns the engine that exported this key, if the session did; otherwise an engine that
+    /// refuses the key.
     pub(super) fn exporter_of(&self, key: &RemoteKey) -> Result<Arc<Shared>> {
         let exporter = self.used(Device::of_session(&key.session))?;
         Ok(exporter.unwrap_or_else(|| Arc::clone(&self.shared)))
     }
 
-    /// The engine that is to have memory there, and what the memory is to it.
+    /// Returns the engine that registers memory at this place, and the memory's type there.
     ///
     /// # Errors
-    /// What is wrong with a device that cannot be used.
+    /// The error of a device that cannot be used.
     pub(super) fn engine_for(&self, place: Placement) -> Result<(Arc<Shared>, MemoryType)> {
         let refuse = |problem| Err(Error::Registration { id: None, problem });
         let own = || Arc::clone(&self.shared);

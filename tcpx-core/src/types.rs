@@ -1,6 +1,6 @@
 //! Small types that every room uses, beside those of the protocol (`tcpx_protocol::types`): keys,
-//! what a peer is called, and which session of the process something belongs to. The lowest room;
-//! it imports nothing of this crate.
+//! names of peers, and session numbers in the process. The lowest room; it imports nothing of this
+//! crate.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,32 +11,32 @@ use tcpx_sys::printable;
 
 /// Longest name of a session or peer.
 pub(crate) const MAX_NAME_BYTES: usize = 64;
-/// Most threads of a session that copy.
+/// Largest number of copying threads of a session.
 pub(crate) const MAX_COPY_THREADS: u16 = 64;
 
 new_key_type! {
-    /// A peer of a session.
+    /// Key of a peer of a session.
     pub(crate) struct PeerKey;
 }
 
-/// A comm's place in the table of handles. Reused after the comm has closed, so the table stays
-/// short.
+/// Place of a comm in the table of handles. A place is reused after its comm has closed, so the
+/// table stays short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CommId(pub(crate) u32);
 
-/// A session's number in its process. No two have the same.
+/// Number of a session in its process. No two sessions have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionNumber(u64);
 
 impl SessionNumber {
-    /// The number of a new session.
+    /// Returns the number of a new session.
     pub(crate) fn next() -> Self {
         static USED: AtomicU64 = AtomicU64::new(0);
         Self(USED.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// A peer's name, shared by everything that speaks of the peer.
+/// Name of a peer, shared by all code that names the peer.
 #[derive(Clone)]
 pub(crate) struct PeerName(Arc<Inner>);
 
@@ -46,13 +46,13 @@ struct Inner {
 }
 
 impl PeerName {
-    /// A name that the program chose.
+    /// Makes a name that the program chose.
     pub(crate) fn bound(name: &str) -> Self {
         Self(Arc::new(Inner { provisional: String::new(), bound: OnceLock::from(name.to_owned()) }))
     }
 
-    /// Somebody who came in and calls itself `given`, or nothing. These are a stranger's words,
-    /// which go into logs.
+    /// Makes the name of an accepted peer that calls itself `given`, or nothing. The text comes
+    /// from an unauthenticated connection, and goes into logs.
     pub(crate) fn unclaimed(given: &str, address: &str) -> Self {
         let provisional = match given {
             "" => format!("(not accepted, from {address})"),
@@ -61,12 +61,12 @@ impl PeerName {
         Self(Arc::new(Inner { provisional, bound: OnceLock::new() }))
     }
 
-    /// Gives it the name that it keeps. A second name is ignored.
+    /// Gives the peer its permanent name. A second name is ignored.
     pub(crate) fn bind(&self, name: &str) {
         self.0.bound.get_or_init(|| name.to_owned());
     }
 
-    /// Whether the program knows it by name.
+    /// Returns whether the program knows the peer by name.
     pub(crate) fn is_bound(&self) -> bool {
         self.0.bound.get().is_some()
     }

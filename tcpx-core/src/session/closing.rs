@@ -1,4 +1,4 @@
-//! The end of an engine, and of its progress thread.
+//! End of an engine and of its progress thread.
 
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use super::wait::WaitLimit;
 use crate::engine::UNPACK_TIMEOUT;
 use crate::error::Result;
 
-/// How long copies and comms of peers that have ended may take to let go of memory, and calls of
-/// the plugin to take it back.
+/// Time in which copies and comms of ended peers must let go of memory, and calls of the plugin
+/// must deregister it.
 pub(super) const LET_GO_TIMEOUT: Duration = UNPACK_TIMEOUT.saturating_mul(2);
 
 impl Shared {
@@ -20,7 +20,7 @@ impl Shared {
     }
 
     /// Waits until all peers have answered, closes everything, and ends the progress thread. The
-    /// times are those for goodbyes, and for what lets go of memory after them.
+    /// limits are those for goodbyes, and for letting go of memory after them.
     pub(super) fn finish_close(
         &self,
         (close_timeout, let_go_timeout): (Duration, Duration),
@@ -32,7 +32,7 @@ impl Shared {
             |engine, waited, now| engine.close_deadline(waited, now),
         );
         self.engine()?.finish_close();
-        // What is parked ends, or is given up, within a time of its own.
+        // Parked remains end, or are given up, within a time of their own.
         let settled = self.wait(
             WaitLimit::for_time(let_go_timeout),
             |engine| {
@@ -47,14 +47,14 @@ impl Shared {
         if !engine.is_settled() {
             return Err(engine.unsettled(start.elapsed()));
         }
-        // Everything is closed: the workers have only to end.
+        // Everything is closed: only the workers must still end.
         let (workers, patience) = (engine.commons.workers.clone(), engine.patience_with_workers());
         drop(engine);
         workers.finish(patience);
         closed
     }
 
-    /// Ends an engine that nothing has used.
+    /// Closes an engine that nothing has used.
     pub(super) fn close_unused(&self) {
         let times = (Duration::ZERO, LET_GO_TIMEOUT);
         if let Err(error) = self.start_close().and_then(|()| self.finish_close(times)) {

@@ -1,4 +1,4 @@
-//! The session's peers: how they are reached, come in, and are left.
+//! Peers of the session, from connect or accept to disconnect.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -20,8 +20,8 @@ use crate::types::{MAX_NAME_BYTES, PeerKey};
 impl Session {
     /// Opens the control listener and returns the connection info that peers load.
     ///
-    /// Any number of peers may use the same bytes, any number of times. They contain a secret, so
-    /// hand them over a channel that you trust.
+    /// Any number of peers may use the same bytes, any number of times. The bytes contain a secret,
+    /// so send them over a channel that you trust.
     ///
     /// # Errors
     /// [`Error::Io`] when the address cannot be listened on.
@@ -29,30 +29,30 @@ impl Session {
         self.shared.engine()?.listen()
     }
 
-    /// Waits for a peer that connects, and gives it the name `peer`, by which it is known here from
-    /// then on. A session that has a name of its own ([`SessionOptions::name`]) is accepted under
-    /// that name only. Where connection info was loaded under the name, only the session that it
-    /// leads to is accepted, whatever it calls itself.
+    /// Waits for a peer that connects, and gives it the name `peer`, by which this session knows it
+    /// from then on. A session with a name of its own ([`SessionOptions::name`]) is accepted under
+    /// that name only. Where connection info was loaded under the name, only the session that the
+    /// info leads to is accepted, whatever its own name.
     ///
-    /// A peer does not wait for this call. A session that listens and makes progress connects
-    /// everybody who proves to have its connection info. A peer that has gone again before the call
-    /// is passed over. A session to which this one is connecting itself goes to that
-    /// [`connect`](Self::connect), never to an accept that waits.
+    /// A peer does not wait for this call. A session that listens and makes progress connects every
+    /// peer that proves to have its connection info. A peer that has gone before the call is
+    /// skipped. A session to which this session is connecting goes to that
+    /// [`connect`](Self::connect), never to a waiting accept.
     ///
     /// # Errors
-    /// [`Error::Deadline`] when nobody came within [`SessionOptions::connect_timeout`];
+    /// [`Error::Deadline`] when no peer came within [`SessionOptions::connect_timeout`];
     /// [`Error::Closed`] as soon as another thread closes the session; [`Error::PeerState`] when
     /// the name is taken, or `listen` was not called; the errors of [`connect`](Self::connect).
     pub fn accept(&self, peer: &str) -> Result<()> {
         self.wait_for_peer(&Accept::Named(peer.to_owned())).map(drop)
     }
 
-    /// Takes whoever has come in first, or waits for somebody, and returns the name by which the
-    /// peer is known here from then on. That is the one under which its connection info was loaded,
-    /// or the peer's own ([`SessionOptions::name`]), or "peer-1", "peer-2" and so on where it has
-    /// none or the name is another peer's.
+    /// Takes the first waiting peer, or waits for a peer, and returns the name by which the peer is
+    /// known here from then on. The name is the one that its connection info was loaded under, or
+    /// the peer's own ([`SessionOptions::name`]). Where the peer has no name, or another peer has
+    /// it, the name is "peer-1", "peer-2" and so on.
     ///
-    /// A peer for whose name an [`accept`](Self::accept) waits goes there.
+    /// A peer goes to an [`accept`](Self::accept) that waits for its name first.
     ///
     /// # Errors
     /// As for [`accept`](Self::accept).
@@ -74,10 +74,10 @@ impl Session {
         Ok(name.unwrap_or_default())
     }
 
-    /// Begins what [`accept`](Self::accept) does, and returns at once. It goes on in rounds of
-    /// progress; [`peer_state`](Self::peer_state) says how far it is. It ends with the errors of
-    /// `accept`, after [`SessionOptions::connect_timeout`] at the latest.
-    /// [`disconnect`](Self::disconnect) gives it up.
+    /// Begins what [`accept`](Self::accept) does, and returns at once. Rounds of progress continue
+    /// the attempt; [`peer_state`](Self::peer_state) reports its state. The attempt ends with the
+    /// errors of `accept`, after [`SessionOptions::connect_timeout`] at the latest.
+    /// [`disconnect`](Self::disconnect) cancels it.
     ///
     /// # Errors
     /// [`Error::PeerState`] when the name is taken, or `listen` was not called; [`Error::Closed`].
@@ -86,8 +86,8 @@ impl Session {
     }
 
     /// Begins what [`accept_any`](Self::accept_any) does, and returns at once.
-    /// [`poll_accept_any`](Self::poll_accept_any) has the name. Several may be begun: each takes
-    /// one peer.
+    /// [`poll_accept_any`](Self::poll_accept_any) returns the name. Several such accepts may be
+    /// outstanding: each takes one peer.
     ///
     /// # Errors
     /// As for [`start_accept`](Self::start_accept).
@@ -97,18 +97,18 @@ impl Session {
         engine.begin_accept(accept, Instant::now())
     }
 
-    /// What [`start_accept_any`](Self::start_accept_any) has come to: the name of a peer that is
-    /// up. Each that was begun is answered once, those first that ended first.
+    /// Returns the result of [`start_accept_any`](Self::start_accept_any): the name of a peer that
+    /// is up. Each accept is answered once, in the order in which they ended.
     ///
     /// # Errors
-    /// Those of [`accept_any`](Self::accept_any), each once; [`Error::PeerState`] when none is
-    /// under way.
+    /// Errors of [`accept_any`](Self::accept_any), each once; [`Error::PeerState`] when none is
+    /// outstanding.
     pub fn poll_accept_any(&self) -> Result<Poll<String>> {
         self.shared.engine()?.poll_anyone()
     }
 
-    /// Gives up what [`start_accept_any`](Self::start_accept_any) began and nobody has come for.
-    /// That is not answered any more.
+    /// Cancels the accepts that [`start_accept_any`](Self::start_accept_any) began and that no peer
+    /// has come for. They are not answered any more.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -117,15 +117,16 @@ impl Session {
         Ok(())
     }
 
-    /// What a peer is up to, by its name. Makes no progress.
+    /// Returns the state of a peer, by its name. Makes no progress.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`] when there is none, and no accept waits for one; [`Error::Closed`].
+    /// [`Error::UnknownPeer`] when there is no such peer, and no accept waits for one;
+    /// [`Error::Closed`].
     pub fn peer_state(&self, peer: &str) -> Result<PeerState> {
         self.shared.engine()?.peer_state(&self.called(peer))
     }
 
-    /// Remembers how `peer` is reached. `conn_info` is what its [`listen`](Self::listen) returned.
+    /// Remembers how to reach `peer`. `conn_info` is the result of its [`listen`](Self::listen).
     ///
     /// # Errors
     /// [`Error::ConnInfo`] when the bytes are damaged or of another version.
@@ -151,8 +152,8 @@ impl Session {
         self.shared.engine()?.know(&called, info)
     }
 
-    /// Forgets how `peer` is reached, and why it is over if it is. A connection that is there
-    /// stays. For programs whose peers come and go: what was loaded stays otherwise.
+    /// Forgets how to reach `peer`, and why it ended if it has. An existing connection stays. For
+    /// programs whose peers come and go: loaded info stays otherwise.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`] when nothing was loaded under the name; [`Error::Closed`].
@@ -173,38 +174,38 @@ impl Session {
     }
 
     /// Connects to a peer whose connection info was loaded. Afterwards both ends can send and
-    /// receive. The peer's program need not have called [`accept`](Self::accept) yet: what is
-    /// posted before waits for its counterpart.
+    /// receive. The peer's program need not have called [`accept`](Self::accept) yet: operations
+    /// posted before wait for their counterparts.
     ///
     /// Both ends may connect to each other, at the same time or one after the other, each under a
-    /// name of its own: they get one connection. A peer that has come in from the session that the
-    /// connection info leads to, and that no accept has named, is given this name. Where whoever
-    /// comes is accepted ([`SessionOptions::accept_all`]), it has a name already, and is known by
-    /// both from then on: calls take either, while errors, events and notifications have the first.
-    /// One that comes in while this call is dialling is what the call waits for, also when an
-    /// accept of another name waits. So one direction that leads somewhere is enough. (An accept of
-    /// *this* name excludes a connect.)
+    /// name of its own: they get one connection. A peer may have come in from the session that the
+    /// connection info leads to, without a name from an accept: it gets this name. With
+    /// [`SessionOptions::accept_all`] such a peer has a name already, and is known by both from
+    /// then on: calls take either name, while errors, events and notifications have the first. If
+    /// the peer comes in while this call is dialling, this call takes it, also when an accept of
+    /// another name waits. So one direction that leads to the peer is enough. (An accept of *this*
+    /// name excludes a connect.)
     ///
-    /// Two sessions may have several connections. A further one is made by a connect when those
-    /// before have been named here, by a connect or an accept. Two ends that each want to connect
-    /// and to accept begin the second connection when the first is up at both.
+    /// Two sessions may have several connections. A connect makes a further connection when all
+    /// earlier ones have been named here, by a connect or an accept. Two ends that each want to
+    /// connect and to accept begin the second connection when the first is up at both.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`], [`Error::Handshake`], [`Error::Deadline`] after
-    /// [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`];
+    /// [`SessionOptions::connect_timeout`], [`Error::PeerGone`], [`Error::Plugin`].
     /// [`Error::Unreachable`] when no address of the peer answers within half of the same time (3 s
     /// at least, a minute at most), and the peer has not come in by itself: a session that listens
-    /// waits for that, for a tenth of it;
-    /// [`Error::Closed`] as soon as another thread closes the session or disconnects the peer.
+    /// waits for the peer, for a tenth of the time. [`Error::Closed`] as soon as another thread
+    /// closes the session or disconnects the peer.
     pub fn connect(&self, peer: &str) -> Result<()> {
         let key = self.shared.engine()?.start_connect(&self.called(peer))?;
         self.wait_until_up(key, WaitLimit::for_time(self.options.connect_timeout), Phase::Connect)
     }
 
-    /// Begins what [`connect`](Self::connect) does, and returns at once. It goes on in rounds of
-    /// progress; [`peer_state`](Self::peer_state) says how far it is. It ends with the errors of
-    /// `connect`, after [`SessionOptions::connect_timeout`] at the latest.
-    /// [`disconnect`](Self::disconnect) gives it up.
+    /// Begins what [`connect`](Self::connect) does, and returns at once. Rounds of progress
+    /// continue the attempt; [`peer_state`](Self::peer_state) reports its state. The attempt ends
+    /// with the errors of `connect`, after [`SessionOptions::connect_timeout`] at the latest.
+    /// [`disconnect`](Self::disconnect) cancels it.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`]; [`Error::PeerState`] when the name is taken; [`Error::Closed`].
@@ -220,7 +221,7 @@ impl Session {
         );
         if outcome.is_err() {
             let mut engine = self.shared.engine()?;
-            // Whoever has left the peer says goodbye to it.
+            // The caller that has left the peer says goodbye to it.
             if !engine.has_left(key) {
                 engine.forget(key);
             }
@@ -229,31 +230,30 @@ impl Session {
     }
 
     /// Says goodbye to a peer. Operations without a counterpart are withdrawn and end with
-    /// [`Error::Closed`], those with one are finished, then both ends close their comms in an
+    /// [`Error::Closed`]; matched operations are finished. Then both ends close their comms in an
     /// order that loses nothing. The name is free again afterwards, whatever the result.
     ///
-    /// A peer that is still being connected, and cannot be up at its own end, is dropped at once.
-    /// One that was gone before needs no goodbye. An attempt that
-    /// [`start_accept`](Self::start_accept) began and nobody has come for is given up, and one that
-    /// has failed is forgotten.
+    /// A peer that is still connecting, and cannot be up at its own end, is dropped at once. A peer
+    /// that was gone before needs no goodbye. An attempt that [`start_accept`](Self::start_accept)
+    /// began and that no peer has come for is cancelled; a failed attempt is forgotten.
     ///
     /// # Errors
     /// Everything is closed here all the same:
     /// - [`Error::Deadline`] when the peer did not answer within [`SessionOptions::close_timeout`];
-    ///   operations under way end with [`Error::PeerGone`], never with the deadline;
-    /// - [`Error::PeerGone`] when it went away in the middle of the goodbye.
+    ///   outstanding operations end with [`Error::PeerGone`], never with the deadline;
+    /// - [`Error::PeerGone`] when the peer went away in the middle of the goodbye.
     ///
     /// [`Error::UnknownPeer`] when no peer has the name.
     pub fn disconnect(&self, peer: &str) -> Result<()> {
         let peer = &*self.called(peer);
         let left = self.leave_devices(peer)?;
         if left.is_empty() {
-            // Also ends an attempt, and says what is known.
+            // Also ends an attempt, and returns the known result.
             return self.disconnect_from(&self.shared, peer);
         }
         let mut outcome = Ok(());
         for (device, name) in left {
-            // All of them are leaving: each is waited for.
+            // All of the devices are leaving: the call waits for each.
             match self.disconnect_from(&device, &name) {
                 Err(Error::UnknownPeer { .. }) => {}
                 parted => outcome = outcome.and(parted),
@@ -274,8 +274,8 @@ impl Session {
     }
 
     /// Begins what [`disconnect`](Self::disconnect) does, and returns at once. The peer is unknown
-    /// when it is over, for which [`SessionOptions::close_timeout`] is the limit; if it has not
-    /// gone well, [`peer_state`](Self::peer_state) is [`PeerState::Failed`] with the error.
+    /// when the goodbye is over, for which [`SessionOptions::close_timeout`] is the limit. After a
+    /// failure [`peer_state`](Self::peer_state) is [`PeerState::Failed`] with the error.
     ///
     /// # Errors
     /// [`Error::UnknownPeer`] when no peer has the name.
@@ -288,10 +288,10 @@ impl Session {
     }
 }
 
-/// Peers that have several devices, as a session of all devices has them.
+/// Peers with several devices, in a session of all devices.
 impl Session {
-    /// The connections that a peer has with each device, but for a session of one device: the
-    /// device, and the name that the connection has there.
+    /// Returns the connections of a peer with each device, except in a session of one device: the
+    /// device, and the connection's name there.
     fn connections_of(&self, peer: &str) -> Result<Vec<(Arc<Shared>, String)>> {
         let mut connections = Vec::new();
         if self.others.is_some() {
@@ -303,11 +303,11 @@ impl Session {
         Ok(connections)
     }
 
-    /// Whether a device has a connection with a peer that is not over.
+    /// Returns whether a device has a connection with a peer that is not over.
     fn is_here(&self, called: &str) -> Result<bool> {
         let connections = self.connections_of(called)?;
         Ok(connections.iter().any(|(device, name)| {
-            // It may have gone since.
+            // The peer may have gone since.
             let state = device.engine().and_then(|engine| engine.peer_state(name));
             !matches!(state, Err(_) | Ok(PeerState::Parted | PeerState::Failed(_)))
         }))
@@ -318,7 +318,7 @@ impl Session {
     fn leave_devices(&self, peer: &str) -> Result<Vec<(Arc<Shared>, String)>> {
         let mut connections = self.connections_of(peer)?;
         connections.retain(|(device, name)| {
-            // It may have gone since.
+            // The peer may have gone since.
             let left = device.engine().and_then(|mut it| it.begin_disconnect(name, Instant::now()));
             left.is_ok()
         });

@@ -1,11 +1,11 @@
-//! The devices of a session: an engine for each, behind a lock and with a progress thread of its
-//! own, made when memory of the device is first registered or reached.
+//! Devices of a session: an engine for each, behind a lock and with a progress thread of its own.
+//! An engine is made when memory of its device is first registered or reached.
 //!
 //! All engines have one secret. Each call picks its engine by the id of memory, by a key, or takes
-//! the host's. Two devices are connected by their first operation. So nothing new is said on the
-//! wire, and the peer need not know of the parts of an operation. The engines share the queues of
-//! completions and of events of peers, and so the descriptor. Notifications are taken from each
-//! engine in turn.
+//! the host's. The first operation between two devices connects them. So the wire protocol has no
+//! new messages, and the peer need not know of the parts of an operation. The engines share the
+//! queues of completions and of events of peers, and thus the descriptor. Notifications are taken
+//! from each engine in turn.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,16 +23,16 @@ use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::device_memory::gpu_count;
 use crate::settings::SessionOptions;
 
-/// The devices of a session of all devices, but for the host.
+/// Devices of a session of all devices, except the host.
 #[derive(Debug)]
 pub(super) struct OtherDevices {
     options: SessionOptions,
     context: DeviceContext,
     pub(super) names: Arc<PeerNames>,
-    /// Held while a device is made: a GPU takes its time.
+    /// Lock held while a device is made, since opening a GPU is slow.
     making: Mutex<()>,
     made: Mutex<Made>,
-    /// Whether there are any. Most sessions have none, and are asked often.
+    /// Whether there are any devices. Most sessions have none, and check often.
     has_any: AtomicBool,
 }
 
@@ -43,7 +43,8 @@ struct Made {
 }
 
 impl OtherDevices {
-    /// None yet. Returns them, and the context of the host, which hands over to them.
+    /// Makes an empty set. Returns the set, and the context of the host, which hands peers over to
+    /// it.
     pub(super) fn new(
         options: SessionOptions,
         mut context: DeviceContext,
@@ -67,7 +68,7 @@ impl OtherDevices {
         (devices, context)
     }
 
-    /// Takes a peer that has come in to the device that it wants.
+    /// Takes an accepted peer to the device that it wants.
     fn take_in(&self, device: Device, handshake: InboundHandshake) {
         let shared = match self.get_or_make(device) {
             Ok(shared) => shared,
@@ -81,7 +82,7 @@ impl OtherDevices {
         }
     }
 
-    /// A device, if it was made.
+    /// Returns a device, if it was made.
     pub(super) fn get(&self, device: Device) -> Result<Option<Arc<Shared>>> {
         if is_forked() {
             return Err(Error::Forked);
@@ -89,7 +90,7 @@ impl OtherDevices {
         Ok(self.made().devices.get(&device).cloned())
     }
 
-    /// A device, which is made if it is not there.
+    /// Returns a device, which is made if absent.
     pub(super) fn get_or_make(&self, device: Device) -> Result<Arc<Shared>> {
         if let Some(made) = self.get(device)? {
             return Ok(made);
@@ -105,7 +106,7 @@ impl OtherDevices {
         let mut made = self.made();
         if made.is_closed {
             drop(made);
-            // Nothing knows it yet.
+            // No other code knows the engine yet.
             shared.close_unused();
             return Err(Error::Closed);
         }
@@ -119,7 +120,7 @@ impl OtherDevices {
         let Device::Gpu(gpu) = device else { return Ok(self.options.clone()) };
         let emulated = self.options.emulated_gpus;
         let gpu = match emulated {
-            // More than any machine has, and than ids have room for.
+            // More GPUs than any machine has, and than ids have room for.
             0 if device.number().is_none() => return Err(no_such_gpu(gpu, gpu_count())),
             0 => Some(gpu),
             _ if gpu < emulated => None,
@@ -128,7 +129,7 @@ impl OtherDevices {
         Ok(self.options.clone().gpu(gpu))
     }
 
-    /// All that there are.
+    /// Returns all engines.
     pub(super) fn all(&self) -> Vec<Arc<Shared>> {
         if is_forked() || !self.has_any.load(Ordering::SeqCst) {
             return Vec::new();
@@ -136,7 +137,7 @@ impl OtherDevices {
         self.made().devices.values().cloned().collect()
     }
 
-    /// All that there are, by their devices.
+    /// Returns all engines, by their devices.
     pub(super) fn by_device(&self) -> BTreeMap<Device, Arc<Shared>> {
         match is_forked() {
             true => BTreeMap::new(),
@@ -144,7 +145,7 @@ impl OtherDevices {
         }
     }
 
-    /// No more are made.
+    /// Makes no more engines.
     pub(super) fn close(&self) {
         if !is_forked() {
             self.made().is_closed = true;
@@ -152,7 +153,7 @@ impl OtherDevices {
         }
     }
 
-    /// Whether the session is closed, or about to be.
+    /// Returns whether the session is closed, or about to be.
     pub(super) fn is_closed(&self) -> bool {
         self.made().is_closed
     }
@@ -162,7 +163,7 @@ impl OtherDevices {
     }
 }
 
-/// The error of a GPU that is not there, of `count` that are.
+/// Returns the error of an absent GPU, where `count` are present.
 fn no_such_gpu(gpu: u32, count: u32) -> Error {
     Error::MemoryUnavailable(MemoryUnavailable::Cuda(CudaError::NoSuchGpu { gpu, count }))
 }

@@ -1,4 +1,4 @@
-//! The session's memory that peers may reach by a key.
+//! Keys by which peers reach memory of the session.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::settings::choices::ExportOptions;
 
 impl Session {
-    /// Lets peers reach a range of registered memory, by the key that is returned. Without such a
-    /// key a peer reaches nothing by itself, and with it nothing else, and for nothing else than
-    /// the key says.
+    /// Exports a range of registered memory to peers, and returns its remote key. Without such a
+    /// key a peer cannot reach any memory. With the key a peer reaches only this range, and only
+    /// for the access that the key allows.
     ///
-    /// From now until the key is taken back, peers that have it may read the range, or write it, at
-    /// any time: when they do so while the program uses it too is for the program and them to agree
-    /// on. The same range may be exported any number of times, under keys of its own.
+    /// Until the key is revoked, peers that have it may read the range, or write it, at any time.
+    /// The program and its peers must agree when each of them uses the range. The same range may be
+    /// exported any number of times, under keys of its own.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::Registration`] when the range is empty or leaves
@@ -53,15 +53,15 @@ impl Session {
         Ok(key)
     }
 
-    /// Takes a key back. When it returns `Ok`, no peer touches the memory through it any more; what
-    /// was under way has failed there.
+    /// Revokes a key. When the call returns `Ok`, no peer touches the memory through the key any
+    /// more; outstanding operations on it have failed at the peers.
     ///
     /// # Errors
-    /// [`Error::Remote`] for a key of another session, one that this session never gave out, and
-    /// one that was taken back. Peers that still use it after
+    /// [`Error::Remote`] for a key of another session, one that this session never gave out, or a
+    /// revoked key. Peers that still use the key after
     /// [`close_timeout`](crate::SessionOptions::close_timeout) are ended. [`Error::InUse`] when a
-    /// plugin or a GPU does not let go of the memory even then: nobody can begin to use it any
-    /// more, but it must stay. [`deregister_memory`](Self::deregister_memory) waits again.
+    /// plugin or a GPU does not let go of the memory even then: no peer can begin to use the
+    /// memory, but it must stay valid. [`deregister_memory`](Self::deregister_memory) waits again.
     pub fn unexport(&self, key: &RemoteKey) -> Result<()> {
         let shared = self.exporter_of(key)?;
         let mut engine = shared.engine()?;
@@ -79,8 +79,8 @@ impl Session {
         )
     }
 
-    /// Waits until nothing uses memory that is taken back. Peers that use it for longer than the
-    /// time for a goodbye are ended themselves: the memory is the program's.
+    /// Waits until nothing uses memory that is taken back. Peers that use the memory for longer
+    /// than the time for a goodbye are ended: the memory is the program's.
     pub(super) fn wait_for_users<T>(
         &self,
         shared: &Shared,
@@ -110,9 +110,9 @@ impl Session {
     }
 }
 
-/// The error of an export that peers still use.
+/// Returns the error of an export that peers still use.
 fn still_used(engine: &Engine, key: ExportKey) -> Error {
-    // It is idle no sooner than it is forgotten.
+    // An export is forgotten no later than it becomes idle.
     let export = engine.commons.ledger.exports.get(key);
     export.map_or(Error::Closed, |export| engine.still_used(export.range().memory_id))
 }

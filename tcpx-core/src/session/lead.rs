@@ -1,4 +1,4 @@
-//! The thread that leads: it makes the rounds, and waits for what the system says in between.
+//! The leading thread: it makes the rounds, and waits for events of the system in between.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use crate::engine::round::Rest;
 use crate::reactor::poller::{IoEvent, Poller};
 use crate::reactor::spin::SpinTuner;
 
-/// First and longest pause between two questions where nobody tells when something happens.
+/// Shortest and longest pause between two polls where no event reports that something has happened.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 
-/// What passes from one thread that leads to the next.
+/// State that passes from one leading thread to the next.
 #[derive(Debug)]
 pub(super) struct Lead {
-    /// What has happened, for the next round.
+    /// Events for the next round.
     pub(super) events: Vec<IoEvent>,
-    /// Until when nothing is to be done, unless something happens before. `None`: not known.
+    /// Time until which nothing is due, unless something happens before. `None`: not known.
     rests_until: Option<Instant>,
     spin: SpinTuner,
     longest_spin: Duration,
-    /// Since when nothing has moved, of what must be asked about.
+    /// Time since which nothing that must be polled has moved.
     idle_since: Option<Instant>,
     pause: Duration,
 }
@@ -37,7 +37,7 @@ impl Lead {
         }
     }
 
-    /// A thread that does not wait has made a round, after which it is to rest so.
+    /// Records the rest after a round of a thread that does not wait.
     pub(super) fn rests(&mut self, rest: Rest, moved: bool) {
         self.rests_until = match rest {
             Rest::Until(at) if !moved => Some(at),
@@ -45,18 +45,19 @@ impl Lead {
         };
     }
 
-    /// Rounds are made by a thread that waits after them.
+    /// Records that rounds are made by a thread that waits after them.
     pub(super) fn is_awake(&mut self) {
         self.rests_until = None;
     }
 
-    /// Whether the last round has left nothing to do before this time, but for what has happened
-    /// since.
+    /// Returns whether the last round has left nothing to do before this time, except for later
+    /// events.
     pub(super) fn is_resting(&self, now: Instant) -> bool {
         self.rests_until.is_some_and(|until| now < until)
     }
 
-    /// How long an event loop may wait for the next round. `moved`: the last one moved something.
+    /// Returns the time for which an event loop may wait for the next round. `moved`: the last
+    /// round moved something.
     pub(super) fn next_alarm(&mut self, rest: Rest, moved: bool, now: Instant) -> Duration {
         self.note(rest, moved);
         match rest {
@@ -66,7 +67,7 @@ impl Lead {
         }
     }
 
-    /// Pauses begin anew when something has moved, or there is nothing to ask about.
+    /// Begins pauses anew when something has moved, or nothing must be polled.
     fn note(&mut self, rest: Rest, moved: bool) {
         if moved || rest != Rest::Poll {
             self.idle_since = None;
@@ -74,13 +75,13 @@ impl Lead {
         }
     }
 
-    /// The next pause, which is longer than the one before.
+    /// Returns the next pause, which is longer than the one before.
     fn take_pause(&mut self) -> Duration {
         let next = (2 * self.pause).min(LONGEST_PAUSE);
         std::mem::replace(&mut self.pause, next)
     }
 
-    /// Waits until the next round is due, at most until the limit. `moved`: the last one moved
+    /// Waits until the next round is due, at most until the limit. `moved`: the last round moved
     /// something.
     pub(super) fn pause(&mut self, poller: &Poller, rest: Rest, moved: bool, limit: WaitLimit) {
         let now = Instant::now();
@@ -94,7 +95,7 @@ impl Lead {
                 if !spun.is_over {
                     poller.wait(time.saturating_sub(spun.time), &mut self.events);
                 }
-                // That a limit was short says nothing.
+                // The end of a short limit says nothing about events.
                 let has_happened = !self.events.is_empty() || poller.has_work();
                 let waited = now.elapsed();
                 if has_happened || waited >= self.longest_spin {
@@ -104,7 +105,7 @@ impl Lead {
         }
     }
 
-    /// Looks again at once for a moment, then after longer and longer pauses.
+    /// Polls at once for a moment, then after longer and longer pauses.
     fn poll(&mut self, poller: &Poller, now: Instant, limit: WaitLimit) {
         let since = *self.idle_since.get_or_insert(now);
         if now.saturating_duration_since(since) < self.longest_spin {
@@ -117,7 +118,7 @@ impl Lead {
         poller.wait(limit.cut(pause, now), &mut self.events);
     }
 
-    /// Looks again and again, as long as that is likely to pay, for at most this time.
+    /// Polls in a loop while a result is likely, for at most this time.
     fn spin(&mut self, poller: &Poller, began: Instant, most: Duration) -> Spun {
         let longest = self.spin.begin().min(most);
         let mut time = Duration::ZERO;
@@ -134,10 +135,10 @@ impl Lead {
     }
 }
 
-/// What came of spinning.
+/// Result of spinning.
 #[derive(Clone, Copy, Debug)]
 struct Spun {
-    /// Something has happened.
+    /// Whether something has happened.
     is_over: bool,
     time: Duration,
 }
@@ -182,7 +183,7 @@ mod tests {
         const LONG: Duration = Duration::from_secs(60);
         let (mut lead, poller) = (Lead::new(LONG), Poller::new().unwrap());
         let began = Instant::now();
-        // Enough of them for one that spins.
+        // Enough pauses for a thread that spins.
         for _ in 0..100 {
             let limit = WaitLimit::for_time(Duration::from_millis(1));
             lead.pause(&poller, Rest::Until(began + LONG), false, limit);

@@ -1,4 +1,4 @@
-//! Notifications and events, as a program sends and takes them.
+//! Notifications and events that a program sends and takes.
 
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -15,27 +15,28 @@ use crate::completions::{Notification, SessionEvent};
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
 
-/// The order in which the queues of devices are asked: each comes first once in as many turns as
-/// there are queues, and has all the room then.
+/// Returns the order in which the queues of devices are polled. Each queue comes first once in as
+/// many turns as there are queues, and has all the room then.
 fn by_turns(turn: usize, queues: usize) -> impl Iterator<Item = usize> {
     (0..queues).map(move |index| (turn % queues + index) % queues)
 }
 
-/// The error of a wait for notifications.
+/// Returns the error of a wait for notifications.
 fn none_has_come(waited: Duration) -> Error {
     let detail = Awaited::words("no notification has come");
     Error::Deadline { phase: Phase::Receive, peer: None, waited, detail }
 }
 
 impl Session {
-    /// Sends a notification to a peer, behind those sent before: up to 65,536 bytes, also none. It
-    /// waits for nobody. A peer that is not up is waited for, or connected first, as by
-    /// [`Operation::post`](crate::Operation::post); what waits for one that does not come is lost
-    /// with it.
+    /// Sends a notification to a peer, behind earlier notifications: 0 to 65,536 bytes. Does not
+    /// block. A peer that is not up is waited for, or connected first, as by
+    /// [`Operation::post`](crate::Operation::post). Notifications that wait for a peer that does
+    /// not come up are lost.
     ///
-    /// One for which the peer has no room yet waits here. [`disconnect`](Self::disconnect) sends
-    /// those first, for as long as [`close_timeout`](crate::SessionOptions::close_timeout). What
-    /// still waits when the peer leaves as well, or ends, nobody gets: the log says how many, and
+    /// A notification without room at the peer waits here. [`disconnect`](Self::disconnect) sends
+    /// waiting notifications first, for at most
+    /// [`close_timeout`](crate::SessionOptions::close_timeout). Those that still wait when the peer
+    /// leaves as well, or ends, are dropped: the log has their number, and
     /// [`notifications_unsent`](crate::OneSidedStats::notifications_unsent) counts them.
     ///
     /// # Errors
@@ -47,8 +48,8 @@ impl Session {
         self.shared.engine()?.notify(&self.called(peer), bytes)
     }
 
-    /// Takes out at most `most` notifications that have come, those first that came first, and
-    /// appends them to `notifications`. Returns how many. Makes no progress, and waits for nobody.
+    /// Takes at most `most` notifications out of the queue, oldest first, and appends them to
+    /// `notifications`. Returns their number. Makes no progress and does not block.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -60,8 +61,8 @@ impl Session {
         self.poll_notifications_within(notifications, most, usize::MAX)
     }
 
-    /// As [`poll_notifications`](Self::poll_notifications), for whoever has room for at most
-    /// `most_bytes` bytes of them together. One that has no room stays, and what came after it. No
+    /// Takes notifications as [`poll_notifications`](Self::poll_notifications) does, of at most
+    /// `most_bytes` bytes together. A notification without room stays, with all later ones. No
     /// notification is longer than [`MAX_NOTIFICATION_BYTES`](crate::MAX_NOTIFICATION_BYTES).
     ///
     /// # Errors
@@ -94,11 +95,12 @@ impl Session {
         Ok(notifications.len() - before)
     }
 
-    /// As [`poll_notifications`](Self::poll_notifications), and waits until one has come, for
-    /// `timeout` or, with `None`, without limit. It makes progress meanwhile.
+    /// Takes notifications as [`poll_notifications`](Self::poll_notifications) does, and waits
+    /// until one has come, for `timeout` or, with `None`, without limit. It makes progress
+    /// meanwhile.
     ///
     /// # Errors
-    /// [`Error::Deadline`]: none has come. [`Error::Closed`]. [`Error::Forked`].
+    /// [`Error::Deadline`]: no notification has come. [`Error::Closed`]. [`Error::Forked`].
     pub fn wait_notifications(
         &self,
         notifications: &mut Vec<Notification>,
@@ -108,12 +110,13 @@ impl Session {
         self.wait_notifications_within(notifications, most, usize::MAX, timeout)
     }
 
-    /// The same, for whoever has room for at most `most_bytes` bytes of them together, as with
-    /// [`poll_notifications_within`](Self::poll_notifications_within). With room for less than
-    /// [`MAX_NOTIFICATION_BYTES`](crate::MAX_NOTIFICATION_BYTES) it may wait although one has come.
+    /// Waits for notifications, and takes at most `most_bytes` bytes of them together, as
+    /// [`poll_notifications_within`](Self::poll_notifications_within) does. With room for less than
+    /// [`MAX_NOTIFICATION_BYTES`](crate::MAX_NOTIFICATION_BYTES) the call may wait although a
+    /// notification has come.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`wait_notifications`](Self::wait_notifications).
     pub fn wait_notifications_within(
         &self,
         notifications: &mut Vec<Notification>,
@@ -143,7 +146,7 @@ impl Session {
         )
     }
 
-    /// Waits for what the threads of several devices bring.
+    /// Waits for a result from the threads of several devices.
     fn wait_for_any<T>(
         &self,
         limit: WaitLimit,
@@ -164,10 +167,10 @@ impl Session {
 }
 
 impl Session {
-    /// Has [`poll_events`](Self::poll_events) tell from now on which peers come up, part or fail.
-    /// Those that are up now are told first. A peer is told of under the name that the program
-    /// knows it by: one that comes in, once an accept has taken it. What the program does itself is
-    /// not told: that it leaves a peer, or closes the session.
+    /// Reports in [`poll_events`](Self::poll_events) from now on which peers come up, part or fail.
+    /// Peers that are up now come first. A peer is reported under the name that the program knows
+    /// it by; an accepted peer, once an accept has taken it. Acts of the program are not reported:
+    /// that it leaves a peer, or closes the session.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -179,13 +182,13 @@ impl Session {
         Ok(())
     }
 
-    /// Takes out at most `most` events, and appends them to `events`: peers that have come up or
-    /// ended, if they are [reported](Self::report_peers), and then what
-    /// [`poll_completions`](Self::poll_completions) takes out, which need not be called then.
-    /// Returns how many. Makes no progress, and waits for nobody.
+    /// Takes at most `most` events out of the queue, and appends them to `events`.
+    /// [Reported](Self::report_peers) peers that have come up or ended come first, then the
+    /// completions that [`poll_completions`](Self::poll_completions) takes out, which need not be
+    /// called then. Returns their number. Makes no progress and does not block.
     ///
-    /// Of a peer of one name that ends and comes up again and again meanwhile, its last end is
-    /// told, and that it is up if it is.
+    /// Of a peer of one name that ends and comes up repeatedly meanwhile, the queue has the last
+    /// end, and that the peer is up if it is.
     ///
     /// The session's [descriptor](Self::event_fd) is not readable afterwards, unless more events
     /// wait.
@@ -197,7 +200,7 @@ impl Session {
             return Err(Error::Forked);
         }
         let before = events.len();
-        // What comes after this signals it again.
+        // Later events signal the descriptor again.
         self.completions.event().drain();
         self.peers.take(events, most);
         let room = most - (events.len() - before);
@@ -209,7 +212,7 @@ impl Session {
 }
 
 impl Shared {
-    /// Takes out what this device has: how many at most, and of how many bytes together.
+    /// Takes notifications of this device, up to these limits of number and total bytes.
     fn take_notifications(
         &self,
         notifications: &mut Vec<Notification>,
@@ -217,7 +220,7 @@ impl Shared {
     ) {
         self.notifications.take(notifications, most, bytes);
         if self.notifications.owes() {
-            // The thread that leads tells the senders that there is room.
+            // The leading thread notifies the senders that there is room.
             self.wake();
         }
     }
@@ -230,8 +233,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Queues that are never empty, and one with a single note: it comes out in one round of
-        /// turns, however little each poll takes, and wherever the turns began.
+        /// Queues that are never empty, and one with a single notification. That notification comes
+        /// out in one round of turns, however little each poll takes, and wherever the turns began.
         #[test]
         fn no_queue_starves(queues in 1_usize..9, first in any::<usize>(), seed in any::<usize>(), most in 1_usize..4) {
             let waits = seed % queues;
@@ -245,7 +248,7 @@ mod tests {
                     has_come |= queue == waits && taken > 0;
                 }
             }
-            // Where the count of turns wraps around, one may come first twice.
+            // Where the count of turns wraps around, one queue may come first twice.
             prop_assert!(has_come || first.checked_add(queues).is_none());
         }
     }

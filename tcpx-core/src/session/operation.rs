@@ -1,7 +1,7 @@
-//! An operation: reads or writes memory of a peer, as often as it is posted.
+//! Operation that reads or writes memory of a peer, as often as it is posted.
 //!
 //! - `splitting`: its parts, each between two devices. Pure.
-//! - `joint`: one of these parts, and what several have in common.
+//! - `joint`: one of these parts, and the state that several parts share.
 
 mod joint;
 mod splitting;
@@ -25,36 +25,38 @@ use crate::error::{Error, Result};
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::{MemoryRange, PostOptions, TransferCounts};
 
-/// How an operation stands.
+/// Status of an operation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OperationStatus {
-    /// It was not posted yet.
+    /// Not posted yet.
     Idle,
-    /// It was posted, and has not ended.
+    /// Posted, and not ended.
     Active,
-    /// It has ended well. Every byte is in place, and its notification is there.
+    /// Ended without error. Every byte is in place, and its notification is there.
     Done,
-    /// It has ended with this error. Some bytes may have moved.
+    /// Ended with this error. Some bytes may have moved.
     Failed(Error),
 }
 
-/// Reads ranges of a peer's memory into memory of this session, or writes them: prepared once with
-/// [`Session::prepare`], posted any number of times. The peer's program does nothing for it.
+/// Read or write between ranges of a peer's memory and memory of this session. It is prepared once
+/// with [`Session::prepare`] and posted any number of times. The peer's program does nothing for
+/// it.
 ///
-/// A write is done when all its bytes are in place at the peer, and after them its notification; a
-/// read when all its bytes are in place here, and its notification, if it has one, is on its way.
-/// Operations go on side by side: two that touch the same bytes have no order.
+/// A write is done when all its bytes are in place at the peer, and after them its notification. A
+/// read is done when all its bytes are in place here, and its notification, if it has one, is on
+/// its way. Operations run side by side: two that touch the same bytes have no order.
 ///
-/// When its peer ends, an operation that is under way ends with the peer's error, which
-/// [`status`](Self::status) keeps until the next post. Once a peer of that name is up again it can
-/// be posted again, if that is the same session, whose keys are good as long as they are exported.
-/// A process that was started again has another session: get its keys, and prepare operations with
-/// them.
+/// When its peer ends, an outstanding operation ends with the peer's error, which
+/// [`status`](Self::status) keeps until the next post. Once a peer of that name is up again the
+/// operation can be posted again, if the peer is the same session, whose keys are valid as long as
+/// they are exported. A restarted process has another session: get its keys, and prepare operations
+/// with them.
 ///
-/// Dropping it gives up what is under way, as [`cancel`](Self::cancel) does. Its memory stays in
-/// use until the peer has answered or is gone:
-/// [`Session::deregister_memory`](crate::Session::deregister_memory) says when it is free.
+/// Dropping the operation gives up an outstanding post, as [`cancel`](Self::cancel) does. Its
+/// memory stays in use until the peer has answered or is gone:
+/// [`Session::deregister_memory`](crate::Session::deregister_memory) reports when the memory is
+/// free.
 #[derive(Debug)]
 pub struct Operation {
     cell: Arc<TransferCell>,
@@ -65,32 +67,32 @@ pub struct Operation {
 #[derive(Debug)]
 enum Form {
     One(Part),
-    /// One for each pair of devices; more than one.
+    /// A part for each pair of devices; more than one.
     Several(Arc<Joint>, Box<[Part]>),
 }
 
 impl Session {
     /// Prepares an operation with a peer: each range of `local` is paired with the range of
-    /// `remote` of the same place and length. Neighbours are put together, and empty ranges left
-    /// out. Nothing is said to the peer before the first post, and it need not be up: it may be
-    /// about to be, or merely have its connection info
-    /// [loaded](Self::load_remote_conn_info).
+    /// `remote` of the same place and length. Adjacent ranges are merged, and empty ranges left
+    /// out. Nothing is sent to the peer before the first post. The peer need not be up: it may be
+    /// connecting, or only have its connection info [loaded](Self::load_remote_conn_info).
     ///
     /// In a session of [all devices](crate::SessionOptions::all_devices) ranges may be of any
-    /// devices at both ends, in all four ways: host or GPU here, host or GPU there; but no hardware
-    /// plugin receives into memory of a host. Ranges of several devices are one operation all the
-    /// same: its bytes go between each two devices by themselves, side by side, and it is done when
-    /// all are. A notification comes after all bytes, with those that are sent last: a few, which
-    /// take another round trip. When something fails between two devices the rest is given up, and
-    /// the operation ends with that error once nothing of it uses memory. The first post between
-    /// two devices connects them, and waits for that. Errors name the peer with the device,
-    /// "decode/gpu1", and for ranges of several devices also the one here: "decode/gpu1 from gpu0".
+    /// devices at both ends, in all four ways: host or GPU here, host or GPU there. But no hardware
+    /// plugin receives into memory of a host. Ranges of several devices still make one operation:
+    /// the bytes of each pair of devices move separately, side by side, and the operation is done
+    /// when all have arrived. A notification comes after all bytes, with the last few of them,
+    /// which take another round trip. When a part fails between two devices the rest is given up,
+    /// and the operation ends with that error once nothing of it uses memory. The first post
+    /// between two devices connects them, and waits for the connection. Errors name the peer with
+    /// the device, "decode/gpu1", and for ranges of several devices also the device here:
+    /// "decode/gpu1 from gpu0".
     ///
     /// # Errors
-    /// [`Error::Remote`] when the two do not fit, a key is of another session, or does not allow
-    /// this; [`Error::UnknownRegistration`] and [`Error::Registration`] for ranges of this end;
-    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is leaving or
-    /// over.
+    /// [`Error::Remote`] when the two lists do not fit, or a key is of another session or does not
+    /// allow this; [`Error::UnknownRegistration`] and [`Error::Registration`] for ranges of this
+    /// end; [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when the peer is
+    /// leaving or over.
     pub fn prepare(
         &self,
         peer: &str,
@@ -120,7 +122,8 @@ impl Session {
         self.join(peer, kind, parts)
     }
 
-    /// The part of an operation between two devices. The one here knows the way to the other.
+    /// Prepares the part of an operation between two devices. The device here knows the way to the
+    /// other.
     fn prepare_pair(
         &self,
         (names, peer): (&PeerNames, &str),
@@ -145,22 +148,22 @@ impl Session {
         shared.prepare_part(&name, kind, ranges, here)
     }
 
-    /// Prepares an operation that moves no bytes: each post brings its notification, and is
-    /// [done](OperationStatus::Done) when that is there for the peer's program to take. One without
-    /// a notification asks whether the peer still answers. [`notify`](Self::notify) does not say
-    /// that anything has arrived, and keeps the order of notifications, which posts have not.
+    /// Prepares an operation that moves no bytes: each post sends its notification, and is
+    /// [done](OperationStatus::Done) when the peer's program can take the notification. A post
+    /// without a notification asks whether the peer still answers. [`notify`](Self::notify) does
+    /// not report arrival, but keeps the order of notifications, which posts do not.
     ///
     /// # Errors
-    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when it is leaving or
-    /// over.
+    /// [`Error::UnknownPeer`]; [`Error::PeerState`] or the peer's own error when the peer is
+    /// leaving or over.
     pub fn prepare_notification(&self, peer: &str) -> Result<Operation> {
         let keys = self.shared.engine()?.prepare_notification(&self.called(peer))?;
         let part = Part::new(Arc::clone(&self.shared), keys, Device::Host);
         Ok(Operation::one(part, Arc::clone(&self.completions)))
     }
 
-    /// One operation with a peer of all these parts. A notification goes with the last one, which
-    /// is posted when all others have ended well.
+    /// Joins all these parts into one operation with a peer. A notification goes with the last
+    /// part, which is posted when all others have ended without error.
     fn join(&self, peer: &str, kind: OperationKind, mut parts: Vec<Part>) -> Result<Operation> {
         let completions = Arc::clone(&self.completions);
         if parts.len() <= 1 {
@@ -173,7 +176,7 @@ impl Session {
     }
 }
 
-/// The error of ranges that make no operation with this peer.
+/// Returns the error of ranges that make no operation with this peer.
 fn refused(peer: &str, problem: RemoteProblem) -> Error {
     Error::Remote { peer: Some(peer.to_owned()), memory: None, problem }
 }
@@ -183,32 +186,31 @@ impl Operation {
         Self { cell: Arc::clone(&part.cell), completions, form: Form::One(part) }
     }
 
-    /// Posts it, once more if it has ended. The peer gets `notification` when all bytes are in
-    /// place.
+    /// Posts the operation, again if it has ended. The peer gets `notification` when all bytes are
+    /// in place.
     ///
-    /// With a peer that is being connected it waits until that is up. A peer that is not there, or
-    /// was lost, and whose connection info was
-    /// [loaded](crate::Session::load_remote_conn_info), is connected first, as
-    /// [`Session::start_connect`](crate::Session::start_connect) does. If that fails, the operation
-    /// ends with its error, and the next post tries again. Rounds of progress do it. One that has
-    /// said goodbye is not lost.
+    /// With a connecting peer the operation waits until the peer is up. A peer that is absent or
+    /// was lost is connected first, as [`Session::start_connect`](crate::Session::start_connect)
+    /// does, if its connection info was [loaded](crate::Session::load_remote_conn_info). If the
+    /// connect fails, the operation ends with its error, and the next post tries again. Rounds of
+    /// progress do this work. A peer that has said goodbye is not lost.
     ///
     /// # Errors
-    /// [`Error::PeerState`] while it is under way, and while the peer leaves, or the peer's own
-    /// error; [`Error::Closed`] when the program has left the peer and does not know its way;
-    /// [`Error::UnknownRegistration`] when its memory was taken back;
+    /// [`Error::PeerState`] while the operation is outstanding, and while the peer leaves, or the
+    /// peer's own error; [`Error::Closed`] when the program has left the peer and does not know its
+    /// way; [`Error::UnknownRegistration`] when its memory was deregistered;
     /// [`Error::NotificationTooLong`]. Nothing was posted then.
     pub fn post(&self, notification: Option<&[u8]>) -> Result<()> {
         self.post_with(PostOptions { notification, timeout: None })
     }
 
-    /// The same, with what else a post may have.
+    /// Posts the operation with further options.
     ///
-    /// One that has a timeout is given up when it is over, as [`cancel`](Self::cancel) does, and
-    /// ends with [`Error::Expired`] once nothing of it uses memory of this session: so also if the
-    /// peer never answers, or its last bytes were on their way. Some bytes may have moved, or all.
-    /// A read may have to wait for the peer, which may send its bytes at any time. Time is looked
-    /// at in rounds of progress.
+    /// A post that exceeds its timeout is given up, as [`cancel`](Self::cancel) does, and ends with
+    /// [`Error::Expired`] once nothing of it uses memory of this session. The same holds if the
+    /// peer never answers, or the last bytes were on their way. Some bytes may have moved, or all.
+    /// A read may have to wait for the peer, which may send its bytes at any time. Rounds of
+    /// progress check the time.
     ///
     /// # Errors
     /// As for [`post`](Self::post).
@@ -219,7 +221,7 @@ impl Operation {
         }
     }
 
-    /// How it stands. Waits for nobody, and makes no progress.
+    /// Returns the status. Does not block, and makes no progress.
     pub fn status(&self) -> OperationStatus {
         if is_forked() {
             return OperationStatus::Failed(Error::Forked);
@@ -234,10 +236,11 @@ impl Operation {
         }
     }
 
-    /// Waits until it has ended, for `timeout` or, with `None`, without limit.
+    /// Waits until the operation has ended, for `timeout` or, with `None`, without limit.
     ///
     /// # Errors
-    /// What it ended with. [`Error::Deadline`] says that it goes on.
+    /// The error that the operation ended with. [`Error::Deadline`] says that it is still
+    /// outstanding.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         if is_forked() {
             return Err(Error::Forked);
@@ -252,8 +255,8 @@ impl Operation {
         }
     }
 
-    /// Gives up what was posted: it ends with [`Error::Cancelled`], or as if nothing had been said
-    /// when it is too late for that. Wait for it to know.
+    /// Cancels an outstanding post. The post ends with [`Error::Cancelled`], or as without the call
+    /// when it is too late. Wait for the operation to know.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -268,9 +271,9 @@ impl Operation {
         }
     }
 
-    /// As [`Transfer::report_completions`](crate::Transfer::report_completions): has the end of
-    /// each post from now on told by
-    /// [`Session::poll_completions`](crate::Session::poll_completions).
+    /// Reports the end of each post from now on in
+    /// [`Session::poll_completions`](crate::Session::poll_completions), as
+    /// [`Transfer::report_completions`](crate::Transfer::report_completions) does.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -282,7 +285,7 @@ impl Operation {
         Ok(())
     }
 
-    /// Sums over its whole life. They only grow.
+    /// Returns sums over the operation's whole life. They only grow.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -306,6 +309,6 @@ impl Drop for Operation {
         if let Some(key) = self.cell.reporter.get() {
             self.completions.remove(*key);
         }
-        // Its parts give up what is under way.
+        // The parts give up what is outstanding.
     }
 }

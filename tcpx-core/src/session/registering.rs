@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The session's memory: registered, allocated, written and read.
+//! Memory of the session: registered, allocated, written and read.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -20,31 +20,33 @@ use crate::plugin::registrations::MemoryInfo;
 use crate::plugin::registrations::stage::Forgetting;
 
 impl Session {
-    /// Makes memory known to the session and returns its id, from 1 upwards. It is valid for every
-    /// peer and channel.
+    /// Registers memory with the session and returns its id, from 1 upwards. The id is valid for
+    /// every peer and channel.
     ///
-    /// `place` says how it is received into: [`MemoryType::Host`] straight, [`MemoryType::Device`],
-    /// or a GPU, through the bounce buffer. Any address, any size; the same memory may be
-    /// registered more than once.
+    /// `place` says how the memory is received into: [`MemoryType::Host`] directly,
+    /// [`MemoryType::Device`], or a GPU, through the bounce buffer. Any address and any size are
+    /// allowed; the same memory may be registered more than once.
     ///
     /// A session of [all devices](crate::SessionOptions::all_devices) takes a
-    /// [`Device`](crate::Device), and opens a GPU with its first memory: that may take a while. The
-    /// id says which device it is. Other sessions take memory of the host and of their GPU.
+    /// [`Device`](crate::Device), and opens a GPU with its first memory, which may take a while.
+    /// The id says which device the memory is on. Other sessions take memory of the host and of
+    /// their GPU.
     ///
     /// # Errors
-    /// [`Error::Registration`] when the memory cannot be, when the session's GPU does not reach
-    /// device memory or may only read what is to be received into, or when the plugin cannot
-    /// receive into memory of this type. A hardware plugin needs device memory that the driver
-    /// exports in whole pages of 4096 bytes.
+    /// [`Error::Registration`] when the memory cannot be registered, when the session's GPU does
+    /// not reach device memory or may only read what is to be received into, or when the plugin
+    /// cannot receive into memory of this type. A hardware plugin needs device memory that the
+    /// driver exports in whole pages of 4096 bytes.
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until
     /// [`deregister_memory`](Self::deregister_memory) or [`close`](Self::close) has returned `Ok`,
     /// or [`is_settled`](Self::is_settled) is true of a closed session. Dropping the session does
-    /// not say so: a GPU that hangs may write later. The bytes are readable, and writable with
-    /// [`Access::ReadWrite`]. While an operation is posted on a part of it, here or by a peer to
-    /// whom it is [exported](Self::export), nobody else writes that part; and nobody else reads it
-    /// either if it is received into, or written by the peer.
+    /// not guarantee this: a GPU that hangs may write later. The bytes are readable, and writable
+    /// with [`Access::ReadWrite`]. An operation may be posted on a part of the memory here, or by a
+    /// peer that the memory is [exported](Self::export) to. Meanwhile no other code writes that
+    /// part; and no other code reads the part either if it is received into, or written by the
+    /// peer.
     pub unsafe fn register_memory(
         &self,
         address: MemoryAddress,
@@ -56,15 +58,14 @@ impl Session {
         shared.register(NewRegistration { address, bytes, memory, access }, None)
     }
 
-    /// Makes many ranges known, all of them or none, and returns their ids in the order of the
-    /// list.
+    /// Registers many ranges, all of them or none, and returns their ids in the order of the list.
     ///
     /// # Errors
     /// [`Error::ListedRegistration`] for the first range that
     /// [`register_memory`](Self::register_memory) would refuse; its other errors.
     ///
     /// # Safety
-    /// What [`register_memory`](Self::register_memory) says holds for each range.
+    /// The conditions of [`register_memory`](Self::register_memory) hold for each range.
     pub unsafe fn register_memory_list(&self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
         for (index, registration) in list.iter().enumerate() {
             self.engine_for(registration.memory.into())
@@ -91,7 +92,7 @@ impl Session {
             Ok(length) => length,
             Err(_) => return Err(refuse(RegistrationProblem::TooLarge { bytes })),
         };
-        // A GPU may make it wait: nobody else does.
+        // A GPU may make this thread wait: no other thread waits.
         let kind = shared.engine()?.commons.session.memory.clone();
         let buffer = kind.allocate(length, memory)?;
         let address = MemoryAddress::from_device(buffer.address());
@@ -159,28 +160,29 @@ impl Session {
         }
     }
 
-    /// Deregisters memory. When it returns `Ok`, nothing touches the memory any more, and memory
-    /// that the session owns is freed. Freeing a GPU's waits until the GPU is idle, as the driver
-    /// does, and the driver may make other threads that use the GPU wait with it.
+    /// Deregisters memory. When the call returns `Ok`, nothing touches the memory any more, and
+    /// memory that the session owns is freed. Freeing a GPU's memory waits until the GPU is idle,
+    /// as the driver does, and the driver may make other threads that use the GPU wait with it.
     ///
-    /// Every key to the memory is revoked first: peers' requests to it are refused from then on,
-    /// and nothing is posted on it. Operations of this program on it are given up, with everything
-    /// else that was posted to their transfers, as a [cancel](crate::Transfer::cancel) does, also
-    /// those of transfers and operations that were dropped. What is under way is waited for, for
-    /// [`close_timeout`](crate::SessionOptions::close_timeout); peers that use the memory even then
+    /// Every key to the memory is revoked first: peers' requests to the memory are refused from
+    /// then on, and nothing is posted on it. Operations of this program on the memory are given up,
+    /// with everything else that was posted to their transfers, as a
+    /// [cancel](crate::Transfer::cancel) does, also those of dropped transfers and operations.
+    /// Outstanding operations are waited for, for
+    /// [`close_timeout`](crate::SessionOptions::close_timeout). Peers that use the memory even then
     /// are ended.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`]. [`Error::InUse`] when a plugin or a GPU does not let go of
-    /// the memory within 10 s after that, [`Error::PluginHangs`] when the plugin does not return
-    /// from taking it back within 10 s: the memory must stay as it is, the id remains, and calling
-    /// this again waits again.
+    /// the memory within 10 s after that. [`Error::PluginHangs`] when the plugin does not return
+    /// from deregistration within 10 s. In both cases the memory must stay as it is, the id
+    /// remains, and another call waits again.
     pub fn deregister_memory(&self, id: MemoryId) -> Result<()> {
         self.take_out(id).map(drop)
     }
 
-    /// Takes a registration out, and returns the memory that it owned. The plugin has forgotten it
-    /// by then. Nobody waits for that with the engine locked.
+    /// Removes a registration, and returns the memory that it owned. The plugin has forgotten the
+    /// registration by then. No thread waits for the plugin with the engine locked.
     fn take_out(&self, id: MemoryId) -> Result<Option<OwnedMemory>> {
         let shared = self.holder_of(id)?;
         let mut engine = shared.engine()?;
@@ -213,7 +215,7 @@ impl Session {
         )
     }
 
-    /// What is known of a registration.
+    /// Returns what is known of a registration.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`].
@@ -248,8 +250,8 @@ impl Session {
         })
     }
 
-    /// Copies to or from memory of the session. A GPU's copy may wait, so nobody else waits for it:
-    /// the registration is marked instead.
+    /// Copies to or from memory of the session. A GPU's copy may block, so other threads do not
+    /// wait for it: the registration is marked instead.
     fn copy(
         &self,
         id: MemoryId,
@@ -275,7 +277,7 @@ impl Session {
 }
 
 impl Shared {
-    /// Asks plugin and driver whether they can do with the memory what is wanted.
+    /// Checks with plugin and driver that they support the memory as registered.
     fn check_memory(&self, registration: &NewRegistration) -> Result<()> {
         let NewRegistration { address, bytes, memory, access } = *registration;
         let address = address.get();
@@ -288,10 +290,10 @@ impl Shared {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
             return Err(Error::Registration { id: None, problem });
         }
-        // What is wrong with an impossible range is said by `add`.
+        // `add` reports an impossible range.
         let is_range = address != 0 && bytes != 0 && address.checked_add(bytes).is_some();
         if is_range && memory == MemoryType::Device {
-            // The driver may take its time: nobody waits for it.
+            // The driver may be slow: no other thread waits for it.
             check_gpu_access(&device, address, bytes, access)?;
             if plugin.takes_dma_bufs(&device) {
                 check_export(&device, address, bytes)?;
@@ -325,8 +327,8 @@ fn check_gpu_access(device: &DeviceMemory, address: u64, bytes: u64, access: Acc
     Err(Error::Registration { id: None, problem })
 }
 
-/// Refuses device memory of which the driver has no dma-buf. A plugin that asks for one itself may
-/// not survive the answer.
+/// Refuses device memory without a dma-buf of the driver. A plugin that requests a dma-buf itself
+/// may not survive the answer.
 fn check_export(device: &DeviceMemory, address: u64, bytes: u64) -> Result<()> {
     for (address, bytes) in device_segments(address, bytes) {
         if !device.exports(address, bytes)? {

@@ -1,4 +1,4 @@
-//! A transfer: sends and receives with one peer that are waited for together.
+//! Set of sends and receives with one peer that a program waits for together.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,36 +19,37 @@ use crate::transfer::{Post, TransferCounts};
 
 /// Sends and receives that are waited for together.
 ///
-/// It may be used again and again. What is posted while it is complete, which is when every
-/// operation has ended, begins a *round*: the error of the round before is forgotten, and
-/// [`round_counts`](Self::round_counts) begins anew. What is posted while operations go on belongs
-/// to their round. So ask for the outcome of a round before the next one is posted.
+/// A transfer may be used again and again. A transfer is complete when every operation has ended. A
+/// post to a complete transfer begins a *round*: the error of the round before is forgotten, and
+/// [`round_counts`](Self::round_counts) begins anew. A post while operations are outstanding
+/// belongs to their round. So read the outcome of a round before you post the next one.
 ///
-/// Dropping it withdraws what has no counterpart yet, as [`cancel`](Self::cancel) does. What has
-/// one goes on in the background: its registration stays in use until then, so that
-/// [`Session::deregister_memory`](crate::Session::deregister_memory) says when memory is free.
+/// Dropping the transfer withdraws operations without a counterpart, as [`cancel`](Self::cancel)
+/// does. Matched operations continue in the background and keep their registration in use until
+/// they end, so that [`Session::deregister_memory`](crate::Session::deregister_memory) reports when
+/// memory is free.
 ///
 /// # Small messages
 ///
-/// A send has ended well when its bytes have left the program's memory. That says nothing of its
-/// receiver. A message of up to [`eager_bytes`](crate::SessionOptions::eager_bytes) of which no
-/// receive is announced *goes ahead* into a buffer at the peer, as far as there is room, and its
-/// send ends at once. A receive that is posted later finds the bytes there. Such a send cannot be
-/// cancelled. When its receive has another size, only the receive fails.
+/// A send ends without error when its bytes have left the program's memory, whatever happens at the
+/// receiver. A message of up to [`eager_bytes`](crate::SessionOptions::eager_bytes) without an
+/// announced receive *goes ahead* into a buffer at the peer, if there is room, and its send ends at
+/// once. A receive that is posted later finds the bytes there. Such a send cannot be cancelled.
+/// When its receive has another size, only the receive fails.
 ///
 /// [`Session::disconnect`](crate::Session::disconnect), and closing or dropping the session, wait
-/// until what went ahead is received, or the peer leaves as well, for as long as
-/// [`close_timeout`](crate::SessionOptions::close_timeout). What a peer has not received when it
-/// leaves or dies is gone. With `eager_bytes` of 0 at either end, a send ends only after its
-/// receive was posted.
+/// until the peer has received the eager messages or leaves as well, for at most
+/// [`close_timeout`](crate::SessionOptions::close_timeout). Messages that a peer has not received
+/// when it leaves or dies are lost. With `eager_bytes` of 0 at either end, a send ends only after
+/// its receive was posted.
 ///
 /// # While another thread moves data
 ///
-/// Nobody waits for that thread to post up to 64 operations in one call: they are checked, taken,
-/// and on their way with its next step. A peer that ends meanwhile ends them, as it ends all that
-/// was posted before. Larger batches wait until that thread lets others in.
+/// A call that posts up to 64 operations does not wait for that thread: the operations are checked,
+/// taken, and sent with the thread's next step. A peer that ends meanwhile ends them, as it ends
+/// all that was posted before. Larger batches wait until that thread lets others in.
 ///
-/// In a forked child every call answers [`Error::Forked`], and dropping it does nothing.
+/// In a forked child every call returns [`Error::Forked`], and dropping it does nothing.
 #[derive(Debug)]
 pub struct Transfer {
     shared: Arc<Shared>,
@@ -112,13 +113,13 @@ impl Transfer {
         self.shared.engine()?.post(self.key, direction, posts)
     }
 
-    /// It, for those who have no engine.
+    /// Returns the transfer's part that callers without the engine may use.
     pub(super) fn target(&self) -> PostTarget<'_> {
         PostTarget { key: self.key, cell: &self.cell, gate: &self.gate }
     }
 
-    /// Whether every operation has ended. While some have not, it makes one round of progress,
-    /// unless another thread is inside the session: it waits for nobody.
+    /// Returns whether every operation has ended. While some have not, the call makes one round of
+    /// progress, unless another thread is inside the session. It does not block.
     ///
     /// # Errors
     /// The first error of the round, once all have ended.
@@ -135,8 +136,8 @@ impl Transfer {
     /// Waits until every operation has ended, for `timeout` or, with `None`, without limit.
     ///
     /// # Errors
-    /// The first error of the round. [`Error::Deadline`] says that some operations go on, and
-    /// nothing else: no operation ends with it.
+    /// The first error of the round. [`Error::Deadline`] says only that some operations are
+    /// outstanding: no operation ends with it.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         if let Poll::Ready(outcome) = self.cell()?.outcome() {
             return outcome;
@@ -152,14 +153,15 @@ impl Transfer {
         )
     }
 
-    /// Has the end of each round from now on told by
-    /// [`Session::poll_completions`](crate::Session::poll_completions), with `context`, which is
-    /// any number that says to the program what this transfer is. Call it before the first post: a
-    /// round that has ended by now is not told. Another call changes the number, also that of an
-    /// entry that waits.
+    /// Reports the end of each round from now on in
+    /// [`Session::poll_completions`](crate::Session::poll_completions), with `context`, a number by
+    /// which the program identifies this transfer. Call it before the first post: a round that has
+    /// already ended is not reported. Another call changes the number, also that of a waiting
+    /// entry.
     ///
-    /// One entry at most waits for each transfer, and goes with the transfer. It counts the rounds
-    /// that have ended since the last one was taken out, and has the first error of them.
+    /// At most one entry waits for each transfer, and is removed with the transfer. The entry
+    /// counts the rounds that have ended since the last entry was taken out, and has their first
+    /// error.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -168,20 +170,20 @@ impl Transfer {
         Ok(())
     }
 
-    /// Withdraws every operation that has no counterpart. Those end with [`Error::Cancelled`],
-    /// receives once the peer has agreed; what was matched before runs to its end. A few thousand
-    /// are withdrawn at once, more of them in the rounds of progress that follow, between which
-    /// other threads and peers go on. Wait for the transfer to know when its memory is free.
+    /// Cancels every operation without a counterpart. Those end with [`Error::Cancelled`], receives
+    /// once the peer has agreed; operations matched before run to their end. The call withdraws a
+    /// few thousand at once and the rest in later rounds of progress, between which other threads
+    /// and peers go on. Wait for the transfer to know when its memory is free.
     pub fn cancel(&self) {
         if let Ok(mut engine) = self.shared.engine() {
             engine.cancel(self.key);
         }
     }
 
-    /// Gives each round that begins from now on so much time, or with `None` as much as it takes. A
-    /// round that has not ended by then is given up, as [`cancel`](Self::cancel) does, and ends
-    /// with [`Error::Expired`] once nothing of it uses memory. What had found its counterpart runs
-    /// to its end. Time is looked at in rounds of progress.
+    /// Sets the time limit of each round that begins from now on; `None` means no limit. A round
+    /// that exceeds the limit is given up, as [`cancel`](Self::cancel) does, and ends with
+    /// [`Error::Expired`] once nothing of it uses memory. Matched operations run to their end.
+    /// Rounds of progress check the time.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`].
@@ -189,7 +191,7 @@ impl Transfer {
         self.shared.engine()?.set_timeout(self.key, timeout)
     }
 
-    /// Sums over its whole life. They only grow. Waits for nobody.
+    /// Returns sums over the transfer's whole life. They only grow. Does not block.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -197,7 +199,7 @@ impl Transfer {
         Ok(self.cell()?.counts())
     }
 
-    /// The same numbers since its last round began. Waits for nobody.
+    /// Returns the same numbers since the last round began. Does not block.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -205,8 +207,8 @@ impl Transfer {
         Ok(self.cell()?.round_counts())
     }
 
-    /// The first error of its last round so far, while other operations may go on. Waits for
-    /// nobody.
+    /// Returns the first error of the last round so far, while other operations may be outstanding.
+    /// Does not block.
     pub fn error(&self) -> Option<Error> {
         match self.cell() {
             Ok(cell) => cell.error(),
@@ -214,7 +216,7 @@ impl Transfer {
         }
     }
 
-    /// What can be seen of it without the engine.
+    /// Returns the part of the transfer that is visible without the engine.
     fn cell(&self) -> Result<&TransferCell> {
         if is_forked() { Err(Error::Forked) } else { Ok(&self.cell) }
     }

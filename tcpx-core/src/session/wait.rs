@@ -1,5 +1,5 @@
-//! How a thread waits: with a deadline, for the descriptors of a session, and behind those who have
-//! asked before.
+//! Waiting of a thread: with a deadline, for the descriptors of a session, and behind threads that
+//! have asked before.
 //!
 //! A thread that asks for progress while another one leads asks the system as well, because the
 //! leader may have no processor to run on. The progress thread stands back as long as the program
@@ -16,7 +16,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
 
-/// Until when to wait.
+/// Time limit of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitLimit {
     started_at: Instant,
@@ -41,19 +41,19 @@ impl WaitLimit {
         now.saturating_duration_since(self.started_at)
     }
 
-    /// What is left of this time before the limit.
+    /// Returns the part of this time that is left before the limit.
     pub(super) fn cut(&self, time: Duration, now: Instant) -> Duration {
         let left = self.ends_at.map(|ends_at| ends_at.saturating_duration_since(now));
         left.map_or(time, |left| left.min(time))
     }
 }
 
-/// Readable when the completion event is, or a round of progress is due.
+/// Descriptor that is readable when the completion event is, or a round of progress is due.
 #[derive(Debug, Default)]
 pub(super) struct EventSet(OnceLock<OwnedFd>);
 
 impl EventSet {
-    /// The descriptor, made when it is first asked for.
+    /// Returns the descriptor, which is made when first requested.
     pub(super) fn open(
         &self,
         completed: BorrowedFd<'_>,
@@ -75,48 +75,51 @@ impl EventSet {
     }
 }
 
-/// How long the progress thread stands back before it looks whether they still ask.
+/// Time for which the progress thread stands back before it checks whether the program still asks.
 pub(super) const STAND_BACK: Duration = Duration::from_micros(200);
-/// How long at most, where they have asked all the time: each look takes the processor of one of
-/// them. So long may a peer wait once, after they have stopped.
+/// Longest time to stand back, where the program has asked all the time: each check takes the
+/// processor of one of its threads. A peer may wait this long once, after the program has stopped
+/// asking.
 pub(super) const LONGEST_STAND_BACK: Duration = Duration::from_millis(1);
-/// Whoever asks at least so often needs no thread beside it.
+/// Interval of questions at which the program needs no progress thread beside it.
 const OFTEN: Duration = Duration::from_micros(50);
-/// Fewer questions say nothing about how often they come.
+/// Number of questions below which their rate is unknown.
 const FEWEST: u32 = 4;
-/// So many since the progress thread has looked, and it should look.
+/// Number of questions since the last look of the progress thread after which it should look.
 pub(super) const MANY: u32 = 32;
-/// Whoever is answered for so long, because there is much to do, could have asked once more.
+/// Time of an answer, caused by much work, in which the program could have asked once more.
 const ANSWER: Duration = Duration::from_micros(10);
 
-/// How often the program has asked lately.
+/// Rate at which the program has asked lately.
 #[derive(Debug, Default)]
 pub(super) struct Askers {
     questions: AtomicU32,
 }
 
 impl Askers {
-    /// It has asked once more, and was answered for so long. Returns how often it has asked since
-    /// counting began.
+    /// Records one more question, which took this long to answer. Returns the number of questions
+    /// since counting began.
     pub(super) fn note(&self, answered: Duration) -> u32 {
         let more = answered.as_micros() / ANSWER.as_micros();
-        // As many as there can be in an hour.
+        // At most the number of questions in an hour.
         let more = u32::try_from(more).unwrap_or(1 << 28).min(1 << 28);
         self.questions.fetch_add(1 + more, Ordering::Relaxed).saturating_add(1 + more)
     }
 
-    /// Whether it has asked often by now, of all questions since `since`. The answer yes, and one
-    /// about so long a time that few questions say something too, let counting begin anew.
+    /// Returns whether the program has asked often, of all questions since `since`. Counting begins
+    /// anew after the answer yes, and after an answer about a time long enough for few questions to
+    /// count.
     ///
-    /// A thread that leads looks after each round. Where each operation needs two, fewer questions
-    /// come between two looks than say anything, and a count of those would let it lead for ever.
+    /// A leading thread checks after each round. Where each operation needs two rounds, too few
+    /// questions come between two checks. A count of those alone would let the thread lead for
+    /// ever.
     pub(super) fn have_asked_often(&self, since: &mut Instant, now: Instant) -> bool {
         let time = now.saturating_duration_since(*since);
         let questions = self.questions.load(Ordering::Relaxed);
         let are_often = questions >= FEWEST && time <= OFTEN.saturating_mul(questions);
         if are_often || time >= OFTEN.saturating_mul(FEWEST) {
             *since = now;
-            // What comes in between is lost, which is little.
+            // Questions that come in between are lost, which are few.
             self.questions.store(0, Ordering::Relaxed);
         }
         are_often
@@ -169,7 +172,7 @@ mod tests {
         let askers = Askers::default();
         let began = Instant::now();
         let mut since = began;
-        // Two of them between one look and the next, time and again.
+        // Two questions between one check and the next, repeatedly.
         let looks = (1..=10).map(|look| {
             askers.note(Duration::ZERO);
             askers.note(Duration::ZERO);

@@ -1,6 +1,7 @@
-//! How a thread waits for something of a session: it leads, or is told by the one that does.
+//! Loop of a thread that waits for something of a session: the thread leads, or the leader notifies
+//! it.
 //!
-//! Every blocking call (`accept`, `connect`, `wait`, `disconnect`) is a loop of lock, round, look,
+//! Every blocking call (`accept`, `connect`, `wait`, `disconnect`) is a loop of lock, round, check,
 //! unlock and pause, with a deadline. The progress thread is the same loop without an end. After
 //! each round the leader hands the lock over to the thread that waits for it, if there is one.
 
@@ -18,8 +19,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 
 impl Shared {
-    /// Makes the rounds, but while the program does, until it is stopped: for the progress thread,
-    /// which is unparked then.
+    /// Makes the rounds until stopped, except while the program makes them. For the progress
+    /// thread, which is unparked to stop.
     pub(super) fn serve(&self, stopped: &AtomicBool) -> Result<()> {
         while !stopped.load(Ordering::SeqCst) {
             let mut since = Instant::now();
@@ -45,7 +46,7 @@ impl Shared {
         Ok(())
     }
 
-    /// For how long the progress thread stands back, at first and at most.
+    /// Returns the time for which the progress thread stands back, at first and at most.
     fn stand_back(&self) -> Range<Duration> {
         #[cfg(test)]
         if let Some(time) = self.stand_back.get() {
@@ -54,8 +55,8 @@ impl Shared {
         STAND_BACK..LONGEST_STAND_BACK
     }
 
-    /// Makes progress, or waits for others to, until `check` has an answer. `on_deadline` says what
-    /// was missing.
+    /// Makes progress, or waits for other threads to, until `check` has an answer. `on_deadline`
+    /// says what was missing.
     pub(crate) fn wait<T>(
         &self,
         limit: WaitLimit,
@@ -65,7 +66,7 @@ impl Shared {
         self.wait_for(&self.changed, limit, check, on_deadline)
     }
 
-    /// The same, for an answer that changes when a transfer becomes complete, and not before.
+    /// Waits for an answer that changes when a transfer becomes complete, and not before.
     pub(super) fn wait_for_transfer<T>(
         &self,
         limit: WaitLimit,
@@ -100,7 +101,7 @@ impl Shared {
             let now = Instant::now();
             let seen = check(&mut engine);
             if matches!(seen, Ok(Poll::Pending)) && !limit.is_over(now) {
-                // It has only looked. To tell of that would end its own wait.
+                // The call has only looked. A notification would end its own wait.
                 drop(engine);
                 listening.wait(limit.cut(LONGEST_WAIT, now));
                 continue;
@@ -136,7 +137,7 @@ impl Shared {
             }
             let rest = engine.rest(now);
             let (has_completed, has_news) = (engine.take_completed(), engine.take_news());
-            // Whoever waits for the lock is next.
+            // The thread that waits for the lock is next.
             parking_lot::MutexGuard::unlock_fair(engine);
             if has_completed {
                 self.completed.tell();

@@ -1,14 +1,14 @@
-//! What the parts of an operation have in common: it is over when all of them are.
+//! Common state of the parts of an operation: it is over when all of them are.
 //!
 //! A part ends while the engine of its device is locked. So its end takes no other lock for longer
-//! than a moment, and what other devices are to do then is left with them (`Errands`). Their
-//! threads do it.
+//! than a moment, and leaves work for other devices with them as deferred calls (`Errands`). Their
+//! threads do this work.
 //!
-//! A notification goes with the last part, which is posted when all others have ended well: so it
-//! comes after every byte. The first failure is that of the whole, and the other parts are
-//! cancelled.
+//! A notification goes with the last part, which is posted when all others have ended without
+//! error: so it comes after every byte. The first failure is that of the whole, and the other parts
+//! are cancelled.
 //!
-//! One operation of one device: all of what a program has prepared, or a part of it.
+//! Operation of one device: all of what a program has prepared, or a part of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -31,21 +31,22 @@ use crate::error::{Error, Result};
 use crate::transfer::transfer_cell::{RoundListener, TransferCell};
 use crate::transfer::{MemoryRange, PostOptions, TransferCounts};
 
-/// It outlives the operation, until its parts have ended.
+/// State shared by the parts. It outlives the operation, until its parts have ended.
 #[derive(Debug)]
 pub(super) struct Joint {
     peer: String,
     direction: Direction,
     cell: Arc<TransferCell>,
     completions: Arc<CompletionQueue>,
-    /// For those who wait for its end.
+    /// Signal for threads that wait for the end.
     ended: News,
     members: Box<[Member]>,
-    /// Its lock is held for a moment only, and no engine's is waited for meanwhile.
+    /// State of the current post. The lock is held for a moment only; its holder waits for no
+    /// engine.
     round: Mutex<Option<Round>>,
 }
 
-/// A part, for those who may not wait for its engine.
+/// Part, for callers that may not wait for its engine.
 #[derive(Debug)]
 struct Member {
     errands: Arc<Errands>,
@@ -53,21 +54,21 @@ struct Member {
     transfer: TransferKey,
 }
 
-/// What is known of a post that is under way.
+/// State of an outstanding post.
 #[derive(Debug)]
 struct Round {
-    /// Parts that are posted and have not ended, and the call that posts them.
+    /// Number of posted parts that have not ended, plus one for the call that posts them.
     left: usize,
     is_posting: bool,
-    /// The notification of the last part, while that is not posted.
+    /// Notification of the last part, until that part is posted.
     note: Option<Arc<[u8]>>,
-    /// What the whole ends with, if not well.
+    /// Error that the whole ends with, if any.
     error: Option<Error>,
     began_at: Instant,
     timeout: Option<Duration>,
 }
 
-/// Hears of the ends of one part.
+/// Listener that observes the ends of one part.
 #[derive(Debug)]
 struct PartListener {
     joint: Arc<Joint>,
@@ -107,7 +108,7 @@ impl Joint {
         Ok(joint)
     }
 
-    /// What the owner of the whole sees of it.
+    /// Returns the whole's state that its owner sees.
     pub(super) fn cell(&self) -> &Arc<TransferCell> {
         &self.cell
     }
@@ -115,8 +116,7 @@ impl Joint {
     /// Posts all parts; the last one later, if there is a notification.
     ///
     /// # Errors
-    /// Nothing was posted. What goes wrong with another part than the first is what the whole ends
-    /// with.
+    /// Nothing was posted. A failure of another part than the first is the result of the whole.
     pub(super) fn post(&self, parts: &[Part], options: PostOptions<'_>) -> Result<()> {
         let PostOptions { notification, timeout } = options;
         if is_forked() {
@@ -132,7 +132,7 @@ impl Joint {
             let before = part.cell.round();
             let posted = part.post(PostOptions { notification: None, timeout });
             let posted = posted.map_err(|error| error.of_device(part.device));
-            // One that was posted, to a peer that has ended by that, tells of its end.
+            // A posted part whose peer the post itself ends reports its own end.
             let is_posted = posted.is_ok() || part.cell.round() != before;
             match posted {
                 Err(error) if !is_posted && index == 0 => {
@@ -172,13 +172,13 @@ impl Joint {
         going_on.map(|round| round.left += 1).is_some()
     }
 
-    /// All parts are posted, or as many as there will be.
+    /// Records that all parts are posted, or as many as will be.
     fn all_posted(&self) {
         let mut slot = self.round.lock();
         let Some(round) = slot.as_mut() else { return };
         round.is_posting = false;
         if round.error.is_some() {
-            // Some were posted after those that had failed.
+            // Some were posted after others had failed.
             self.cancel_parts();
         }
         self.one_ended(&mut slot);
@@ -196,7 +196,7 @@ impl Joint {
         self.one_ended(&mut slot);
     }
 
-    /// Nobody waits for a part's engine while another is locked.
+    /// Cancels the parts. No thread waits for a part's engine while another engine is locked.
     fn cancel_parts(&self) {
         for Member { errands, transfer, .. } in &self.members {
             errands.ask(Errand::Cancel(*transfer));
@@ -223,7 +223,7 @@ impl Joint {
         self.end(error);
     }
 
-    /// The whole has ended, and may be posted again.
+    /// Ends the whole, which may be posted again.
     fn end(&self, error: Option<Error>) {
         let reporter = self.cell.reporter.get().copied();
         if let Some(error) = &error {
@@ -238,7 +238,7 @@ impl Joint {
         self.ended.tell();
     }
 
-    /// No part is posted any more. Those that are under way are to be cancelled after this.
+    /// Stops further posts of parts. The caller then cancels the outstanding parts.
     pub(super) fn give_up(&self) {
         if let Some(round) = self.round.lock().as_mut()
             && (round.note.take().is_some() || round.is_posting)
@@ -259,7 +259,7 @@ impl Joint {
             let now = Instant::now();
             if limit.is_over(now) {
                 let late = parts.iter().find(|part| !part.cell.is_complete());
-                // All others are over when it is the last one that is yet to be posted.
+                // When only the last part is yet to be posted, all others are over.
                 let Some(late) = late.or(parts.last()) else { return Err(Error::Closed) };
                 return Err(late.deadline(limit, now)?.of_device(late.device));
             }
@@ -271,9 +271,9 @@ impl Joint {
         }
     }
 
-    /// Posts are those of the whole, chunks and bytes those of its parts.
+    /// Returns the counts. Posts are those of the whole, chunks and bytes those of its parts.
     pub(super) fn counts(&self, parts: &[Part]) -> TransferCounts {
-        // What is done is read first, and what was posted last.
+        // The number of done operations is read first, and the number of posted ones last.
         let operations_done = self.cell.counts().operations_done;
         let mut sums = TransferCounts { operations_done, ..TransferCounts::default() };
         for part in parts {
@@ -287,7 +287,8 @@ impl Joint {
     }
 }
 
-/// The error of a part, of the whole: its last part has had what was left of the time.
+/// Turns the error of a part into that of the whole: the last part has had only the rest of the
+/// time.
 fn of_whole(error: Error, timeout: Option<Duration>) -> Error {
     match (error, timeout) {
         (Error::Expired { peer, .. }, Some(after)) => Error::Expired { peer, after },
@@ -295,14 +296,14 @@ fn of_whole(error: Error, timeout: Option<Duration>) -> Error {
     }
 }
 
-/// It is let go of when this is dropped.
+/// Part of an operation. It is released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Part {
     shared: Arc<Shared>,
     pub(super) prepared: PreparedKey,
     pub(super) transfer: TransferKey,
     pub(super) cell: Arc<TransferCell>,
-    /// Whose memory it is at this end.
+    /// Device of the memory at this end.
     pub(super) device: Device,
 }
 
@@ -312,7 +313,8 @@ impl Part {
         Self { shared, prepared, transfer, cell, device }
     }
 
-    /// Where its engine is asked for something by those who may not wait for it.
+    /// Returns the queue of deferred calls to the part's engine, for callers that may not wait for
+    /// the engine.
     pub(super) fn errands(&self) -> Result<Arc<Errands>> {
         Ok(Arc::clone(self.shared.engine()?.errands()))
     }
@@ -326,7 +328,7 @@ impl Part {
         Ok(())
     }
 
-    /// Waits until it has ended, and makes progress meanwhile.
+    /// Waits until the part has ended, and makes progress meanwhile.
     pub(super) fn wait(&self, limit: WaitLimit) -> Result<()> {
         self.shared.wait_for_transfer(
             limit,
@@ -338,12 +340,12 @@ impl Part {
         )
     }
 
-    /// One round of progress, unless another thread makes it.
+    /// Makes one round of progress, unless another thread makes it.
     pub(super) fn progress(&self) -> Result<()> {
         self.shared.try_progress()
     }
 
-    /// What a wait of this limit that is over was waiting for.
+    /// Returns what an expired wait with this limit was waiting for.
     pub(super) fn deadline(&self, limit: WaitLimit, now: Instant) -> Result<Error> {
         Ok(self.shared.engine()?.transfer_deadline(self.transfer, limit.waited(now), now))
     }

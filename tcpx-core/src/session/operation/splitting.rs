@@ -1,7 +1,7 @@
-//! The parts of an operation, each between one device here and one at the peer. Pure.
+//! Parts of an operation, each between one device here and one at the peer. Pure.
 //!
 //! The end of the last range of one part, at most 4 KiB, is a part of its own. It is posted with
-//! the notification, when all others have ended well.
+//! the notification, when all others have ended without error.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use tcpx_protocol::types::memory::{Device, OperationKind};
 use crate::error::Error;
 use crate::transfer::MemoryRange;
 
-/// Most bytes of the last part. It takes a round trip of its own when a notification goes with it,
-/// and between memory of hosts its bytes travel with the request.
+/// Largest number of bytes of the last part. The part takes a round trip of its own when a
+/// notification goes with it, and between memory of hosts its bytes travel with the request.
 const LAST_BYTES: u64 = 4096;
 
 /// Ranges between two devices, in the order in which the program names them.
@@ -23,11 +23,11 @@ pub(super) struct DevicePair<'a> {
     pub(super) there: Device,
     pub(super) local: Vec<MemoryRange>,
     pub(super) remote: Vec<RemoteRange<'a>>,
-    /// Where each of them is in the list of the program.
+    /// Index of each range in the list of the program.
     indices: Vec<usize>,
 }
 
-/// The two devices of all ranges, if these are of no others; hosts, if there are no ranges.
+/// Returns the two devices of all ranges, if there are only two; hosts, if there are no ranges.
 pub(super) fn only_pair(
     local: &[MemoryRange],
     remote: &[RemoteRange<'_>],
@@ -49,12 +49,12 @@ fn device_there(range: &RemoteRange<'_>) -> Device {
     Device::of_session(&range.key.session)
 }
 
-/// One part for each two devices, and behind them the end of the first that has any bytes: a
-/// notification is to go with the last one, when all others are over. Some may have no bytes, whose
-/// ranges are to be checked all the same.
+/// Returns one part for each two devices, and behind them the end of the first part with any bytes.
+/// A notification goes with that end, when all other parts are over. Parts may have no bytes, but
+/// their ranges are checked all the same.
 ///
 /// # Errors
-/// The two ends do not have as many ranges.
+/// The two ends have different numbers of ranges.
 pub(super) fn split<'a>(
     kind: OperationKind,
     local: &[MemoryRange],
@@ -72,7 +72,7 @@ pub(super) fn split<'a>(
         pair.push(index, *own, *theirs);
     }
     let mut parts: Vec<_> = pairs.into_values().collect();
-    // Alone it needs nothing behind it.
+    // A part alone needs nothing behind it.
     if parts.iter().filter(|part| part.has_bytes()).count() > 1
         && let Some(first) = parts.iter_mut().find(|part| part.has_bytes())
         && let Some(last) = first.take_end(kind)
@@ -98,8 +98,8 @@ impl<'a> DevicePair<'a> {
         self.local.iter().any(|range| range.bytes > 0)
     }
 
-    /// Takes out the end of the last range that has any bytes. One that is wrong is taken as it is,
-    /// so that the error has the program's numbers.
+    /// Takes out the end of the last range that has any bytes. An invalid range is taken whole, so
+    /// that the error has the program's numbers.
     fn take_end(&mut self, kind: OperationKind) -> Option<Self> {
         let at = self.local.iter().rposition(|range| range.bytes > 0)?;
         let (own, theirs, index) = (&mut self.local[at], &mut self.remote[at], self.indices[at]);
@@ -121,7 +121,7 @@ impl<'a> DevicePair<'a> {
         Some(end)
     }
 
-    /// The error of a range of this part, as one of the program's list.
+    /// Returns the error of a range of this part as an error of a range of the program's list.
     pub(super) fn place(&self, mut error: Error) -> Error {
         if let Error::Remote { problem, .. } = &mut error
             && let RemoteProblem::OutOfRange { index, .. }
@@ -166,7 +166,7 @@ mod tests {
         MemoryId::new(DEVICES[device].ids_before() + 1).expect("it is not 0")
     }
 
-    /// Ranges one behind the other: device here, device there, and bytes.
+    /// Returns ranges one behind the other: device here, device there, and bytes.
     fn ranges<'a>(
         keys: &'a [RemoteKey; 3],
         list: &[(usize, usize, u64)],
@@ -218,7 +218,8 @@ mod tests {
     }
 
     proptest! {
-        /// The parts have each byte of the list once, in their own order, and the program's places.
+        /// The parts have each byte of the list once, in their own order, and with the program's
+        /// indices.
         #[test]
         fn the_parts_are_the_whole(
             list in proptest::collection::vec((0usize..3, 0usize..3, 0u64..10_000), 1..20),
