@@ -1,33 +1,33 @@
-//! The progress engine of a session: all state behind one lock, moved by `progress`.
+//! Progress engine of a session: all state behind one lock, moved by `progress`.
 //!
 //! - `agenda`: which peers a round drives. Pure.
-//! - `round`: one round over them, and when the next one is due.
-//! - `deadlines`: transfers and operations that may take only so long. Pure.
-//! - `deregistration`: memory that goes. `registering`: memory that comes, or is being copied, and
-//!   what of it peers may reach.
-//! - `inbox`: posts and errands that were handed in while another thread had the engine.
-//! - `hung_calls`: calls of the plugin that do not return, or are never ready, and what the daemon
-//!   answers that they may wait for.
+//! - `round`: one round over them, and when the next round is due.
+//! - `deadlines`: transfers and operations with a time limit. Pure.
+//! - `deregistration`: memory that is deregistered. `registering`: memory that is registered, or
+//!   being copied, and what of it peers may reach.
+//! - `inbox`: posts and deferred calls that were handed in while another thread had the engine.
+//! - `hung_calls`: calls of the plugin that do not return, or are never ready, and the answers of
+//!   the daemon that they may wait for.
 //! - `meeting`: how peers meet this session, by a connect or by themselves, and how they leave it.
 //!   A room of its own.
 //! - `operating`: operations on memory of peers, and notifications. `prepared_pairs`: both ends of
 //!   a list. Pure.
-//! - `posting`: transfers, and what is posted to them.
-//! - `report`: the engine in numbers, and what a wait that ended was waiting for.
-//! - `unpacking`: a batch each round, the end after a failure, and what is left of peers that ended
+//! - `posting`: transfers, and posts to them.
+//! - `report`: the engine in numbers, and what an expired wait was waiting for.
+//! - `unpacking`: a batch each round, the end after a failure, and the remains of peers that ended
 //!   while a copy was under way.
-//! - `watching`: what the counters say is wrong, what hangs, and what has taken too long.
+//! - `watching`: problems that the counters show, hung calls, and overdue work.
 //!
 //! # What lies outside the lock
 //!
-//! All state of a device is in [`Engine`], behind one lock, but for what a program does often. The
-//! state of a transfer is a `TransferCell` of atomics, which its owner shares with the engine. The
-//! queue of complete transfers has a lock of its own. A post that finds the engine locked is
-//! checked against what `inbox` knows of memory and peer, and left there. The thread that locks the
-//! engine next posts it before anything else. So the call reports mistakes; only what happens in
-//! between, as the end of the peer, is reported by the operation.
+//! All state of a device is in [`Engine`], behind one lock, except the state of frequent calls of a
+//! program. The state of a transfer is a `TransferCell` of atomics, which its owner shares with the
+//! engine. The queue of complete transfers has a lock of its own. A post that finds the engine
+//! locked is checked against what `inbox` knows of memory and peer, and left there. The thread that
+//! locks the engine next posts it before anything else. So the call reports mistakes; the operation
+//! reports only later failures, such as the end of the peer.
 //!
-//! While the lock is held no code of a program runs, but for its log callback or `tracing`
+//! While the lock is held no code of a program runs, except its log callback or `tracing`
 //! subscriber.
 
 mod agenda;
@@ -85,7 +85,7 @@ use crate::workers::Workers;
 
 pub(crate) use unpacking::UNPACK_TIMEOUT;
 
-/// Everything of a session.
+/// All state of a session.
 pub(crate) struct Engine {
     pub(crate) commons: Commons,
     peers: SlotMap<PeerKey, Peer>,
@@ -95,30 +95,30 @@ pub(crate) struct Engine {
     deadlines: Deadlines,
     unpacking: Unpacking,
     peers_failed: u64,
-    /// Something about peers has changed since somebody asked.
+    /// Whether something about peers has changed since the last call of `take_news`.
     has_news: bool,
-    /// What peers that are forgotten have counted.
+    /// Sums of the counters of forgotten peers.
     departed: Sums,
     watch: SessionWatch,
     hung_calls: HungCalls,
-    /// Operations that were prepared.
+    /// Prepared operations.
     prepared: SlotMap<PreparedKey, Prepared>,
-    /// Posts of those who did not wait for the engine.
+    /// Posts of callers that did not wait for the engine.
     inbox: Arc<Inbox>,
-    /// What others ask for.
+    /// Deferred calls of other threads.
     errands: Arc<Errands>,
-    /// Room for what is taken out of it.
+    /// Buffer for posts that are taken out of `inbox`.
     handed_in: Vec<NewOperation>,
-    /// Room for a batch of posts.
+    /// Buffer for a batch of posts.
     posting: Vec<NewOperation>,
-    /// Something was posted since the last round.
+    /// Whether something was posted since the last round.
     has_posted: bool,
-    /// When whoever leads makes the next round, unless it is woken.
+    /// Time of the leader's next round, unless the leader is woken before.
     resting_until: Option<Instant>,
-    /// Room for the peers whose chunks are asked about.
+    /// Buffer for the peers whose chunks are polled.
     holding: Vec<PeerKey>,
     stages: StageClock,
-    /// What has ended since the last round.
+    /// Work that has ended since the last round.
     ended: Activity,
     is_closed: bool,
 }
@@ -212,7 +212,7 @@ impl Engine {
         found.ok_or_else(|| unknown(name, self.names.keys()))
     }
 
-    /// The device whose session this is.
+    /// Returns the device of this engine.
     pub(super) fn device(&self) -> Device {
         self.meeting.device()
     }
@@ -221,13 +221,13 @@ impl Engine {
         self.peers.get(key).map(|peer| peer.name().to_string())
     }
 
-    /// What a peer is up to; `None`: it is forgotten.
+    /// Returns the status of a peer; `None`: the peer is forgotten.
     pub(crate) fn status(&self, key: PeerKey) -> Option<PeerStatus<'_>> {
         self.peers.get(key).map(Peer::status)
     }
 }
 
-/// The channels that a session offers each peer.
+/// Returns the channels that a session offers each peer.
 fn channel_offer(
     options: &SessionOptions,
     plugin: &Plugin,
@@ -242,7 +242,7 @@ fn channel_offer(
     }
 }
 
-/// The error of a name that is none of these.
+/// Returns the error of a name that is not among the known names.
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Error {
     let mut known: Vec<&str> = known.map(String::as_str).collect();
     known.sort_unstable();

@@ -1,14 +1,14 @@
-//! Which peers a round drives. Pure.
+//! Set of peers that the next rounds drive. Pure.
 //!
-//! A peer to which nothing happens costs a round nothing: it is driven when something has happened
-//! on one of its descriptors, when the program has given it something to do, when its time has
-//! come, or when it says that it must be.
+//! An idle peer costs a round nothing. A round drives a peer when something has happened on one of
+//! its descriptors, when the program has given it work, when its time has come, or when the peer
+//! asks for it.
 //!
-//! A round costs as much as there is to do, not as there are peers. Descriptors are watched
-//! edge-triggered, so the reader of a descriptor remembers by itself that it has not read all. The
+//! The cost of a round grows with the work, not with the number of peers. Descriptors are watched
+//! edge-triggered, so the reader of a descriptor must remember that it has not read all. The
 //! software plugin names the descriptors of its comms by an addition to the table
-//! (`tcpx_sys::CommPollV1`). Another plugin does not say when a request is done. Its lanes are
-//! asked again and again, at once at first, and then after longer and longer pauses.
+//! (`tcpx_sys::CommPollV1`). Another plugin does not report the end of a request. Its lanes are
+//! polled, at once at first, and then after longer and longer pauses.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Instant;
@@ -18,38 +18,38 @@ use slotmap::SecondaryMap;
 use crate::reactor::Attention;
 use crate::types::PeerKey;
 
-/// What is known of a peer.
+/// State of a peer in the agenda.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
-    /// It is in `due`.
+    /// Whether the peer is in `due`.
     is_due: bool,
-    /// It is in `polled`.
+    /// Whether the peer is in `polled`.
     is_polled: bool,
-    /// It is in `awaiting`.
+    /// Whether the peer is in `awaiting`.
     is_awaiting: bool,
-    /// It is in `holding`.
+    /// Whether the peer is in `holding`.
     is_holding: bool,
-    /// It is in `watched`.
+    /// Whether the peer is in `watched`.
     is_watched: bool,
-    /// Its time in `timers`.
+    /// Time of the peer in `timers`.
     timer: Option<Instant>,
-    /// What it wanted last.
+    /// Latest wishes of the peer.
     wants: Attention,
 }
 
-/// The peers that have something to do.
+/// Peers that have something to do.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     marks: SecondaryMap<PeerKey, Marks>,
-    /// Those that the next round drives, in turn.
+    /// Peers that the next round drives, in turn.
     due: VecDeque<PeerKey>,
-    /// Those that must be asked again and again: no descriptor says when something happens.
+    /// Peers that must be polled: no descriptor reports their events.
     polled: Vec<PeerKey>,
-    /// Those that wait for what a worker does.
+    /// Peers that wait for a result of a worker.
     awaiting: BTreeSet<PeerKey>,
-    /// Those with chunks that are being unpacked or gathered.
+    /// Peers with chunks that are being unpacked or gathered.
     holding: Vec<PeerKey>,
-    /// Those that the next look of the watch goes over.
+    /// Peers that the next look of the watch checks.
     watched: Vec<PeerKey>,
     timers: BTreeSet<(Instant, PeerKey)>,
     sending: usize,
@@ -57,7 +57,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// The next round drives a peer.
+    /// Has the next round drive a peer.
     pub(super) fn mark(&mut self, key: PeerKey) {
         let Some(entry) = self.marks.entry(key) else { return };
         let marks = entry.or_default();
@@ -66,8 +66,8 @@ impl Agenda {
         }
     }
 
-    /// A worker has come to something: drives the peer that it concerns, or all that may wait for
-    /// it, if they do wait for a worker. Returns whether any does.
+    /// Takes note of a worker's result: drives the peer concerned, or all peers that may wait for
+    /// the result, if they do wait for a worker. Returns whether any peer does.
     pub(super) fn mark_awaiting(&mut self, concerned: Option<PeerKey>) -> bool {
         let awaited = match concerned {
             Some(key) => self.awaiting.take(&key).into_iter().collect(),
@@ -82,14 +82,14 @@ impl Agenda {
         !awaited.is_empty()
     }
 
-    /// A round begins: drives those whose time has come, and those that must be asked.
+    /// Begins a round: drives the peers whose time has come, and those that must be polled.
     pub(super) fn begin(&mut self, now: Instant) {
         while let Some((at, key)) = self.timers.first().copied()
             && at <= now
         {
             self.timers.pop_first();
             let Some(marks) = self.marks.get_mut(key) else { continue };
-            // What it wanted last may be later: it was heard meanwhile.
+            // The peer's latest timeout may be later: it has changed meanwhile.
             marks.timer = marks.wants.timeout.filter(|timeout| *timeout > now);
             match marks.timer {
                 Some(timeout) => _ = self.timers.insert((timeout, key)),
@@ -108,12 +108,12 @@ impl Agenda {
         self.polled = polled;
     }
 
-    /// How many are due.
+    /// Returns the number of due peers.
     pub(super) fn due(&self) -> usize {
         self.due.len()
     }
 
-    /// The next one to drive.
+    /// Returns the next peer to drive.
     pub(super) fn take(&mut self) -> Option<PeerKey> {
         let key = self.due.pop_front()?;
         if let Some(marks) = self.marks.get_mut(key) {
@@ -122,7 +122,7 @@ impl Agenda {
         Some(key)
     }
 
-    /// A peer was driven, and wants this.
+    /// Records that a peer was driven, and wants this.
     pub(super) fn settle(&mut self, key: PeerKey, wants: Attention) {
         let Some(entry) = self.marks.entry(key) else { return };
         let marks = entry.or_default();
@@ -145,7 +145,7 @@ impl Agenda {
         if !std::mem::replace(&mut marks.is_watched, true) {
             self.watched.push(key);
         }
-        // One that is too early is found out when it ends.
+        // A timer that is too early is detected when it ends.
         if let Some(timeout) = wants.timeout
             && marks.timer.is_none_or(|timer| timeout < timer)
         {
@@ -159,7 +159,7 @@ impl Agenda {
         }
     }
 
-    /// Takes the peers with chunks that are being unpacked or gathered. Those that still have some
+    /// Takes the peers with chunks that are being unpacked or gathered. Peers that still have some
     /// come back when they are [settled](Self::settle).
     pub(super) fn take_holding(&mut self, into: &mut Vec<PeerKey>) {
         into.clear();
@@ -171,12 +171,12 @@ impl Agenda {
         }
     }
 
-    /// Takes the peers that were driven since they were last found to be idle.
+    /// Takes the peers that were driven since they were last idle.
     pub(super) fn take_watched(&mut self) -> Vec<PeerKey> {
         std::mem::take(&mut self.watched)
     }
 
-    /// Gives back what was taken. Those that are idle now come again when they are driven.
+    /// Gives the taken peers back. Peers that are idle now come again when they are driven.
     pub(super) fn watch_on(
         &mut self,
         mut watched: Vec<PeerKey>,
@@ -193,22 +193,22 @@ impl Agenda {
         self.watched = watched;
     }
 
-    /// Whether any peer must be asked again and again.
+    /// Returns whether any peer must be polled.
     pub(super) fn is_polling(&self) -> bool {
         self.polled.iter().any(|key| self.marks.get(*key).is_some_and(|marks| marks.wants.polls))
     }
 
-    /// When a peer's time comes next.
+    /// Returns the earliest time of a peer.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Whether chunks are being sent with any peer, and whether any posted receive waits.
+    /// Returns whether chunks are being sent with any peer, and whether any posted receive waits.
     pub(super) fn activity(&self) -> (bool, bool) {
         (self.sending > 0, self.receiving > 0)
     }
 
-    /// A peer is forgotten.
+    /// Forgets a peer.
     pub(super) fn forget(&mut self, key: PeerKey) {
         self.settle(key, Attention::default());
         if let Some(marks) = self.marks.remove(key)

@@ -1,8 +1,8 @@
-//! Rounds of transfers that may take only so long. Pure.
+//! Rounds of transfers with a time limit. Pure.
 //!
-//! `Error::Deadline` is the answer of a call, and never of an operation. An operation to which its
-//! program gave only some time ends with `Error::Expired`. A round that is overdue is given up as a
-//! cancel does (`watching`).
+//! `Error::Deadline` is the result of a call, and never of an operation. An operation with a limit
+//! of its program ends with `Error::Expired`. An overdue round is given up as a cancel does
+//! (`watching`).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,37 +10,37 @@ use std::time::{Duration, Instant};
 use slotmap::SecondaryMap;
 use tcpx_protocol::types::TransferKey;
 
-/// A round that has taken too long, unless it has ended.
+/// Round that has exceeded its limit, unless it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overdue {
     pub(super) transfer: TransferKey,
-    /// The number of the round.
+    /// Number of the round.
     pub(super) round: u64,
     pub(super) limit: Duration,
 }
 
-/// The last round of a transfer that has a limit.
+/// Last round of a transfer that has a limit.
 #[derive(Debug)]
 struct LimitedRound {
     number: u64,
     limit: Duration,
     overdue_at: Instant,
-    /// Where it is in the queue. Later rounds leave it there as long as they have more time:
-    /// posting again and again costs nothing that way.
+    /// Time of its entry in the queue. Later rounds leave the entry there while they have more
+    /// time, so that frequent posts cost nothing.
     looked_at: Option<Instant>,
 }
 
-/// The limits of a session's transfers.
+/// Limits of a session's transfers.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
-    /// How long every round of a transfer may take.
+    /// Limit of every round of a transfer.
     limits: SecondaryMap<TransferKey, Duration>,
     rounds: SecondaryMap<TransferKey, LimitedRound>,
     queue: BTreeSet<(Instant, TransferKey)>,
 }
 
 impl Deadlines {
-    /// Rounds of a transfer that begin from now on may take so long.
+    /// Sets the limit of rounds of a transfer that begin from now on.
     pub(super) fn set_limit(&mut self, transfer: TransferKey, limit: Option<Duration>) {
         match limit {
             Some(limit) => drop(self.limits.insert(transfer, limit)),
@@ -48,12 +48,12 @@ impl Deadlines {
         }
     }
 
-    /// How long rounds of a transfer may take, if there is a limit.
+    /// Returns the limit of rounds of a transfer, if there is one.
     pub(super) fn limit_of(&self, transfer: TransferKey) -> Option<Duration> {
         self.limits.get(transfer).copied()
     }
 
-    /// A transfer is in this round, which began now unless it was there before.
+    /// Records that a transfer is in this round, which began now unless it was there before.
     pub(super) fn in_round(
         &mut self,
         transfer: TransferKey,
@@ -61,7 +61,7 @@ impl Deadlines {
         limit: Duration,
         now: Instant,
     ) {
-        // What is later than any time there is has no end.
+        // A deadline beyond the range of time is no limit.
         let Some(overdue_at) = now.checked_add(limit) else { return };
         let looked_at = match self.rounds.get(transfer) {
             Some(round) if round.number == number => return,
@@ -79,7 +79,7 @@ impl Deadlines {
         self.rounds.insert(transfer, round);
     }
 
-    /// A transfer is gone.
+    /// Removes a transfer.
     pub(super) fn remove(&mut self, transfer: TransferKey) {
         self.limits.remove(transfer);
         let looked_at = self.rounds.remove(transfer).and_then(|round| round.looked_at);
@@ -88,7 +88,7 @@ impl Deadlines {
         }
     }
 
-    /// When to look at them next.
+    /// Returns the time of the next check.
     pub(super) fn next(&self) -> Option<Instant> {
         self.queue.first().map(|(at, _)| *at)
     }
@@ -130,7 +130,7 @@ mod tests {
         let mut deadlines = Deadlines::default();
         deadlines.in_round(a, 1, 2 * SECOND, now);
         deadlines.in_round(b, 7, SECOND, now);
-        // What is posted to a round does not prolong it.
+        // Further posts to a round do not prolong it.
         deadlines.in_round(b, 7, SECOND, now + SECOND / 2);
         assert_eq!(deadlines.next(), Some(now + SECOND));
         assert_eq!(deadlines.take_overdue(now + SECOND / 2), None);
@@ -149,11 +149,11 @@ mod tests {
             deadlines.in_round(a, round, 10 * SECOND, now + round as u32 * SECOND);
             assert_eq!(deadlines.queue.len(), 1);
         }
-        // The queue has the time of the first one, and finds that it is too early.
+        // The queue has the time of the first round, and finds that it is too early.
         assert_eq!(deadlines.next(), Some(now + 11 * SECOND));
         assert_eq!(deadlines.take_overdue(now + 108 * SECOND), None);
         assert_eq!(deadlines.next(), Some(now + 109 * SECOND));
-        // A shorter one is looked at in time.
+        // A shorter limit is checked in time.
         deadlines.in_round(a, 100, SECOND, now + 100 * SECOND);
         assert_eq!(deadlines.next(), Some(now + 101 * SECOND));
         let overdue = deadlines.take_overdue(now + 101 * SECOND).expect("it is");

@@ -1,9 +1,9 @@
-//! Deregistration of memory: its keys are revoked, what uses it is ended, and then it is taken out.
+//! Deregistration of memory: its keys are revoked, its users are ended, and then it is removed.
 //!
-//! Users of a registration are counted in one place, the
-//! [`Ledger`](crate::peer::commons::Ledger): operations of the program until their last byte, also
-//! after their transfer was released; requests of peers; copies of the program. What is left over
-//! of a peer that ended keeps its counts until no copy and no comm touches the memory.
+//! Users of a registration are counted in one place, the [`Ledger`](crate::peer::commons::Ledger):
+//! operations of the program until their last byte, also after their transfer was released;
+//! requests of peers; copies of the program. Remains of an ended peer keep their counts until no
+//! copy and no comm touches the memory.
 
 use std::collections::BTreeSet;
 use std::task::Poll;
@@ -26,15 +26,16 @@ use crate::workers::Step;
 /// Memory that nothing uses any more.
 #[derive(Debug)]
 pub(crate) enum Deregistered {
-    /// It is out of the session, which owned this of it.
+    /// The registration is removed from the session, which owned this memory of it.
     Out(Option<OwnedMemory>),
-    /// Comms that know it are being told. [`Engine::finish_deregistering`] takes it out.
+    /// Comms that know the registration are deregistering it. [`Engine::finish_deregistering`]
+    /// removes it.
     Forgetting(Forgetting),
 }
 
 impl Engine {
-    /// Revokes everything that is exported of a registration, and gives up what the program has
-    /// posted on it. Nothing begins to use it any more. A second call does no harm.
+    /// Revokes every export of a registration, and gives up the program's posts on it. No new use
+    /// of the memory begins. A second call does no harm.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`].
@@ -50,7 +51,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a registration out once nothing uses it, after
+    /// Removes a registration once nothing uses it, after
     /// [`start_deregistering`](Self::start_deregistering).
     ///
     /// # Errors
@@ -79,7 +80,7 @@ impl Engine {
         Ok(Poll::Ready(Deregistered::Forgetting(forgetting)))
     }
 
-    /// Takes a registration out that no comm knows any more. Returns the memory that it owned.
+    /// Removes a registration that no comm knows any more. Returns the memory that it owned.
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`].
@@ -92,8 +93,8 @@ impl Engine {
         Ok(owned)
     }
 
-    /// The calls that take a registration back from every comm that knows it. Of peers that are
-    /// there only those are asked whose comms do.
+    /// Returns the calls that deregister memory with every comm that knows it. Of present peers,
+    /// only those whose comms know the memory are asked.
     fn calls_to_forget(&mut self, key: RegistrationKey) -> Vec<Deregistration> {
         let mut handles = self.commons.ledger.registrations.take_handles(key);
         for owner in handles.owners() {
@@ -107,7 +108,7 @@ impl Engine {
         handles.into_calls()
     }
 
-    /// Cancels what the program has posted on a registration, but for bytes that are on their way.
+    /// Cancels the program's posts on a registration, except bytes in flight.
     fn give_up_users(&mut self, key: RegistrationKey) {
         for peer_key in self.peers.keys().collect::<Vec<_>>() {
             let Some(peer) = self.peers.get_mut(peer_key) else { continue };
@@ -118,7 +119,7 @@ impl Engine {
             let given_up =
                 transfers.into_iter().try_for_each(|it| peer.overdue(it, &mut self.commons));
             self.agenda.mark(peer_key);
-            // What was posted to it has ended with it.
+            // Posts to the peer have ended with it.
             let _ = self.end_on_error(peer_key, given_up);
         }
     }
@@ -143,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Returns the error of memory that something still uses: who, and what for.
+    /// Returns the error of memory that is still in use, with its users and their purposes.
     pub(crate) fn still_used(&self, id: MemoryId) -> Error {
         let ledger = &self.commons.ledger;
         let Ok(key) = ledger.registrations.key_of(id) else { return Error::Closed };

@@ -1,6 +1,6 @@
-//! What is known of calls of the plugin that take long, and of the daemon that they wait for.
+//! Knowledge of slow calls of the plugin, and of the daemon that they wait for.
 //!
-//! What RxDM answers while something is under way that may wait for it.
+//! Answers of RxDM while a call is under way that may wait for it.
 
 use std::time::{Duration, Instant};
 
@@ -13,29 +13,29 @@ use crate::plugin::process;
 use crate::types::PeerKey;
 use crate::workers::{Task, Workers};
 
-/// What is known of calls that take long.
+/// Knowledge of slow calls.
 #[derive(Debug, Default)]
 pub(super) struct HungCalls {
-    /// Of RxDM, because of those that are under way now.
+    /// State of RxDM, because of calls that are under way now.
     inquiry: DaemonInquiry,
-    /// Whether it was looked at before the plugin was loaded.
+    /// Whether the daemon was found before the plugin was loaded.
     was_there: bool,
-    /// Those that the log has told of.
+    /// Calls that the log has reported.
     told: Vec<(PeerKey, u16, &'static str)>,
 }
 
 impl HungCalls {
-    /// Has RxDM asked whether it answers, and looks whether that is known. `was_there`: before the
-    /// plugin was loaded, it was.
+    /// Asks RxDM whether it answers, and checks for the answer. `was_there`: whether the daemon was
+    /// there before the plugin was loaded.
     pub(super) fn ask_daemon(&mut self, now: Instant, workers: &Workers, was_there: bool) {
         self.was_there = was_there;
         let ask = || process::what_is_wrong().map(|finding| finding.id);
         self.inquiry.go_on(now, workers, ask);
     }
 
-    /// The error of a call, if it hangs and nobody has been told. One that returns is held up for
-    /// certain when RxDM is: by then a peer of this host waits for it in vain, and is to hear why
-    /// before its own time is over.
+    /// Returns the error of a call, if it hangs and its error was not yet reported. A call that
+    /// returns is certainly held up when RxDM is. By then a peer of this host waits for it in vain,
+    /// and must learn why before its own time is over.
     pub(super) fn news(&mut self, call: LongCall) -> Option<(PeerKey, Error)> {
         let place = (call.peer, call.hang.channel, call.hang.call);
         let is_held_up = match call.hang.returns {
@@ -49,15 +49,15 @@ impl HungCalls {
         Some((call.peer, Error::PluginHangs(self.explain(call))))
     }
 
-    /// Whether a call says by itself why there is no peer: one that does not return, and one that
-    /// does if something was found for which a thread of the plugin waits.
+    /// Returns whether a call explains by itself why there is no peer. A call that does not return
+    /// does; a call that returns does if a problem was found that a thread of the plugin waits for.
     pub(super) fn is_cause(&self, call: &LongCall) -> bool {
         let holds_up = |found| process::holds_up(found, self.was_there);
         !call.hang.returns || self.inquiry.found().is_some_and(holds_up)
     }
 
-    /// A call with what was found out. Where RxDM was asked and nothing is wrong with it otherwise,
-    /// it is a call that does not return which it does not answer.
+    /// Returns a call with the findings about it. Where RxDM was asked and has no other problem,
+    /// the finding is that RxDM does not answer a call that does not return.
     pub(super) fn explain(&self, LongCall { call, hang, .. }: LongCall) -> PluginHang {
         let is_likely = self.inquiry.has_asked() && call.asks_rxdm() && !hang.returns;
         let likely = is_likely.then_some(RXDM_HANGS.code);
@@ -65,26 +65,26 @@ impl HungCalls {
     }
 }
 
-/// How long it is good that nothing is wrong. RxDM may log that it was asked.
+/// Time for which an answer without problems is valid. RxDM may log each question.
 const GOOD_FOR: Duration = Duration::from_secs(5);
 
 /// Questions to RxDM, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct DaemonInquiry {
-    /// The question that is under way.
+    /// Outstanding question.
     question: Option<Task<Option<Code>>>,
     answered_at: Option<Instant>,
-    /// What the last answer says.
+    /// Result of the last answer.
     found: Option<Code>,
-    /// Answers in a row that say that something is wrong.
+    /// Number of answers in a row that report a problem.
     times: u32,
     has_asked: bool,
 }
 
 impl DaemonInquiry {
-    /// Takes an answer that has come. Asks, if nothing is asked: again at once where something was
-    /// wrong, since RxDM may only have been busy, or be well by now; after a while where nothing
-    /// was.
+    /// Takes an answer that has come. Asks, if no question is outstanding. After a problem it asks
+    /// again at once, since RxDM may only have been busy, or may have recovered; otherwise after a
+    /// while.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -106,17 +106,17 @@ impl DaemonInquiry {
         self.question = Some(workers.call(ask));
     }
 
-    /// What is wrong with RxDM, as far as is known.
+    /// Returns the known problem of RxDM, if any.
     pub(super) fn found(&self) -> Option<Code> {
         self.found
     }
 
-    /// Whether something was wrong at least twice in a row.
+    /// Returns whether there was a problem at least twice in a row.
     pub(super) fn is_certain(&self) -> bool {
         self.times >= 2
     }
 
-    /// Whether it was asked at all.
+    /// Returns whether RxDM was asked at all.
     pub(super) fn has_asked(&self) -> bool {
         self.has_asked
     }
@@ -141,7 +141,7 @@ mod tests {
         LongCall { peer: PeerKey::default(), call, hang }
     }
 
-    /// An accept that returns, and is not ready.
+    /// Returns an accept that returns, and is not ready.
     fn accept() -> LongCall {
         let LongCall { peer, call, hang } = long(BlockingCall::Accept, 2 * CALL_TIMEOUT);
         LongCall { peer, call, hang: PluginHang { returns: true, ..hang } }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(id(&mut calls, BlockingCall::CloseSend), "TCPX-733");
     }
 
-    /// RxDM has answered so often.
+    /// Has RxDM answer this number of times.
     fn answered(calls: &mut HungCalls, workers: &Workers, times: usize, found: Option<Code>) {
         for _ in 0..=times {
             calls.inquiry.go_on(Instant::now(), workers, move || found);
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_call_that_returns_is_held_up_when_the_daemon_was_asked_twice() {
         let (workers, mut calls) = (Workers::default(), HungCalls::default());
-        // It may be the peer that does not come.
+        // Perhaps only the peer does not come.
         assert!(calls.news(accept()).is_none() && !calls.is_cause(&accept()));
         answered(&mut calls, &workers, 0, None);
         assert_eq!(calls.explain(accept()).found, None);
@@ -216,7 +216,7 @@ mod tests {
         id.parse().ok()
     }
 
-    /// Asks, and waits until the answer is there to be taken.
+    /// Asks, and waits until the answer can be taken.
     fn ask(inquiry: &mut DaemonInquiry, workers: &Workers, now: Instant, answer: Option<Code>) {
         inquiry.go_on(now, workers, move || answer);
         assert!(workers.finish(Duration::from_secs(60)), "it answers");
@@ -231,7 +231,7 @@ mod tests {
         assert!(inquiry.has_asked() && inquiry.found().is_none());
         ask(&mut inquiry, &workers, now, None);
         assert_eq!((inquiry.found(), inquiry.is_certain()), (code("TCPX-505"), false));
-        // It was only busy.
+        // RxDM was only busy.
         ask(&mut inquiry, &workers, now, code("TCPX-506"));
         assert_eq!((inquiry.found(), inquiry.is_certain()), (None, false));
         let later = now + GOOD_FOR;

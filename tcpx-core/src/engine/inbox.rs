@@ -1,5 +1,5 @@
-//! What was handed in while another thread had the engine: posts, and errands of those who may not
-//! wait for the lock.
+//! Queue of posts that were handed in while another thread had the engine, and of deferred calls
+//! (errands) of threads that may not wait for the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,23 +17,23 @@ use crate::reactor::poller::Poller;
 use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;
 
-/// Most operations that one call hands in. For more, a wait is short beside the work.
+/// Largest number of operations that one call hands in. For more, a wait is short beside the work.
 const MOST_OF_A_CALL: usize = 64;
 
-/// A transfer, for those who have no engine.
+/// Transfer, for callers without the engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PostTarget<'a> {
     pub(crate) key: TransferKey,
     pub(crate) cell: &'a TransferCell,
-    /// Its peer's.
+    /// Gate of the transfer's peer.
     pub(crate) gate: &'a PostGate,
 }
 
-/// Its lock is held for a moment only, and never while the engine's is waited for.
+/// Queue of posts. Its lock is held for a moment only, and never during a wait for the engine's.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     contents: Mutex<Contents>,
-    /// How many operations lie in it.
+    /// Number of queued operations.
     count: AtomicUsize,
 }
 
@@ -45,7 +45,7 @@ struct Contents {
 }
 
 impl Inbox {
-    /// Takes posts in, all or none. Returns whether it has: if not, they are to be posted with the
+    /// Takes posts in, all or none. Returns whether it has: if not, the caller must post with the
     /// engine.
     pub(crate) fn hand_in(
         &self,
@@ -91,13 +91,13 @@ impl Inbox {
         true
     }
 
-    /// Memory may be posted on.
+    /// Allows posts on this memory.
     pub(super) fn offer(&self, id: MemoryId, usable: Usable) {
         self.contents.lock().memory.insert(id, usable);
     }
 
-    /// Memory may not be posted on any more. Returns whether that is so: if not, what was handed in
-    /// is to be taken out before.
+    /// Forbids posts on this memory. Returns whether it has: if not, the caller must first take
+    /// what was handed in.
     pub(super) fn withhold(&self, id: MemoryId) -> bool {
         let mut contents = self.contents.lock();
         let is_empty = contents.operations.is_empty();
@@ -108,16 +108,16 @@ impl Inbox {
     }
 }
 
-/// Something to do.
+/// Deferred call.
 #[derive(Debug)]
 pub(crate) enum Errand {
-    /// Post an operation. Its end is told to its listener, also if it cannot be posted.
+    /// Post an operation. Its listener receives its end, also if the operation cannot be posted.
     Post(LatePost),
-    /// Give up what was posted to a transfer.
+    /// Give up the posts to a transfer.
     Cancel(TransferKey),
 }
 
-/// An operation that could not be posted before now.
+/// Operation that could not be posted before now.
 #[derive(Debug)]
 pub(crate) struct LatePost {
     pub(crate) prepared: PreparedKey,
@@ -126,22 +126,22 @@ pub(crate) struct LatePost {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// Those of one engine. Its lock is held for a moment only.
+/// Deferred calls of one engine. The lock is held for a moment only.
 #[derive(Debug)]
 pub(crate) struct Errands {
     waiting: Mutex<Vec<Errand>>,
-    /// Whether there are any. So whoever locks the engine mostly asks without the lock.
+    /// Whether there are any. A thread that locks the engine mostly checks this without the lock.
     has_some: AtomicBool,
     poller: Arc<Poller>,
 }
 
 impl Errands {
-    /// None yet. Whoever waits on this poller does them.
+    /// Makes an empty queue. The thread that waits on this poller runs the deferred calls.
     pub(super) fn new(poller: Arc<Poller>) -> Self {
         Self { waiting: Mutex::default(), has_some: AtomicBool::new(false), poller }
     }
 
-    /// Asks for something.
+    /// Queues a deferred call.
     pub(crate) fn ask(&self, errand: Errand) {
         {
             let mut waiting = self.waiting.lock();
@@ -151,7 +151,7 @@ impl Errands {
         self.poller.wake();
     }
 
-    /// Takes out all that was asked for, in order.
+    /// Takes out all deferred calls, in order.
     pub(super) fn take(&self) -> Vec<Errand> {
         if !self.has_some.load(Ordering::Acquire) {
             return Vec::new();

@@ -1,26 +1,25 @@
-//! How peers meet this session, and how they leave it. Every peer is made here, by a connect or by
-//! a hello that has come in; gets its name here; and is taken out here. What it does in between is
-//! for the rest of the engine.
+//! Meeting of peers: their arrival in this session, and their departure. Every peer is made here,
+//! by a connect or by a hello that has come in; gets its name here; and is taken out here. The rest
+//! of the engine handles the peer in between.
 //!
-//! [`Meeting`] owns what that takes, and nothing outside the room changes it. What the room does to
-//! the [`Engine`](super::Engine) is in five files one above the other. Each calls those below it,
-//! and none above:
+//! [`Meeting`] owns the state for this, and nothing outside the room changes it. The room's methods
+//! of the [`Engine`](super::Engine) are in five files one above the other. Each calls those below
+//! it, and none above:
 //!
-//! - `attempting`: connects, accepts and goodbyes that no call waits for, and peers that operations
-//!   and notifications go to, connected if need be. `attempts`: until when each may go on, and how
-//!   it ended. Pure.
-//! - `connecting`: connects of this session, and peers that come in from where they lead; which of
-//!   two dials stays that cross.
+//! - `attempting`: connects, accepts and goodbyes that no call waits for; and peers that operations
+//!   and notifications go to, connected if need be. `attempts`: their deadlines and results. Pure.
+//! - `connecting`: connects of this session, and peers that come in from their targets; which of
+//!   two crossing dials stays.
 //! - `accepting`: peers that come in, for this session or for an engine of another device.
 //!   `accept_queue`: accepts and peers that wait for each other. Pure.
-//! - `departing`: peers that are left, that end, and that are forgotten; what a program hears of
-//!   peers without asking; how a session ends.
+//! - `departing`: peers that are left, that end, and that are forgotten; events of peers for the
+//!   program; how a session ends.
 //! - `listening`: the listener, connection info, and names that peers may have.
 //!
-//! Beside them, what makes the engines of several devices one session to their peers:
+//! Two more files make the engines of several devices one session to their peers:
 //!
-//! - `device_context`: what an engine is given by its session. `peer_names`: what peers are called
-//!   that have several devices. Pure.
+//! - `device_context`: what a session gives to an engine. `peer_names`: names of peers with several
+//!   devices. Pure.
 
 pub(crate) mod accept_queue;
 pub(crate) mod accepting;
@@ -49,20 +48,20 @@ use crate::control::listener::ControlListener;
 use crate::reactor::Attention;
 use crate::types::PeerKey;
 
-/// Who waits for whom, and how sessions are reached.
+/// Accepts and connects that wait for peers, and the ways to reach sessions.
 pub(crate) struct Meeting {
-    /// Connection info that was loaded, by the names of peers.
+    /// Loaded connection info, by the names of peers.
     infos: BTreeMap<String, ConnInfo>,
     listener: Option<ControlListener>,
-    /// Something has happened to the listener, or to a session that waits for it.
+    /// Whether something has happened to the listener, or to a session that waits for it.
     is_listener_due: bool,
     context: DeviceContext,
-    /// How many are on their way to engines of other devices.
+    /// Number of peers on their way to engines of other devices.
     handed_over: Arc<AtomicUsize>,
     accept_queue: AcceptQueue<PeerKey>,
-    /// How many accepts of anyone there have been.
+    /// Number of accepts of any peer so far.
     accepts_of_anyone: u64,
-    /// How many names were made up.
+    /// Number of made-up names.
     names_made_up: u64,
     attempts: Attempts,
 }
@@ -82,17 +81,17 @@ impl Meeting {
         }
     }
 
-    /// The device that the engine is for.
+    /// Returns the device of the engine.
     pub(super) fn device(&self) -> Device {
         self.context.device
     }
 
-    /// The names of peers, in a session of all devices.
+    /// Returns the names of peers, in a session of all devices.
     fn names(&self) -> Option<&PeerNames> {
         self.context.names.as_deref()
     }
 
-    /// The queue of peers that have come up or ended.
+    /// Returns the queue of peers that have come up or ended.
     fn peer_events(&self) -> &PeerQueue {
         &self.context.peers
     }
@@ -103,25 +102,25 @@ impl Meeting {
         self.is_listener_due = true;
     }
 
-    /// Whether the next round looks at the listener.
+    /// Returns whether the next round looks at the listener.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.is_listener_due
     }
 
-    /// What the listener waits for.
+    /// Returns what the listener waits for.
     #[inline]
     pub(super) fn attention(&self) -> Attention {
         self.listener.as_ref().map(ControlListener::attention).unwrap_or_default()
     }
 
-    /// When an attempt has taken too long next.
+    /// Returns the time at which the next attempt is overdue.
     #[inline]
     pub(super) fn next_overdue(&self) -> Option<Instant> {
         self.attempts.next_overdue()
     }
 
-    /// How many are on their way to engines of other devices.
+    /// Returns the number of peers on their way to engines of other devices.
     #[cfg(test)]
     pub(crate) fn handed_over(&self) -> usize {
         self.handed_over.load(std::sync::atomic::Ordering::Relaxed)

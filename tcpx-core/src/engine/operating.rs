@@ -1,6 +1,6 @@
 //! Operations on memory of peers: prepared once, posted many times.
 //!
-//! What an engine does for those who may not wait for its lock.
+//! Deferred calls of an engine, for callers that may not wait for its lock.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::{MemoryRange, PostOptions};
 use crate::types::PeerKey;
 
-/// An operation, for its owner.
+/// Keys of an operation, for its owner.
 #[derive(Debug)]
 pub(crate) struct OperationKeys {
     pub(crate) prepared: PreparedKey,
@@ -30,7 +30,7 @@ pub(crate) struct OperationKeys {
 }
 
 impl Engine {
-    /// Prepares an operation with a peer that is known.
+    /// Prepares an operation with a known peer.
     pub(crate) fn prepare(
         &mut self,
         name: &str,
@@ -71,7 +71,7 @@ impl Engine {
         OperationKeys { prepared, transfer, cell }
     }
 
-    /// The pairs of an operation, checked.
+    /// Returns the pairs of an operation, checked.
     fn pair(
         &self,
         name: &str,
@@ -93,7 +93,7 @@ impl Engine {
         Ok(pairs)
     }
 
-    /// Posts an operation, which is not under way.
+    /// Posts an operation, which must not be under way.
     pub(crate) fn post_operation(
         &mut self,
         prepared: PreparedKey,
@@ -129,7 +129,7 @@ impl Engine {
         self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
         if self.peers.get(peer_key).is_some_and(Peer::sends_parts) {
-            // A round sends them, which takes a while.
+            // A round sends the chunks, which takes a while.
             self.agenda.mark(peer_key);
         } else {
             self.posted(peer_key, 1, false);
@@ -137,7 +137,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets go of an operation: gives it up as far as it can, and forgets it with its end.
+    /// Releases an operation: gives it up where possible, and forgets it when it ends.
     pub(crate) fn release_operation(&mut self, prepared: PreparedKey, transfer: TransferKey) {
         self.release(transfer);
         let Some(Prepared { peer, .. }) = self.prepared.remove(prepared) else { return };
@@ -164,7 +164,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What peers do with exports that were taken back is to end.
+    /// Ends the peers' requests for revoked exports.
     pub(crate) fn stop_serving_revoked(&mut self) {
         let revoked = self.commons.ledger.exports.take_revoked();
         if revoked.is_empty() {
@@ -180,7 +180,7 @@ impl Engine {
     }
 }
 
-/// A notification has at most so many bytes as the wire takes.
+/// Checks that a notification is no longer than the wire allows.
 pub(crate) fn check_note(note: &[u8]) -> Result<()> {
     match note.len() <= MAX_NOTIFICATION_BYTES as usize {
         true => Ok(()),
@@ -189,12 +189,12 @@ pub(crate) fn check_note(note: &[u8]) -> Result<()> {
 }
 
 impl Engine {
-    /// Where others ask for something.
+    /// Returns the queue of deferred calls.
     pub(crate) fn errands(&self) -> &Arc<Errands> {
         &self.errands
     }
 
-    /// Posts what was handed in, and does what it was asked to. Whoever has the engine does this
+    /// Posts what was handed in, and runs deferred calls. A thread that gets the engine does this
     /// first.
     pub(crate) fn post_handed_in(&mut self) {
         let mut handed_in = std::mem::take(&mut self.handed_in);
@@ -211,7 +211,7 @@ impl Engine {
         self.run_errands();
     }
 
-    /// Does what it was asked to.
+    /// Runs the deferred calls.
     pub(super) fn run_errands(&mut self) {
         for errand in self.errands.take() {
             match errand {
@@ -223,12 +223,12 @@ impl Engine {
 
     fn post_late(&mut self, post: &LatePost) {
         let LatePost { prepared, transfer, notification, timeout } = post;
-        // Its owner may have let go of it.
+        // The owner may have released the transfer.
         let Ok(state) = self.commons.ledger.transfers.get(*transfer) else { return };
         let (cell, round) = (Arc::clone(&state.cell), state.cell.round());
         let options = PostOptions { notification: Some(notification), timeout: *timeout };
         let Err(error) = self.post_operation(*prepared, *transfer, options) else { return };
-        // One that was posted, to a peer that has ended by that, has told of its end.
+        // A posted operation whose peer the post itself ended has reported its end.
         if cell.round() == round
             && let Some(listener) = cell.listener.get()
         {

@@ -1,4 +1,4 @@
-//! Transfers, and what is posted to them.
+//! Transfers, and posts to them.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::peer::commons::PostGate;
 use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;
 
-/// Room for so many posts is kept for the next batch.
+/// Number of posts for which a buffer is kept for the next batch.
 const KEPT_POSTS: usize = 4096;
 
-/// A transfer, for its owner.
+/// New transfer, for its owner.
 #[derive(Debug)]
 pub(crate) struct NewTransfer {
     pub(crate) key: TransferKey,
     pub(crate) cell: Arc<TransferCell>,
-    /// Its peer's.
+    /// Gate of the transfer's peer.
     pub(crate) gate: Arc<PostGate>,
 }
 
 impl Engine {
-    /// A new transfer with a peer that is up: its key, what its owner sees of it, and whether
-    /// anything may be posted to it.
+    /// Returns a new transfer with a peer that is up: its key, the state that its owner sees, and
+    /// whether anything may be posted to it.
     pub(crate) fn create_transfer(&mut self, name: &str) -> Result<NewTransfer> {
         self.check_open()?;
         let (key, _) = self.peer(name)?;
@@ -76,13 +76,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Where posts are handed in by those who do not wait for the engine.
+    /// Returns the inbox of posts of callers that do not wait for the engine.
     pub(crate) fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
     }
 
-    /// Posts operations of one kind and transfer, which has counted them. They are on their way
-    /// with the next round. Where the peer has ended meanwhile, they end as all that was posted.
+    /// Posts operations of one kind and transfer, which has counted them. The next round sends
+    /// them. If the peer has ended meanwhile, they end as all its posts do.
     pub(super) fn post_counted(&mut self, operations: &[NewOperation]) {
         let Some(&NewOperation { transfer, direction, .. }) = operations.first() else { return };
         let Err(error) = self.try_post_counted(transfer, direction, operations) else { return };
@@ -108,14 +108,14 @@ impl Engine {
         connection.make_room(direction, operations.len())?;
         let posted = connection.post(operations, &mut self.commons);
         self.begin_time(transfer, &cell, None);
-        // What was posted has ended with the peer.
+        // The posts have ended with the peer.
         let _ = self.end_on_error(peer_key, posted);
         self.has_posted = true;
         self.agenda.mark(peer_key);
         Ok(())
     }
 
-    /// Whether a transfer has become complete since this was asked last.
+    /// Returns whether a transfer has become complete since the last call.
     pub(crate) fn take_completed(&mut self) -> bool {
         self.commons.ledger.transfers.take_completed()
     }
@@ -123,7 +123,7 @@ impl Engine {
     /// Withdraws every operation of a transfer that has no counterpart.
     pub(crate) fn cancel(&mut self, key: TransferKey) {
         let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return };
-        // What is complete has nothing to withdraw.
+        // A complete transfer has nothing to withdraw.
         let (peer_key, is_complete) = (transfer.peer, transfer.is_complete());
         let peer = self.peers.get_mut(peer_key).filter(|_| !is_complete);
         let Some(peer) = peer else { return };
@@ -132,7 +132,8 @@ impl Engine {
         let _ = self.end_on_error(peer_key, cancelled);
     }
 
-    /// Lets go of a transfer: withdraws what it can, and forgets it with its last operation.
+    /// Releases a transfer: withdraws what it can, and forgets the transfer with its last
+    /// operation.
     pub(crate) fn release(&mut self, key: TransferKey) {
         self.cancel(key);
         self.deadlines.remove(key);

@@ -1,6 +1,6 @@
-//! The pairs of an operation: checked, and neighbours put together. Pure.
+//! Pairs of an operation: checked, with adjacent pairs merged. Pure.
 //!
-//! An operation that a program has prepared.
+//! Operation that a program has prepared.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::error::Error;
 use crate::transfer::MemoryRange;
 use crate::types::PeerKey;
 
-/// Most pairs of an operation, after neighbours were put together.
+/// Largest number of pairs of an operation, after adjacent pairs were merged.
 pub(crate) const MAX_PAIRS: usize = 1 << 20;
 
-/// Why ranges make no operation.
+/// Reason why ranges make no operation.
 #[derive(Debug)]
 pub(crate) enum PairError {
-    /// The two ends do not fit, or the remote one cannot be so.
+    /// The two ends do not fit, or the remote one is invalid.
     Remote { memory: Option<MemoryId>, problem: RemoteProblem },
-    /// The local one cannot be so.
+    /// The local end is invalid.
     Local(Error),
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum PairError {
 #[derive(Debug)]
 pub(crate) struct PreparedPairs {
     pub(crate) pieces: Pieces,
-    /// The registrations of the local ranges, each once.
+    /// Registrations of the local ranges, each once.
     pub(crate) memory: Box<[MemoryId]>,
     pub(crate) keys: Box<[ListedKey]>,
     pub(crate) key_bytes: Box<[u64]>,
@@ -43,7 +43,7 @@ pub(crate) struct PreparedPairs {
 }
 
 impl PairError {
-    /// The error of an operation with this peer.
+    /// Returns the error of an operation with this peer.
     pub(crate) fn of_peer(self, name: &str) -> Error {
         match self {
             Self::Remote { memory, problem } => {
@@ -58,7 +58,7 @@ fn refuse(problem: RemoteProblem) -> PairError {
     PairError::Remote { memory: None, problem }
 }
 
-/// What is known of pairs so far.
+/// Pairs that are known so far.
 #[derive(Default)]
 struct Builder {
     owners: Vec<RegistrationKey>,
@@ -73,8 +73,8 @@ struct Builder {
 }
 
 impl PreparedPairs {
-    /// The pairs of these ranges, the first with the first. Empty pairs are left out. `span` says
-    /// where a local range lies that is needed for this access.
+    /// Returns the pairs of these ranges, the first with the first. Empty pairs are left out.
+    /// `span` returns the place of a local range that is needed for this access.
     pub(crate) fn new(
         kind: OperationKind,
         local: &[MemoryRange],
@@ -175,15 +175,15 @@ impl Builder {
     }
 }
 
-/// What it is about, and with whom.
+/// Prepared operation with its peer.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) list: Arc<PreparedList>,
-    /// The name of its peer, and the session whose memory it is about; `None`: it is about none.
+    /// Name of the peer, and the session whose memory the operation uses; `None`: it uses none.
     pub(super) peer_name: Box<str>,
     pub(super) session: Option<SessionId>,
-    /// The peer that it was posted to last, or would be now; null: it is to be connected first.
+    /// Peer of the last post, or of a post now; null: the peer must be connected first.
     pub(super) peer: PeerKey,
-    /// The registrations that it uses.
+    /// Registrations that the operation uses.
     pub(super) memory: Box<[MemoryId]>,
 }

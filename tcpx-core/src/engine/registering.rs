@@ -1,4 +1,4 @@
-//! Memory that comes, or is being copied, and what of it peers may reach.
+//! Registration and copying of memory, and what of it peers may reach.
 //!
 //! A list is registered all or none: each range is checked first, and then all are added under one
 //! lock.
@@ -36,10 +36,10 @@ impl Engine {
         Ok(id)
     }
 
-    /// Adds many ranges, all or none. Nobody can use one of them before all are there.
+    /// Adds many ranges, all or none. No range can be used before all are there.
     ///
     /// # Errors
-    /// [`Error::ListedRegistration`] for the first that is wrong.
+    /// [`Error::ListedRegistration`] for the first invalid range.
     pub(crate) fn register_list(&mut self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
         let registrations = &mut self.commons.ledger.registrations;
         let mut ids = Vec::with_capacity(list.len());
@@ -61,11 +61,11 @@ impl Engine {
         Ok(ids)
     }
 
-    /// A copy to or from memory begins, while which nothing is posted on it. What peers say waits
-    /// until it is over, if the memory is exported: they might ask for it.
+    /// Begins a copy to or from memory, during which nothing is posted on the memory. If the memory
+    /// is exported, messages of peers wait until the copy is over: they might request the memory.
     ///
     /// # Errors
-    /// [`Error::InUse`] when something was posted by now.
+    /// [`Error::InUse`] when something is already posted.
     pub(crate) fn begin_copy(&mut self, id: MemoryId, key: RegistrationKey) -> Result<()> {
         self.withhold(id);
         self.commons.ledger.exports.rest();
@@ -79,22 +79,23 @@ impl Engine {
         Err(Error::InUse { id, operations, holders: String::new() })
     }
 
-    /// A copy has ended.
+    /// Ends a copy.
     pub(crate) fn end_copy(&mut self, id: MemoryId, key: RegistrationKey) {
         self.commons.ledger.registrations.end_copy(key);
         self.commons.ledger.exports.end_copy(id);
         self.offer(id);
     }
 
-    /// Lets those post on memory who do not wait for the engine, as long as nothing is copied to or
-    /// from it.
+    /// Allows callers that do not wait for the engine to post on memory, while nothing is copied to
+    /// or from it.
     fn offer(&self, id: MemoryId) {
         if let Ok(usable) = self.commons.ledger.registrations.usable(id) {
             self.inbox.offer(id, usable);
         }
     }
 
-    /// From now on whoever posts on this memory waits for the engine. What was handed in is posted.
+    /// Makes callers that post on this memory wait for the engine from now on. Posts handed in
+    /// before are posted.
     pub(super) fn withhold(&mut self, id: MemoryId) {
         while !self.inbox.withhold(id) {
             self.post_handed_in();
@@ -128,7 +129,7 @@ impl Engine {
         Ok(export.remote_key(self.commons.session.identity.session))
     }
 
-    /// Takes back what a key opens. Peers may still use it, and cannot begin to any more.
+    /// Revokes a key. Peers may still use the memory, but cannot begin new uses.
     pub(crate) fn revoke(&mut self, key: &RemoteKey) -> Result<ExportKey> {
         let refuse = |problem| Error::Remote { peer: None, memory: key.memory_id, problem };
         if key.session != self.commons.session.identity.session {

@@ -1,5 +1,5 @@
-//! What the engine says of itself: its numbers, what a wait that ended was waiting for, and calls
-//! of the plugin that take long.
+//! Reports of the engine: its numbers, what an expired wait was waiting for, and slow calls of the
+//! plugin.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ use crate::plugin::calls::{CALL_TIMEOUT, LongCall};
 use crate::stats::report::{PeerReport, SessionReport, StagingTimes};
 use crate::types::PeerKey;
 
-/// Whoever waits for so long has the NICs looked at, which takes a read of a file for each.
+/// Duration of a wait after which the NICs are checked, which takes a read of a file for each.
 const LOOKS_AT_NICS: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Waiting for a peer took too long: what it is up to.
+    /// Returns the error of a wait for a peer that took too long, with the peer's state.
     pub(crate) fn deadline(
         &self,
         phase: Phase,
@@ -42,7 +42,7 @@ impl Engine {
         Error::Deadline { phase, peer: self.name_of(key), waited, detail }
     }
 
-    /// Waiting for a transfer took too long: what is missing.
+    /// Returns the error of a wait for a transfer that took too long, with what is missing.
     pub(crate) fn transfer_deadline(
         &self,
         key: TransferKey,
@@ -75,7 +75,7 @@ impl Engine {
         AwaitedPeer { state, silence: peer.and_then(|peer| peer.silence(now)) }
     }
 
-    /// Closing took too long: who did not answer.
+    /// Returns the error of a close that took too long, with the peers that did not answer.
     pub(crate) fn close_deadline(&self, waited: Duration, now: Instant) -> Error {
         let left = || self.peers.iter().filter(|(_, peer)| !peer.is_gone());
         if let Some(hang) = left().find_map(|(key, _)| self.long_call_of(key, now)) {
@@ -104,7 +104,7 @@ impl Engine {
         peers.iter().for_each(|peer| sums.add(peer));
         let (total, nics) = sums.into_parts();
         SessionReport {
-            // The session knows its own.
+            // The session knows its own name.
             name: String::new(),
             device: String::new(),
             transport: plugin.transport_name(&self.commons.session.memory).to_owned(),
@@ -131,7 +131,7 @@ impl Engine {
     }
 }
 
-/// What the software plugin copied, where it is the one that is built in.
+/// Returns the copy times of the software plugin, where that is the built-in one.
 #[cfg(feature = "soft")]
 fn staging(plugin: &Plugin) -> Option<StagingTimes> {
     if plugin.is_hardware() {
@@ -151,17 +151,17 @@ fn staging(_: &Plugin) -> Option<StagingTimes> {
     None
 }
 
-/// After this time a call is worth a word where its peer's deadline passes, and a question to the
-/// daemon that the hardware plugin asks.
+/// Duration of a call after which it is reported where its peer's deadline passes, and the daemon
+/// of the hardware plugin is asked.
 pub(super) const LONG: Duration = Duration::from_secs(2);
 
 impl Engine {
-    /// Calls that hang.
+    /// Returns hung calls.
     pub(super) fn hung_calls(&self, now: Instant) -> SmallVec<[LongCall; 1]> {
         self.calls_longer_than(CALL_TIMEOUT, now)
     }
 
-    /// A call for this peer that takes long, or that is not ready for a reason that was found.
+    /// Returns a call for this peer that is slow, or that is not ready for a known reason.
     pub(super) fn long_call_of(&self, key: PeerKey, now: Instant) -> Option<PluginHang> {
         let pending = self.peers.get(key).and_then(|peer| peer.pending_accept(LONG, now));
         let mut long = self.calls_longer_than(LONG, now).into_iter().chain(pending);
@@ -169,12 +169,12 @@ impl Engine {
         Some(self.hung_calls.explain(of_peer))
     }
 
-    /// How long to wait for the workers at the end: not at all, if one of them hangs.
+    /// Returns the time to wait for the workers at the end: zero, if one of them hangs.
     pub(crate) fn patience_with_workers(&self) -> Duration {
         if self.has_long_calls() { Duration::ZERO } else { UNPACK_TIMEOUT }
     }
 
-    /// Whether a call takes so long that what it may use had better stay.
+    /// Returns whether a call takes long enough that memory it may use should stay.
     pub(super) fn has_long_calls(&self) -> bool {
         !self.calls_longer_than(LONG, Instant::now()).is_empty()
     }

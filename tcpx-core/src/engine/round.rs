@@ -4,12 +4,12 @@
 //!
 //! 1. Take the events, give up what is overdue, and take in links. A peer that has proven itself is
 //!    welcomed.
-//! 2. Drive the peers that are due. One that fails is ended in the same round, without waiting.
+//! 2. Drive the peers that are due. A failed peer is ended in the same round, without waiting.
 //! 3. Submit and poll the unpacks. Post what was gathered, and give slots back.
 //! 4. Look at the counters, once a second. End what is parked, and attempts.
 //!
-//! After 50 µs a round leaves the other peers to the next one. A step of a lane ends after 256 KiB,
-//! where the thread copies, or 32 requests.
+//! After 50 µs a round leaves the other peers to the next round. A step of a lane ends after 256
+//! KiB, where the thread copies, or 32 requests.
 
 use std::time::{Duration, Instant};
 
@@ -21,22 +21,22 @@ use crate::stats::stages::Activity;
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerKey;
 
-/// After so much time a round leaves the other peers to the next one: other threads wait for the
+/// Time after which a round leaves the other peers to the next round: other threads wait for the
 /// lock.
 const ROUND_TIME: Duration = Duration::from_micros(50);
-/// Posts that are on their way before the post returns.
+/// Number of posts that are sent before the post returns.
 const FEW: usize = 16;
-/// How long nobody need look whether what is parked is free, or waits too long.
+/// Interval of checks whether parked remains are free, or wait too long.
 const PARKED_LOOK: Duration = Duration::from_millis(10);
-/// How long nobody need look whether the workers are held up.
+/// Interval of checks whether the workers are held up.
 const WORKERS_LOOK: Duration = Duration::from_millis(50);
 
-/// When the next round is due.
+/// Time at which the next round is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// At once: there is more to do.
     None,
-    /// Soon: nobody tells when what is waited for happens.
+    /// Soon: no event reports what is waited for.
     Poll,
     /// When something happens, or at this time.
     Until(Instant),
@@ -47,7 +47,7 @@ fn is_up(peer: &Peer) -> bool {
 }
 
 impl Engine {
-    /// One round, after these events, which it takes. Returns whether anything moved.
+    /// Makes one round, after these events, which it takes. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {
         // The caller may have waited for the lock since `now`.
         let began = Instant::now();
@@ -85,7 +85,7 @@ impl Engine {
         moved | settled
     }
 
-    /// Tells peers of what the program has taken of their notifications.
+    /// Notifies peers of the notifications that the program has taken.
     fn tell_taken(&mut self) {
         if !self.commons.ledger.notifications.owes() {
             return;
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// The same, of a thread that does not lead. Whoever leads rests as before, and is woken when
+    /// Makes a round of a thread that does not lead. The leader rests as before, and is woken when
     /// something has become due sooner.
     pub(crate) fn progress_beside(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {
         let until = self.resting_until;
@@ -110,7 +110,7 @@ impl Engine {
         moved
     }
 
-    /// Books the time of the round that ends now.
+    /// Records the time of the round that ends now.
     fn book_time(&mut self) {
         let (sending, receiving) = self.agenda.activity();
         let unpacking = self.commons.batch.is_unpacking();
@@ -120,7 +120,7 @@ impl Engine {
         self.stages.ended(Instant::now(), submitting, under_way, ended);
     }
 
-    /// Something has happened on a descriptor.
+    /// Takes note of an event on a descriptor.
     fn hear(&mut self, event: IoEvent) {
         let (Target::Link(key) | Target::Send(key, _) | Target::Receive(key, _)) = event.target
         else {
@@ -135,8 +135,8 @@ impl Engine {
         }
     }
 
-    /// A worker has come to something, for this peer or for any. Returns whether a round may come
-    /// to something because of it.
+    /// Takes note of a worker's result, for this peer or for any. Returns whether it gives a round
+    /// something to do.
     pub(crate) fn hear_workers(&mut self, peer: Option<PeerKey>) -> bool {
         self.agenda.mark_awaiting(peer) || !self.is_settled()
     }
@@ -153,7 +153,7 @@ impl Engine {
             Ok(moved) => {
                 let is_up = is_up(peer);
                 self.has_news |= is_up != was_up;
-                // Its successor may have waited for that.
+                // The peer's successor may have waited for this.
                 if peer.is_leaving() != was_leaving {
                     self.meeting.look_at_listener();
                 }
@@ -171,7 +171,7 @@ impl Engine {
         moved
     }
 
-    /// Notes what a peer wants after it was driven. One that moved may move further.
+    /// Records what a peer wants after it was driven. A peer that moved may move further.
     fn settle(&mut self, key: PeerKey, moved: bool) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         peer.note_ended(&mut self.ended);
@@ -180,7 +180,7 @@ impl Engine {
         self.agenda.settle(key, Attention { again: wants.again | moved, ..wants });
     }
 
-    /// Gives slots back of chunks that are unpacked, and posts what was gathered.
+    /// Gives slots back of unpacked chunks, and posts what was gathered.
     fn consume(&mut self, now: Instant, finished: BatchNumber) -> bool {
         let mut any_moved = false;
         let mut holding = std::mem::take(&mut self.holding);
@@ -199,12 +199,12 @@ impl Engine {
         any_moved
     }
 
-    /// So many operations were posted to a peer. The first few since the last round are on their
-    /// way at once; those that follow go together in the next round. So do large batches, for which
+    /// Records that `count` operations were posted to a peer. The first few since the last round
+    /// are sent at once; later ones go together in the next round. So do large batches, for which
     /// there may be no memory in a post, which must not end the process.
     ///
-    /// `are_over`: they have ended already, as messages of no bytes may. Their program need not
-    /// make another round, so nothing of them waits for one.
+    /// `are_over`: whether they have ended already, as messages of no bytes may. Their program need
+    /// not make another round, so nothing of them waits for a round.
     pub(super) fn posted(&mut self, key: PeerKey, count: usize, are_over: bool) {
         let is_first = !std::mem::replace(&mut self.has_posted, true);
         if !are_over && (!is_first || count > FEW) {
@@ -214,8 +214,8 @@ impl Engine {
         }
     }
 
-    /// Something was said to a peer that concerns no channel. The first word since the last round
-    /// leaves at once; those that follow go together in the next round.
+    /// Records a message to a peer that concerns no channel. The first message since the last round
+    /// leaves at once; later ones go together in the next round.
     pub(super) fn said(&mut self, key: PeerKey) {
         let is_first = !std::mem::replace(&mut self.has_posted, true);
         if !is_first {
@@ -223,7 +223,7 @@ impl Engine {
         }
         match self.peers.get_mut(key).map_or(Ok(false), Peer::flush) {
             Ok(true) => self.settle(key, false),
-            // It is yet to be reached.
+            // The peer must be reached first.
             Ok(false) => {
                 self.drive(key, Instant::now());
             }
@@ -234,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// Whether a round would find something to do, or must ask for it.
+    /// Returns whether a round would find something to do, or must poll for it.
     pub(crate) fn wants_round(&self) -> bool {
         let batch = &self.commons.batch;
         let has_more = self.agenda.due() > 0 || self.meeting.is_due() || batch.has_more();
@@ -242,12 +242,12 @@ impl Engine {
         has_more || self.agenda.is_polling() || asks || self.is_due_sooner()
     }
 
-    /// Whether a time has come closer since whoever leads began to rest.
+    /// Returns whether a time has come closer since the leader began to rest.
     fn is_due_sooner(&self) -> bool {
         self.resting_until.is_some_and(|until| self.next_time(Instant::now()) < until)
     }
 
-    /// When the next round is due, for whoever rests until then.
+    /// Returns when the next round is due, for the thread that rests until then.
     pub(crate) fn rest(&mut self, now: Instant) -> Rest {
         let rest = self.next_round(now);
         self.resting_until = if let Rest::Until(at) = rest { Some(at) } else { None };
@@ -267,7 +267,7 @@ impl Engine {
         Rest::Until(self.next_time(now))
     }
 
-    /// When something is to be done next of which no descriptor tells.
+    /// Returns the time of the next work that no descriptor reports.
     fn next_time(&self, now: Instant) -> Instant {
         let listener = self.meeting.attention().timeout;
         let parked = (self.unpacking.parked() > 0).then(|| now + PARKED_LOOK);

@@ -1,21 +1,21 @@
 #![allow(unsafe_code)]
-//! The engine's part in unpacking: a batch each round, the end after a failure, and what is kept of
-//! a peer that ended. `failing`: what the engine says of these.
+//! Unpacking by the engine: a batch each round, the end after a failure, and the remains of ended
+//! peers. `failing`: errors and messages about these.
 //!
-//! A copy that has started cannot be called back, and a comm uses memory until it is closed, which
-//! a worker does (`workers`). Everything that they read or write stays as it is until then. These
-//! things are *parked* (`parked`):
+//! A started copy cannot be called back, and a comm uses memory until a worker has closed it
+//! (`workers`). All memory that they read or write stays as it is until then. These things are
+//! *parked* (`parked`):
 //!
 //! - the peer's receive comms, with their bounce buffers, until their chunks are unpacked;
 //! - its staging buffers, until their chunks are gathered and the comms closed;
 //! - its operations that had a counterpart, so that their memory may be used, until both.
 //!
-//! What does not finish keeps no program waiting for ever: after a few seconds the operations end
-//! all the same. Their registrations then stay in use, and comms and staging buffers stay what they
-//! are, until it finishes after all or the process ends.
+//! A copy that does not finish does not block a program for ever: after a few seconds the
+//! operations end all the same. Their registrations then stay in use. Comms and staging buffers
+//! stay as they are, until the copy finishes after all or the process ends.
 //!
-//! The unpacker of a session whose unpacking has failed is kept likewise, until nothing of it is
-//! under way.
+//! The unpacker of a session whose unpacking has failed is kept likewise, until none of its copies
+//! is under way.
 
 mod failing;
 mod parked;
@@ -37,16 +37,17 @@ use crate::transfer::batch::{Batch, BatchFailure, BatchNumber};
 
 pub(crate) use parked::UNPACK_TIMEOUT;
 
-/// A session's unpacker, and what waits for it.
+/// Unpacker of a session, and what waits for it.
 pub(super) struct Unpacking {
     unpack: Box<dyn Unpack>,
-    /// It wakes the thread that leads when something has finished, so that no round has to ask it.
+    /// Whether the unpacker wakes the leading thread when something has finished, so that no round
+    /// has to poll it.
     tells: bool,
-    /// The one before, which has failed and may still be copying.
+    /// Unpacker before this one, which has failed and may still be copying.
     ending: Option<Box<dyn Unpack>>,
     why: String,
     batches: u64,
-    /// It has stopped with copies under way that will not be seen to finish.
+    /// Whether unpacking has stopped with copies under way whose end will not be seen.
     is_stuck: bool,
     parked: Vec<Parked>,
 }
@@ -62,20 +63,20 @@ impl Unpacking {
         self.unpack.backend()
     }
 
-    /// Why it is this one.
+    /// Returns why this unpacker was chosen.
     pub(super) fn why(&self) -> &str {
         &self.why
     }
 
-    /// Batches so far.
+    /// Returns the number of batches so far.
     pub(super) fn batches(&self) -> u64 {
         self.batches
     }
 
-    /// Starts unpacking what arrived in this round, and gathering what is to be sent, and says
-    /// which batches have finished.
+    /// Starts unpacking what arrived in this round, and gathering what is to be sent. Returns which
+    /// batches have finished.
     pub(super) fn round(&mut self, batch: &mut Batch) -> Result<BatchNumber, BatchFailure> {
-        // SAFETY: jobs are made by receive lanes from checked descriptors, and by send lanes from
+        // SAFETY: receive lanes make jobs from checked descriptors, and send lanes make them from
         // the spans of operations and a slot of a staging buffer. Requests are consumed, slots
         // sent, and operations end, only when `finished` has reached the batch. When a peer ends
         // before, its receive comms, its staging buffers and its operations' memory are parked
@@ -85,8 +86,8 @@ impl Unpacking {
         batch.finished(self.unpack.as_mut())
     }
 
-    /// Ends unpacking for good, since a failed unpacker does not recover. Nothing up to the batch
-    /// that is returned is being unpacked any more.
+    /// Ends unpacking for good, since a failed unpacker does not recover. Nothing up to the
+    /// returned batch is being unpacked any more.
     fn stop(&mut self, failure: UnpackError, cx: &mut Commons) -> BatchNumber {
         let is_stall = matches!(failure, UnpackError::Cuda(CudaError::Stalled { .. }));
         let mut unpack = self.replace(failure.without_job());
@@ -108,25 +109,25 @@ impl Unpacking {
         cx.batch.reached()
     }
 
-    /// Takes the unpacker out. What is asked of its place later fails so.
+    /// Takes the unpacker out. Later calls of its replacement fail with this error.
     fn replace(&mut self, failure: UnpackError) -> Box<dyn Unpack> {
         let stopped = Stopped { backend: self.unpack.backend(), failure };
         std::mem::replace(&mut self.unpack, Box::new(stopped))
     }
 
-    /// Nobody can say when what is under way ends: neither it nor its memory is touched again, and
-    /// nothing is freed that might wait for it.
+    /// Leaves an unpacker whose copies have no known end: neither the copies nor their memory are
+    /// touched again, and nothing is freed that might wait for them.
     fn leave_stuck(&mut self, unpack: Box<dyn Unpack>, cx: &mut Commons) {
         std::mem::forget(unpack);
         self.is_stuck = true;
         cx.workers.abandon();
         self.parked.iter_mut().for_each(Parked::never_ends);
-        // What needs no unpacking goes on.
+        // Work that needs no unpacking goes on.
         cx.batch.all_finished();
     }
 
-    /// Asks an unpacker that has failed whether anything of it is still under way. What was parked
-    /// because of it ends with that. Returns whether it has.
+    /// Polls a failed unpacker for copies that are still under way. Remains that were parked for
+    /// them end with them. Returns whether it has ended.
     fn settle_unpacker(&mut self, cx: &mut Commons) -> bool {
         let Some(unpack) = self.ending.take_if(|unpack| unpack.shutdown()) else { return false };
         cx.workers.close(unpack);
@@ -139,7 +140,7 @@ impl Unpacking {
         std::mem::forget(std::mem::take(&mut self.parked));
         let mut unpack = self.take();
         if self.tells {
-            // Its threads end when they have copied what is under way.
+            // Its threads end when they have finished the copies under way.
             unpack.shutdown();
         }
         std::mem::forget(unpack);
@@ -151,12 +152,12 @@ impl Unpacking {
         self.replace(UnpackError::ShutDown)
     }
 
-    /// Whether it has stopped with copies under way that will not be seen to finish.
+    /// Returns whether unpacking has stopped with copies under way whose end will not be seen.
     pub(super) fn is_stuck(&self) -> bool {
         self.is_stuck
     }
 
-    /// Whether rounds have to ask how far it is.
+    /// Returns whether rounds have to poll its progress.
     #[inline]
     pub(super) fn is_to_be_asked(&self, batch: &Batch) -> bool {
         let is_at_work = batch.is_unpacking() || batch.is_refused() || self.ending.is_some();
@@ -164,9 +165,9 @@ impl Unpacking {
     }
 }
 
-/// What is parked.
+/// Parked remains.
 impl Unpacking {
-    /// Keeps what is left of a peer that ended.
+    /// Parks the remains of an ended peer.
     pub(super) fn park(&mut self, peer: &Peer, error: Error, leftover: Leftover) {
         let mut parked = Parked::new(peer, error, leftover);
         if self.is_stuck {
@@ -175,8 +176,8 @@ impl Unpacking {
         self.parked.push(parked);
     }
 
-    /// Ends what is parked and done with by now, and what has waited for too long. Returns whether
-    /// anything moved.
+    /// Ends parked remains that are free by now, and those that have waited for too long. Returns
+    /// whether anything moved.
     pub(super) fn settle(&mut self, now: Instant, cx: &mut Commons) -> bool {
         let mut moved = self.settle_unpacker(cx);
         for index in (0..self.parked.len()).rev() {
@@ -197,48 +198,49 @@ impl Unpacking {
         moved
     }
 
-    /// Whether nothing of a peer that ended is left.
+    /// Returns whether no remains of ended peers are left.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         self.parked.is_empty() && self.ending.is_none()
     }
 
-    /// Returns how many peers have left something.
+    /// Returns the number of peers with remains.
     #[inline]
     pub(super) fn parked(&self) -> usize {
         self.parked.len()
     }
 
-    /// Peers that ended and whose memory copies still use, or something else for too long.
+    /// Returns the number of ended peers whose memory is in use by copies, or for too long by
+    /// something else.
     pub(super) fn held(&self, reached: BatchNumber) -> usize {
         self.parked.iter().filter(|parked| parked.is_held(reached)).count()
     }
 
-    /// Whether nothing is parked but what waits for copies that no operation waits for.
+    /// Returns whether all parked remains wait only for copies that no operation waits for.
     fn is_given_up(&self, reached: BatchNumber) -> bool {
         self.parked.iter().all(|parked| parked.is_given_up_copying(reached))
     }
 
-    /// Whether bytes that this session was writing on a connection that is over may still land.
-    /// Until it is sure that they cannot, the session is neither reached nor taken in: they would
-    /// land on what it writes later.
+    /// Returns whether bytes that this session was writing on an ended connection may still land.
+    /// Until they cannot, the session is neither reached nor taken in: such bytes would land on
+    /// later writes of the session.
     pub(super) fn is_written_by(&self, session: &SessionId) -> bool {
         self.parked.iter().any(|parked| parked.is_written_by(session))
     }
 
-    /// Takes handles of a registration back from comms that are parked.
+    /// Takes handles of a registration back from parked comms.
     pub(super) fn take_back(&self, handles: &mut ReturnedHandles) {
         self.parked.iter().for_each(|parked| parked.take_back(handles));
     }
 
-    /// The peers that use a registration, and what they wait for.
+    /// Returns the peers that use a registration, and what they wait for.
     pub(super) fn holders(&self, key: RegistrationKey, reached: BatchNumber) -> Vec<String> {
         let holds = self.parked.iter().filter(|parked| parked.holds(key));
         holds.map(|it| format!("peer {}: {}", it.name, it.waits_for(reached))).collect()
     }
 }
 
-/// What unpacks after a failure: nothing, and every call says why.
+/// Unpacker after a failure: it unpacks nothing, and every call returns the reason.
 struct Stopped {
     backend: Backend,
     failure: UnpackError,

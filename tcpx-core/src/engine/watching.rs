@@ -1,9 +1,9 @@
-//! What is looked at about once a second: what the counters say is wrong, transfers and operations
-//! whose time is over, and calls of the plugin that do not return.
+//! Checks made about once a second: problems that the counters show, overdue transfers and
+//! operations, and calls of the plugin that do not return.
 //!
-//! Only counters that are kept anyway are looked at, of peers that were driven since they came to
-//! rest. A peer that is silent starts all waiting times anew, and so does a pause in which no
-//! thread made progress.
+//! Only counters that are kept anyway are checked, of peers that were driven since they came to
+//! rest. A silent peer starts all waiting times anew, and so does a pause in which no thread made
+//! progress.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use crate::transfer::transfer_cell::TransferCell;
 use crate::types::PeerKey;
 
 impl Engine {
-    /// Looks at everything that was not idle when it was last looked at, if it is time.
+    /// Checks everything that was not idle at the last check, if it is time.
     pub(super) fn look(&mut self, now: Instant) {
         let SessionWatch { rounds, troubles, alarms } = &mut self.watch;
         let round = rounds.next(now);
@@ -58,7 +58,7 @@ impl Engine {
         self.check_calls(now);
     }
 
-    /// Ends those of these peers whose data path is cut.
+    /// Ends peers whose data path is cut, of these.
     fn check_data_paths(&mut self, watched: &[PeerKey], now: Instant) {
         let mut cut = SmallVec::<[(PeerKey, Error); 1]>::new();
         for key in watched.iter().copied() {
@@ -74,19 +74,19 @@ impl Engine {
     }
 }
 
-/// A round of progress gives up no more than so many: others wait for the lock.
+/// Largest number of rounds that a round of progress gives up: other threads wait for the lock.
 const MOST_AT_ONCE: usize = 64;
 
 impl Engine {
-    /// Rounds of a transfer that begin from now on may take so long.
+    /// Sets the limit of rounds of a transfer that begin from now on.
     pub(crate) fn set_timeout(&mut self, key: TransferKey, limit: Option<Duration>) -> Result<()> {
         self.commons.ledger.transfers.get(key)?;
         self.deadlines.set_limit(key, limit);
         Ok(())
     }
 
-    /// Something was posted to a transfer, which perhaps began a round. `limit`: how long it may
-    /// take, if that is not what all of the transfer's may.
+    /// Takes note of a post to a transfer, which perhaps began a round. `limit`: its limit, if not
+    /// that of the whole transfer.
     pub(super) fn begin_time(
         &mut self,
         key: TransferKey,
@@ -107,7 +107,7 @@ impl Engine {
         has_expired
     }
 
-    /// Returns whether the round has not ended before.
+    /// Gives up an overdue round. Returns whether the round had not ended before.
     fn expire_round(&mut self, overdue: Overdue) -> bool {
         let Overdue { transfer, round, limit } = overdue;
         let Ok(state) = self.commons.ledger.transfers.get(transfer) else { return false };
@@ -125,11 +125,11 @@ impl Engine {
 }
 
 impl Engine {
-    /// Ends the peers of calls that hang, if there are such.
+    /// Ends the peers of hung calls, if there are any.
     pub(super) fn check_calls(&mut self, now: Instant) {
         let mut long = self.calls_longer_than(LONG, now);
         if self.commons.session.plugin.is_hardware() {
-            // Each of these waits by a thread of the plugin, and no call of it is long.
+            // Each of these accepts waits for a thread of the plugin, and no call of it is long.
             long.extend(self.peers.values().filter_map(|peer| peer.pending_accept(LONG, now)));
         }
         if long.is_empty() {
