@@ -1,11 +1,11 @@
-//! Peers that come in. Each is welcomed as soon as it has proven itself, and is named by an accept
-//! before or after.
+//! Acceptance of peers that come in. Each is welcomed as soon as it has proven itself, and an
+//! accept names it before or after.
 //!
 //! Peers that come in for another device of the session.
 //!
-//! The engine that listens is the host's. A peer that has proven itself and wants another device is
-//! brought to that device by a worker, which makes the engine if need be. That engine takes the
-//! peer into a listener without a socket, where it may meet a dial of its own.
+//! The engine that listens is the host's. A worker brings a proven peer that wants another device
+//! to that device, and makes the engine if need be. That engine takes the peer into a listener
+//! without a socket, where the peer may meet a dial of its own.
 
 use std::net::IpAddr;
 use std::sync::Arc;

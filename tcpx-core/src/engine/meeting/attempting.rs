@@ -1,14 +1,15 @@
-//! Connects, accepts and goodbyes that nobody waits for in a call: begun, looked after in every
-//! round, and asked for.
+//! Connects, accepts and goodbyes that no call waits for: begun by a call, driven by every round,
+//! and polled.
 //!
-//! The peers that operations and notifications go to. One that is not there, or was lost, is
-//! connected first, if its connection info was loaded.
+//! Peers that operations and notifications go to. A peer that is absent or was lost is connected
+//! first, if its connection info was loaded.
 //!
 //! An *attempt* is a connect, an accept or a goodbye that was only begun (`start_connect` and its
 //! like). It ends with the errors of the call that waits.
 //!
 //! An operation that is posted to a lost or absent peer ends with the error of the new connection,
-//! if that fails. What was under way on a lost connection has failed, and is not repeated.
+//! if the connect fails. Operations that were under way on a lost connection have failed, and are
+//! not repeated.
 
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -42,7 +43,7 @@ impl Engine {
         Ok(key)
     }
 
-    /// Begins to say goodbye, for a time; a peer that is not there is forgotten at once.
+    /// Begins to say goodbye, for a time; an absent peer is forgotten at once.
     pub(crate) fn begin_disconnect(&mut self, name: &str, now: Instant) -> Result<()> {
         let Some(key) = self.leave(name)? else { return Ok(()) };
         let time = self.commons.session.options.close_timeout;
@@ -54,8 +55,8 @@ impl Engine {
         self.meeting.attempts.begin(Attempt { aim, peer, started_at, time });
     }
 
-    /// Begins to leave what has this name: a peer, which is returned if there is something to wait
-    /// for, or an attempt.
+    /// Begins to leave the peer or attempt of this name. Returns the peer if there is something to
+    /// wait for.
     pub(crate) fn leave(&mut self, name: &str) -> Result<Option<PeerKey>> {
         if self.give_up(name) {
             return Ok(None);
@@ -71,35 +72,36 @@ impl Engine {
         departure.map(|_| None)
     }
 
-    /// Ends the attempt that has this name, and forgets a failure. Returns whether nothing of a
-    /// peer is left.
+    /// Ends the attempt of this name, and forgets a failure. Returns whether nothing of a peer is
+    /// left.
     fn give_up(&mut self, name: &str) -> bool {
         if self.meeting.attempts.forget_failure(name) {
             return true;
         }
         match self.meeting.attempts.take(name) {
             Some(Attempt { aim: Aim::Accept(accept), peer: None, .. }) => {
-                // Somebody may have come since the last round: that peer is left like any other.
+                // A peer may have come since the last round: it is left like any other.
                 self.meeting.accept_queue.stop_accept(&accept).is_none()
             }
             _ => false,
         }
     }
 
-    /// Ends the accepts of anyone for which nobody has come.
+    /// Ends the accepts of any peer that no peer has come for.
     pub(crate) fn give_up_anyone(&mut self) {
         for mut attempt in self.meeting.attempts.take_anyone() {
             if let Aim::Accept(accept) = &attempt.aim {
                 attempt.peer = self.meeting.accept_queue.stop_accept(accept);
             }
-            // Somebody has come since the last round.
+            // A peer has come since the last round.
             if attempt.peer.is_some() {
                 self.meeting.attempts.begin(attempt);
             }
         }
     }
 
-    /// The name of the peer that an accept of anyone has taken. Each one is answered once.
+    /// Returns the name of the peer that an accept of any peer has taken. Each accept is answered
+    /// once.
     pub(crate) fn poll_anyone(&mut self) -> Result<Poll<String>> {
         match self.meeting.attempts.next_of_anyone() {
             Some(outcome) => outcome.map(Poll::Ready),
@@ -112,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// What the peer of this name is up to.
+    /// Returns the state of the peer of this name.
     pub(crate) fn peer_state(&self, name: &str) -> Result<PeerState> {
         self.check_open()?;
         if let Some(error) = self.meeting.attempts.failure(name) {
@@ -131,14 +133,14 @@ impl Engine {
         })
     }
 
-    /// Whether a peer that is being connected is up.
+    /// Returns whether a connecting peer is up.
     ///
     /// # Errors
-    /// What it has ended with; [`Error::Closed`] once the program has left it.
+    /// The error that the peer ended with; [`Error::Closed`] once the program has left the peer.
     pub(crate) fn arrival(&self, key: PeerKey) -> Result<Poll<()>> {
         match self.status(key) {
             _ if self.has_left(key) => Err(Error::Closed),
-            // It may have been up and parted before anybody looked.
+            // The peer may have been up and parted before the first check.
             Some(PeerStatus::Up | PeerStatus::Parted) => Ok(Poll::Ready(())),
             Some(PeerStatus::Failed(error)) => Err(error.clone()),
             Some(PeerStatus::Connecting) => Ok(Poll::Pending),
@@ -146,10 +148,10 @@ impl Engine {
         }
     }
 
-    /// Whether a peer that the program has left is gone.
+    /// Returns whether a peer that the program has left is gone.
     ///
     /// # Errors
-    /// It went away in the middle of the goodbye.
+    /// The peer went away in the middle of the goodbye.
     pub(crate) fn departure(&self, key: PeerKey) -> Result<Poll<()>> {
         match self.status(key) {
             None | Some(PeerStatus::Parted | PeerStatus::Failed(Error::Closed)) => {
@@ -160,7 +162,8 @@ impl Engine {
         }
     }
 
-    /// Looks after all attempts, and signals the event when one has ended. Returns whether one has.
+    /// Drives all attempts, and signals the event when an attempt has ended. Returns whether any
+    /// has.
     pub(in crate::engine) fn settle_attempts(&mut self, now: Instant) -> bool {
         let mut attempts = self.meeting.attempts.take_running();
         let before = attempts.len();
@@ -203,7 +206,7 @@ impl Engine {
         }
     }
 
-    /// An accept for which nobody has come.
+    /// Drives an accept that no peer has come for.
     fn step_lonely(
         &mut self,
         accept: &Accept,
@@ -224,14 +227,14 @@ impl Engine {
         let key = attempt.peer.unwrap_or_default();
         let name = self.name_of(key);
         let is_leave = matches!(attempt.aim, Aim::Leave(_));
-        // Whoever has left the peer says goodbye to it.
+        // The caller that has left the peer says goodbye to it.
         if is_leave || (outcome.is_err() && !self.has_left(key)) {
             self.forget(key);
         }
         match (attempt.name(), outcome) {
             (Some(_), Ok(())) => {}
             (Some(name), Err(error)) => {
-                // The end of a peer was told already.
+                // The end of a peer was reported already.
                 if attempt.peer.is_none() {
                     self.tell_failure(name, &error);
                 }
@@ -245,8 +248,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// Checks that operations on memory of these sessions may be prepared with a peer: it is up, or
-    /// being connected, or will be with the next post.
+    /// Checks that operations on memory of these sessions may be prepared with a peer. The peer
+    /// must be up, or connecting, or become so with the next post.
     pub(in crate::engine) fn check_reachable(
         &self,
         name: &str,
@@ -270,8 +273,8 @@ impl Engine {
         }
     }
 
-    /// The peer that has this name, which is connected if it is not there. What a lost one was
-    /// doing has failed, and is not done again.
+    /// Returns the peer of this name, which is connected if absent. Operations of a lost peer have
+    /// failed, and are not repeated.
     pub(in crate::engine) fn reach(&mut self, name: &str) -> Result<PeerKey> {
         match self.present(name) {
             Ok((key, _)) => Ok(key),
@@ -280,7 +283,7 @@ impl Engine {
         }
     }
 
-    /// The peer that has this name, unless it was lost.
+    /// Returns the peer of this name, unless it was lost.
     fn present(&self, name: &str) -> Result<(PeerKey, &Peer)> {
         let (key, peer) = self.peer(name)?;
         match self.is_lost(name, peer) {
@@ -289,8 +292,8 @@ impl Engine {
         }
     }
 
-    /// Whether a peer has failed, or has left and other connection info was loaded since, so that a
-    /// post connects it again. One that has said goodbye is believed.
+    /// Returns whether a peer has failed, or has left and other connection info was loaded since,
+    /// so that a post connects it again. A peer that has said goodbye is not lost.
     fn is_lost(&self, name: &str, peer: &Peer) -> bool {
         let Some(info) = self.meeting.infos.get(name) else { return false };
         let is_over = match peer.status() {
@@ -301,9 +304,9 @@ impl Engine {
         is_over && !peer.is_left()
     }
 
-    /// The peer that an operation goes to: while it is under way that of the post before, otherwise
-    /// the one that has its name now, if it is of the same session. Nothing is known there of its
-    /// list.
+    /// Returns the peer that an operation goes to. While the operation is under way this is the
+    /// peer of the post before. Otherwise it is the present peer of the name, if that is of the
+    /// same session. That peer does not have the operation's list.
     pub(in crate::engine) fn peer_of(
         &mut self,
         prepared: PreparedKey,
@@ -319,7 +322,7 @@ impl Engine {
             return Ok(operation.peer);
         }
         let (name, session) = (operation.peer_name.clone(), operation.session);
-        // One that was there and cannot be reached from here has been left.
+        // A peer that was present and cannot be reached from here has been left.
         let is_known = self.names.contains_key(&*name) || self.meeting.infos.contains_key(&*name);
         if !operation.peer.is_null() && !is_known {
             return Err(Error::Closed);

@@ -1,5 +1,5 @@
-//! Connects, accepts and goodbyes that go on while the program does something else: until when they
-//! may, and how they ended. Pure.
+//! Connects, accepts and goodbyes that go on while the program does something else, with their
+//! deadlines and results. Pure.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::accept_queue::Accept;
 use crate::error::{Error, Phase, Result};
 use crate::types::PeerKey;
 
-/// What an attempt is to come to.
+/// Goal of an attempt.
 #[derive(Debug)]
 pub(super) enum Aim {
     Accept(Accept),
@@ -16,11 +16,11 @@ pub(super) enum Aim {
     Leave(String),
 }
 
-/// Something that goes on.
+/// Attempt that is under way.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) aim: Aim,
-    /// With whom; `None`: nobody has come yet.
+    /// Peer of the attempt; `None`: no peer has come yet.
     pub(super) peer: Option<PeerKey>,
     pub(super) started_at: Instant,
     pub(super) time: Duration,
@@ -35,7 +35,8 @@ impl Attempt {
         }
     }
 
-    /// The name that is taken by it. An accept of anyone has none before somebody comes.
+    /// Returns the name that the attempt occupies. An accept of any peer has none before a peer
+    /// comes.
     pub(super) fn name(&self) -> Option<&str> {
         match &self.aim {
             Aim::Accept(Accept::Named(name)) | Aim::Connect(name) | Aim::Leave(name) => Some(name),
@@ -47,7 +48,7 @@ impl Attempt {
         now.saturating_duration_since(self.started_at)
     }
 
-    /// When it has gone on for too long; `None`: never.
+    /// Returns the time at which the attempt is overdue; `None`: never.
     fn ends_at(&self) -> Option<Instant> {
         self.started_at.checked_add(self.time)
     }
@@ -57,80 +58,81 @@ impl Attempt {
     }
 }
 
-/// All of a session.
+/// Attempts of a session.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Attempts {
     running: Vec<Attempt>,
-    /// Why the last attempt with a name has failed.
+    /// Errors of the last failed attempts, by name.
     failures: HashMap<String, Error>,
-    /// What accepts of anyone have come to, in the order in which they ended.
+    /// Results of accepts of any peer, in the order in which they ended.
     anyone: VecDeque<Result<String>>,
 }
 
 impl Attempts {
-    /// An attempt is under way. Whoever began it has the failure of an earlier one forgotten.
+    /// Begins an attempt. The failure of an earlier attempt with the name is forgotten.
     pub(super) fn begin(&mut self, attempt: Attempt) {
         self.running.push(attempt);
     }
 
-    /// Takes all out that are under way; [`go_on`](Self::go_on) brings them back.
+    /// Takes out all attempts that are under way; [`go_on`](Self::go_on) brings them back.
     pub(super) fn take_running(&mut self) -> Vec<Attempt> {
         std::mem::take(&mut self.running)
     }
 
-    /// When the first of them has gone on for too long.
+    /// Returns the time at which the first attempt is overdue.
     pub(in crate::engine) fn next_overdue(&self) -> Option<Instant> {
         self.running.iter().filter_map(Attempt::ends_at).min()
     }
 
-    /// These are under way, still.
+    /// Puts back attempts that are still under way.
     pub(super) fn go_on(&mut self, running: Vec<Attempt>) {
         self.running = running;
     }
 
-    /// An attempt with a name has failed.
+    /// Records that an attempt with a name has failed.
     pub(super) fn failed(&mut self, name: &str, error: Error) {
         self.failures.insert(name.to_owned(), error);
     }
 
-    /// An accept of anyone has ended.
+    /// Records the result of an accept of any peer.
     pub(super) fn anyone_ended(&mut self, outcome: Result<String>) {
         self.anyone.push_back(outcome);
     }
 
-    /// Why the last attempt with this name has failed, if it has and no other followed.
+    /// Returns why the last attempt with this name has failed, if it has and no other followed.
     pub(super) fn failure(&self, name: &str) -> Option<&Error> {
         self.failures.get(name)
     }
 
-    /// The name has another use. Returns whether an attempt with it had failed.
+    /// Forgets the failure of a name that has another use. Returns whether an attempt with it had
+    /// failed.
     pub(super) fn forget_failure(&mut self, name: &str) -> bool {
         self.failures.remove(name).is_some()
     }
 
-    /// These names are not used any more.
+    /// Forgets the failures of names that are not used any more.
     pub(super) fn forget_failures(&mut self, is_it: impl Fn(&str) -> bool) {
         self.failures.retain(|name, _| !is_it(name));
     }
 
-    /// Takes the attempt out that has this name.
+    /// Takes out the attempt of this name.
     pub(super) fn take(&mut self, name: &str) -> Option<Attempt> {
         let index = self.running.iter().position(|attempt| attempt.name() == Some(name))?;
         Some(self.running.swap_remove(index))
     }
 
-    /// Takes the accepts of anyone out for which nobody has come.
+    /// Takes out the accepts of any peer that no peer has come for.
     pub(super) fn take_anyone(&mut self) -> Vec<Attempt> {
         let is_idle = |attempt: &mut Attempt| attempt.name().is_none() && attempt.peer.is_none();
         self.running.extract_if(.., is_idle).collect()
     }
 
-    /// What the next accept of anyone has come to that has ended. `None`: none has.
+    /// Returns the result of the next accept of any peer that has ended. `None`: none has.
     pub(super) fn next_of_anyone(&mut self) -> Option<Result<String>> {
         self.anyone.pop_front()
     }
 
-    /// Whether an accept of anyone is under way.
+    /// Returns whether an accept of any peer is under way.
     pub(super) fn awaits_anyone(&self) -> bool {
         self.running.iter().any(|attempt| attempt.name().is_none())
     }

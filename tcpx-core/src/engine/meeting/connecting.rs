@@ -1,22 +1,23 @@
-//! Connects of this session, and peers that come in from the sessions where they lead: two programs
-//! that connect to each other get one connection.
+//! Connects of this session, and peers that come in from their targets: two programs that connect
+//! to each other get one connection.
 //!
-//! Two sessions that connect to each other at the same time: which of the two links stays. Pure.
+//! Choice between the two links of sessions that connect to each other at the same time. Pure.
 //!
-//! Each end decides when it reads the other's hello, and neither knows how far the other is. Three
+//! Each end decides when it reads the other's hello, and neither knows the other's progress. Three
 //! rules bring both to the same link:
 //!
 //! - The other end cannot know of a dial that has said no hello there. Such a dial gives way.
 //! - Of two that have both said hello, the dial of the session with the smaller id stays. That end
 //!   leaves the other's hello unanswered, and the other end gives way.
-//! - A hello that waits is decided on again when the own dial has ended. So nobody relies on a dial
-//!   that fails, and where only one direction leads anywhere, that one is taken.
+//! - The decision on a waiting hello is repeated when the own dial has ended. So no end relies on a
+//!   dial that fails. Where only one direction leads anywhere, that direction is taken.
 //!
-//! An end that has given way says so in its welcome, for its own hello may arrive after that.
+//! An end that has given way says so in its welcome, for its own hello may arrive after the
+//! welcome.
 //!
 //! A session may connect again while this end still has its old connection. The new one waits until
 //! the old one has ended here, because bytes of the old one may still be unread. This end asks the
-//! old one for a sign of life. So nothing that was sent on it lands on what is written later. This
+//! old one for a sign of life. So no bytes sent on the old connection land on later writes. This
 //! end also waits, and does not dial either, while something parked may still write memory for that
 //! session: chunks that a GPU unpacks, or comms that are being closed.
 
@@ -37,12 +38,12 @@ use crate::types::{PeerKey, PeerName};
 #[cfg(test)]
 use crate::control::listener::ControlListener;
 
-/// The share of a connect's time in which a peer may come in that was reached at none of its
-/// addresses: one part of so many.
+/// Divisor of a connect's time, for the part in which a peer may come in that was reached at none
+/// of its addresses.
 const AWAIT_SHARE: u32 = 10;
 
 impl Engine {
-    /// Starts reaching a peer whose connection info was loaded, unless it has come in itself.
+    /// Starts reaching a peer whose connection info was loaded, unless the peer has come in itself.
     pub(crate) fn start_connect(&mut self, name: &str) -> Result<PeerKey> {
         self.check_open()?;
         let Some(info) = self.meeting.infos.get(name) else {
@@ -64,15 +65,16 @@ impl Engine {
         let peer_name = PeerName::bound(name);
         let key = self.peers.insert_with_key(|key| Peer::dial(key, peer_name, connector));
         self.agenda.mark(key);
-        // Somebody may have come in from there who waits.
+        // A peer from there may have come in and wait.
         self.meeting.is_listener_due = true;
         self.names.insert(name.to_owned(), key);
         Ok(key)
     }
 
-    /// The peer that has this name, if it has come in by itself from where this connection info
-    /// leads, and was accepted without an accept. In a session of all devices also one that is
-    /// being reached, or was: its programs need not connect, and may do so under each of its names.
+    /// Returns the peer of this name, if it has come in by itself from where this connection info
+    /// leads, and was accepted without an accept. In a session of all devices, also returns a peer
+    /// that is or was being reached: its programs need not connect, and may do so under each of its
+    /// names.
     fn is_met(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
         if !self.commons.session.options.accept_all {
             return None;
@@ -84,7 +86,7 @@ impl Engine {
         ((is_dialled || peer.came_from(info)) && !peer.is_left()).then_some(key)
     }
 
-    /// Takes the peer out of the accept queue that a connect with this connection info would reach.
+    /// Takes the peer that a connect with this connection info would reach out of the accept queue.
     fn take_unnamed_from(&mut self, info: &ConnInfo) -> Option<PeerKey> {
         self.forget_gone_unclaimed();
         let peers = &self.peers;
@@ -93,7 +95,7 @@ impl Engine {
         self.meeting.accept_queue.take_for_connect(is_reached)
     }
 
-    /// The number of a further connection with a session: the smallest that is free here.
+    /// Returns the number of a further connection with a session: the smallest that is free here.
     fn next_connection_with(&self, session: &SessionId) -> u16 {
         let connections = self.peers.values().filter_map(|peer| peer.connection_with(session));
         let mut taken: Vec<u16> = connections.collect();
@@ -103,8 +105,8 @@ impl Engine {
         gap.map_or(taken.len() as u16, |(number, _)| number)
     }
 
-    /// Looks who has come, and takes in who has proven itself, as far as there is room: peers are
-    /// connected whether or not their accept has been called.
+    /// Checks for new links, and takes in proven peers while there is room. Peers are connected
+    /// whether or not their accept has been called.
     pub(in crate::engine) fn accept_links(&mut self, now: Instant) -> bool {
         let is_due = std::mem::take(&mut self.meeting.is_listener_due);
         let Some(listener) = &mut self.meeting.listener else { return false };
@@ -133,7 +135,7 @@ impl Engine {
         moved
     }
 
-    /// Whether a peer that has proven itself waits.
+    /// Returns whether a proven peer waits.
     #[cfg(test)]
     pub(crate) fn has_proven(&self) -> bool {
         self.meeting.listener.as_ref().is_some_and(ControlListener::has_proven)
@@ -194,8 +196,8 @@ impl Engine {
         true
     }
 
-    /// Asks a peer whose session begins the same connection anew. What was sent on the one before
-    /// comes first: it would land on what is written after it.
+    /// Checks a peer whose session begins the same connection anew. Bytes sent on the old
+    /// connection come first: they would land on later writes.
     fn doubt(&mut self, key: PeerKey, now: Instant) {
         if let Some(peer) = self.peers.get_mut(key) {
             peer.doubt(now);
@@ -203,7 +205,8 @@ impl Engine {
         }
     }
 
-    /// Whether the dial of a peer, if it is one, has to wait for what its session was writing.
+    /// Returns whether the dial of a peer, if there is one, must wait for writes of the peer's
+    /// session.
     pub(in crate::engine) fn is_dialled_too_early(&self, key: PeerKey) -> bool {
         self.unpacking.parked() > 0 && {
             let dial = self.peers.get(key).filter(|peer| peer.connector().is_some());
@@ -211,7 +214,8 @@ impl Engine {
         }
     }
 
-    /// Less is parked than before: a session that was to wait for that may be met now.
+    /// Meets waiting sessions after fewer remains are parked: a session that waited for them may be
+    /// met now.
     pub(in crate::engine) fn meet_again(&mut self) {
         self.meeting.is_listener_due = true;
         for (key, peer) in &self.peers {
@@ -221,8 +225,8 @@ impl Engine {
         }
     }
 
-    /// A peer that came in is the one that a connect waits for. The connect's own dial ends before
-    /// the peer hears of it.
+    /// Makes a peer that came in the one that a connect waits for. The connect's own dial ends
+    /// before the peer learns of it.
     fn adopt(&mut self, key: PeerKey, number: u64, now: Instant) {
         let handshake = self.meeting.listener.as_mut().and_then(|listener| listener.take(number));
         self.agenda.mark(key);
@@ -237,8 +241,9 @@ impl Engine {
         self.link_up(key, (link, agreement, channels), loaded, now);
     }
 
-    /// A step of a peer has failed. A connect goes on with the peer's own, if that is here, and
-    /// waits for it, if no address has led to the peer and it may come.
+    /// Handles a failed step of a peer. If the peer's own connect is here, this end's connect goes
+    /// on with it. If no address has led to the peer and the peer may come, the connect waits for
+    /// it.
     pub(in crate::engine) fn step_failed(&mut self, key: PeerKey, error: Error, now: Instant) {
         if let Some(connector) = self.peers.get_mut(key).and_then(|peer| peer.connector_mut())
             && let Some(listener) = &self.meeting.listener
@@ -257,7 +262,8 @@ impl Engine {
     }
 }
 
-/// The peer that is the same connection of the same session, which the other end must have lost.
+/// Returns the peer that is the same connection of the same session, which the other end must have
+/// lost.
 fn predecessor(peers: &SlotMap<PeerKey, Peer>, introduction: &Introduction) -> Option<PeerKey> {
     let is_it = |peer: &Peer| {
         peer.connection().is_some()
@@ -266,35 +272,35 @@ fn predecessor(peers: &SlotMap<PeerKey, Peer>, introduction: &Introduction) -> O
     peers.iter().find_map(|(key, peer)| is_it(peer).then_some(key))
 }
 
-/// Whether a peer that came in is the connection that a dial is to become.
+/// Returns whether a peer that came in is the connection that a dial is to become.
 fn is_same(connector: &Connector, introduction: &Introduction) -> bool {
     introduction.connection() == connector.connection() && introduction.is_of(connector.info())
 }
 
-/// How far this end's own dial to the session is, while it is under way.
+/// Progress of this end's own dial to the session, while it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OwnDial {
-    /// It has said no hello, or none that can still be answered.
+    /// The dial has said no hello, or none that can still be answered.
     Unheard,
-    /// It has said hello, and the answer is to come.
+    /// The dial has said hello, and waits for the answer.
     Greeted,
 }
 
-/// What becomes of a hello.
+/// Decision on a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// It is a peer like any other that comes in.
+    /// The hello is from a peer like any other that comes in.
     Welcome,
-    /// Its link is the one that this end's connect waits for. The own dial gives way.
+    /// The hello's link is the one that this end's connect waits for. The own dial gives way.
     Adopt,
-    /// It is not answered now: this end's own dial is about to be.
+    /// The hello is not answered now: the answer to this end's own dial is about to come.
     Wait,
-    /// The other end has given it up already, for this end's.
+    /// The other end has given the hello up already, for this end's.
     Drop,
 }
 
-/// Decides on a proven hello of session `theirs`. `own`: the dial of this end that is to be the
-/// same connection. `is_given_up`: a welcome of the other end has said so.
+/// Decides on a proven hello of session `theirs`. `own`: the dial of this end for the same
+/// connection. `is_given_up`: whether a welcome of the other end has said so.
 fn decide(
     ours: &SessionId,
     theirs: &SessionId,

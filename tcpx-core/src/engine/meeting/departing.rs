@@ -1,5 +1,5 @@
-//! Peers that are left, that end, and that are forgotten; what a program hears of peers without
-//! asking; and how a session ends.
+//! Departure of peers that are left, that end, and that are forgotten; events of peers for the
+//! program; and the end of a session.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,14 @@ use crate::transfer::batch::BatchNumber;
 use crate::types::PeerKey;
 
 impl Engine {
-    /// Drops a peer, and its names with it, unless another peer has that by now.
+    /// Drops a peer, and its names with it, unless another peer has them by now.
     pub(crate) fn forget(&mut self, key: PeerKey) {
         self.names.retain(|_, named| *named != key);
         self.take_out(key);
     }
 
-    /// Forgets how the peers are reached that have this name: in a session of all devices, those of
-    /// all devices of the peer. Peers that are over are forgotten, too.
+    /// Forgets how to reach the peers of this name: in a session of all devices, all devices of the
+    /// peer. Ended peers are forgotten, too.
     pub(crate) fn forget_conn_info(&mut self, name: &str) -> Result<()> {
         self.check_open()?;
         let has_devices = self.meeting.names().is_some();
@@ -48,14 +48,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Drops the peer that has this name, which is over.
+    /// Drops the peer of this name, which is over.
     pub(super) fn forget_name(&mut self, name: &str) {
         if let Some(key) = self.names.get(name).copied() {
             self.forget(key);
         }
     }
 
-    /// Takes a peer out for good. Its numbers stay in the session's.
+    /// Takes a peer out for good. Its counts stay in the session's.
     pub(super) fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
         let peer = self.peers.remove(key)?;
         self.tell_left(&peer);
@@ -65,16 +65,17 @@ impl Engine {
         Some(peer)
     }
 
-    /// Whether the program has left a peer, or closed the session.
+    /// Returns whether the program has left a peer, or closed the session.
     pub(crate) fn has_left(&self, key: PeerKey) -> bool {
         self.is_closed || self.peers.get(key).is_none_or(Peer::is_left)
     }
 
-    /// Leaves a peer. One that cannot be up at its end is ended at once: nobody there would answer.
+    /// Leaves a peer. A peer that cannot be up at its end is ended at once: the peer would not
+    /// answer there.
     pub(crate) fn start_disconnect(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         self.has_news = true;
-        // Its successor may have waited for that.
+        // The peer's successor may have waited for this.
         self.meeting.is_listener_due = true;
         self.agenda.mark(key);
         let leaving = peer.disconnect(&mut self.commons);
@@ -87,8 +88,8 @@ impl Engine {
         }
     }
 
-    /// Ends a peer with an error. What is being unpacked from its bounce buffer, or gathered for
-    /// it, is parked.
+    /// Ends a peer with an error. Chunks that are being unpacked from its bounce buffer, or
+    /// gathered for it, are parked.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
         self.end_peer(key, error, self.commons.batch.reached());
     }
@@ -105,8 +106,8 @@ impl Engine {
         outcome
     }
 
-    /// Ends a peer that somebody has waited for too long. The deadline is the waiting call's; the
-    /// peer, and its operations, end because it is gone.
+    /// Ends a peer that a call has waited for too long. The deadline is the waiting call's; the
+    /// peer, and its operations, end because the peer is gone.
     pub(crate) fn end_overdue(
         &mut self,
         key: PeerKey,
@@ -133,12 +134,12 @@ impl Engine {
         }
     }
 
-    /// Whether anything but the state of transfers has changed since this was asked last that
-    /// somebody may wait for: who is up or has come, what is gone, what is left of it, and
-    /// notifications.
+    /// Returns whether news has come since the last call that a thread may wait for. News is
+    /// anything but the state of transfers: peers that are up or have come, what is gone, what is
+    /// left of it, and notifications.
     pub(crate) fn take_news(&mut self) -> bool {
         let ledger = &mut self.commons.ledger;
-        // Calls that take memory or exports back wait for the end of what uses them.
+        // Calls that take back memory or exports wait for the end of their users.
         let is_free = ledger.exports.take_over() | ledger.registrations.take_has_lost_users();
         let has_come = is_free | ledger.notifications.take_come();
         std::mem::take(&mut self.has_news) | has_come
@@ -152,7 +153,7 @@ impl Engine {
         if !matches!(error, Error::PeerGone { how: Departure::Goodbye, .. } | Error::Closed) {
             self.peers_failed += 1;
             match error.id() {
-                // Others can have no channels any more, either.
+                // Other peers can have no channels any more, either.
                 Some(id) if id == limits::OPEN_FILES_LIMIT.code => {
                     tracing::error!(peer = %peer.name(), %error, "peer failed");
                 }
@@ -161,7 +162,7 @@ impl Engine {
         }
         self.agenda.settle(key, Attention::default());
         self.has_news = true;
-        // Another may have waited for its place, or for its dial to end.
+        // Another peer may have waited for its place, or for its dial to end.
         self.meeting.is_listener_due = true;
         let leftover = peer.end(error.clone(), &mut self.commons, reached);
         self.commons.ledger.exports.rest();
@@ -174,13 +175,13 @@ impl Engine {
 }
 
 impl Engine {
-    /// Whether nothing is left to say to any peer.
+    /// Returns whether nothing is left to say to any peer.
     pub(crate) fn is_quiet(&self) -> bool {
         self.peers.values().all(Peer::is_gone)
     }
 
-    /// Frees what is left. Freeing a GPU's memory waits until the GPU is idle, so that is waited
-    /// for a while only.
+    /// Frees what is left. Freeing a GPU's memory waits until the GPU is idle, so this end waits
+    /// only for a while.
     fn free(&mut self) {
         if let DeviceMemory::Emulated = self.commons.session.memory {
             return;
@@ -193,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// Begins to say goodbye to everybody; peers that cannot be up at either end are dropped at
+    /// Begins to say goodbye to all peers; peers that cannot be up at either end are dropped at
     /// once.
     pub(crate) fn start_close(&mut self) {
         (self.is_closed, self.has_news) = (true, true);
@@ -215,7 +216,7 @@ impl Drop for Engine {
         if self.is_settled() && !self.unpacking.is_stuck() && !self.has_long_calls() {
             return self.free();
         }
-        // Whatever a copy or kernel under way may still touch stays, for as long as the process
+        // Memory that a copy or kernel under way may still touch stays, for as long as the process
         // lives.
         tracing::error!(
             peers = self.unpacking.parked(),
@@ -227,7 +228,7 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// A peer has come up, or has got its name.
+    /// Reports that a peer has come up, or has got its name.
     pub(in crate::engine) fn tell_up(&self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         if matches!(peer.status(), PeerStatus::Up) && !peer.is_left() {
@@ -236,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// The program leaves a peer, or it is dropped.
+    /// Reports that the program leaves a peer, or that the peer is dropped.
     fn tell_left(&self, peer: &Peer) {
         if peer.name().is_bound() {
             let (name, connection) = self.told_as(peer.name().as_str());
@@ -244,22 +245,22 @@ impl Engine {
         }
     }
 
-    /// A peer has ended.
+    /// Reports the end of a peer.
     fn tell_end(&self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         let name = peer.name().as_str();
         match peer.status() {
             PeerStatus::Connecting | PeerStatus::Up => {}
-            // Several connections are left, of which some may find the peer leaving.
+            // Several connections are left, and some may find the peer leaving.
             _ if peer.is_left() && self.meeting.names().is_some() => {}
             PeerStatus::Parted => self.tell_ended(name, PeerState::Parted),
             PeerStatus::Failed(error) => self.tell_failure(name, error),
         }
     }
 
-    /// An attempt to have a peer of this name has failed, or the peer has.
+    /// Reports that an attempt for a peer of this name has failed, or that the peer has.
     pub(super) fn tell_failure(&self, name: &str, error: &Error) {
-        // That is the program's own doing.
+        // The program closed it itself.
         if !matches!(error, Error::Closed) {
             self.tell_ended(name, PeerState::Failed(error.clone()));
         }
@@ -270,7 +271,7 @@ impl Engine {
         self.meeting.peer_events().ended(name, &connection, how);
     }
 
-    /// What the program calls a peer, and the connection that this session has with it.
+    /// Returns the program's name of a peer, and the connection that this session has with it.
     fn told_as<'a>(&self, name: &'a str) -> (&'a str, DeviceAndName) {
         let peer = self.meeting.names().map_or(name, |_| Device::peer_name(name));
         (peer, (self.device(), name.to_owned()))

@@ -1,4 +1,4 @@
-//! What an engine is given by its session: the device that it is for, and what it shares with the
+//! Context that a session gives to an engine: its device, and the state that it shares with the
 //! engines of the session's other devices.
 
 use std::fmt;
@@ -17,29 +17,29 @@ use crate::error::Result;
 use crate::peer::session_context::SessionContext;
 use crate::settings::SessionOptions;
 
-/// Takes a peer that has come in to the engine of another device. It may block.
+/// Hand-over of an accepted peer to the engine of another device. It may block.
 pub(crate) type HandOver = Arc<dyn Fn(Device, InboundHandshake) + Send + Sync>;
 
-/// A device of a session, and what all devices of the session share.
+/// Device of a session, and what all devices of the session share.
 #[derive(Clone)]
 pub(crate) struct DeviceContext {
-    /// The id of the session, which is also that of the engine that listens.
+    /// Id of the session, which is also that of the engine that listens.
     session: SessionId,
     secret: Secret,
-    /// The host, for an engine that listens.
+    /// Device of the engine; the host, for an engine that listens.
     pub(in crate::engine) device: Device,
-    /// The queue of ended rounds.
+    /// Queue of ended rounds.
     pub(crate) completions: Arc<CompletionQueue>,
-    /// The queue of peers that have come up or ended.
+    /// Queue of peers that have come up or ended.
     pub(crate) peers: Arc<PeerQueue>,
-    /// The names of peers, in a session of all devices.
+    /// Names of peers, in a session of all devices.
     pub(crate) names: Option<Arc<PeerNames>>,
-    /// Of the engine that listens for all devices.
+    /// Hand-over of the engine that listens for all devices.
     pub(crate) hand_over: Option<HandOver>,
 }
 
 impl DeviceContext {
-    /// The context of a new session's own device.
+    /// Returns the context of a new session's own device.
     pub(crate) fn new() -> Result<Self> {
         let (session, secret) = new_id()?;
         let completions = Arc::default();
@@ -48,12 +48,12 @@ impl DeviceContext {
         Ok(Self { session, secret, device: Device::Host, completions, peers, names, hand_over })
     }
 
-    /// The context of another device of the same session.
+    /// Returns the context of another device of the same session.
     pub(crate) fn of(&self, device: Device) -> Self {
         Self { device, hand_over: None, ..self.clone() }
     }
 
-    /// Who the engine is to its peers.
+    /// Returns the identity of the engine for its peers.
     pub(in crate::engine) fn identity(
         &self,
         options: &SessionOptions,
@@ -65,7 +65,8 @@ impl DeviceContext {
         Identity::new(id, options, plugin, chunk_bytes, channels)
     }
 
-    /// Where peers that are handed over arrive, in an engine that does not listen itself.
+    /// Returns the listener where handed-over peers arrive, in an engine that does not listen
+    /// itself.
     pub(in crate::engine) fn listener(
         &self,
         session: &SessionContext,

@@ -1,5 +1,5 @@
-//! How other sessions reach this one, and this one others: its listener, connection info, and names
-//! that peers may have.
+//! Listener, connection info, and names that peers may have: the ways in which this session and
+//! others reach each other.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::plugin::nics;
 use crate::settings::check_name;
 
 impl Engine {
-    /// Opens the control listener, once, and says how to reach it.
+    /// Opens the control listener, once, and returns its connection info.
     pub(crate) fn listen(&mut self) -> Result<Vec<u8>> {
         self.check_open()?;
         let listener = match &self.meeting.listener {
@@ -48,14 +48,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Connection info that may be loaded under this name.
+    /// Checks and returns connection info that may be loaded under this name.
     pub(crate) fn check_conn_info(&self, name: &str, bytes: &[u8]) -> Result<ConnInfo> {
         self.check_open()?;
         check_peer_name(name)?;
         Ok(ConnInfo::decode(bytes)?)
     }
 
-    /// A name is free when no peer has it, or a peer that is over, and nobody waits for one.
+    /// Checks that a name is free: no peer has it, or one that is over, and no accept waits for
+    /// one.
     pub(super) fn check_free(&self, name: &str) -> Result<()> {
         if self.meeting.accept_queue.is_accepting(name) {
             return Err(Error::PeerState {

@@ -1,5 +1,4 @@
-//! Unpacking that has failed, with the chunk that it was about; and what is said of what does not
-//! end.
+//! Failure of unpacking, with the chunk that failed; and messages about remains that do not end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use crate::transfer::job::JobLabel;
 
 impl Engine {
     /// Ends unpacking for good, and names the chunk. Peers must end next: chunks that have arrived
-    /// will never be consumed, and those that are gathered never sent.
+    /// will never be consumed, and gathered chunks never sent.
     pub(in crate::engine) fn stop_unpacking(
         &mut self,
         failure: BatchFailure,
@@ -49,17 +48,17 @@ impl Engine {
         }))
     }
 
-    /// Whether nothing of a peer that ended is left.
+    /// Returns whether no remains of ended peers are left.
     pub(crate) fn is_settled(&self) -> bool {
         self.unpacking.is_settled()
     }
 
-    /// Whether nothing is parked but what waits for copies that nobody waits for any more.
+    /// Returns whether all parked remains wait only for copies that no operation waits for.
     pub(crate) fn is_settled_or_given_up(&self) -> bool {
         self.unpacking.is_given_up(self.commons.batch.reached())
     }
 
-    /// What is said of the parked when the session closes.
+    /// Returns the error about parked remains when the session closes.
     pub(crate) fn unsettled(&self, waited: Duration) -> Error {
         let reached = self.commons.batch.reached();
         let of_peer = |parked: &Parked| format!("{}: {}", parked.name, parked.waits_for(reached));
@@ -72,7 +71,7 @@ impl Engine {
         Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail: Awaited::words(detail) }
     }
 
-    /// Puts another unpacker in the place of the session's.
+    /// Replaces the session's unpacker.
     #[cfg(all(test, feature = "soft"))]
     pub(crate) fn unpack_with(&mut self, unpack: impl FnOnce(Box<dyn Unpack>) -> Box<dyn Unpack>) {
         let Unpacking { unpack: place, tells, .. } = &mut self.unpacking;

@@ -1,4 +1,4 @@
-//! What is left of one peer that ended: until its chunks are copied, and its comms closed.
+//! Remains of one ended peer, until its chunks are copied and its comms closed.
 
 use std::time::{Duration, Instant};
 
@@ -15,19 +15,19 @@ use crate::transfer::batch::BatchNumber;
 use crate::types::PeerName;
 use crate::workers::{Ticket, Workers};
 
-/// How long the operations of a peer that ended wait for copies and comms that use their memory.
+/// Time for which the operations of an ended peer wait for copies and comms that use their memory.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest time between two looks that counts. Where it was longer, this process was stopped,
-/// and so was what is waited for.
+/// Longest time between two checks that counts. A longer time means that this process was stopped,
+/// and with it the work that is waited for.
 const LONGEST_STEP: Duration = Duration::from_secs(1);
 
-/// What is left of one peer.
+/// Remains of one peer.
 #[derive(Debug)]
 pub(super) struct Parked {
     pub(super) name: PeerName,
-    /// The session at its other end.
+    /// Session at the other end of the peer.
     session: SessionId,
-    /// Why the peer ended.
+    /// Reason why the peer ended.
     error: Error,
     leftover: Leftover,
     looked_at: Option<Instant>,
@@ -36,19 +36,19 @@ pub(super) struct Parked {
     held: Option<Vec<RegistrationKey>>,
 }
 
-/// What has become of it.
+/// State of the remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// No copy touches its memory any more: its receive comms can be closed.
+    /// No copy touches the memory any more: the receive comms can be closed.
     Copied,
-    /// Nothing touches its memory any more.
+    /// Nothing touches the memory any more.
     Finished,
-    /// It has waited too long: its operations end.
+    /// The remains have waited too long: the operations end.
     Overdue,
-    /// It has waited too long for comms that are being closed, and no memory of operations is in
-    /// use: it can be left behind.
+    /// The remains have waited too long for comms that are being closed, and no memory of
+    /// operations is in use: they can be left behind.
     LeftBehind,
-    /// It goes on waiting.
+    /// The remains go on waiting.
     Waits,
 }
 
@@ -58,20 +58,20 @@ impl Parked {
         Self { name, session, error, leftover, looked_at: None, waited: Duration::ZERO, held: None }
     }
 
-    /// Whether bytes that this session was writing may still come to their memory.
+    /// Returns whether bytes that this session was writing may still reach the memory.
     pub(super) fn is_written_by(&self, session: &SessionId) -> bool {
         let is_write =
             |it: &Message| it.serves().is_some() && it.posted.direction == Direction::Receive;
         self.session == *session && self.leftover.operations.iter().any(is_write)
     }
 
-    /// Nobody can say any more when its batch ends.
+    /// Records that the end of the batch will never be known.
     pub(super) fn never_ends(&mut self) {
         self.leftover.until = BatchNumber::NEVER;
     }
 
-    /// Whether copies, as far as batch `reached`, still use its memory, or its operations have
-    /// ended although something does.
+    /// Returns whether copies still use the memory when batches up to `reached` have finished, or
+    /// the operations have ended although something uses it.
     pub(super) fn is_held(&self, reached: BatchNumber) -> bool {
         !self.is_copied(reached) || self.has_given_up()
     }
@@ -80,7 +80,7 @@ impl Parked {
         self.leftover.until <= reached
     }
 
-    /// What it still waits for, in words.
+    /// Returns what the remains still wait for, in words.
     pub(super) fn waits_for(&self, reached: BatchNumber) -> &'static str {
         match self.is_copied(reached) {
             true => "its comms are still being closed",
@@ -88,17 +88,17 @@ impl Parked {
         }
     }
 
-    /// Whether its operations have ended although copies still use its memory.
+    /// Returns whether the operations have ended although copies still use their memory.
     pub(super) fn is_given_up_copying(&self, reached: BatchNumber) -> bool {
         self.has_given_up() && !self.is_copied(reached)
     }
 
-    /// Whether its operations have ended, and only memory waits.
+    /// Returns whether the operations have ended, and only memory waits.
     fn has_given_up(&self) -> bool {
         self.held.is_some()
     }
 
-    /// What has become of it, when batches up to `reached` have finished.
+    /// Returns the state of the remains, when batches up to `reached` have finished.
     pub(super) fn look(&mut self, reached: BatchNumber, now: Instant) -> Verdict {
         let before = self.looked_at.replace(now).unwrap_or(now);
         self.waited += now.saturating_duration_since(before).min(LONGEST_STEP);
@@ -113,19 +113,19 @@ impl Parked {
         }
     }
 
-    /// Whether no operation's memory is in use.
+    /// Returns whether no operation's memory is in use.
     fn uses_nothing(&self) -> bool {
         self.leftover.operations.is_empty() && self.held.as_ref().is_none_or(Vec::is_empty)
     }
 
-    /// Has its receive comms closed.
+    /// Has the receive comms closed.
     pub(super) fn close_lanes(&mut self, ledger: &mut Ledger, workers: &Workers) {
         let lanes = self.leftover.lanes.drain(..);
         let comms: Vec<_> = lanes.map(|lane| lane.close(&mut ledger.registrations)).collect();
         self.leftover.tickets.push(close_comms(comms, workers));
     }
 
-    /// Ends everything: nothing touches its memory any more.
+    /// Ends everything: nothing touches the memory any more.
     pub(super) fn end(mut self, ledger: &mut Ledger) {
         self.end_operations(ledger, |_| true);
         let registrations = &mut ledger.registrations;
@@ -138,7 +138,7 @@ impl Parked {
         }
     }
 
-    /// Ends its operations, and keeps their memory.
+    /// Ends the operations, and keeps their memory.
     pub(super) fn give_up_waiting(&mut self, ledger: &mut Ledger, reached: BatchNumber) {
         let is_own = |message: &Message| message.serves().is_none();
         let own = self.leftover.operations.iter().filter(|message| is_own(message));
@@ -150,7 +150,7 @@ impl Parked {
             "a peer that ended still uses memory; its comms and registrations stay as they are"
         );
         self.held = Some(held);
-        // What the peer has asked for keeps its exports in use: nobody waits for its end.
+        // Requests of the peer keep its exports in use: no operation waits for their end.
         self.end_operations(ledger, is_own);
     }
 
@@ -170,12 +170,12 @@ impl Parked {
         }
     }
 
-    /// Makes calls of the handles that its comms gave out.
+    /// Collects the calls for handles that the comms gave out.
     pub(super) fn take_back(&self, handles: &mut ReturnedHandles) {
         self.leftover.lanes.iter().for_each(|lane| handles.take_back(lane.id, lane.comm()));
     }
 
-    /// Returns whether it keeps a registration in use.
+    /// Returns whether the remains keep a registration in use.
     pub(super) fn holds(&self, key: RegistrationKey) -> bool {
         self.leftover.operations.iter().any(|message| message.owners().contains(&key))
             || self.held.as_ref().is_some_and(|held| held.contains(&key))

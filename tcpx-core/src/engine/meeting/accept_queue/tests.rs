@@ -1,4 +1,4 @@
-//! Accepts and peers that come in every order.
+//! Tests of accepts and peers that come in every order.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
-//! The rules one by one, and a model: two ends, one connect each, in every order of events.
+//! Tests of the rules one by one, and of a model: two ends, one connect each, in every order of
+//! events.
 
 use std::collections::HashSet;
 
@@ -240,7 +241,7 @@ impl World {
     fn dial_fails(&mut self, me: usize, otherwise: Connect) {
         match self.ends[me].inbound {
             Inbound::Waits => {
-                // What is left of the dial tells nobody anything.
+                // The rest of the dial carries no information.
                 self.ends[me].connect = Connect::Unheard;
                 self.adopt(me);
             }
@@ -290,7 +291,7 @@ impl World {
         if self.had_fault {
             return;
         }
-        // Who has called is connected, if any dial of the two can arrive.
+        // The caller is connected, if any dial of the two can arrive.
         let can_arrive =
             |me: usize| self.ends[me].connect != Connect::NotCalled && self.dials[me].is_reachable;
         let is_connected = can_arrive(0) || can_arrive(1);
@@ -345,8 +346,8 @@ fn in_every_order_of_events_one_connection_remains() {
     assert!(states > 1_000, "only {states} states: the model does not move");
 }
 
-/// The model would see it: without the word of who has given way, a late hello becomes a peer that
-/// nobody is.
+/// The model detects this case: without the message that a dial was given up, a late hello becomes
+/// a peer without a program.
 #[test]
 fn a_late_hello_is_a_peer_where_nobody_says_that_it_was_given_up() {
     let mut world = World::new([true, true], 0);
