@@ -1,8 +1,7 @@
 //! Set of peers that the next rounds drive. Pure.
 //!
-//! An idle peer costs a round nothing. A round drives a peer when something has happened on one of
-//! its descriptors, when the program has given it work, when its time has come, or when the peer
-//! asks for it.
+//! An idle peer costs a round nothing. A round drives a peer after an event on one of its
+//! descriptors or new work from the program, when its time has come, or when the peer asks for it.
 //!
 //! The cost of a round grows with the work, not with the number of peers. Descriptors are watched
 //! edge-triggered, so the reader of a descriptor must remember that it has not read all. The

@@ -73,7 +73,7 @@ impl Unpacking {
         self.batches
     }
 
-    /// Starts unpacking what arrived in this round, and gathering what is to be sent. Returns which
+    /// Starts unpacking what arrived in this round, and gathering what will be sent. Returns which
     /// batches have finished.
     pub(super) fn round(&mut self, batch: &mut Batch) -> Result<BatchNumber, BatchFailure> {
         // SAFETY: receive lanes make jobs from checked descriptors, and send lanes make them from

@@ -48,10 +48,10 @@ pub enum OperationStatus {
 /// its way. Operations run side by side: two that touch the same bytes have no order.
 ///
 /// When its peer ends, an outstanding operation ends with the peer's error, which
-/// [`status`](Self::status) keeps until the next post. Once a peer of that name is up again the
-/// operation can be posted again, if the peer is the same session, whose keys are valid as long as
-/// they are exported. A restarted process has another session: get its keys, and prepare operations
-/// with them.
+/// [`status`](Self::status) keeps until the next post. Once the same session is up again under that
+/// name, the operation can be posted again. The session's keys are valid as long as they are
+/// exported. A restarted process has another session: get its keys, and prepare operations with
+/// them.
 ///
 /// Dropping the operation gives up an outstanding post, as [`cancel`](Self::cancel) does. Its
 /// memory stays in use until the peer has answered or is gone:

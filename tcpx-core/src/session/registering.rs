@@ -33,10 +33,10 @@ impl Session {
     /// their GPU.
     ///
     /// # Errors
-    /// [`Error::Registration`] when the memory cannot be registered, when the session's GPU does
-    /// not reach device memory or may only read what is to be received into, or when the plugin
-    /// cannot receive into memory of this type. A hardware plugin needs device memory that the
-    /// driver exports in whole pages of 4096 bytes.
+    /// [`Error::Registration`] when the memory cannot be registered, or when the plugin cannot
+    /// receive into memory of this type. Also when the session's GPU does not reach device memory,
+    /// or may only read memory that is registered for receives. A hardware plugin needs device
+    /// memory that the driver exports in whole pages of 4096 bytes.
     ///
     /// # Safety
     /// `address` is the start of `bytes` bytes that stay valid until

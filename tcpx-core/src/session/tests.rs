@@ -1,4 +1,5 @@
-//! Sessions of one process over the software plugin, where something is late, fails or leaves.
+//! Tests of sessions of one process over the software plugin, where something is late, fails or
+//! leaves.
 
 mod answers;
 mod attempting;
@@ -30,8 +31,8 @@ use crate::{MemoryId, PluginChoice, SessionOptions};
 /// Any port of this host.
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// What most sessions here start from. They are dropped one after the other, while no other end
-/// would answer a goodbye, so they do not wait for an answer.
+/// Returns the options that most sessions here start from. The sessions are dropped one after the
+/// other, while no other end would answer a goodbye, so they do not wait for an answer.
 fn soft() -> SessionOptions {
     SessionOptions::default()
         .plugin(PluginChoice::Soft)
@@ -40,7 +41,7 @@ fn soft() -> SessionOptions {
         .peer_timeout(Some(PATIENCE))
 }
 
-/// The same for sessions that part in peace.
+/// Returns the same options for sessions that part in peace.
 fn patient() -> SessionOptions {
     soft().close_timeout(PATIENCE)
 }
@@ -49,7 +50,7 @@ fn open(options: SessionOptions) -> Session {
     Session::new(options).expect("the software plugin is always there")
 }
 
-/// Two sessions, "left" and "right", that are connected.
+/// Returns two connected sessions, "left" and "right".
 fn connected(options: SessionOptions) -> [Session; 2] {
     let [left, right] = [options.clone(), options].map(open);
     connect(&left, &right);
@@ -67,7 +68,7 @@ fn connect(left: &Session, right: &Session) {
     });
 }
 
-/// Both say goodbye.
+/// Says goodbye at both ends.
 fn part(left: &Session, right: &Session) {
     thread::scope(|scope| {
         let parting = scope.spawn(|| left.disconnect("right"));
@@ -90,8 +91,8 @@ fn take_turns(sessions: &[&Session], what: &str, mut is_over: impl FnMut() -> bo
     }
 }
 
-/// Rounds until the time has passed after which nothing waits for an unpack any more: one a second,
-/// because a process that was stopped has not waited.
+/// Makes rounds until the time has passed after which nothing waits for an unpack any more: one a
+/// second, because a process that was stopped has not waited.
 fn pass_unpack_timeout(session: &Session) {
     let begin = Instant::now();
     for second in 0..=UNPACK_TIMEOUT.as_secs() {
@@ -99,7 +100,7 @@ fn pass_unpack_timeout(session: &Session) {
     }
 }
 
-/// How many operations use a registration, of this end or of peers.
+/// Returns the number of operations of this end or of peers that use a registration.
 fn uses(session: &Session, memory: MemoryId) -> usize {
     session.shared.engine().expect("no fork").commons.ledger.uses(memory)
 }

@@ -102,8 +102,8 @@ impl Engine {
         }
     }
 
-    /// Gives a peer that came in its name. This is the name of the accept, or else the one under
-    /// which its connection info was loaded, or else its own if no other peer has it, or else a
+    /// Gives a peer that came in its name: the accept's, or else the one under which its connection
+    /// info was loaded. Otherwise the peer keeps its own name if no other peer has it, or gets a
     /// made-up one.
     fn claim_for(&mut self, accept: &Accept, key: PeerKey) {
         let name = match accept {

@@ -1,4 +1,4 @@
-//! What transfers answer after an end has closed or disconnected, walked as a table. The same table
+//! Results of transfers after an end has closed or disconnected, tested as a table. The same table
 //! is in docs/c-api/transfer.md.
 
 use std::thread;
@@ -10,15 +10,15 @@ use tcpx_testkit::PATIENCE;
 use super::{connect, open, patient, take_turns};
 use crate::{Departure, Error, MemoryId, Post, Result, Session, SessionOptions, Transfer};
 
-/// How long a goodbye waits to which nobody replies.
+/// Time that an unanswered goodbye waits.
 const UNANSWERED: Duration = Duration::from_millis(20);
 
-/// Sends wait for their receives.
+/// Returns options with which sends wait for their receives.
 fn options() -> SessionOptions {
     patient().channels(1).eager_bytes(0)
 }
 
-/// What happens to the session `left`, whose peer is `right`.
+/// Event that happens to the session `left`, whose peer is `right`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
     Close,
@@ -31,7 +31,7 @@ enum Event {
 
 use Event::*;
 
-/// The answers: for an operation without a counterpart, for posts, for a new transfer.
+/// Results: for an operation without a counterpart, for posts, for a new transfer.
 const TABLE: [(Event, &str, &str, &str); 6] = [
     (Close, "Closed", "Closed", "Closed"),
     (CloseUnanswered, "Closed", "Closed", "Closed"),
@@ -87,7 +87,7 @@ fn post(memory: MemoryId, tag: i64) -> Post {
     Post { memory, offset: 0, bytes: 100, tag }
 }
 
-/// Every call on a transfer whose answer is settled.
+/// Checks every call on a transfer whose result is settled.
 fn assert_answers(what: &str, transfer: &Transfer, memory: MemoryId, outcome: &str, posts: &str) {
     let waited = transfer.wait(Some(PATIENCE));
     assert_eq!(kind(&waited), outcome, "{what}: wait");
@@ -142,15 +142,15 @@ fn transfers_answer_as_the_table_says() {
             assert_eq!(kind(&left.accept("another")), "Closed", "{event:?}");
             assert_eq!(kind(&left.close()), "ok", "{event:?}, once more");
         }
-        // The objects that are left answer the same without their session.
+        // The remaining objects return the same results without their session.
         drop(left);
         assert_answers(&what("dropped, done"), done, memory, "ok", "Closed");
         assert_answers(&what("dropped, a receive"), receives, memory, unmatched, "Closed");
     }
 }
 
-/// Bytes are under way when nobody answers the goodbye: the transfer says that the peer is gone,
-/// and no second wait is told to wait again.
+/// Bytes are under way when the peer does not answer the goodbye. The transfer reports that the
+/// peer is gone, and a second wait does not report that it must wait again.
 #[test]
 fn a_message_under_way_ends_with_the_peer_when_a_disconnect_is_not_answered() {
     let left = open(options().close_timeout(UNANSWERED));
@@ -184,7 +184,7 @@ fn threads_inside_calls_are_told_that_another_has_closed_the_session() {
     let left = open(options());
     let right = open(options().progress_thread(true));
     connect(&left, &right);
-    // Nobody drives this one, so that connecting to it takes as long as it may.
+    // No thread drives this session, so that connecting to it takes as long as it may.
     let silent = open(options());
     left.load_remote_conn_info("silent", &silent.listen().unwrap()).unwrap();
     left.listen().unwrap();
@@ -195,7 +195,7 @@ fn threads_inside_calls_are_told_that_another_has_closed_the_session() {
         let waiting = scope.spawn(|| kind(&transfer.wait(None)));
         let connecting = scope.spawn(|| kind(&left.connect("silent")));
         let accepting = [(); 2].map(|()| scope.spawn(|| kind(&left.accept("nobody"))));
-        // One of two accepts of a name is refused at once: then the other is inside.
+        // The session refuses one of two accepts of a name at once: then the other is inside.
         while left.stats().peers.len() < 2 || !accepting.iter().any(|call| call.is_finished()) {
             thread::yield_now();
         }

@@ -1,6 +1,6 @@
-//! Peers that meet, move bytes and part without a call that waits, all in one thread.
+//! Tests of peers that meet, move bytes and part without a call that waits, all in one thread.
 //!
-//! Transfers and operations that a program gives only so much time.
+//! Tests of transfers and operations with a time limit of the program.
 
 use std::os::fd::BorrowedFd;
 use std::task::Poll;
@@ -17,7 +17,7 @@ use crate::{
     Session, Transfer, TransferCompletion,
 };
 
-/// Every send waits for its receive.
+/// Returns a session in which every send waits for its receive.
 fn session(name: &str) -> Session {
     open(patient().channels(1).name(name).listen(LOOPBACK).eager_bytes(0))
 }
@@ -26,7 +26,7 @@ fn state(session: &Session, peer: &str) -> String {
     format!("{:?}", session.peer_state(peer))
 }
 
-/// A round as it would be when everything that has a limit is late.
+/// Makes a round as if everything with a limit were late.
 fn late_round(session: &Session) {
     let late = Instant::now() + 2 * PATIENCE;
     session.shared.progress_at(late);
@@ -55,7 +55,7 @@ fn meet(left: &Session, right: &Session) {
     });
 }
 
-/// Both say goodbye; neither waits.
+/// Says goodbye at both ends; neither waits.
 fn part(left: &Session, right: &Session) {
     left.start_disconnect("right").expect("it is up");
     right.start_disconnect("left").expect("it is up");
@@ -162,7 +162,7 @@ fn whoever_comes_is_accepted_by_a_name_of_its_own_or_one_that_is_made_up() {
     for name in &names {
         assert_eq!(state(&server, name), "Ok(Up)");
     }
-    // The waiting call; what has come already is taken by it at once.
+    // The waiting call takes peers that have come already at once.
     let last = &clients[3];
     last.load_remote_conn_info("server", &info).expect("own bytes load");
     last.start_connect("server").expect("it begins");
@@ -182,7 +182,7 @@ fn whoever_comes_is_accepted_by_a_name_of_its_own_or_one_that_is_made_up() {
 fn an_attempt_ends_with_the_error_of_the_waiting_call_when_its_time_is_over() {
     let [left, right] = ["left", "right"].map(session);
     left.listen().expect("listen");
-    // It is reached, and never answers: it makes no progress.
+    // The peer is reached, and never answers: it makes no progress.
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
     left.start_connect("right").expect("it begins");
     left.start_accept("nobody").expect("it listens");
@@ -226,7 +226,7 @@ fn what_was_begun_can_be_given_up() {
     take_turns(&[&left, &right], "it comes up", || state(&right, "left") == "Ok(Up)");
     assert!(matches!(left.peer_state("right"), Err(Error::UnknownPeer { .. })), "nobody asked");
 
-    // A connect that is given up leaves nothing.
+    // A connect that is given up leaves nothing behind.
     let [near, far] = ["near", "far"].map(session);
     near.load_remote_conn_info("far", &far.listen().expect("listen")).expect("own bytes load");
     near.start_connect("far").expect("it begins");
@@ -236,7 +236,7 @@ fn what_was_begun_can_be_given_up() {
     assert!(matches!(near.peer_state("far"), Err(Error::UnknownPeer { .. })));
     assert!(near.stats().peers.is_empty());
 
-    // A session that closes ends what was begun.
+    // A session that closes ends its attempts.
     far.start_accept_any().expect("it listens");
     far.start_accept("near").expect("it listens");
     far.close().expect("there is nobody");
@@ -248,7 +248,7 @@ fn what_was_begun_can_be_given_up() {
     part(&left, &right);
 }
 
-/// So short that everything is overdue that does not end by itself.
+/// Limit short enough that everything is overdue that does not end by itself.
 const SHORT: Duration = Duration::from_millis(1);
 const BYTES: u64 = 3_000_000;
 

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Sessions with threads that copy.
+//! Tests of sessions with threads that copy.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ struct Posted {
     receive: Transfer,
 }
 
-/// A message from left to right into emulated device memory, posted at both ends.
+/// Posts a message from left to right into emulated device memory, at both ends.
 fn post(left: &Session, right: &Session, bytes: &[u8]) -> Posted {
     let [from, to] = [left, right]
         .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
@@ -47,7 +47,7 @@ fn pattern(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Whether every byte has arrived.
+/// Returns whether every byte has arrived.
 fn is_whole(session: &Session, memory: MemoryId, sent: &[u8]) -> bool {
     let mut received = vec![0; sent.len()];
     session.read_memory(memory, 0, &mut received).expect("nothing is posted");
@@ -80,14 +80,14 @@ fn a_session_that_ends_while_threads_copy_waits_for_them() {
         });
         let key = right.shared.engine().expect("no fork").peer("left").expect("it is up").0;
         right.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
-        // Its last chunk may have arrived before.
+        // The last chunk may have arrived before.
         let _ = receive.wait(Some(PATIENCE));
         right.deregister_memory(to).expect("no thread copies to it");
         drop((left, send));
     }
 }
 
-/// Copies at once, and is seen to have finished once the test says so.
+/// Backend that copies at once, and reports the end once the test says so.
 struct Telling {
     real: Box<dyn Unpack>,
     gate: Arc<Gate>,
@@ -131,7 +131,7 @@ fn nobody_asks_an_unpacker_that_tells() {
     engine().unpack_with(|real| Box::new(Telling { real, gate: held }));
     let Posted { to, send, receive, .. } = post(&left, &right, &pattern(1));
     let is_at_rest = || matches!(engine().rest(Instant::now()), Rest::Until(_));
-    // Nothing that was submitted is seen to finish.
+    // Submitted jobs are never seen to finish.
     take_turns(&[&left, &right], "nobody is to ask it", || {
         right.stats().unpack_batches > 0 && is_at_rest()
     });

@@ -1,5 +1,5 @@
-//! Small messages on the control link. Both sessions are driven by one thread, so what is done when
-//! is counted in rounds, not in time.
+//! Tests of small messages on the control link. One thread drives both sessions, so tests count
+//! rounds, not time.
 
 use std::thread;
 
@@ -31,12 +31,12 @@ fn scene(left: SessionOptions, right: SessionOptions, memory: MemoryType) -> Sce
     Scene { left, right, source, target }
 }
 
-/// What is sent from this place on. No byte is 0.
+/// Returns the bytes to send from this place on. No byte is 0.
 fn bytes_at(place: u64, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|at| ((place * BYTES + at) % 251) as u8 + 1).collect()
 }
 
-/// A message that has this place in the memory of either end.
+/// Returns a message that has this place in the memory of either end.
 fn post(memory: MemoryId, place: u64, bytes: u64, tag: i64) -> Post {
     Post { memory, offset: place * BYTES, bytes, tag }
 }
@@ -67,7 +67,7 @@ impl Scene {
         transfer.wait(None).expect("it goes well");
     }
 
-    /// Left has heard of all receives so far.
+    /// Makes rounds until left has seen all receives so far.
     fn announce(&self, receives: usize) {
         self.until("it is announced", || self.left.stats().peers[0].announced == receives);
         assert_eq!(self.right.stats().peers[0].unannounced, 0);
@@ -75,7 +75,7 @@ impl Scene {
         assert!((1..=256 << 20).contains(&kept), "{kept} bytes");
     }
 
-    /// Right keeps what left has sent ahead.
+    /// Makes rounds until right keeps what left has sent ahead.
     fn arrive(&self) {
         self.until("it arrives", || {
             let (left, right) = (self.left.stats(), self.right.stats());
@@ -207,7 +207,7 @@ fn a_receive_of_another_size_fails_and_the_next_one_is_met() {
     let mut untouched = [7; 50];
     scene.right.read_memory(scene.target, BYTES, &mut untouched).unwrap();
     assert_eq!(untouched, [0; 50]);
-    // A receive that was announced fails at both ends.
+    // An announced receive fails at both ends.
     let receive = scene.receive(1, 50, 1);
     scene.announce(1);
     let send = scene.send(0, 100, 1);
@@ -308,7 +308,7 @@ fn a_send_that_went_ahead_is_not_withdrawn_and_its_memory_is_free() {
     scene.check(0, 1, BYTES);
 }
 
-/// Its sender makes no more rounds, for it has nothing to wait for.
+/// The message's sender makes no more rounds, for it has nothing to wait for.
 #[test]
 fn a_message_of_no_bytes_that_has_ended_leaves_without_another_round() {
     let Scene { left, right, source, target } =
@@ -321,7 +321,7 @@ fn a_message_of_no_bytes_that_has_ended_leaves_without_another_round() {
             receive
         })
         .collect();
-    // What comes behind the announcements says that they are there.
+    // A later message shows that the announcements have arrived.
     let behind = left.create_transfer("right").unwrap();
     behind.post_recv(word(source, 9)).unwrap();
     right.create_transfer("left").unwrap().post_send(word(target, 9)).unwrap();

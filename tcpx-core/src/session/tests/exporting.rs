@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Keys to a session's memory, and what it takes to have them back.
+//! Tests of keys to a session's memory, and of revoking them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, mpsc};
@@ -26,7 +26,7 @@ fn lent(session: &Session, access: Access) -> MemoryId {
     session.register_buffer(vec![0; 100], access).expect("it fits")
 }
 
-/// As a peer of the session would begin to use what a key opens.
+/// Begins to use the memory of a key, as a peer of the session would.
 fn begin(session: &Session, key: &RemoteKey) -> Arc<[ExportKey]> {
     let mut engine = session.shared.engine().expect("no fork");
     let exports = &mut engine.commons.ledger.exports;
@@ -41,7 +41,7 @@ fn end(session: &Session, uses: &[ExportKey]) {
     session.shared.wake();
 }
 
-/// Whether peers can begin to use what a key opens.
+/// Returns whether peers can begin to use the memory of a key.
 fn is_open(session: &Session, key: &RemoteKey) -> bool {
     let engine = session.shared.engine().expect("no fork");
     engine.commons.ledger.exports.open(key.export, &key.secret).is_ok()
@@ -141,7 +141,7 @@ fn a_stable_key_opens_the_same_memory_whenever_it_is_exported() {
     let stable = ExportOptions::new(RemoteAccess::ReadWrite).stable(true);
     let mut register = || {
         let address = crate::MemoryAddress::from_ptr(memory.as_mut_ptr());
-        // SAFETY: the bytes outlive the session, and nobody else uses them.
+        // SAFETY: the bytes outlive the session, and no other code uses them.
         unsafe { session.register_memory(address, 64, MemoryType::Host, Access::ReadWrite) }
             .expect("it fits")
     };
@@ -221,7 +221,7 @@ fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
     assert!(matches!(gone, Err(Error::UnknownRegistration { id }) if id == memory), "{gone:?}");
 }
 
-/// A comm that is slow to forget the memory.
+/// A comm is slow to forget the memory.
 #[test]
 fn memory_stays_known_until_every_comm_has_forgotten_it() {
     let mut session = open(patient());
@@ -272,14 +272,14 @@ fn keys_are_revoked_before_anything_else_ends() {
     };
     assert!(kept(&error), "{error}");
     assert_eq!(right.stats().peers[0].state, "gone");
-    // It closes what its peer had, and leaves nothing behind, however long that takes.
+    // The session closes the peer's comms, and leaves nothing behind, however long that takes.
     right.let_go_timeout = PATIENCE;
 }
 
 /// On a GPU the program's own copies go on without the lock.
 #[test]
 fn requests_of_peers_wait_for_a_copy_to_or_from_the_memory() {
-    // Nobody answers a goodbye: they go one after the other.
+    // No peer answers a goodbye: the sessions are dropped one after the other.
     let [left, right] = connected(soft());
     let [here, there] = [&left, &right].map(|it| lent(it, Access::ReadWrite));
     let options = ExportOptions::new(RemoteAccess::ReadWrite);

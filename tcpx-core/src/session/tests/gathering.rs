@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Scattered sends whose gathering is late, or fails: with a backend that copies when it is told
-//! to.
+//! Tests of scattered sends whose gathering is late, or fails: with a backend that copies on
+//! demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,27 +20,27 @@ use crate::{Departure, Error, MemoryId, Post, Session, Transfer};
 const STALL_AFTER: Duration = Duration::from_secs(1);
 const MESSAGES: u64 = 20;
 const MESSAGE_BYTES: u64 = 1000;
-/// From one message to the next at the sender.
+/// Distance from one message to the next at the sender.
 const STEP: u64 = 1500;
 const BYTES: u64 = MESSAGES * STEP;
 
-/// What the test does to the backend, and sees of it.
+/// Controls of the backend for the test, and what the test sees of it.
 #[derive(Default)]
 struct Gpu {
-    /// What is submitted is kept, and not copied yet.
+    /// Whether submitted jobs are kept, and not copied yet.
     is_slow: AtomicBool,
-    /// Polling fails.
+    /// Whether polling fails.
     is_sick: AtomicBool,
     submitted: AtomicUsize,
 }
 
-/// A job with descriptors of its own.
+/// Job with descriptors of its own.
 struct Kept {
     job: UnpackJob<'static>,
     descriptors: Vec<UnpackDescriptor>,
 }
 
-/// Touches memory as late as it may.
+/// Backend that touches memory as late as it may.
 struct Late {
     real: Box<dyn Unpack>,
     gpu: Arc<Gpu>,
@@ -106,7 +106,7 @@ struct Scene {
     receive: Transfer,
 }
 
-/// Scattered sends from left to right, which left's slow GPU is gathering.
+/// Returns scattered sends from left to right, which left's slow GPU is gathering.
 fn gathering() -> Scene {
     let [left, right] =
         [(); 2].map(|()| open(patient().channels(1).stall_after(Some(STALL_AFTER))));
@@ -128,7 +128,7 @@ fn gathering() -> Scene {
     let receive = right.create_transfer("left").expect("it is up");
     receive.post_recv_batch(&posts(target, MESSAGE_BYTES)).expect("they fit");
     let scene = Scene { left, right, gpu, source, target, send, receive };
-    // So that all are matched in one call.
+    // The receives come first, so that all are matched in one call.
     scene.progress_until("the receives are announced", |scene| {
         scene.left.stats().peers[0].announced == MESSAGES as usize
     });
@@ -169,7 +169,7 @@ impl Scene {
         }
     }
 
-    /// Right gives up, and left notices.
+    /// Lets right give up, and left notice.
     fn abandon(&self) {
         let key = self.right.shared.engine().expect("no fork").peer("left").expect("it is up").0;
         self.right.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
@@ -244,7 +244,7 @@ fn a_goodbye_waits_for_what_is_gathered() {
 fn nothing_is_freed_before_a_late_gather_has_finished() {
     let scene = gathering();
     scene.abandon();
-    // Now it reads the sends and writes the staging buffer.
+    // Now the backend reads the sends and writes the staging buffer.
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
     assert_aborted(scene.send.wait(Some(PATIENCE)));
     assert_eq!(scene.left.stats().peers_parked, 0);
@@ -259,7 +259,7 @@ fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
     pass_unpack_timeout(&scene.left);
     assert_aborted(scene.send.wait(Some(PATIENCE)));
     assert!(uses(&scene.left, scene.source) > 0);
-    // It comes to its end after all.
+    // The gathering finishes after all.
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
     scene.progress_until("it ends", |scene| scene.left.stats().peers_parked == 0);
     scene.left.deregister_memory(scene.source).expect("nothing touches it");
@@ -288,7 +288,7 @@ fn a_failed_gather_is_named_and_ends_the_session() {
     }
     let counts = scene.send.counts().expect("it is there");
     assert_eq!(counts.chunks_done, 0, "nothing was sent");
-    // What was submitted before the failure may still read it.
+    // Jobs submitted before the failure may still read the memory.
     assert!(uses(&scene.left, scene.source) > 0);
     scene.gpu.is_slow.store(false, Ordering::Relaxed);
     scene.progress_until("it ends", |scene| scene.left.stats().peers_parked == 0);

@@ -1,8 +1,8 @@
-//! What is posted while another thread is inside the session.
+//! Tests of posts while another thread is inside the session.
 //!
-//! A peer that proves itself and then says nothing more.
+//! Tests of a peer that proves itself and then sends nothing more.
 //!
-//! A program that asks for progress again and again, beside the progress thread of its session.
+//! Tests of a program that asks for progress repeatedly, beside the progress thread of its session.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +19,7 @@ use crate::{
     OperationStatus, Post, RemoteAccess, RemoteKey, RemoteRange, Session, SessionOptions, Transfer,
 };
 
-/// One end, with memory of 64 bytes.
+/// Session with memory of 64 bytes.
 struct End {
     session: Session,
     memory: MemoryId,
@@ -31,7 +31,7 @@ impl End {
         Post { memory: self.memory, offset: index, bytes: 1, tag: 7 }
     }
 
-    /// Whether posts are taken without the engine.
+    /// Returns whether posts are taken without the engine.
     fn takes(&self, direction: Direction, posts: &[Post]) -> bool {
         self.session.shared.hand_in(self.transfer.target(), direction, posts)
     }
@@ -51,7 +51,7 @@ fn pair(options: SessionOptions) -> [End; 2] {
 fn posts_are_taken_in_order_while_another_thread_has_the_engine() {
     let [left, right] = pair(soft());
     {
-        // Whoever waits for them here waits forever.
+        // A thread that waits for these engines here waits forever.
         let engines = [&left, &right].map(|end| end.session.shared.engine().expect("no fork"));
         for index in 0..64 {
             left.transfer.post_send(left.post(index)).expect("it is taken");
@@ -93,7 +93,7 @@ fn what_is_wrong_is_said_by_the_call_and_not_by_the_operation() {
     assert!(!left.takes(Direction::Send, &vec![good; 65]), "a large batch");
     let counts = left.transfer.counts().expect("no fork");
     assert_eq!(counts.operations_posted, 1, "of the others nothing was posted");
-    // Whoever finds no room waits for the engine.
+    // A post without room waits for the engine.
     let taken = (0..2000).take_while(|_| left.takes(Direction::Send, &[good])).count();
     assert_eq!(taken, 1023);
     drop(engine);
@@ -147,7 +147,7 @@ fn a_peer_that_ends_ends_what_was_handed_in() {
 #[test]
 fn a_session_that_closes_ends_what_was_handed_in() {
     let [left, right] = pair(soft());
-    // The peer leaves too, whenever it hears of it.
+    // The peer leaves too, whenever it learns of the end.
     drop(right);
     let mut engine = left.session.shared.engine().expect("no fork");
     engine.start_close();
@@ -165,7 +165,7 @@ fn many_threads_post_while_one_leads() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for end in [&left, &right] {
-            // It has the engine again and again.
+            // This thread takes the engine repeatedly.
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     drop(end.session.stats());
@@ -226,7 +226,7 @@ fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
     let waiting = server.stats().peers;
     assert!(waiting.len() == 1 && waiting[0].name.contains("not accepted"), "{waiting:?}");
     let late = Instant::now() + server.options().connect_timeout;
-    // One round ends it, the next forgets it.
+    // One round ends the peer, the next forgets it.
     server.shared.progress_at(late);
     server.shared.progress_at(late);
     assert!(server.stats().peers.is_empty());
@@ -253,9 +253,10 @@ fn its_thread_leaves_the_rounds_to_it_and_takes_them_up_again() {
     connect(&left, &right);
     let ((mine, my_key), (its, its_key)) = (exported(&left), exported(&right));
     until("the thread begins", || left.shared.is_led());
-    // Long enough for some operations also on a machine that has hardly a processor for them.
+    // The time is enough for some operations, also on a machine that has hardly a processor for
+    // them.
     left.shared.stand_back.set(Duration::from_millis(300)).expect("it is set once");
-    // Nobody else asks the system for the program now: what it posts ends by its own rounds. The
+    // No other thread asks the system for the program now: its posts end by its own rounds. The
     // same thread makes those of the other end.
     let operation = prepare(&left, "right", mine, &its_key);
     let mut moved_alone = 0;
@@ -273,7 +274,7 @@ fn its_thread_leaves_the_rounds_to_it_and_takes_them_up_again() {
         assert!(matches!(operation.status(), OperationStatus::Done));
         moved_alone += u32::from(is_alone);
     }
-    // It asks no more, and is served all the same.
+    // The program asks no more, and the progress thread serves it all the same.
     let back = prepare(&right, "left", its, &my_key);
     back.post(None).expect("it is up");
     back.wait(Some(PATIENCE)).expect("the thread makes the rounds again");

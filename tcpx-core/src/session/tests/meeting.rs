@@ -1,7 +1,7 @@
-//! Two sessions that connect to each other, where one of the dials leads somewhere else, nowhere,
-//! or is answered late.
+//! Tests of two sessions that connect to each other, where one of the dials leads somewhere else,
+//! nowhere, or is answered late.
 //!
-//! A name belongs to one peer after the other.
+//! Tests of a name that belongs to one peer after the other.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -32,8 +32,8 @@ fn identity(session: &Session) -> Identity {
     session.shared.engine().expect("no fork").commons.session.identity.clone()
 }
 
-/// Two sessions that know each other as "peer", by the addresses in `towards` where there are some.
-/// The first has the smaller id.
+/// Returns two sessions that know each other as "peer", by the addresses in `towards` where there
+/// are some. The first has the smaller id.
 fn acquainted(towards: [Option<SocketAddr>; 2]) -> [Session; 2] {
     let mut sessions = [(); 2].map(|()| local());
     sessions.sort_by_key(|session| identity(session).session);
@@ -48,7 +48,7 @@ fn acquainted(towards: [Option<SocketAddr>; 2]) -> [Session; 2] {
     sessions
 }
 
-/// An address that nobody listens at, and what keeps it so.
+/// Returns an address without a listener, and the socket that keeps it so.
 fn closed_port() -> (socket2::Socket, SocketAddr) {
     let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     taken.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
@@ -56,7 +56,7 @@ fn closed_port() -> (socket2::Socket, SocketAddr) {
     (taken, address)
 }
 
-/// Somebody else who listens.
+/// Returns an unrelated listener.
 fn stranger() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -68,7 +68,7 @@ fn link(stream: TcpStream) -> LinkSocket {
     LinkSocket::new(stream, None, Instant::now()).expect("a socket")
 }
 
-/// The next frame on a link, while the sessions go on.
+/// Returns the next frame on a link, while the sessions go on.
 fn hear<F: LinkFrame>(link: &mut LinkSocket, sessions: &[&Session]) -> F {
     let mut heard = None;
     take_turns(sessions, "a frame", || {
@@ -87,7 +87,7 @@ fn greet(
 ) -> (LinkSocket, Introduction) {
     let sessions = [&[from], others].concat();
     from.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
-    // A round that takes long leaves the dial to the next one.
+    // A round that takes long leaves the dial to the next round.
     let mut dial = None;
     take_turns(&[from], "it dials", || {
         dial = stranger.accept().ok();
@@ -111,7 +111,7 @@ fn state(session: &Session) -> String {
         .to_owned()
 }
 
-/// Each has one peer, which is up.
+/// Returns whether each session has one peer, which is up.
 fn are_one(sessions: [&Session; 2]) -> bool {
     sessions.iter().all(|session| {
         let peers = session.stats().peers;
@@ -119,7 +119,7 @@ fn are_one(sessions: [&Session; 2]) -> bool {
     })
 }
 
-/// Rounds in which nothing more should happen.
+/// Makes rounds in which nothing more should happen.
 fn rounds(sessions: &[&Session]) {
     let begin = Instant::now();
     for millis in 0..200 {
@@ -155,7 +155,7 @@ fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
     take_turns(&[&small, &large], "the dial ends", || {
         given_up.receive::<HandshakeFrame>(Instant::now()).is_err()
     });
-    // Its hello comes late, at the end that it was meant for: it is no peer.
+    // The hello of the session comes late, at the end that it was meant for: it makes no peer.
     let mut late = link(TcpStream::connect(info(&small).addresses[0]).unwrap());
     let HandshakeFrame::Challenge(challenge) = hear(&mut late, &[&small]) else { panic!() };
     let secret = identity(&small).secret;
@@ -179,12 +179,12 @@ fn a_connect_that_is_given_up_leaves_the_other_end_its_own() {
     small.disconnect("peer").expect("it is dropped at once");
     take_turns(&[&small, &large], "the other end is up", || state(&large) == "up");
     assert!(small.stats().peers[0].name.contains("not accepted"), "{:?}", small.stats().peers);
-    // The next connect takes it.
+    // The next connect takes the peer.
     small.connect("peer").expect("it is there");
     assert!(are_one([&small, &large]), "{:?}", small.stats().peers);
 }
 
-/// What becomes of two connects at the same time, the smaller id's first.
+/// Returns the results of two connects at the same time, the smaller id's first.
 fn connect_both(sessions: &[Session; 2]) -> [Result<(), Error>; 2] {
     thread::scope(|scope| {
         let [small, large] = sessions.each_ref().map(|it| scope.spawn(|| it.connect("peer")));
@@ -261,7 +261,7 @@ fn where_no_direction_leads_anywhere_both_are_told_the_addresses() {
         let begin = Instant::now();
         let mut now = begin;
         while !lock().peer("peer").expect("it is known").1.is_gone() {
-            // A deadline in the meantime says as much.
+            // A deadline in the meantime reports the same.
             if state_of(&lock(), key).starts_with("reached at none") {
                 let early = lock().deadline(crate::Phase::Connect, key, PATIENCE, now);
                 assert!(matches!(early, Error::Unreachable { .. }), "{early}");
@@ -290,8 +290,8 @@ fn who_does_not_listen_is_told_at_once_that_no_address_answers() {
     take_turns(&[&from], "the error", || state(&from) == "gone");
 }
 
-/// Somebody who has this session's connection info, and has heard the id of another session, is
-/// not taken for that.
+/// A peer that has this session's connection info, and knows the id of another session, is not
+/// taken for that session.
 #[test]
 fn a_pretender_is_a_peer_like_any_other() {
     let (stranger, address) = stranger();
@@ -323,8 +323,8 @@ fn a_pretender_is_a_peer_like_any_other() {
     }
 }
 
-/// A hello says which connection of the two sessions it is to be; one that is another than the
-/// dial under way is a peer of its own.
+/// A hello names the connection of the two sessions that it is for. A hello for another connection
+/// than the dial under way makes a peer of its own.
 #[test]
 fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
     let (stranger, address) = stranger();
@@ -340,7 +340,7 @@ fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
     let HandshakeFrame::Welcome(welcome) = hear(&mut dial, &[&small]) else { panic!("a welcome") };
     assert_eq!(welcome.hello.instead_of, None);
     assert!(state(&small).starts_with("greeted"), "{}", state(&small));
-    // It is claimed by name like any other, and the number of a third is free.
+    // An accept claims the peer by name like any other, and the number of a third is free.
     let second = Accept::Named("second".to_owned());
     small.shared.engine().expect("no fork").start_accept(&second).expect("it has come");
     small.load_remote_conn_info("third", &info(&large).encode()).expect("own bytes load");

@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
-//! Notifications that wait for room at a peer when somebody leaves.
+//! Tests of notifications that wait for room at a peer when an end leaves.
 //!
-//! Lists of memory that are registered as one.
+//! Tests of lists of memory that are registered together.
 //!
-//! Peers that come up and end, of which a program hears without asking.
+//! Tests of events of peers that come up and end.
 
 use std::os::fd::BorrowedFd;
 use std::thread;
@@ -20,7 +20,7 @@ use crate::{
     SessionEvent,
 };
 
-/// Sends until no more may wait. Returns how many were taken.
+/// Sends until no more notifications may wait. Returns the number taken.
 fn fill(session: &Session) -> u64 {
     let note = vec![7; 10_000];
     for sent in 0.. {
@@ -58,12 +58,12 @@ fn as_much_waits_for_a_peer_that_is_yet_to_be_reached() {
     for room in [200_000, 1 << 20] {
         let left = open(soft().notification_bytes(room));
         left.load_remote_conn_info("right", &far.listen().expect("listen")).expect("it loads");
-        // It makes no progress, so the link is never proven.
+        // The peer makes no progress, so the link is never proven.
         assert_eq!(fill(&left), u64::from(room) / note_cost(10_000));
     }
 }
 
-/// Each peer has its own, and what it does not take waits at its sender.
+/// Each peer has room of its own, and what the peer does not take waits at its sender.
 #[test]
 fn where_a_session_keeps_nothing_beside_for_its_peers_all_goes_on() {
     let [left, right] = connected(soft().kept_for_peers_bytes(0));
@@ -88,7 +88,7 @@ fn what_nobody_gets_is_counted() {
         if both_leave {
             thread::scope(|scope| {
                 let right = scope.spawn(|| right.disconnect("left"));
-                // Perhaps before the peer has said so.
+                // The call may come before the peer has said so.
                 let _ = left.disconnect("right");
                 let _ = right.join().expect("no panic");
             });
@@ -105,7 +105,7 @@ fn what_nobody_gets_is_counted() {
 const RANGES: usize = 5;
 const RANGE_BYTES: usize = 100;
 
-/// The ranges of a buffer, one behind the other, and of each kind in turn.
+/// Returns the ranges of a buffer, one behind the other, and of each kind in turn.
 fn ranges(buffer: *mut u8) -> [NewRegistration; RANGES] {
     std::array::from_fn(|index| NewRegistration {
         address: MemoryAddress::from_ptr(buffer.wrapping_add(index * RANGE_BYTES)),
@@ -123,8 +123,8 @@ fn all_ranges_of_a_list_are_registered_and_serve() {
     let mut to = [0; RANGES * RANGE_BYTES];
     let (source, target) = (from.as_mut_ptr(), to.as_mut_ptr());
     let register = |session: &Session, buffer| {
-        // SAFETY: the buffers live longer than the sessions are used, and nobody touches them while
-        // operations are posted.
+        // SAFETY: the buffers live longer than the sessions are used, and no code touches them
+        // while operations are posted.
         unsafe { session.register_memory_list(&ranges(buffer)) }.expect("all are right")
     };
     let (sources, targets) = (register(&left, source), register(&right, target));
@@ -194,7 +194,7 @@ fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
     poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&now)).expect("poll") == 1
 }
 
-/// What the session tells once its event says that there is something.
+/// Returns the events of the session once its descriptor signals some.
 fn next_events(of: &Session, sessions: &[&Session]) -> Vec<SessionEvent> {
     let begin = Instant::now();
     let mut events = Vec::new();
@@ -231,7 +231,7 @@ fn a_peer_that_comes_up_and_parts_is_told() {
     begin_to_meet(&left, &right);
     let told = next_state(&left, &both);
     assert!(matches!(&told, (name, PeerState::Up) if name == "right"), "{told:?}");
-    // Whoever asks late hears of those that are up already.
+    // A late caller receives events of the peers that are up already.
     while !matches!(right.peer_state("left"), Ok(PeerState::Up)) {
         for session in both {
             session.progress();

@@ -1,7 +1,7 @@
-//! Short messages behind a long one to the same peer, and a long one among short ones without end.
-//! One thread drives both ends, and counts tell who was first.
+//! Tests of short messages behind a long one to the same peer, and of a long one among short ones
+//! without end. One thread drives both ends, and counts show which message was first.
 //!
-//! Peers that come in for another device.
+//! Tests of peers that come in for another device.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,8 +16,8 @@ use crate::{Error, PeerState, Post, Session, SessionOptions, Transfer};
 
 const LONG_BYTES: u64 = 64 << 20;
 const SHORT_BYTES: u64 = 64;
-/// What is dealt ahead of a short message: a section of 4 MiB, and what keeps windows full, which
-/// is less. As much again may have been sent meanwhile.
+/// Bytes that are dealt ahead of a short message: a section of 4 MiB, and less than that to keep
+/// windows full. The same amount may have been sent meanwhile.
 const AHEAD_BYTES: u64 = 8 << 20;
 
 struct Scene {
@@ -26,7 +26,7 @@ struct Scene {
     memory: MemoryType,
 }
 
-/// A message under way, at both ends.
+/// Message under way, at both ends.
 struct Message {
     send: Transfer,
     receive: Transfer,
@@ -117,12 +117,12 @@ fn options() -> SessionOptions {
     soft().channels(1).accept_all(true)
 }
 
-/// How many are on their way.
+/// Returns the number of peers on their way.
 fn handed_over(front: &Session) -> usize {
     front.shared.engine().expect("no fork").meeting.handed_over()
 }
 
-/// A member takes long to be made: those that want it wait, up to a number.
+/// An engine of a device takes long to be made: peers that want it wait, up to a number.
 #[test]
 fn those_who_wait_for_a_member_are_bounded() {
     let gate = Arc::new(Mutex::new(()));
@@ -141,7 +141,7 @@ fn those_who_wait_for_a_member_are_bounded() {
     for (number, name) in names.iter().enumerate() {
         client.shared.engine().expect("no fork").know(name, info.clone()).expect("it is open");
         client.start_connect(name).expect("it is known");
-        // One after the other: an address has a share of those that have not said who they are.
+        // They come one after the other: an address has a share of the unauthenticated connections.
         take_turns(&[&front, &client], "they come in", || {
             handed_over(&front) >= (number + 1).min(MOST_HANDED_OVER)
         });

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! A peer ends in the middle of an unpack that is late, or never seen to end: nothing is freed
-//! under it.
+//! Tests of a peer that ends in the middle of an unpack that is late, or never seen to end: nothing
+//! is freed under it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,14 +21,14 @@ use crate::{
 
 const BYTES: u64 = 50_000;
 
-/// What the test does to the backend, and sees of it.
+/// Controls of the backend for the test, and what the test sees of it.
 #[derive(Default)]
 struct Gpu {
-    /// Nothing is seen to finish.
+    /// Whether no job is seen to finish.
     hangs: AtomicBool,
-    /// Polling says so.
+    /// Whether polling reports the stall.
     is_stalled: AtomicBool,
-    /// Nothing more can be submitted.
+    /// Whether nothing more can be submitted.
     refuses: AtomicBool,
     submitted: AtomicUsize,
     dropped: AtomicBool,
@@ -90,7 +90,7 @@ fn hang(session: &Session) -> Arc<Gpu> {
     gpu
 }
 
-/// A receiver whose GPU hangs while it unpacks.
+/// Returns a receiver whose GPU hangs while it unpacks.
 fn unpacking() -> Scene {
     let [left, right] = [(); 2].map(|()| open(soft().channels(1)));
     let gpu = hang(&right);
@@ -105,7 +105,7 @@ fn unpacking() -> Scene {
     Scene { left, right, receive, memory, gpu }
 }
 
-/// The same, and its peer, left, has given up.
+/// Returns the same receiver after its peer, left, has given up.
 fn abandoned_while_unpacking() -> Scene {
     let scene = unpacking();
     let Scene { left, right, memory, .. } = &scene;
@@ -122,7 +122,7 @@ fn assert_aborted(outcome: crate::Result<()>) {
     assert!(matches!(error, Error::PeerGone { how: Departure::Abort(_), .. }), "{error}");
 }
 
-/// A close has a millisecond, which a busy machine may take for nothing.
+/// Closes a session with a timeout of a millisecond, which may be too short on a busy machine.
 fn close_at_last(session: &Session) {
     until("nothing is left", || session.close().is_ok());
 }
@@ -169,7 +169,7 @@ fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
     let error = right.close().expect_err("it still unpacks");
     assert!(matches!(error, Error::Deadline { phase: Phase::Unpack, .. }), "{error}");
     assert!(error.to_string().contains("left"), "{error}");
-    // It comes to its end after all.
+    // The unpack finishes after all.
     gpu.hangs.store(false, Ordering::Relaxed);
     close_at_last(&right);
     assert_eq!(right.stats().peers_parked, 0);
@@ -196,7 +196,7 @@ fn what_never_ends_is_left_behind_with_the_session() {
 fn an_unpacker_that_has_failed_may_still_copy() {
     let Scene { left, right, receive, memory, gpu } = unpacking();
     gpu.refuses.store(true, Ordering::Relaxed);
-    // One more message, whose submit fails.
+    // The submit of one more message fails.
     let source = left.allocate(BYTES, MemoryType::Device).unwrap();
     let (send, more) =
         (left.create_transfer("right").unwrap(), right.create_transfer("left").unwrap());
@@ -204,7 +204,7 @@ fn an_unpacker_that_has_failed_may_still_copy() {
     more.post_recv(Post { memory: target, offset: 0, bytes: BYTES, tag: 2 }).unwrap();
     send.post_send(Post { memory: source, offset: 0, bytes: BYTES, tag: 2 }).unwrap();
     take_turns(&[&left, &right], "it is noticed", || right.stats().peers[0].state != "up");
-    // What was submitted before the failure goes on.
+    // Jobs submitted before the failure go on.
     for _ in 0..100 {
         right.progress();
         assert!(!receive.is_complete().expect("it has not ended"));
@@ -228,7 +228,7 @@ fn is_up(session: &Session, name: &str) -> bool {
     matches!(session.peer_state(name), Ok(PeerState::Up))
 }
 
-/// Whichever end begins anew: what is written then must not come before it.
+/// Either end may begin anew: bytes written then must not arrive before the old ones.
 #[test]
 fn a_lost_peer_whose_write_is_still_unpacked_is_not_met_again_before_it_is() {
     let options = || {
@@ -261,7 +261,7 @@ fn a_lost_peer_whose_write_is_still_unpacked_is_not_met_again_before_it_is() {
         }
         let is_met = || is_up(&right, "left") || is_up(&left, "right");
         for name in ["first", "second"] {
-            // Another one, which comes later, is served.
+            // Another peer, which comes later, is served.
             let other = open(options().name(name));
             other.load_remote_conn_info("right", &info).expect("they load");
             other.notify("right", b"").expect("it is there");

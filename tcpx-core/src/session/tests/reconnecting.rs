@@ -1,4 +1,4 @@
-//! Operations whose peer has ended, and is there again.
+//! Tests of operations whose peer has ended, and is present again.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -122,7 +122,7 @@ fn both_ends_of_a_lost_connection_go_on_over_one() {
     }
 }
 
-/// Passes two connections on, and keeps what comes on the first while it is held.
+/// Relay that passes two connections on, and keeps the bytes of the first while it is held.
 struct Relay {
     address: SocketAddr,
     is_held: Arc<(Mutex<bool>, Condvar)>,
@@ -223,7 +223,7 @@ fn a_peer_that_has_said_goodbye_is_believed() {
         let refused = operation.post(None).expect_err("it has left");
         assert!(matches!(refused, Error::PeerGone { how: Departure::Goodbye, .. }), "{refused}");
     }
-    // One that was started again is reached as soon as its connection info is there.
+    // A restarted peer is reached as soon as its connection info is loaded.
     let next = open(patient().progress_thread(true).accept_all(true));
     let info = next.listen().expect("listen");
     left.load_remote_conn_info("right", &info).expect("own bytes load");

@@ -1,4 +1,5 @@
-//! Requests for memory that a session has not exported, or not for that: refused, and counted.
+//! Tests of requests for memory that a session has not exported, or not for this access: refused,
+//! and counted.
 
 use tcpx_protocol::exports::capability::ExportSecret;
 use tcpx_testkit::{PATIENCE, until};
@@ -37,7 +38,7 @@ impl Ends {
         self.right.export(self.there, ExportOptions::new(access)).expect("it may be")
     }
 
-    /// As a program would that does not keep to what it was given.
+    /// Makes a request as a program would that does not respect the terms of its key.
     fn ask(&self, kind: OperationKind, key: &RemoteKey, bytes: u64) -> Result<(), Error> {
         let local = [MemoryRange { memory: self.here, offset: 0, bytes }];
         let remote = [RemoteRange { key, offset: key.bytes() - bytes, bytes }];
@@ -133,7 +134,7 @@ fn what_is_served_counts_at_the_target_and_what_is_told_at_the_initiator() {
         ends.ask(OperationKind::Write, &key, bytes).expect("it goes well");
         ends.ask(OperationKind::Read, &key, bytes).expect("it goes well");
     }
-    // What a read leaves behind at its target may come after its end here.
+    // The remains of a read at its target may come after its end here.
     ends.right.unexport(&key).expect("nothing uses it");
     let moved = LITTLE + BYTES;
     let mut expected = OneSidedStats::default();

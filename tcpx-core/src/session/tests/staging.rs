@@ -1,6 +1,6 @@
-//! Scattered small sends in a session that has little memory to gather them in.
+//! Tests of scattered small sends in a session that has little memory to gather them in.
 //!
-//! Buffers that a program lends to a session.
+//! Tests of buffers that a program lends to a session.
 
 use std::thread;
 
@@ -13,14 +13,14 @@ use crate::{Access, Error, MemoryId, MemoryType, Post, Session, StagingMemory};
 const CHUNK_BYTES: u32 = 64 << 10;
 const MESSAGES: u64 = 200;
 const MESSAGE_BYTES: u64 = 1000;
-/// From one message to the next at the sender.
+/// Distance from one message to the next at the sender.
 const STEP: u64 = 1500;
 
 fn session(staging_bytes: u64) -> Session {
     open(patient().channels(2).chunk_bytes(CHUNK_BYTES).staging_bytes(staging_bytes))
 }
 
-/// Sends scattered messages from left to right, and looks at every byte.
+/// Sends scattered messages from left to right, and checks every byte.
 fn send_scattered(left: &Session, right: &Session, memory: MemoryType) {
     let [source, target] = [left, right]
         .map(|session| session.allocate(MESSAGES * STEP, memory).expect("there is room"));
@@ -33,7 +33,7 @@ fn send_scattered(left: &Session, right: &Session, memory: MemoryType) {
     let receive = right.create_transfer("left").expect("it is up");
     let send = left.create_transfer("right").expect("it is up");
     receive.post_recv_batch(&posts(target)).expect("they fit");
-    // So that all are matched in one call.
+    // The receives come first, so that all are matched in one call.
     take_turns(&[left, right], "the receives are announced", || {
         left.stats().peers[0].announced == MESSAGES as usize
     });
@@ -77,7 +77,7 @@ fn memory_for_one_slot_serves_one_channel_and_then_another_peers() {
         part(&left, &right);
         assert_eq!(bytes(&left), [0, slot], "it is kept for others");
     }
-    // The other kind of memory gets nothing: all that there may be is allocated.
+    // The other kind of memory gets nothing: all allowed memory is allocated.
     connect(&left, &right);
     send_scattered(&left, &right, MemoryType::Host);
     assert_eq!(bytes(&left), [0, slot]);

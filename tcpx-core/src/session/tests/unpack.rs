@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! Sessions whose unpack fails in the middle, with a backend that does so on purpose.
+//! Tests of sessions whose unpack fails in the middle, with a backend that fails on purpose.
 //!
-//! A session whose unpack does not keep up, with a backend that waits to be told.
+//! Tests of a session whose unpack does not keep up, with a backend that finishes on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,19 +22,20 @@ use crate::{
 const CHUNK_BYTES: u32 = 16 << 10;
 const MESSAGE_BYTES: u64 = 10 * CHUNK_BYTES as u64 + 5;
 
-/// Where a backend fails.
+/// Call in which a backend fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Submit,
     Poll,
 }
 
-/// Copies as the real one until `healthy` chunks were submitted, and fails from the next on.
+/// Backend that copies as the real one until `healthy` chunks were submitted, and fails from the
+/// next on.
 struct Faulty {
     real: Box<dyn Unpack>,
     healthy: usize,
     at: Call,
-    /// The last ticket of the real one, once that is all there will be.
+    /// Last ticket of the real backend, once there will be no more.
     stuck_after: Option<Ticket>,
 }
 
@@ -70,13 +71,13 @@ impl Unpack for Faulty {
     }
 }
 
-/// What travels on the link is copied, not unpacked.
+/// Returns two sessions in which bytes on the link are copied, not unpacked.
 fn ends() -> [Session; 2] {
     connected(soft().channels(1).chunk_bytes(CHUNK_BYTES).link_bytes(LinkBytes::Most(0)))
 }
 
-/// One message from left to right. What the two waits returned, and the chunks that right has given
-/// back.
+/// Sends one message from left to right. Returns the results of the two waits, and the number of
+/// chunks that right has given back.
 fn send(left: &Session, right: &Session, memories: [MemoryId; 2], tag: i64) -> (Ends, u64) {
     let post = |memory| Post { memory, offset: 0, bytes: MESSAGE_BYTES, tag };
     let (from, to) = (
@@ -93,7 +94,7 @@ fn send(left: &Session, right: &Session, memories: [MemoryId; 2], tag: i64) -> (
     (ends, done)
 }
 
-/// The receiver's end, then the sender's.
+/// Results of the receiver's end, then of the sender's.
 type Ends = [crate::Result<()>; 2];
 
 fn chunk_named_by(outcome: &crate::Result<()>) -> &UnpackFailure {
@@ -129,20 +130,20 @@ fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
         );
         assert_eq!((failure.chunk, failure.chunk_bytes), (0, u64::from(CHUNK_BYTES)));
         assert_eq!(failure.source, error());
-        // A send is complete when its bytes have left; one that was not is told why.
+        // A send is complete when its bytes have left; an incomplete send reports the reason.
         if let Err(Error::PeerGone { how: Departure::Abort(reason), .. }) = &ends[1] {
             assert!(reason.contains("cuTestCall"), "{reason}");
         }
 
-        // The memory is free, and later posts say what happened.
+        // The memory is free, and later posts report what happened.
         right.deregister_memory(memories[1]).expect("no operation uses it");
         chunk_named_by(&right.create_transfer("left").map(drop));
         drop((right, left));
     }
 }
 
-/// An operation of left on right's memory, whose first chunk cannot be unpacked. What its wait
-/// returned.
+/// Runs an operation of left on right's memory, whose first chunk cannot be unpacked. Returns the
+/// result of its wait.
 fn operate(
     [left, right]: [&Session; 2],
     memories: [MemoryId; 2],
@@ -189,7 +190,7 @@ fn a_failed_unpack_ends_an_operation_at_both_ends_and_leaves_no_memory_in_use() 
             engine.unpack_with(|real| Box::new(faulty(real)));
             drop(engine);
             let ended = operate([left, right], memories, kind);
-            // The end that has received says which chunk, the other one what that end has said.
+            // The receiving end names the chunk; the other end passes on this message.
             let at_target = || loop {
                 right.progress();
                 match right.create_transfer("left").map(drop) {
@@ -218,7 +219,7 @@ fn a_failed_unpack_ends_an_operation_at_both_ends_and_leaves_no_memory_in_use() 
     }
 }
 
-/// A device whose unpack fails ends what it does itself; the other seven go on.
+/// A device whose unpack fails ends its own operations; the other seven go on.
 #[test]
 fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
     const GPUS: u32 = 8;
@@ -252,7 +253,7 @@ fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
     sick.engine().expect("no fork").unpack_with(|real| {
         Box::new(Faulty { real, healthy: 0, at: Call::Submit, stuck_after: None })
     });
-    // Twice: those that go on are still there.
+    // Twice: the operations of the others still run.
     for round in 1..=2 {
         let sick: Vec<_> = (0..GPUS).zip(run()).filter(|(_, end)| end.is_err()).collect();
         let [(SICK, Err(error))] = &sick[..] else { panic!("round {round}: {sick:?}") };
@@ -264,16 +265,17 @@ fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
 const STALL_AFTER: Duration = Duration::from_secs(1);
 const LATE_BYTES: u64 = 100_000;
 
-/// Copies at once and says so late.
+/// Backend that copies at once and reports the end late.
 struct Late {
     real: Box<dyn Unpack>,
     may_finish: Arc<AtomicBool>,
-    /// Chunks that were submitted.
+    /// Number of submitted chunks.
     submitted: Arc<AtomicUsize>,
 }
 
 impl Late {
-    /// Has a session unpack late. Returns what lets it finish, and how many chunks wait for that.
+    /// Has a session unpack late. Returns the switch that lets it finish, and the number of chunks
+    /// that wait for the switch.
     fn hold(session: &Session) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
         let (may_finish, submitted) = (Arc::default(), Arc::default());
         let told = (Arc::clone(&may_finish), Arc::clone(&submitted));

@@ -1,7 +1,8 @@
-//! Large transfers are withdrawn in slices, one in a round. Nothing here reads a clock: what one
-//! call does is counted.
+//! Tests of large transfers that are withdrawn in slices, one in a round. Nothing here reads a
+//! clock: tests count the steps of each call.
 //!
-//! What a program may ask while another thread is inside the session, for however long.
+//! Tests of calls that a program may make while another thread is inside the session, for however
+//! long.
 
 use std::sync::mpsc;
 use std::task::Poll;
@@ -47,7 +48,7 @@ fn a_cancel_ends_a_slice_and_every_round_another() {
     let Scene { left, right: _right, memory, many } = scene(soft());
     many.cancel();
     assert_eq!(ended(&many), SLICE);
-    // A small one need not wait until the large one is done, which goes on with the rest.
+    // A small transfer need not wait until the large one is done, which goes on with the rest.
     let small = left.create_transfer("right").unwrap();
     small.post_send_batch(&posts(memory, 3)).unwrap();
     small.cancel();
@@ -152,7 +153,7 @@ fn whoever_waits_beside_a_thread_that_leads_looks_only_when_it_is_told() {
     }
 }
 
-/// A round. Whether there is word for those who wait for peers.
+/// Makes a round. Returns whether there is news for threads that wait for peers.
 fn round(session: &Session) -> bool {
     let mut events = Vec::new();
     session.shared.poller().look(&mut events);
@@ -200,7 +201,7 @@ fn a_transfer_answers_while_another_thread_has_the_engine() {
         transfer.post_send(post).expect("it fits");
     }
     failed.cancel();
-    // Whoever waits for it here waits forever.
+    // A thread that waits for this engine here waits forever.
     let engine = left.shared.engine().expect("no fork");
     assert!(!waits.is_complete().expect("it goes on"));
     assert!(waits.error().is_none());
@@ -217,10 +218,10 @@ fn a_transfer_answers_while_another_thread_has_the_engine() {
     drop(engine);
 }
 
-/// Has a thread rest that leads. Returns whether it is woken when another lets go of the engine,
-/// after it has done this.
+/// Has a leading thread rest. Returns whether the thread is woken when another thread releases the
+/// engine, after it has done this.
 fn is_woken_by(session: &Session, act: impl FnOnce(&Engine)) -> bool {
-    // It rests for far longer than this takes on any machine.
+    // The thread rests for far longer than this takes on any machine.
     let now = Instant::now() + Duration::from_secs(3600);
     let mut engine = session.shared.engine().expect("no fork");
     engine.progress(now, &mut Vec::new());
@@ -236,7 +237,7 @@ fn whoever_rests_is_woken_when_something_is_due_sooner() {
     let session = open(options());
     assert!(!is_woken_by(&session, |_| {}));
     let (hold, held) = mpsc::channel::<()>();
-    // Somebody has to see whether the workers are held up.
+    // A thread must check whether the workers are held up.
     let is_woken = is_woken_by(&session, |engine| {
         drop(engine.commons.workers.call(move || held.recv()));
     });
