@@ -23,30 +23,30 @@ fn every_case() {
     }
 }
 
-/// Where one end's connect is.
+/// State of one end's connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Connect {
     NotCalled,
     Unheard,
     Greeted,
-    /// No address leads to the other end; it may still come.
+    /// No address leads to the other end, which may still come.
     Unreached,
-    /// It has the link that this end has dialled.
+    /// The connect has the link that this end has dialled.
     OnOwn,
-    /// It has the link that the other end has dialled.
+    /// The connect has the link that the other end has dialled.
     OnTheirs,
     Failed,
 }
 
-/// What one end has made of the other's dial.
+/// State of the other's dial at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Inbound {
     Nothing,
-    /// Its hello is read, and waits.
+    /// The hello is read, and waits.
     Waits,
-    /// It is a peer without a name.
+    /// The dial has made a peer without a name.
     Unclaimed,
-    /// A connect has it, or it is over.
+    /// A connect has the dial, or the dial is over.
     Done,
 }
 
@@ -54,16 +54,16 @@ enum Inbound {
 struct End {
     connect: Connect,
     inbound: Inbound,
-    /// The other end has said that it gives its dial up.
+    /// Whether the other end has said that it gives its dial up.
     knows_given_up: bool,
 }
 
-/// The link that one end dials, and what is on its way there.
+/// Link that one end dials, with the messages in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Dial {
     is_reachable: bool,
     hello: bool,
-    /// A welcome, and whether the welcomer gives its own dial up.
+    /// Welcome, and whether the welcomer gives its own dial up.
     welcome: Option<bool>,
     closed_by_dialler: bool,
     closed_by_listener: bool,
@@ -74,12 +74,12 @@ struct Dial {
 struct World {
     ends: [End; 2],
     dials: [Dial; 2],
-    /// Faults that may still happen: a connect that is given up, or a link that breaks.
+    /// Number of faults that may still happen: a connect that is given up, or a link that breaks.
     faults: u8,
     had_fault: bool,
 }
 
-/// One thing that happens at one end.
+/// Event at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     CallConnect,
@@ -121,7 +121,7 @@ impl World {
         Self { ends: [end; 2], dials: reachable.map(dial), faults, had_fault: false }
     }
 
-    /// The end after an event, if it can happen now.
+    /// Returns the world after an event, if the event can happen now.
     fn after(mut self, me: usize, event: Event) -> Option<Self> {
         let (own, theirs) = (me, 1 - me);
         let end = self.ends[me];
@@ -207,7 +207,7 @@ impl World {
         self.had_fault = true;
     }
 
-    /// What `connecting` does with the verdict.
+    /// Does what `connecting` does with the verdict.
     fn decide(&mut self, me: usize) {
         let (ours, theirs) = if me == 0 { (&SMALL, &LARGE) } else { (&LARGE, &SMALL) };
         let own = match self.ends[me].connect {
@@ -237,7 +237,7 @@ impl World {
         self.ends[me].connect = Connect::OnTheirs;
     }
 
-    /// The other's dial is taken, if it waits.
+    /// Ends a failed dial: the end takes the other's dial, if that waits.
     fn dial_fails(&mut self, me: usize, otherwise: Connect) {
         match self.ends[me].inbound {
             Inbound::Waits => {
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// Whether an end holds the link that end `dialler` dials.
+    /// Returns whether an end holds the link that end `dialler` dials.
     fn holds(&self, me: usize, dialler: usize) -> bool {
         match me == dialler {
             true => self.ends[me].connect == Connect::OnOwn,
@@ -260,12 +260,12 @@ impl World {
         }
     }
 
-    /// Links that both ends hold.
+    /// Returns the links that both ends hold.
     fn links(&self) -> Vec<usize> {
         (0..2).filter(|dial| self.holds(0, *dial) && self.holds(1, *dial)).collect()
     }
 
-    /// In any state at all.
+    /// Checks what holds in any state.
     fn check(&self) {
         assert!(self.links().len() <= 1, "{self:#?}");
         if !self.had_fault {
@@ -277,7 +277,7 @@ impl World {
         }
     }
 
-    /// Nothing more happens by itself.
+    /// Checks a state in which nothing more happens by itself.
     fn check_quiet(&self) {
         for (me, end) in self.ends.iter().enumerate() {
             assert!(!matches!(end.connect, Connect::Unheard | Connect::Greeted), "{self:#?}");
@@ -308,7 +308,7 @@ impl World {
     }
 }
 
-/// Visits every state that any order of events leads to. Returns how many there are.
+/// Visits every state that any order of events leads to. Returns their number.
 fn explore(start: World, calls: [bool; 2]) -> usize {
     let (mut seen, mut todo) = (HashSet::from([start]), vec![start]);
     while let Some(world) = todo.pop() {
@@ -331,7 +331,7 @@ fn explore(start: World, calls: [bool; 2]) -> usize {
     seen.len()
 }
 
-/// In every order of events at most one connection remains, no end has half of one, and both
+/// At most one connection remains in every order of events, no end has half of one, and both
 /// connects end.
 #[test]
 fn in_every_order_of_events_one_connection_remains() {
