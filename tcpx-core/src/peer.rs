@@ -122,13 +122,13 @@ impl Peer {
         Self { key, name, origin, state, is_left: false, gate, watch, waiting }
     }
 
-    /// A peer that is to be reached.
+    /// Returns a peer that is to be reached.
     pub(crate) fn dial(key: PeerKey, name: PeerName, connector: Connector) -> Self {
         let origin = Origin::dialled(&connector);
         Self::new(key, name, origin, State::Dialling(Box::new(connector)))
     }
 
-    /// A peer that came in and has proven itself: [`link_up`](Self::link_up) is next.
+    /// Returns a peer that came in and has proven itself: [`link_up`](Self::link_up) is next.
     pub(crate) fn welcome(key: PeerKey, name: PeerName, introduction: Box<Introduction>) -> Self {
         Self::new(key, name, Origin::came(introduction), State::Welcomed)
     }
@@ -162,7 +162,7 @@ impl Peer {
         &self.name
     }
 
-    /// What it said when it came in, if it has come in.
+    /// Returns what it said when it came in, if it has come in.
     pub(crate) fn introduction(&self) -> Option<&Introduction> {
         self.origin.introduction()
     }
@@ -181,7 +181,8 @@ impl Peer {
         }
     }
 
-    /// Which of the connections with this session it is, if it is one, and neither end is leaving.
+    /// Returns which of the connections with this session it is, if it is one, and neither end is
+    /// leaving.
     pub(crate) fn connection_with(&self, session: &SessionId) -> Option<u16> {
         let Origin { session: other, connection, .. } = &self.origin;
         (session == other && !self.is_leaving()).then_some(*connection)
@@ -192,12 +193,13 @@ impl Peer {
         &self.origin.session
     }
 
-    /// Whether it has come in from the session that this connection info leads to, and stays.
+    /// Returns whether it has come in from the session that this connection info leads to, and
+    /// stays.
     pub(crate) fn came_from(&self, info: &ConnInfo) -> bool {
         !self.is_leaving() && self.origin.came_from(info)
     }
 
-    /// Whether the other end has given up its hello with this nonce for this peer's link.
+    /// Returns whether the other end has given up its hello with this nonce for this peer's link.
     pub(crate) fn replaces(&self, nonce: &Nonce) -> bool {
         self.origin.given_up.as_ref() == Some(nonce)
     }
@@ -209,7 +211,7 @@ impl Peer {
         }
     }
 
-    /// Whether it is over, or one of the ends is leaving.
+    /// Returns whether it is over, or one of the ends is leaving.
     pub(crate) fn is_leaving(&self) -> bool {
         match &self.state {
             State::Dialling(_) | State::Welcomed => false,
@@ -218,27 +220,27 @@ impl Peer {
         }
     }
 
-    /// The dial that is under way.
+    /// Returns the dial that is under way.
     pub(crate) fn connector(&self) -> Option<&Connector> {
         if let State::Dialling(connector) = &self.state { Some(connector) } else { None }
     }
 
-    /// The dial that is under way, to be changed.
+    /// Returns the dial that is under way, to be changed.
     pub(crate) fn connector_mut(&mut self) -> Option<&mut Connector> {
         if let State::Dialling(connector) = &mut self.state { Some(connector) } else { None }
     }
 
-    /// Whether it is over.
+    /// Returns whether it is over.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.state, State::Gone(_))
     }
 
-    /// Whether the program has left it.
+    /// Returns whether the program has left it.
     pub(crate) fn is_left(&self) -> bool {
         self.is_left
     }
 
-    /// Why it is over, if it is.
+    /// Returns why it is over, if it is.
     pub(crate) fn why_gone(&self) -> Option<&Error> {
         match &self.state {
             State::Gone(gone) => Some(&gone.why),
@@ -257,12 +259,13 @@ impl Peer {
         }
     }
 
-    /// How long nothing was heard of it, without the time in which nothing was awaited of it.
+    /// Returns how long nothing was heard of it, without the time in which nothing was awaited of
+    /// it.
     pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
         self.connection().map(|connection| connection.protocol.silence(now))
     }
 
-    /// Its connection, while it has one.
+    /// Returns its connection, while it has one.
     pub(crate) fn connection(&self) -> Option<&Connection> {
         match &self.state {
             State::Linked(connection) => Some(connection),
@@ -270,7 +273,7 @@ impl Peer {
         }
     }
 
-    /// A connection to which operations may be posted.
+    /// Returns a connection to which operations may be posted.
     ///
     /// # Errors
     /// [`Error::Closed`] once the program has left it; [`Error::PeerState`] while it is not up;
@@ -288,7 +291,7 @@ impl Peer {
         }
     }
 
-    /// Whether operations may be posted to it, as those see it who have no engine.
+    /// Returns whether operations may be posted to it, as those see it who have no engine.
     pub(crate) fn gate(&self) -> &Arc<PostGate> {
         &self.gate
     }
@@ -302,7 +305,7 @@ impl Peer {
         self.gate.set(takes(Direction::Send, 1), takes(Direction::Receive, MOST_HANDED_IN));
     }
 
-    /// Its connection, for changes that are good in any state.
+    /// Returns its connection, for changes that are good in any state.
     pub(crate) fn connection_mut(&mut self) -> Option<&mut Connection> {
         match &mut self.state {
             State::Linked(connection) => Some(connection),
@@ -310,7 +313,7 @@ impl Peer {
         }
     }
 
-    /// Bytes of a whole chunk; 0 before it is agreed on.
+    /// Returns the number of bytes of a whole chunk; 0 before it is agreed on.
     pub(crate) fn chunk_bytes(&self) -> u32 {
         let agreement = match &self.state {
             State::Dialling(_) | State::Welcomed => None,
@@ -327,12 +330,12 @@ impl Peer {
         }
     }
 
-    /// Whether a look at it finds what it has found before, until it is driven again.
+    /// Returns whether a look at it finds what it has found before, until it is driven again.
     pub(crate) fn is_idle(&self) -> bool {
         self.connection().is_none_or(Connection::is_idle)
     }
 
-    /// The accept of its comms that has not been ready for at least this time.
+    /// Returns the accept of its comms that has not been ready for at least this time.
     pub(crate) fn pending_accept(&self, time: Duration, now: Instant) -> Option<LongCall> {
         self.connection()?.setup.as_ref()?.pending_accept(time, now)
     }
@@ -350,7 +353,7 @@ impl Peer {
         }
     }
 
-    /// When it is to be driven next, apart from when something happens on its descriptors.
+    /// Returns when it is to be driven next, apart from when something happens on its descriptors.
     pub(crate) fn attention(&self) -> Attention {
         match &self.state {
             State::Dialling(connector) => connector.attention(),

@@ -71,7 +71,7 @@ impl<'a> PostOptions<'a> {
         Self { notification: Some(notification), ..self }
     }
 
-    /// What has not ended after so long is given up, and ends with
+    /// Returns what has not ended after so long is given up, and ends with
     /// [`Error::Expired`](crate::Error::Expired).
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
@@ -101,7 +101,7 @@ pub struct TransferCounts {
 }
 
 impl TransferCounts {
-    /// What was counted since the counts were `before`.
+    /// Returns what was counted since the counts were `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             operations_posted: self.operations_posted - before.operations_posted,

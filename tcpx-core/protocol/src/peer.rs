@@ -165,12 +165,13 @@ impl PeerProtocol {
         self.cx.life.heard_at = heard_at;
     }
 
-    /// How long nothing was heard of the peer, without the time in which nothing was awaited of it.
+    /// Returns how long nothing was heard of the peer, without the time in which nothing was
+    /// awaited of it.
     pub fn silence(&self, now: Instant) -> Duration {
         self.cx.life.silence(now)
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     fn is_over(&self) -> bool {
         matches!(self.cx.life.stage, Stage::Over)
     }
@@ -192,8 +193,8 @@ impl PeerProtocol {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the peer is
-    /// heard. `None`: when it is heard, or a program asks for something.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the
+    /// peer is heard. `None`: when it is heard, or a program asks for something.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.is_over() { None } else { self.cx.life.next_timeout() }
     }
@@ -247,7 +248,7 @@ impl PeerProtocol {
         self.cx.schedule.staging.note(channel, memory, is_there);
     }
 
-    /// What is to be done next. `None`: nothing until the next input.
+    /// Returns what is to be done next. `None`: nothing until the next input.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
         loop {
@@ -272,7 +273,7 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether there is something to say, as soon as the link has room.
+    /// Returns whether there is something to say, as soon as the link has room.
     pub fn has_more_to_say(&self) -> bool {
         self.one_sided.has_more_to_say(&self.cx) || self.tags.announces_more(&self.cx)
     }
@@ -287,12 +288,12 @@ impl PeerProtocol {
         std::mem::take(&mut self.cx.operations)
     }
 
-    /// What both ends use.
+    /// Returns what both ends use.
     pub fn agreement(&self) -> Agreement {
         self.cx.life.agreement
     }
 
-    /// Where in its life the peer is.
+    /// Returns where in its life the peer is.
     pub fn stage(&self) -> PeerStage {
         self.cx.life.stage.seen()
     }
@@ -307,33 +308,33 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether it is over, or one of the ends has said goodbye or is about to.
+    /// Returns whether it is over, or one of the ends has said goodbye or is about to.
     pub fn is_leaving(&self) -> bool {
         self.cx.life.stage.is_leaving()
     }
 
-    /// Messages so far.
+    /// Returns the messages so far.
     pub fn messages(&self) -> MessageStats {
         MessageStats { one_sided: self.one_sided.stats(), ..self.cx.messages }
     }
 
-    /// Sends of ours that no receive was announced for.
+    /// Returns the number of sends of ours that no receive was announced for.
     pub fn waiting_sends(&self) -> usize {
         self.tags.waiting_sends()
     }
 
-    /// The one of them that has waited longest.
+    /// Returns the one of them that has waited longest.
     pub fn oldest_send(&self) -> Option<&NewOperation> {
         let oldest = self.cx.operations.get(self.tags.oldest_send()?)?;
         Some(&oldest.posted)
     }
 
-    /// Receives that the peer has announced and no send of ours matches.
+    /// Returns the number of receives that the peer has announced and no send of ours matches.
     pub fn announced(&self) -> usize {
         self.tags.announced()
     }
 
-    /// Receives of ours that the peer takes no announcement of for now.
+    /// Returns the number of receives of ours that the peer takes no announcement of for now.
     pub fn unannounced(&self) -> usize {
         self.tags.unannounced()
     }
@@ -343,12 +344,12 @@ impl PeerProtocol {
         self.tags.unreceived()
     }
 
-    /// Messages of the peer that wait here for their receives.
+    /// Returns the number of messages of the peer that wait here for their receives.
     pub fn kept(&self) -> usize {
         self.tags.kept()
     }
 
-    /// How many posted operations have not ended.
+    /// Returns how many posted operations have not ended.
     pub fn operation_count(&self) -> usize {
         self.cx.operations.len()
     }

@@ -68,7 +68,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// What an operation needs its memory for.
+    /// Returns what an operation needs its memory for.
     pub fn access(self) -> Access {
         match self {
             Self::Send => Access::ReadOnly,
@@ -135,7 +135,7 @@ pub struct Span {
 /// ones.
 pub const NOTE_COST: u64 = 64;
 
-/// What a notification of so many bytes takes of the memory that its sender has here.
+/// Returns what a notification of so many bytes takes of the memory that its sender has here.
 pub fn note_cost(bytes: usize) -> u64 {
     NOTE_COST.saturating_add(bytes as u64)
 }

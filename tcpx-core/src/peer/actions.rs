@@ -237,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Chunks sent on each channel so far.
+    /// Returns the chunks sent on each channel so far.
     fn sent_chunks(&self) -> ChunkCounts {
         let closed = self.record.sends.iter().map(|stats| stats.chunks);
         self.send_lanes.iter().map(|lane| lane.stats.chunks).chain(closed).collect()

@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    /// When it is to be driven next, apart from when something happens.
+    /// Returns when it is to be driven next, apart from when something happens.
     pub(super) fn attention(&self) -> Attention {
         if self.protocol.is_parted() {
             // Its last comms are closing. Its link may have ended, and is not looked at any more.
@@ -82,12 +82,12 @@ impl Connection {
         wants
     }
 
-    /// Whether the protocol has more to say, and the link takes it.
+    /// Returns whether the protocol has more to say, and the link takes it.
     fn says_more(&self) -> bool {
         self.link.unsent_bytes() == 0 && self.protocol.has_more_to_say()
     }
 
-    /// Whether it is up with nothing under way and nothing posted.
+    /// Returns whether it is up with nothing under way and nothing posted.
     pub(super) fn is_idle(&self) -> bool {
         self.is_up_at_rest() && self.protocol.operation_count() == 0
     }
@@ -109,7 +109,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// The first channel whose NIC is down at this host. Reads a file for each NIC.
+    /// Returns the first channel whose NIC is down at this host. Reads a file for each NIC.
     pub(crate) fn down_nic(&self) -> Option<DownNic> {
         let mut seen = SmallVec::<[&str; 8]>::new();
         let mut channels = self.record.nics.iter().enumerate();
@@ -123,7 +123,7 @@ impl Connection {
 }
 
 impl Peer {
-    /// What was counted so far, also on channels that are closed.
+    /// Returns what was counted so far, also on channels that are closed.
     pub(crate) fn report(&self) -> PeerReport {
         let mut report = PeerReport {
             name: self.name.to_string(),

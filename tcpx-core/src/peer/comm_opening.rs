@@ -135,23 +135,23 @@ impl CommOpening {
         Ok(moved)
     }
 
-    /// The first channel on which the peer is not accepted.
+    /// Returns the first channel on which the peer is not accepted.
     pub(super) fn first_accepting(&self) -> Option<&CommLabel> {
         self.labels.get(self.accepted.iter().position(Option::is_none)?)
     }
 
-    /// Whether every receive comm is accepted.
+    /// Returns whether every receive comm is accepted.
     pub(super) fn is_accepted(&self) -> bool {
         self.accepted.iter().all(Option::is_some)
     }
 
-    /// How many chunks there is room for on each channel; empty: for any number.
+    /// Returns how many chunks there is room for on each channel; empty: for any number.
     pub(super) fn credit(&mut self) -> ChunkCounts {
         let accepted = self.accepted.iter_mut().flatten();
         accepted.filter_map(|comm| Some(comm.credit()?.limit())).collect()
     }
 
-    /// Whether every send comm is connected.
+    /// Returns whether every send comm is connected.
     pub(super) fn is_connected(&self) -> bool {
         self.connected.iter().all(Option::is_some)
     }

@@ -113,7 +113,7 @@ impl CommSetup {
         Ok(Self { peer: peer.clone(), places, nics, began_at: now, shared })
     }
 
-    /// The NIC of each channel.
+    /// Returns the NIC of each channel.
     pub(crate) fn nics(&self) -> &[Arc<str>] {
         &self.nics
     }
@@ -145,7 +145,7 @@ impl CommSetup {
         Ok(())
     }
 
-    /// The accept that has not been ready for at least this time.
+    /// Returns the accept that has not been ready for at least this time.
     pub(crate) fn pending_accept(&self, time: Duration, now: Instant) -> Option<LongCall> {
         let waited = now.saturating_duration_since(self.began_at);
         let label = (waited >= time).then(|| lock(&self.shared).accepting.clone())??;
@@ -154,7 +154,7 @@ impl CommSetup {
         Some(LongCall { peer: label.peer_key, call, hang })
     }
 
-    /// What has come of it, if anything is new.
+    /// Returns what has come of it, if anything is new.
     pub(crate) fn poll(&self) -> Result<Option<SetupNews>> {
         let mut shared = lock(&self.shared);
         if let Some(error) = &shared.error {
@@ -184,7 +184,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the worker does next. All comms that are not wanted any more are closed by it.
+/// Returns what the worker does next. All comms that are not wanted any more are closed by it.
 fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
     let peer_handles = {
         let mut shared = lock(shared);

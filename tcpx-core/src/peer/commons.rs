@@ -40,7 +40,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Operations that use a registration: posted by the program, or asked for by peers.
+    /// Returns the number of operations that use a registration: posted by the program, or asked
+    /// for by peers.
     pub(crate) fn uses(&self, id: MemoryId) -> usize {
         self.registrations.operations(id) + self.exports.active_of(id)
     }
@@ -82,12 +83,12 @@ impl PostGate {
         self.receives.store(receives, Ordering::Relaxed);
     }
 
-    /// Whether sends are taken.
+    /// Returns whether sends are taken.
     pub(crate) fn takes_sends(&self) -> bool {
         self.sends.load(Ordering::Relaxed)
     }
 
-    /// Whether receives are taken, [`MOST_HANDED_IN`] of them.
+    /// Returns whether receives are taken, [`MOST_HANDED_IN`] of them.
     pub(crate) fn takes_receives(&self) -> bool {
         self.receives.load(Ordering::Relaxed)
     }

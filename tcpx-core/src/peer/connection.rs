@@ -124,12 +124,13 @@ impl Connection {
         }
     }
 
-    /// Why nothing can be posted to this peer, if nothing can.
+    /// Returns why nothing can be posted to this peer, if nothing can.
     pub(crate) fn check_up(&self) -> Result<()> {
         if self.protocol.stage() == PeerStage::Up { Ok(()) } else { Err(self.not_up()) }
     }
 
-    /// Why no operations and notifications go to this peer, now or when it is up, if none do.
+    /// Returns why no operations and notifications go to this peer, now or when it is up, if none
+    /// do.
     pub(super) fn check_requests(&self) -> Result<()> {
         match self.protocol.stage() {
             PeerStage::Connecting => Ok(()),
@@ -148,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// What of a transfer has no counterpart.
+    /// Returns what of a transfer has no counterpart.
     pub(crate) fn unmatched(&self, transfer: TransferKey) -> Unmatched {
         self.protocol.unmatched(transfer)
     }
@@ -158,7 +159,7 @@ impl Connection {
         self.link.flush().map_err(|error| self.link_error(error))
     }
 
-    /// Chunks of its lanes that were sent so far, and that have arrived.
+    /// Returns the chunks of its lanes that were sent so far, and that have arrived.
     pub(super) fn chunks(&self) -> [u64; 2] {
         let sent = self.send_lanes.iter().map(|lane| lane.stats.chunks).sum();
         [sent, self.recv_lanes.iter().map(RecvLane::chunks_arrived).sum()]

@@ -101,7 +101,7 @@ impl DialPlaces {
     }
 }
 
-/// Whether it is no host's: unspecified, multicast or broadcast.
+/// Returns whether it is no host's: unspecified, multicast or broadcast.
 fn leads_to_many(ip: IpAddr) -> bool {
     let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip.octets()[0] == 0);
     ip.is_unspecified() || ip.is_multicast() || is_broadcast

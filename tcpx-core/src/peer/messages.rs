@@ -233,7 +233,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether bytes of operations are to be sent on the link.
+    /// Returns whether bytes of operations are to be sent on the link.
     pub(crate) fn sends_parts(&self) -> bool {
         matches!(&self.state, State::Linked(connection) if connection.protocol.sends_parts())
     }
@@ -296,12 +296,12 @@ impl Connection {
         self.protocol.uses(registration)
     }
 
-    /// Whether the peer uses any of these exports.
+    /// Returns whether the peer uses any of these exports.
     pub(crate) fn serves(&self, exports: &[ExportKey]) -> bool {
         self.protocol.serves(exports)
     }
 
-    /// Exports are taken back. Whether the peer uses any.
+    /// Exports are taken back. Returns whether the peer uses any.
     pub(crate) fn revoke(&mut self, exports: &[ExportKey]) -> bool {
         self.protocol.handle_revoked(exports)
     }

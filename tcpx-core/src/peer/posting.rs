@@ -16,7 +16,7 @@ use super::connection::Connection;
 use crate::error::{Error, MemoryUnavailable, Result};
 
 impl Connection {
-    /// Whether so many operations may be posted now.
+    /// Returns whether so many operations may be posted now.
     ///
     /// # Errors
     /// [`Error::PeerState`], [`Error::PeerGone`].

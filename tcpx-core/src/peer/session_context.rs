@@ -91,9 +91,9 @@ impl SessionContext {
         if self.plugin.is_hardware() { u64::MAX } else { STEP_BYTES }
     }
 
-    /// Bytes that are unpacked by one submit. A GPU takes all there are, and copies while the
-    /// thread goes on. Threads that copy get something to do each; should the system have none for
-    /// them, the thread that submits copies as much.
+    /// Returns the number of bytes that are unpacked by one submit. A GPU takes all there are, and
+    /// copies while the thread goes on. Threads that copy get something to do each; should the
+    /// system have none for them, the thread that submits copies as much.
     pub(crate) fn batch_bytes(&self, copy_threads: usize) -> u64 {
         match self.memory {
             DeviceMemory::Emulated => STEP_BYTES * copy_threads.max(1) as u64,
@@ -101,7 +101,7 @@ impl SessionContext {
         }
     }
 
-    /// Whether peers may only send what the bounce buffer has room for.
+    /// Returns whether peers may only send what the bounce buffer has room for.
     pub(crate) fn gives_credit(&self) -> bool {
         match self.options.bounce_credit {
             BounceCreditChoice::Auto => self.plugin.is_hardware(),
@@ -110,7 +110,8 @@ impl SessionContext {
         }
     }
 
-    /// The numbers by which this end sends: enough is under way to keep every send window full.
+    /// Returns the numbers by which this end sends: enough is under way to keep every send window
+    /// full.
     pub(crate) fn tuning(&self, agreement: &Agreement) -> Tuning {
         let Agreement { channels, chunk_bytes, .. } = *agreement;
         let chunks_ahead = u64::from(channels) * self.options.send_window as u64;

@@ -113,12 +113,12 @@ impl Origin {
         }
     }
 
-    /// What it said when it came in; nothing if it did not.
+    /// Returns what it said when it came in; nothing if it did not.
     pub(crate) fn introduction(&self) -> Option<&Introduction> {
         self.introduction.as_deref()
     }
 
-    /// Whether it has come in from the session that this connection info leads to.
+    /// Returns whether it has come in from the session that this connection info leads to.
     pub(crate) fn came_from(&self, info: &ConnInfo) -> bool {
         self.introduction.as_ref().is_some_and(|introduction| introduction.is_of(info))
     }

@@ -73,8 +73,8 @@ impl PeerWatch {
         }
     }
 
-    /// Whether a look may find anything else than the last one. `settled`: the chunks that were
-    /// sent and have arrived, if nothing is under way, and the peer is heard.
+    /// Returns whether a look may find anything else than the last one. `settled`: the chunks that
+    /// were sent and have arrived, if nothing is under way, and the peer is heard.
     fn is_new(&mut self, settled: Option<[u64; 2]>) -> bool {
         let before = std::mem::replace(&mut self.settled, settled);
         settled.is_none() || settled != before

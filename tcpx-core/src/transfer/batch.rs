@@ -93,12 +93,12 @@ impl Batch {
         }
     }
 
-    /// The batch that everything which arrives now, and is not copied, has to wait for.
+    /// Returns the batch that everything which arrives now, and is not copied, has to wait for.
     pub(crate) fn number(&self) -> BatchNumber {
         self.filling_number
     }
 
-    /// The batch for a chunk of so many bytes. All of its jobs are pushed next.
+    /// Returns the batch for a chunk of so many bytes. All of its jobs are pushed next.
     pub(crate) fn number_for(&mut self, chunk_bytes: u64) -> BatchNumber {
         let room = self.limit_bytes.saturating_sub(self.filling.bytes());
         if chunk_bytes > room && !self.filling.is_empty() {
@@ -182,7 +182,7 @@ impl Batch {
         number
     }
 
-    /// Whether there is more to submit, and the unpacker had room for what came before.
+    /// Returns whether there is more to submit, and the unpacker had room for what came before.
     pub(crate) fn has_more(&self) -> bool {
         self.busy_since.is_none() && self.has_collected()
     }
@@ -224,7 +224,7 @@ impl Batch {
         Err(self.submit_failed(source.into()))
     }
 
-    /// What is known when the submit of the oldest batch's next group has failed.
+    /// Returns what is known when the submit of the oldest batch's next group has failed.
     fn submit_failed(&self, source: UnpackError) -> BatchFailure {
         let oldest = self.closed.front().unwrap_or(&self.filling);
         let named = source.job().and_then(|job| oldest.job_of_group(job));
@@ -241,7 +241,7 @@ impl Batch {
         }
     }
 
-    /// The newest finished batch; everything up to it is finished.
+    /// Returns the newest finished batch; everything up to it is finished.
     pub(crate) fn finished(
         &mut self,
         unpack: &mut dyn Unpack,
@@ -257,12 +257,12 @@ impl Batch {
         Ok(self.finished)
     }
 
-    /// The newest batch that was seen to be finished.
+    /// Returns the newest batch that was seen to be finished.
     pub(crate) fn reached(&self) -> BatchNumber {
         self.finished
     }
 
-    /// What is known when something under way has failed.
+    /// Returns what is known when something under way has failed.
     fn under_way_failed(&self, source: UnpackError) -> BatchFailure {
         let jobs: usize = self.in_flight.iter().map(|batch| batch.jobs).sum();
         let suspect = self.in_flight.front().map(|batch| Box::new(batch.first));
@@ -297,12 +297,12 @@ impl Batch {
         self.submitting
     }
 
-    /// Whether the unpacker had no room for what was to be submitted.
+    /// Returns whether the unpacker had no room for what was to be submitted.
     pub(crate) fn is_refused(&self) -> bool {
         self.busy_since.is_some()
     }
 
-    /// Whether unpacks are under way, or wait to be submitted.
+    /// Returns whether unpacks are under way, or wait to be submitted.
     pub(crate) fn is_unpacking(&self) -> bool {
         !self.in_flight.is_empty() || self.has_collected()
     }

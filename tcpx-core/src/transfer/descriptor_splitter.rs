@@ -17,7 +17,7 @@ impl<'a> DescriptorSplitter<'a> {
         Self { rest: descriptors, taken: 0 }
     }
 
-    /// The descriptors of the next `bytes` bytes, with offsets from the first of them.
+    /// Returns the descriptors of the next `bytes` bytes, with offsets from the first of them.
     pub(crate) fn next(
         &mut self,
         bytes: u64,

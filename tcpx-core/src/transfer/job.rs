@@ -60,7 +60,7 @@ impl Collected {
         self.jobs.len()
     }
 
-    /// Bytes that its jobs copy.
+    /// Returns the number of bytes that its jobs copy.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -99,12 +99,12 @@ impl Collected {
         self.jobs.len().saturating_sub(self.submitted).min(JOBS_PER_SUBMIT)
     }
 
-    /// The job of this number in the group that is submitted next.
+    /// Returns the job of this number in the group that is submitted next.
     pub(super) fn job_of_group(&self, number: usize) -> Option<Job> {
         self.jobs.get(self.submitted + number).map(|(job, _)| *job)
     }
 
-    /// So many jobs were submitted now. Whether those were all.
+    /// So many jobs were submitted now. Returns whether those were all.
     pub(super) fn submitted(&mut self, jobs: usize) -> bool {
         self.submitted += jobs;
         self.submitted == self.jobs.len()
@@ -131,12 +131,12 @@ impl Collected {
         count
     }
 
-    /// Where the descriptors of the next group begin.
+    /// Returns where the descriptors of the next group begin.
     fn start(&self) -> usize {
         self.submitted.checked_sub(1).map_or(0, |before| self.jobs[before].1)
     }
 
-    /// How many jobs go together: few enough pieces for a kernel to take at once.
+    /// Returns how many jobs go together: few enough pieces for a kernel to take at once.
     fn group(&self) -> usize {
         let mut from = self.start();
         let mut pieces = 0;

@@ -82,12 +82,13 @@ impl RecvLane {
     }
 
     /// Takes room in the bounce buffer for what is expected, and gives back what was consumed.
-    /// Whether the peer may send more than before; `None`: it may send any number of chunks.
+    /// Returns whether the peer may send more than before; `None`: it may send any number of
+    /// chunks.
     pub(crate) fn renew_credit(&mut self) -> Option<bool> {
         self.comm.credit().map(|credit| credit.renew(self.stats.chunks))
     }
 
-    /// How many chunks the peer may send, counted from the first one; `None`: any number.
+    /// Returns how many chunks the peer may send, counted from the first one; `None`: any number.
     pub(crate) fn credit_limit(&mut self) -> Option<u64> {
         self.comm.credit().map(|credit| credit.limit())
     }
@@ -101,7 +102,7 @@ impl RecvLane {
         self.watch.look(self.window.sample(self.stats, chunk_bytes), now)
     }
 
-    /// Chunks that have arrived so far, unpacked or not.
+    /// Returns the number of chunks that have arrived so far, unpacked or not.
     pub(crate) fn chunks_arrived(&self) -> u64 {
         self.stats.chunks + self.window.arrived() as u64
     }
@@ -119,7 +120,7 @@ impl RecvLane {
         Ok(())
     }
 
-    /// Whether nothing is posted, and nothing has happened on the comm's descriptors.
+    /// Returns whether nothing is posted, and nothing has happened on the comm's descriptors.
     fn is_at_rest(&self) -> bool {
         !self.window.has_posted() && self.comm.next_call() == NextCall::WhenTold
     }
@@ -129,8 +130,8 @@ impl RecvLane {
         self.comm.wake();
     }
 
-    /// When the lane may get further: soon, where no descriptor says when a request arrives, or
-    /// when the plugin takes one more.
+    /// Returns when the lane may get further: soon, where no descriptor says when a request
+    /// arrives, or when the plugin takes one more.
     pub(crate) fn next_call(&self) -> NextCall {
         match self.stripes.peek().is_some() && self.window.has_room() {
             true => NextCall::Soon,
@@ -139,12 +140,12 @@ impl RecvLane {
         }
     }
 
-    /// Whether arrived chunks hold slots until they are unpacked.
+    /// Returns whether arrived chunks hold slots until they are unpacked.
     pub(crate) fn holds_slots(&self) -> bool {
         self.window.arrived() > 0
     }
 
-    /// Whether a posted receive has not arrived.
+    /// Returns whether a posted receive has not arrived.
     pub(crate) fn awaits_bytes(&self) -> bool {
         self.window.has_posted()
     }
@@ -328,7 +329,7 @@ impl RecvLane {
         }
     }
 
-    /// The newest batch that unpacks a chunk of this lane, as far as it was not seen to be
+    /// Returns the newest batch that unpacks a chunk of this lane, as far as it was not seen to be
     /// finished.
     pub(crate) fn newest_batch(&self) -> Option<BatchNumber> {
         self.window.newest_arrived().map(|arriving| arriving.batch)
@@ -365,8 +366,8 @@ impl RecvLane {
     }
 }
 
-/// Whether a chunk of host memory has no place of its own: its messages are not one behind the
-/// other.
+/// Returns whether a chunk of host memory has no place of its own: its messages are not one behind
+/// the other.
 fn lie_apart(members: &[Member]) -> bool {
     let is_host = members.first().is_some_and(|first| first.span.memory == MemoryType::Host);
     is_host && !members.windows(2).all(|pair| pair[0].is_followed_by(&pair[1]))

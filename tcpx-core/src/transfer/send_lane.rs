@@ -178,8 +178,8 @@ impl SendLane {
         self.comm.wake();
     }
 
-    /// When the lane may get further: soon, where no descriptor says when a request is sent, or
-    /// when the plugin takes one more.
+    /// Returns when the lane may get further: soon, where no descriptor says when a request is
+    /// sent, or when the plugin takes one more.
     pub(crate) fn next_call(&self) -> NextCall {
         let is_in_one_piece = self.stripes.peek().is_some_and(|(it, _)| it.gathered.is_none());
         let wants_post = is_in_one_piece && self.window.has_room() && self.has_credit();
@@ -190,12 +190,12 @@ impl SendLane {
         }
     }
 
-    /// Whether chunks are being gathered.
+    /// Returns whether chunks are being gathered.
     pub(crate) fn is_gathering(&self) -> bool {
         !self.staged.is_empty()
     }
 
-    /// Whether a staging buffer was asked for and is not known yet.
+    /// Returns whether a staging buffer was asked for and is not known yet.
     pub(crate) fn awaits_staging(&self) -> bool {
         !self.asked_stagings.is_empty()
     }
@@ -205,7 +205,7 @@ impl SendLane {
         self.stripes.is_empty()
     }
 
-    /// The newest batch that gathers a chunk of this lane, as far as it was not posted.
+    /// Returns the newest batch that gathers a chunk of this lane, as far as it was not posted.
     pub(crate) fn newest_batch(&self) -> Option<BatchNumber> {
         self.staged.iter().map(|staged| staged.batch).max()
     }
@@ -240,16 +240,16 @@ impl SendLane {
         Ok(LaneStep { moved, more: false })
     }
 
-    /// Whether there is room for one more chunk that is gathered from this memory, or not gathered:
-    /// in the window, with those counted that have their slot and will be posted, and in the
-    /// staging buffer.
+    /// Returns whether there is room for one more chunk that is gathered from this memory, or not
+    /// gathered: in the window, with those counted that have their slot and will be posted, and in
+    /// the staging buffer.
     fn has_room(&mut self, gathered: Option<MemoryType>) -> bool {
         let slots = gathered.and_then(|memory| self.staging(memory).as_ref()).map(Staging::slots);
         slots.is_none_or(|slots| self.gathered < slots)
             && self.window.len() + self.staged.len() < self.window.limit()
     }
 
-    /// Whether the peer has room for one more chunk than those that were posted or will be.
+    /// Returns whether the peer has room for one more chunk than those that were posted or will be.
     fn has_credit(&self) -> bool {
         self.stats.posts + (self.staged.len() as u64) < self.credit
     }
@@ -352,8 +352,8 @@ impl SendLane {
         Ok(moved)
     }
 
-    /// Where the bytes of the chunk are that must be posted next, how many, and its tag, if they
-    /// are there and the window has room.
+    /// Returns where the bytes of the chunk are that must be posted next, how many, and its tag, if
+    /// they are there and the window has room.
     fn next_ready(&self, reached: BatchNumber) -> Option<(Span, u32, i64)> {
         if let Some(Staged { bytes, tag, slot, batch }) = self.staged.front() {
             return (*batch <= reached).then_some((*slot, *bytes, *tag));

@@ -63,7 +63,7 @@ pub(crate) struct StagingPool {
 }
 
 impl StagingPool {
-    /// A pool that allocates so many bytes at most, of both kinds of memory together.
+    /// Returns a pool that allocates so many bytes at most, of both kinds of memory together.
     pub(crate) fn new(limit_bytes: u64) -> Self {
         Self { limit_bytes, ..Self::default() }
     }
@@ -204,13 +204,13 @@ impl Staging {
         self.slots as usize
     }
 
-    /// The first slot, for registering all of them with a comm.
+    /// Returns the first slot, for registering all of them with a comm.
     pub(crate) fn first_slot(&self) -> Span {
         self.slot(0)
     }
 
-    /// The slot for the next chunk. The caller has no more than `slots` chunks under way, this one
-    /// included, and they leave in order.
+    /// Returns the slot for the next chunk. The caller has no more than `slots` chunks under way,
+    /// this one included, and they leave in order.
     pub(crate) fn next_slot(&mut self) -> Span {
         let slot = self.slot(self.taken % self.slots);
         self.taken += 1;

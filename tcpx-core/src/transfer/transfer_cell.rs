@@ -49,12 +49,12 @@ pub(crate) struct TransferCell {
 }
 
 impl TransferCell {
-    /// Whether every operation has ended.
+    /// Returns whether every operation has ended.
     pub(crate) fn is_complete(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }
 
-    /// What it does in this round; one that does both sends.
+    /// Returns what it does in this round; one that does both sends.
     pub(crate) fn direction(&self) -> Direction {
         let sends = self.has_sends.load(Ordering::Relaxed);
         if sends { Direction::Send } else { Direction::Receive }
@@ -68,7 +68,7 @@ impl TransferCell {
         })
     }
 
-    /// The first error of the round so far.
+    /// Returns the first error of the round so far.
     pub(crate) fn error(&self) -> Option<Error> {
         self.look(|round| self.error_of(round))
     }
@@ -99,7 +99,8 @@ impl TransferCell {
         }
     }
 
-    /// The number of the round. Whoever holds the engine, and knows that it has not ended, asks.
+    /// Returns the number of the round. Whoever holds the engine, and knows that it has not ended,
+    /// asks.
     pub(crate) fn round(&self) -> u64 {
         self.round.load(Ordering::Acquire)
     }
@@ -187,8 +188,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// What is done is read first: what follows in the fields of the result was true later, so it
-    /// is at least as much as belongs to what was read before it.
+    /// Returns what is done is read first: what follows in the fields of the result was true later,
+    /// so it is at least as much as belongs to what was read before it.
     fn read(&self) -> TransferCounts {
         let in_order = [
             &self.operations_done,

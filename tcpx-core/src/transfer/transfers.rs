@@ -27,7 +27,7 @@ impl TransferState {
         self.cell.is_complete()
     }
 
-    /// What it does in this round; one that does both sends.
+    /// Returns what it does in this round; one that does both sends.
     pub(crate) fn direction(&self) -> Direction {
         self.cell.direction()
     }
@@ -42,7 +42,7 @@ impl TransferState {
         is_under_way
     }
 
-    /// The numbers of the round.
+    /// Returns the numbers of the round.
     pub(crate) fn round_counts(&self) -> TransferCounts {
         self.cell.round_counts()
     }
@@ -64,7 +64,7 @@ impl Transfers {
         Self { completions, ..Self::default() }
     }
 
-    /// A new transfer: its key, and what its owner sees of it.
+    /// Returns a new transfer: its key, and what its owner sees of it.
     pub(crate) fn add(&mut self, peer: PeerKey) -> (TransferKey, Arc<TransferCell>) {
         let cell = Arc::<TransferCell>::default();
         let key =
@@ -79,7 +79,7 @@ impl Transfers {
         }
     }
 
-    /// Where the ends of rounds wait for the program.
+    /// Returns where the ends of rounds wait for the program.
     pub(crate) fn completions(&self) -> &Arc<CompletionQueue> {
         &self.completions
     }
@@ -90,7 +90,8 @@ impl Transfers {
         self.all.get(key).ok_or(Error::Closed)
     }
 
-    /// Whether a transfer has become complete since this was asked last: somebody may wait for it.
+    /// Returns whether a transfer has become complete since this was asked last: somebody may wait
+    /// for it.
     pub(crate) fn take_completed(&mut self) -> bool {
         std::mem::take(&mut self.completed)
     }

@@ -21,13 +21,13 @@ pub(crate) struct Window<T> {
 }
 
 impl<T> Window<T> {
-    /// A window of `limit` slots, at least one. Never allocates again.
+    /// Returns a window of `limit` slots, at least one. Never allocates again.
     pub(crate) fn new(limit: usize) -> Self {
         let limit = limit.max(1);
         Self { requests: VecDeque::with_capacity(limit), arrived: 0, limit }
     }
 
-    /// Whether one more request may be posted.
+    /// Returns whether one more request may be posted.
     pub(crate) fn has_room(&self) -> bool {
         self.requests.len() < self.limit
     }
@@ -59,12 +59,12 @@ impl<T> Window<T> {
         self.requests.push_back(request);
     }
 
-    /// Whether any request has not arrived.
+    /// Returns whether any request has not arrived.
     pub(crate) fn has_posted(&self) -> bool {
         self.arrived < self.requests.len()
     }
 
-    /// The request that `test` must be called with next.
+    /// Returns the request that `test` must be called with next.
     pub(crate) fn oldest_posted(&mut self) -> Option<&mut T> {
         self.requests.get_mut(self.arrived)
     }
@@ -75,12 +75,12 @@ impl<T> Window<T> {
         self.arrived += 1;
     }
 
-    /// The request that must leave next, if it has arrived.
+    /// Returns the request that must leave next, if it has arrived.
     pub(crate) fn oldest_arrived(&self) -> Option<&T> {
         self.requests.front().filter(|_| self.arrived > 0)
     }
 
-    /// The request that arrived last, if its slot is still held.
+    /// Returns the request that arrived last, if its slot is still held.
     pub(crate) fn newest_arrived(&self) -> Option<&T> {
         self.arrived.checked_sub(1).and_then(|index| self.requests.get(index))
     }
@@ -117,7 +117,7 @@ pub(super) struct StepBudget {
 }
 
 impl StepBudget {
-    /// A step that moves so many bytes, `u64::MAX` where the calling thread moves none.
+    /// Returns a step that moves so many bytes, `u64::MAX` where the calling thread moves none.
     pub(super) fn new(bytes: u64) -> Self {
         Self { bytes, requests: STEP_REQUESTS }
     }
@@ -128,7 +128,7 @@ impl StepBudget {
         self.requests = self.requests.saturating_sub(1);
     }
 
-    /// Whether the step has done enough.
+    /// Returns whether the step has done enough.
     pub(super) fn is_spent(&self) -> bool {
         self.bytes == 0 || self.requests == 0
     }

@@ -28,13 +28,13 @@ impl ExportId {
         self.0
     }
 
-    /// The id of an export that so many counted ones came before.
+    /// Returns the id of an export that so many counted ones came before.
     pub(super) fn after(others: u64) -> Self {
         // They do not reach the bit: 1 in each nanosecond does not in 292 years.
         Self((others + 1) & !STABLE_BIT)
     }
 
-    /// A stable id.
+    /// Returns a stable id.
     pub(super) fn stable(number: u64) -> Self {
         Self(number | STABLE_BIT)
     }
@@ -44,7 +44,7 @@ impl ExportId {
         self.0 & STABLE_BIT != 0
     }
 
-    /// Whether it was counted, and is one of the first so many.
+    /// Returns whether it was counted, and is one of the first so many.
     pub(super) fn was_counted(self, used: u64) -> bool {
         (1..=used & !STABLE_BIT).contains(&self.0)
     }
@@ -121,8 +121,8 @@ impl StableKeys {
         Self(random)
     }
 
-    /// The id and secret of a range. Where two ranges come to the same id, the later one makes
-    /// another `attempt`; they are counted from 0.
+    /// Returns the id and secret of a range. Where two ranges come to the same id, the later one
+    /// makes another `attempt`; they are counted from 0.
     pub(super) fn of(&self, range: &ExportedRange, attempt: u32) -> (ExportId, ExportSecret) {
         let (address, bytes, memory, access) = range.identity();
         let mut mac = Hmac::<Sha256>::new(&self.0.into());

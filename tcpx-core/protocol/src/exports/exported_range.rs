@@ -29,14 +29,14 @@ pub struct ExportedRange {
 }
 
 impl ExportedRange {
-    /// What a stable key stands for: the same of whichever registration.
+    /// Returns what a stable key stands for: the same of whichever registration.
     pub(super) fn identity(&self) -> (u64, u64, MemoryType, RemoteAccess) {
         (self.span.address, self.bytes, self.span.memory, self.access)
     }
 }
 
-/// Whether a part of a range of `exported_bytes` lies in it. Both ends ask this of what a peer, or
-/// a program, says.
+/// Returns whether a part of a range of `exported_bytes` lies in it. Both ends ask this of what a
+/// peer, or a program, says.
 pub fn is_part(offset: u64, bytes: u64, exported_bytes: u64) -> bool {
     offset.checked_add(bytes).is_some_and(|end| end <= exported_bytes)
 }
@@ -104,7 +104,7 @@ impl JointUses {
         resting.filter(is_of).count()
     }
 
-    /// How many requests use exports of which this is true, each counted for each of them.
+    /// Returns how many requests use exports of which this is true, each counted for each of them.
     pub(super) fn active_on(&self, is_meant: impl Fn(&ExportKey) -> bool) -> usize {
         let active = self.of_list.values().filter(|joint| joint.active > 0);
         let uses = active.map(|it| it.active * it.keys.iter().filter(|key| is_meant(key)).count());
@@ -116,7 +116,7 @@ impl JointUses {
         self.looked += exports as u64;
     }
 
-    /// How many exports were looked at since this was asked last.
+    /// Returns how many exports were looked at since this was asked last.
     pub(super) fn take_looked(&mut self) -> u64 {
         std::mem::take(&mut self.looked)
     }

@@ -89,12 +89,13 @@ impl Refusal {
         }
     }
 
-    /// Whether that is a mistake of somebody's, and not how things go when memory is taken back.
+    /// Returns whether that is a mistake of somebody's, and not how things go when memory is taken
+    /// back.
     pub fn is_mistake(self) -> bool {
         !matches!(self, Self::Revoked | Self::Cancelled | Self::Leaves)
     }
 
-    /// What whoever asked is told; `None`: it knows, because it has given up itself.
+    /// Returns what whoever asked is told; `None`: it knows, because it has given up itself.
     pub fn problem(self, asked: &AskedRange) -> Option<RemoteProblem> {
         let AskedRange { index, offset, bytes, exported_bytes, wanted } = *asked;
         Some(match self {

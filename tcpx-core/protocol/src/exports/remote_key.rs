@@ -118,7 +118,7 @@ impl RemoteKey {
         self.memory
     }
 
-    /// What peers may do with it.
+    /// Returns what peers may do with it.
     #[must_use]
     pub fn access(&self) -> RemoteAccess {
         self.access
@@ -150,7 +150,7 @@ impl<'a> Fields<'a> {
         Some(Self { session, export, secret, memory_id, address, bytes, kind, access })
     }
 
-    /// The key, if there can be such a one.
+    /// Returns the key, if there can be such a one.
     fn check(&self) -> Result<RemoteKey, RemoteKeyError> {
         let (address, bytes) = (u64::from_le_bytes(*self.address), u64::from_le_bytes(*self.bytes));
         let memory = MemoryType::from_ptr_type(self.kind.into())
@@ -175,13 +175,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The bytes of a key with this body, even when there can be no such key.
+/// Returns the bytes of a key with this body, even when there can be no such key.
 pub fn seal(body: &[u8; BODY_BYTES]) -> [u8; RemoteKey::SERIALIZED_BYTES] {
     let sealed = ENVELOPE.seal(body);
     std::array::from_fn(|index| sealed[index])
 }
 
-/// Why an envelope of `have` bytes could not be opened.
+/// Returns why an envelope of `have` bytes could not be opened.
 fn of_envelope(error: SealError, have: usize) -> RemoteKeyError {
     match error {
         SealError::Magic => RemoteKeyError::Magic,

@@ -73,7 +73,7 @@ impl Export {
         &self.range
     }
 
-    /// The key that opens it.
+    /// Returns the key that opens it.
     pub fn remote_key(&self, session: [u8; 16]) -> RemoteKey {
         let ExportedRange { memory_id, span, bytes, access } = self.range;
         RemoteKey {
@@ -128,7 +128,7 @@ impl Exports {
         self.insert(id, secret, range)
     }
 
-    /// Whether an id stands for another range than this one.
+    /// Returns whether an id stands for another range than this one.
     fn is_of_another(&self, id: ExportId, range: &ExportedRange) -> bool {
         let others = self.by_id.get(&id).into_iter().flatten();
         let mut others = others.filter_map(|key| self.all.get(*key));
@@ -143,12 +143,12 @@ impl Exports {
         &self.all[key]
     }
 
-    /// An export that was not forgotten.
+    /// Returns an export that was not forgotten.
     pub fn get(&self, key: ExportKey) -> Option<&Export> {
         self.all.get(key)
     }
 
-    /// What an id and its secret open.
+    /// Returns what an id and its secret open.
     ///
     /// # Errors
     /// [`Refusal::Revoked`]; [`Refusal::UnknownKey`], the same for what never was and for a wrong
@@ -203,13 +203,13 @@ impl Exports {
         }
     }
 
-    /// Whether something is being copied that peers might ask for.
+    /// Returns whether something is being copied that peers might ask for.
     pub fn is_any_copied(&self) -> bool {
         let is_exported = |memory| self.by_memory.get(memory).is_some_and(|it| !it.keys.is_empty());
         self.copied.iter().any(is_exported)
     }
 
-    /// Whether nothing uses an export.
+    /// Returns whether nothing uses an export.
     pub fn is_idle(&self, key: ExportKey) -> bool {
         self.all.get(key).is_none_or(|export| export.active == self.joint.resting_on(key))
     }
@@ -244,13 +244,13 @@ impl Exports {
         self.forget_if_over(key);
     }
 
-    /// What was revoked while something used it, since this was asked last: that is to end.
+    /// Returns what was revoked while something used it, since this was asked last: that is to end.
     pub fn take_revoked(&mut self) -> Vec<ExportKey> {
         std::mem::take(&mut self.revoked)
     }
 
-    /// Whether nothing uses any more what was revoked, of one or another, since this was asked
-    /// last.
+    /// Returns whether nothing uses any more what was revoked, of one or another, since this was
+    /// asked last.
     pub fn take_over(&mut self) -> bool {
         std::mem::take(&mut self.is_over)
     }
@@ -273,7 +273,7 @@ impl Exports {
 }
 
 impl Export {
-    /// Where a part of it lies that a peer names, if the peer may do this there.
+    /// Returns where a part of it lies that a peer names, if the peer may do this there.
     pub fn address_of(
         &self,
         offset: u64,
@@ -353,7 +353,7 @@ impl Exports {
         }
     }
 
-    /// How many exports were looked at for requests since this was asked last.
+    /// Returns how many exports were looked at for requests since this was asked last.
     pub fn take_looked(&mut self) -> u64 {
         self.joint.take_looked()
     }

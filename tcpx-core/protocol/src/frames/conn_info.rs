@@ -41,7 +41,7 @@ pub struct ConnInfo {
 }
 
 impl ConnInfo {
-    /// The bytes to give to peers.
+    /// Returns the bytes to give to peers.
     pub fn encode(&self) -> Vec<u8> {
         // Serialising these plain types cannot fail; `decode` would refuse an empty body.
         ENVELOPE.seal(&postcard::to_allocvec(self).unwrap_or_default())
@@ -63,7 +63,7 @@ impl ConnInfo {
         Ok(info)
     }
 
-    /// The addresses without their ports.
+    /// Returns the addresses without their ports.
     pub fn ips(&self) -> Vec<IpAddr> {
         self.addresses.iter().map(|address| address.ip().to_canonical()).collect()
     }

@@ -52,8 +52,8 @@ impl EagerTerms {
         access_bytes: 0,
     };
 
-    /// What `ours` and `theirs` come to, with chunks of this size. No message on the link is longer
-    /// than a chunk.
+    /// Returns what `ours` and `theirs` come to, with chunks of this size. No message on the link
+    /// is longer than a chunk.
     pub fn agree(ours: EagerOffer, theirs: EagerOffer, chunk_bytes: u32) -> Self {
         let bytes = ours.bytes.min(theirs.bytes).min(chunk_bytes).min(MAX_EAGER_BYTES);
         if bytes == 0 {
@@ -71,43 +71,44 @@ impl EagerTerms {
         }
     }
 
-    /// Bytes of the longest message on the link; 0: there is none.
+    /// Returns the number of bytes of the longest message on the link; 0: there is none.
     pub fn longest(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether a message of so many bytes may travel there.
+    /// Returns whether a message of so many bytes may travel there.
     pub fn allows(&self, bytes: u64) -> bool {
         self.bytes > 0 && bytes <= self.bytes
     }
 
-    /// Whether a read or write of so many bytes may travel there. It may be longer than a message:
-    /// its place at the peer is known, and saving the wait for the peer's word counts for more.
+    /// Returns whether a read or write of so many bytes may travel there. It may be longer than a
+    /// message: its place at the peer is known, and saving the wait for the peer's word counts for
+    /// more.
     pub fn allows_access(&self, bytes: u64) -> bool {
         bytes <= self.access_bytes
     }
 
-    /// Whether one may that this end receives into memory of this kind.
+    /// Returns whether one may that this end receives into memory of this kind.
     pub fn takes_access(&self, bytes: u64, memory: MemoryType) -> bool {
         self.allows_access(bytes) && self.reaches(memory)
     }
 
-    /// Whether the CPU reaches memory of this kind here.
+    /// Returns whether the CPU reaches memory of this kind here.
     pub fn reaches(&self, memory: MemoryType) -> bool {
         memory == MemoryType::Host || self.reaches_device
     }
 
-    /// Whether the CPU reaches the place of a receive of the peer.
+    /// Returns whether the CPU reaches the place of a receive of the peer.
     pub fn peer_reaches(&self, delivery: Delivery) -> bool {
         delivery != Delivery::Unpacked || self.peer_reaches_device
     }
 
-    /// Whether the CPU reaches memory of this kind at the peer.
+    /// Returns whether the CPU reaches memory of this kind at the peer.
     pub fn peer_reaches_memory(&self, memory: MemoryType) -> bool {
         memory == MemoryType::Host || self.peer_reaches_device
     }
 
-    /// What a message takes of the buffer of its receiver.
+    /// Returns what a message takes of the buffer of its receiver.
     pub fn cost(bytes: u64) -> u64 {
         COST.saturating_add(bytes)
     }

@@ -57,7 +57,7 @@ impl<'a> Fields<'a> {
         self.0.len()
     }
 
-    /// Whether all of it was read.
+    /// Returns whether all of it was read.
     pub fn is_at_end(self) -> bool {
         self.0.is_empty()
     }

@@ -86,12 +86,12 @@ pub const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + Chunks::BODY_BYTES;
 pub const EAGER_FRAME_BYTES: usize = HEADER_BYTES + 13;
 
 impl Frame {
-    /// Whether it is about a message, or a list.
+    /// Returns whether it is about a message, or a list.
     pub(crate) fn is_of_message(&self) -> bool {
         self.kind() >= FrameKind::Offer
     }
 
-    /// Whether it says something because the peer has asked.
+    /// Returns whether it says something because the peer has asked.
     pub fn is_answer(&self) -> bool {
         match self {
             Self::Pong(_) | Self::Ready(Ready::Write { .. }) => true,

@@ -87,32 +87,32 @@ impl Introduction {
         Self { proven, voucher }
     }
 
-    /// The session that the speaker says it is.
+    /// Returns the session that the speaker says it is.
     pub fn session(&self) -> &SessionId {
         &self.proven.hello.session
     }
 
-    /// The device of the listener's session that it wants.
+    /// Returns the device of the listener's session that it wants.
     pub fn wanted(&self) -> Device {
         Device::from_number(self.proven.hello.to)
     }
 
-    /// Which connection of the two sessions it is to be.
+    /// Returns which connection of the two sessions it is to be.
     pub fn connection(&self) -> u16 {
         self.proven.hello.connection
     }
 
-    /// What tells this hello from every other.
+    /// Returns what tells this hello from every other.
     pub fn nonce(&self) -> &Nonce {
         &self.proven.hello.nonce
     }
 
-    /// The proof of its hello.
+    /// Returns the proof of its hello.
     pub fn mac(&self) -> &[u8; 32] {
         &self.proven.mac
     }
 
-    /// Whether the speaker is the session that this connection info leads to.
+    /// Returns whether the speaker is the session that this connection info leads to.
     pub fn is_of(&self, info: &ConnInfo) -> bool {
         *self.session() == info.session
             && authenticator(&self.proven, &info.secret)
@@ -120,7 +120,7 @@ impl Introduction {
     }
 }
 
-/// The MAC of a voucher, not finished yet. `None` does not happen: any key is good.
+/// Returns the MAC of a voucher, not finished yet. `None` does not happen: any key is good.
 fn authenticator(proven: &Proven, own: &Secret) -> Option<Hmac<Sha256>> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&own.0).ok()?;
     mac.update(b"tcpx voucher of connector");

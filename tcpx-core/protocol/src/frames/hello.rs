@@ -38,7 +38,7 @@ impl Challenge {
         Self { magic: MAGIC, protocol: PROTOCOL_VERSION, nonce }
     }
 
-    /// The nonce, if the other end speaks this protocol in this version.
+    /// Returns the nonce, if the other end speaks this protocol in this version.
     pub fn check(&self) -> Result<Nonce, HandshakeError> {
         if self.magic != MAGIC {
             return Err(HandshakeError::NotTcpx);
@@ -252,8 +252,8 @@ impl Proven {
     }
 }
 
-/// The MAC of a hello, not finished yet. `None` does not happen: any key is good, and a hello can
-/// be serialised.
+/// Returns the MAC of a hello, not finished yet. `None` does not happen: any key is good, and a
+/// hello can be serialised.
 fn authenticator(
     hello: &Hello,
     role: Role,

@@ -45,7 +45,7 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// What waits to be decoded.
+    /// Returns what waits to be decoded.
     pub fn waiting(&self) -> &[u8] {
         &self.storage[self.taken..self.filled]
     }
@@ -55,13 +55,13 @@ impl Inbound {
         self.taken = (self.taken + bytes).min(self.filled);
     }
 
-    /// The last bytes of what was taken, until there is [`room`](Self::room) again.
+    /// Returns the last bytes of what was taken, until there is [`room`](Self::room) again.
     pub fn just_taken(&self, bytes: usize) -> &[u8] {
         &self.storage[self.taken.saturating_sub(bytes)..self.taken]
     }
 
-    /// Where the next bytes are to be written: room for some at least. More than one read waits
-    /// only when nobody decodes; the storage grows then.
+    /// Returns where the next bytes are to be written: room for some at least. More than one read
+    /// waits only when nobody decodes; the storage grows then.
     pub fn room(&mut self) -> &mut [u8] {
         let waiting = self.filled - self.taken;
         let is_short = self.storage.len() - self.filled < self.read_bytes / 2;
@@ -123,7 +123,7 @@ pub fn take_frame<F: LinkFrame>(
     Ok(next_of_part(arrived, part))
 }
 
-/// What has come of the part on its way.
+/// Returns what has come of the part on its way.
 fn next_of_part<F: LinkFrame>(arrived: &mut Inbound, part: &mut Option<LinkPart>) -> Option<F> {
     let whole = (*part)?;
     let came = whole.first(arrived.waiting().len());

@@ -117,20 +117,20 @@ pub trait LinkFrame: Sized {
     /// Longest body that is read, in bytes.
     const MAX_BODY: usize;
 
-    /// What this frame is.
+    /// Returns what this frame is.
     fn kind(&self) -> FrameKind;
 
-    /// Bytes of a message that follow the frame.
+    /// Returns the number of bytes of a message that follow the frame.
     fn payload_bytes(&self) -> usize {
         0
     }
 
-    /// The part that it is, if it is one that may be taken in several.
+    /// Returns the part that it is, if it is one that may be taken in several.
     fn as_part(&self) -> Option<LinkPart> {
         None
     }
 
-    /// The frame that is this part, if the set has any.
+    /// Returns the frame that is this part, if the set has any.
     fn from_part(_part: LinkPart) -> Option<Self> {
         None
     }
@@ -231,7 +231,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What a header alone is answered.
+    /// Returns what a header alone is answered.
     fn header<F: LinkFrame>(bytes: u32, kind: u16) -> Result<bool, FrameError> {
         let header = [&bytes.to_le_bytes()[..], &kind.to_le_bytes(), &[0, 0]].concat();
         F::decode(&header).map(|frame| frame.is_some())

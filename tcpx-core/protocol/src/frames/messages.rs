@@ -378,12 +378,12 @@ impl LinkPart {
     }
 }
 
-/// How many bytes follow a frame that are taken with it, if they are no more than ever may.
+/// Returns how many bytes follow a frame that are taken with it, if they are no more than ever may.
 fn eager_bytes(bytes: u32) -> Option<u32> {
     (bytes <= MAX_EAGER_BYTES).then_some(bytes)
 }
 
-/// Bytes of a note, if one may have this many.
+/// Returns the number of bytes of a note, if one may have this many.
 fn note_bytes(bytes: u32) -> Option<u32> {
     (bytes <= MAX_NOTIFICATION_BYTES).then_some(bytes)
 }

@@ -33,18 +33,18 @@ impl Outbound {
         self.bytes.try_reserve(bytes)
     }
 
-    /// Bytes that the queue takes, used or not.
-    /// Returns the bytes that it has room for.
+    /// Returns the number of bytes that the queue takes, used or not. Returns the bytes that it has
+    /// room for.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// What waits, oldest first.
+    /// Returns what waits, oldest first.
     pub fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// Bytes that the kernel has taken so far.
+    /// Returns the number of bytes that the kernel has taken so far.
     pub fn taken(&self) -> u64 {
         self.taken
     }

@@ -66,8 +66,8 @@ impl Authenticator {
         Self { keyed: Hasher::new_keyed(key), number: 0 }
     }
 
-    /// The MAC of the next record, whose body is these parts one behind the other. `length` is
-    /// their sum.
+    /// Returns the MAC of the next record, whose body is these parts one behind the other. `length`
+    /// is their sum.
     pub(super) fn mac(&mut self, length: u32, parts: &[&[u8]]) -> Mac {
         self.keyed.reset();
         let mut front = [0; 12];
@@ -125,7 +125,7 @@ impl RecordKeys {
         }
     }
 
-    /// What the end in this role seals with, and what it opens with.
+    /// Returns what the end in this role seals with, and what it opens with.
     pub fn into_records(self, role: Role) -> (Outgoing, Incoming) {
         let (ours, theirs) = match role {
             Role::Connector => (self.by_connector, self.by_listener),
@@ -153,7 +153,7 @@ impl Incoming {
         Self { authenticator, opened: Inbound::default() }
     }
 
-    /// Bytes of records that were opened.
+    /// Returns the number of bytes of records that were opened.
     pub fn opened(&self) -> &Inbound {
         &self.opened
     }
@@ -304,8 +304,8 @@ impl Outgoing {
     }
 }
 
-/// What a queue of so many bytes of frames takes at most, when each is sent by itself. The smallest
-/// frame of which many are queued at once is as long as what a record adds.
+/// Returns what a queue of so many bytes of frames takes at most, when each is sent by itself. The
+/// smallest frame of which many are queued at once is as long as what a record adds.
 pub fn with_records(frame_bytes: usize) -> usize {
     frame_bytes.saturating_mul(2).saturating_add(LENGTH_BYTES + MAC_BYTES)
 }

@@ -195,7 +195,7 @@ pub enum Withdrawal {
 }
 
 impl Outcome {
-    /// Why it was refused, if it was.
+    /// Returns why it was refused, if it was.
     pub(super) fn refused(self) -> Option<Refused> {
         match self {
             Self::Refused { why, range } => Some(Refused { why, range }),

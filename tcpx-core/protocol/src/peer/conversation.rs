@@ -107,7 +107,7 @@ impl Conversation {
         self.actions.push_back(Action::Send(frame));
     }
 
-    /// Whether chunks may be dealt now. If there are no channels, they are asked for.
+    /// Returns whether chunks may be dealt now. If there are no channels, they are asked for.
     #[inline]
     pub(super) fn has_channels(&mut self) -> bool {
         self.life.has_channels(&mut self.actions)
@@ -132,7 +132,7 @@ impl Conversation {
         self.operations.get_mut(op).filter(|message| message.asking().is_some())
     }
 
-    /// What was asked for with it.
+    /// Returns what was asked for with it.
     pub(super) fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
         match &mut self.operations.get_mut(op)?.access.as_mut()?.role {
             Role::Asks(asking) => Some(asking),

@@ -84,7 +84,7 @@ impl BouncePool {
         Some(credit)
     }
 
-    /// What is kept for the channels that are there.
+    /// Returns what is kept for the channels that are there.
     pub fn kept(&self) -> Kept {
         let account = self.lock();
         Kept { channels: account.channels, pages: account.kept }
@@ -141,7 +141,7 @@ impl BounceCredit {
     }
 
     /// Gives back what was consumed, so many chunks since the comm was opened, and takes what there
-    /// is for those that are expected. Whether the peer may send more than before.
+    /// is for those that are expected. Returns whether the peer may send more than before.
     pub fn renew(&mut self, consumed: u64) -> bool {
         let back = consumed.saturating_sub(self.consumed).min(self.held);
         // What comes first may come before its match.
@@ -161,12 +161,12 @@ impl BounceCredit {
         self.limit() > before
     }
 
-    /// How many chunks the peer may send, counted from the first one on the channel.
+    /// Returns how many chunks the peer may send, counted from the first one on the channel.
     pub fn limit(&self) -> u64 {
         self.consumed + self.held
     }
 
-    /// Whether the peer may send nothing, because others have what this channel needs.
+    /// Returns whether the peer may send nothing, because others have what this channel needs.
     pub fn is_withheld(&self) -> bool {
         self.held == 0
     }

@@ -15,13 +15,13 @@ use crate::plans::plan::{ChunkPlan, Members};
 use crate::types::{Direction, MemoryType, OpKey};
 
 impl Conversation {
-    /// Whether the bytes of a message that waits to be dealt are still wanted.
+    /// Returns whether the bytes of a message that waits to be dealt are still wanted.
     pub(super) fn is_dealt(&self, op: OpKey) -> bool {
         self.operations.get(op).is_some_and(|message| message.state == State::Moving)
     }
 
-    /// How much of a message is the next section. An error: none is dealt now, and this action must
-    /// be answered first, if there is one.
+    /// Returns how much of a message is the next section. An error: none is dealt now, and this
+    /// action must be answered first, if there is one.
     pub(super) fn cut_section(&mut self, op: OpKey) -> Result<u64, Option<Action>> {
         let message = self.operations.get(op).ok_or(None)?;
         let section_bytes = self.schedule.tuning.section_bytes;
@@ -127,7 +127,7 @@ enum Gathered {
     Never,
 }
 
-/// Whether chunks on any channel may be gathered.
+/// Returns whether chunks on any channel may be gathered.
 fn gathered_on(staging: &StagingChannels, channels: u16, memory: MemoryType) -> Gathered {
     let mut is_asked = false;
     for channel in 0..channels {

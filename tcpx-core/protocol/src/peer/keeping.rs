@@ -63,7 +63,7 @@ impl PeerProtocol {
         self.one_sided.unsent_notes()
     }
 
-    /// What notifications cost that wait to be sent.
+    /// Returns what notifications cost that wait to be sent.
     pub fn queued_notes(&self) -> u64 {
         self.one_sided.queued_notes()
     }

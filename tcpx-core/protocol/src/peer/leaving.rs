@@ -15,7 +15,7 @@ use crate::frames::frame::{ChunkCounts, Frame};
 use crate::types::{RegistrationKey, TransferKey};
 
 impl PeerProtocol {
-    /// Whether channels are being made, and wanted.
+    /// Returns whether channels are being made, and wanted.
     pub fn is_setting_up(&self) -> bool {
         self.cx.life.is_setting_up()
     }
@@ -108,8 +108,8 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether everything is said and heard. All that is left is to close this end's receive comms;
-    /// the peer may be gone, and its link with it.
+    /// Returns whether everything is said and heard. All that is left is to close this end's
+    /// receive comms; the peer may be gone, and its link with it.
     pub fn is_parted(&self) -> bool {
         matches!(&self.cx.life.stage, Stage::Closing(shutdown) if shutdown.is_parted())
     }
@@ -121,20 +121,20 @@ impl PeerProtocol {
         }
     }
 
-    /// Whether messages that went ahead wait for their receives. A peer that leaves, too, throws
-    /// them away and says so, by its goodbye at the latest.
+    /// Returns whether messages that went ahead wait for their receives. A peer that leaves, too,
+    /// throws them away and says so, by its goodbye at the latest.
     pub(super) fn is_awaiting_receives(&self) -> bool {
         self.tags.unreceived() > 0
             && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
     }
 
-    /// Whether notifications wait for room at a peer that does not leave.
+    /// Returns whether notifications wait for room at a peer that does not leave.
     fn has_notes_to_send(&self) -> bool {
         self.one_sided.queued_notes() > 0
             && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
     }
 
-    /// Does what the goodbye of both ends has due. False when that is nothing.
+    /// Does what the goodbye of both ends has due. Returns false when that is nothing.
     pub(super) fn close_next(&mut self) -> bool {
         let is_drained = self.cx.operations.is_empty()
             && !self.is_awaiting_receives()
@@ -178,12 +178,12 @@ impl PeerProtocol {
         self.tags.withdraw_more(&mut self.cx)
     }
 
-    /// Whether rounds that follow have more to withdraw.
+    /// Returns whether rounds that follow have more to withdraw.
     pub fn is_withdrawing(&self) -> bool {
         self.tags.is_withdrawing()
     }
 
-    /// What of a transfer has no counterpart.
+    /// Returns what of a transfer has no counterpart.
     pub fn unmatched(&self, transfer: TransferKey) -> Unmatched {
         self.tags.unmatched(&self.cx, transfer)
     }
@@ -205,12 +205,12 @@ impl PeerProtocol {
         transfers
     }
 
-    /// Whether the peer has asked for as much as is done for it in a round.
+    /// Returns whether the peer has asked for as much as is done for it in a round.
     pub fn is_round_spent(&self) -> bool {
         self.cx.work.is_spent()
     }
 
-    /// Whether something waits for the next round for that reason only.
+    /// Returns whether something waits for the next round for that reason only.
     pub fn awaits_round(&self) -> bool {
         self.cx.work.holds_sections
     }

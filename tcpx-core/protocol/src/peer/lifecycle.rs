@@ -52,7 +52,7 @@ pub(super) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// The life of a link that has just proven itself.
+    /// Returns the life of a link that has just proven itself.
     pub(super) fn new(
         agreement: Agreement,
         peer_timeout: Option<Duration>,
@@ -102,8 +102,8 @@ impl Lifecycle {
         setup.unwrap_or(self.stage.words())
     }
 
-    /// Whether this end serves requests of the peer: after its goodbye it serves none, and the
-    /// goodbye is the answer. `Some(true)`: it leaves, and answers them with a refusal.
+    /// Returns whether this end serves requests of the peer: after its goodbye it serves none, and
+    /// the goodbye is the answer. `Some(true)`: it leaves, and answers them with a refusal.
     pub(super) fn is_leaving_target(&self) -> Option<bool> {
         match &self.stage {
             Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
@@ -112,7 +112,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether the peer listens to what is said of messages.
+    /// Returns whether the peer listens to what is said of messages.
     pub(super) fn may_say(&self) -> bool {
         match &self.stage {
             Stage::Up { .. } => true,
@@ -121,13 +121,14 @@ impl Lifecycle {
         }
     }
 
-    /// Whether the peer has said goodbye: it has answered every cancel that it saw before, and what
-    /// has no counterpart will never have one.
+    /// Returns whether the peer has said goodbye: it has answered every cancel that it saw before,
+    /// and what has no counterpart will never have one.
     pub(super) fn peer_posts_nothing(&self) -> bool {
         matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_heard_goodbye())
     }
 
-    /// How long nothing was heard of the peer, without the time in which nothing was awaited of it.
+    /// Returns how long nothing was heard of the peer, without the time in which nothing was
+    /// awaited of it.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.heard_at).min(self.keepalive.silence(now))
     }
@@ -160,7 +161,7 @@ impl Lifecycle {
         }
     }
 
-    /// When time next matters, unless the peer is heard.
+    /// Returns when time next matters, unless the peer is heard.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let look = self.keepalive.next_look(self.heard_at);
         let setup_ends_at = self.setup().and_then(|setup| setup.give_up_at);
@@ -178,7 +179,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether chunks may be dealt now. If there are no channels, they are asked for.
+    /// Returns whether chunks may be dealt now. If there are no channels, they are asked for.
     pub(super) fn has_channels(&mut self, actions: &mut Actions) -> bool {
         if let Channels::None = self.channels {
             self.begin_channels(actions);
@@ -195,7 +196,7 @@ impl Lifecycle {
         actions.push_back(Action::OpenChannels);
     }
 
-    /// The set-up that is under way, and wanted.
+    /// Returns the set-up that is under way, and wanted.
     fn setup(&self) -> Option<&Setup> {
         let has_left = match &self.stage {
             Stage::Connecting { .. } => false,
@@ -217,12 +218,12 @@ impl Lifecycle {
         }
     }
 
-    /// Whether channels are being made, and wanted.
+    /// Returns whether channels are being made, and wanted.
     pub(super) fn is_setting_up(&self) -> bool {
         self.setup().is_some()
     }
 
-    /// Whether the peer was told that every comm here is there.
+    /// Returns whether the peer was told that every comm here is there.
     pub(super) fn has_said_open(&self) -> bool {
         self.setup().is_some_and(|setup| setup.said_open)
     }
@@ -350,14 +351,15 @@ impl Lifecycle {
         if leaves { Opened::Leaves } else { Opened::No }
     }
 
-    /// Whether chunks may have this many bytes.
+    /// Returns whether chunks may have this many bytes.
     pub(super) fn check_cut(&self, chunk_bytes: u32) -> Result<(), Violation> {
         let most = self.agreement.chunk_bytes;
         let may_have = (shortest_chunk(most)..=most).contains(&chunk_bytes);
         may_have.then_some(()).ok_or(Violation::ChunkBytes { chunk_bytes, most })
     }
 
-    /// Whether this many bytes may come, from this channel on. What has no bytes needs no channel.
+    /// Returns whether this many bytes may come, from this channel on. What has no bytes needs no
+    /// channel.
     pub(super) fn check_channel(&self, channel: u16, bytes: u64) -> Result<(), Violation> {
         let is_open = bytes == 0 || self.are_channels_open();
         let may_come = channel < self.agreement.channels && is_open;

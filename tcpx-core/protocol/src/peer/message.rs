@@ -193,22 +193,22 @@ impl Message {
         }
     }
 
-    /// Whether all that was dealt has moved.
+    /// Returns whether all that was dealt has moved.
     pub(super) fn is_at_rest(&self) -> bool {
         self.moved == self.cursor.dealt
     }
 
-    /// Bytes that are not dealt.
+    /// Returns the number of bytes that are not dealt.
     pub(super) fn left(&self) -> u64 {
         self.posted.bytes - self.cursor.dealt
     }
 
-    /// Whether the receiver of its bytes takes more of them.
+    /// Returns whether the receiver of its bytes takes more of them.
     pub(super) fn takes_more(&self) -> bool {
         matches!(self.state, State::Moving | State::Ending { is_agreed: false, .. })
     }
 
-    /// What this end's program has asked for with it, if it is a request.
+    /// Returns what this end's program has asked for with it, if it is a request.
     pub(super) fn asking(&self) -> Option<&Asking> {
         match &self.access.as_ref()?.role {
             Role::Asks(asking) => Some(asking),
@@ -216,18 +216,18 @@ impl Message {
         }
     }
 
-    /// Whether its bytes travel on the link, chunk by chunk.
+    /// Returns whether its bytes travel on the link, chunk by chunk.
     pub(super) fn is_on_link(&self) -> bool {
         self.access.as_ref().is_some_and(|access| access.lane == Lane::Link)
     }
 
-    /// What it takes to have so many bytes of it under way.
+    /// Returns what it takes to have so many bytes of it under way.
     pub(super) fn cost(&self, bytes: u64) -> u64 {
         self.access.as_ref().map_or(bytes, |access| access.pieces.cost(bytes))
     }
 
-    /// Whether the peer may deal so many bytes next, in chunks of this length, where `most` is the
-    /// longest: of a list, what ends in the middle of a pair is as much as there may be.
+    /// Returns whether the peer may deal so many bytes next, in chunks of this length, where `most`
+    /// is the longest: of a list, what ends in the middle of a pair is as much as there may be.
     pub(super) fn allows(&self, bytes: u64, chunk_bytes: u32, most: u32) -> bool {
         let Self { cursor, access, .. } = self;
         match access {
@@ -244,12 +244,12 @@ impl Message {
         }
     }
 
-    /// Whether it is a receive that a match may still come for.
+    /// Returns whether it is a receive that a match may still come for.
     pub(super) fn is_waiting_receive(&self) -> bool {
         matches!(self.state, State::Announced | State::Cancelling(_))
     }
 
-    /// The message that it is, once it is matched.
+    /// Returns the message that it is, once it is matched.
     pub(super) fn member(&self, op: OpKey) -> Member {
         let NewOperation { transfer, tag, span, bytes, .. } = self.posted;
         Member { op, transfer, span, bytes, tag }

@@ -166,7 +166,7 @@ impl OneSided {
         self.served.len() - self.served_writes - self.undealt_reads
     }
 
-    /// What was counted so far.
+    /// Returns what was counted so far.
     pub(super) fn stats(&self) -> OneSidedStats {
         self.stats
     }
@@ -176,7 +176,7 @@ impl OneSided {
         self.notes.waiting()
     }
 
-    /// What notifications cost that wait to be sent.
+    /// Returns what notifications cost that wait to be sent.
     pub(super) fn queued_notes(&self) -> u64 {
         self.notes.queued()
     }
@@ -196,12 +196,13 @@ impl OneSided {
         self.notes.allowed.hear(Keeping::Notes, cost)
     }
 
-    /// What notifications of the peer may cost at first, if that is more than what is its own.
+    /// Returns what notifications of the peer may cost at first, if that is more than what is its
+    /// own.
     pub(super) fn first_room(&mut self) -> Option<(Keeping, u64)> {
         self.notes.given.first().map(|count| (Keeping::Notes, count))
     }
 
-    /// Whether it may be time to give the peer more room for notifications.
+    /// Returns whether it may be time to give the peer more room for notifications.
     #[inline]
     pub(super) fn look_at_room(&mut self) -> bool {
         self.notes.look()
@@ -244,7 +245,7 @@ pub struct Counts {
 
 #[cfg(test)]
 impl OneSided {
-    /// What notifications may cost that the peer takes, from the first one on.
+    /// Returns what notifications may cost that the peer takes, from the first one on.
     pub(super) fn allowed(&self) -> u64 {
         self.notes.allowed.allowed
     }

@@ -13,7 +13,7 @@ use crate::plans::stretch::Stretch;
 use crate::types::{Direction, OpKey, PreparedKey};
 
 impl PeerProtocol {
-    /// Whether this many operations may be posted now.
+    /// Returns whether this many operations may be posted now.
     pub fn check_posts(&self, direction: Direction, count: usize) -> Result<(), PostError> {
         self.tags.check_posts(&self.cx, direction, count)
     }
@@ -39,12 +39,12 @@ impl PeerProtocol {
         self.tags.give_room_back(&mut self.cx);
     }
 
-    /// How many of this many sends may find a receive at once.
+    /// Returns how many of this many sends may find a receive at once.
     pub fn matched_by(&self, count: usize) -> usize {
         self.tags.matched_by(count)
     }
 
-    /// Most bytes of the frames that this many posts queue, those of the plans included.
+    /// Returns most bytes of the frames that this many posts queue, those of the plans included.
     pub fn frame_bytes(&self, direction: Direction, count: usize) -> usize {
         self.tags.frame_bytes(&self.cx, direction, count)
     }
@@ -74,18 +74,18 @@ impl PeerProtocol {
         self.one_sided.handle_note(note)
     }
 
-    /// Whether any operation sends its bytes in chunks on the link.
+    /// Returns whether any operation sends its bytes in chunks on the link.
     pub fn sends_parts(&self) -> bool {
         self.one_sided.sends_parts()
     }
 
-    /// Where the bytes of a chunk belong that is on its way on the link, as things stand now.
-    /// `None`: nowhere.
+    /// Returns where the bytes of a chunk belong that is on its way on the link, as things stand
+    /// now. `None`: nowhere.
     pub fn place_of(&self, part: LinkPart) -> Option<Stretch> {
         self.one_sided.place_of(&self.cx, part)
     }
 
-    /// Whether a request of the peer uses any of these exports.
+    /// Returns whether a request of the peer uses any of these exports.
     pub fn serves(&self, exports: &[ExportKey]) -> bool {
         self.one_sided.serves(&self.cx, exports)
     }

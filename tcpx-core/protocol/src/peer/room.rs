@@ -67,12 +67,12 @@ impl Given {
         Self { terms, given: terms.own, came: 0, share, seen: (0, 0) }
     }
 
-    /// What may come.
+    /// Returns what may come.
     pub(super) fn given(&self) -> u64 {
         self.given
     }
 
-    /// So many units come. Whether they may.
+    /// So many units come. Returns whether they may.
     #[inline]
     pub(super) fn comes(&mut self, units: u64) -> bool {
         let may_come = units <= self.given - self.came;
@@ -82,7 +82,7 @@ impl Given {
         may_come
     }
 
-    /// What may come at first, if that is more than what is the peer's own.
+    /// Returns what may come at first, if that is more than what is the peer's own.
     pub(super) fn first(&mut self) -> Option<u64> {
         let RoomTerms { unit_bytes, usual, most, .. } = self.terms;
         let more = (usual / FIRST).min(most).saturating_sub(self.given);
@@ -91,7 +91,8 @@ impl Given {
         (more > 0).then_some(self.given)
     }
 
-    /// Looks at how much of what came is kept. Whether it may be time to [give](Self::give) more.
+    /// Looks at how much of what came is kept. Returns whether it may be time to [give](Self::give)
+    /// more.
     #[inline]
     pub(super) fn look(&mut self, kept: u64) -> bool {
         let left = self.given - self.came;
@@ -104,7 +105,7 @@ impl Given {
         true
     }
 
-    /// What may come from now on, if that is more and worth a word.
+    /// Returns what may come from now on, if that is more and worth a word.
     pub(super) fn give(&mut self) -> Option<u64> {
         let RoomTerms { unit_bytes, usual, most, longest, .. } = self.terms;
         let (kept, left) = (self.seen.0, self.given - self.came);
@@ -144,7 +145,7 @@ impl Allowed {
         Self { allowed: own, sent: 0 }
     }
 
-    /// Whether so many units may be sent.
+    /// Returns whether so many units may be sent.
     #[inline]
     pub(super) fn has(&self, units: u64) -> bool {
         self.sent.checked_add(units).is_some_and(|sent| sent <= self.allowed)
@@ -223,7 +224,7 @@ impl KeptTerms {
         })
     }
 
-    /// Bytes of messages that go ahead to the peer without a word of it.
+    /// Returns the number of bytes of messages that go ahead to the peer without a word of it.
     pub(super) fn own_ahead(&self, eager: &EagerTerms) -> u64 {
         self.least_ahead.min(eager.peer_buffer)
     }
@@ -266,13 +267,13 @@ impl Announcing {
         Self { allowed, unannounced: TagQueues::default(), given }
     }
 
-    /// Whether a receive that is posted now is announced at once.
+    /// Returns whether a receive that is posted now is announced at once.
     #[inline]
     pub(super) fn is_next(&self) -> bool {
         self.allowed.has(1) && self.unannounced.len() == 0
     }
 
-    /// Whether a receive that waits may be announced.
+    /// Returns whether a receive that waits may be announced.
     #[inline]
     pub(super) fn has_next(&self) -> bool {
         self.allowed.has(1) && self.unannounced.len() > 0

@@ -53,7 +53,7 @@ impl RoundWork {
         }
     }
 
-    /// Whether there was as much as there is for a round.
+    /// Returns whether there was as much as there is for a round.
     #[inline]
     pub(super) fn is_spent(&self) -> bool {
         self.left <= 0

@@ -86,7 +86,7 @@ impl Schedule {
         }
     }
 
-    /// Whether the receiver may have to be told of a match of this tag.
+    /// Returns whether the receiver may have to be told of a match of this tag.
     pub(super) fn may_owe_match(&self, tag: i64) -> bool {
         self.queues.iter().any(|queue| queue.may_have(tag))
     }
@@ -101,7 +101,7 @@ impl Schedule {
         self.queues.iter_mut().for_each(Coalescer::give_room_back);
     }
 
-    /// What is dealt next. `None`: nothing waits, or enough is under way.
+    /// Returns what is dealt next. `None`: nothing waits, or enough is under way.
     pub(super) fn turn(&self) -> Option<Turn> {
         let [has_short, has_medium, has_long] =
             self.queues.each_ref().map(|queue| !queue.is_empty());
@@ -116,12 +116,12 @@ impl Schedule {
         Some(if is_long { Turn::Long } else { Turn::Medium })
     }
 
-    /// Whether nothing of medium and long messages is on its way.
+    /// Returns whether nothing of medium and long messages is on its way.
     pub(super) fn is_quiet(&self) -> bool {
         self.under_way == 0
     }
 
-    /// The messages of this turn.
+    /// Returns the messages of this turn.
     #[inline]
     pub(super) fn queue(&mut self, turn: Turn) -> &mut Coalescer {
         &mut self.queues[turn as usize]
@@ -145,7 +145,8 @@ impl Schedule {
         self.short_left = self.tuning.section_bytes;
     }
 
-    /// The channel of the first of this many bytes; what is dealt next begins behind their last.
+    /// Returns the channel of the first of this many bytes; what is dealt next begins behind their
+    /// last.
     pub(super) fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
         let channel = self.next_channel;
         let behind = u64::from(channel) + chunk_count(bytes, chunk_bytes);

@@ -65,22 +65,22 @@ impl Tags {
         }
     }
 
-    /// Sends of ours that no receive was announced for.
+    /// Returns the number of sends of ours that no receive was announced for.
     pub(super) fn waiting_sends(&self) -> usize {
         self.matcher.waiting_sends()
     }
 
-    /// The one of them that has waited longest.
+    /// Returns the one of them that has waited longest.
     pub(super) fn oldest_send(&self) -> Option<OpKey> {
         self.matcher.oldest_send()
     }
 
-    /// Receives that the peer has announced and no send of ours matches.
+    /// Returns the number of receives that the peer has announced and no send of ours matches.
     pub(super) fn announced(&self) -> usize {
         self.matcher.announced()
     }
 
-    /// Receives of ours that the peer takes no announcement of for now.
+    /// Returns the number of receives of ours that the peer takes no announcement of for now.
     pub(super) fn unannounced(&self) -> usize {
         self.announcing.unannounced.len()
     }
@@ -90,7 +90,7 @@ impl Tags {
         self.eager.unreceived()
     }
 
-    /// Messages of the peer that wait here for their receives.
+    /// Returns the number of messages of the peer that wait here for their receives.
     pub(super) fn kept(&self) -> usize {
         self.eager.kept.len()
     }
@@ -108,14 +108,14 @@ impl Tags {
         }
     }
 
-    /// What the peer may send at first, if that is more than what is its own.
+    /// Returns what the peer may send at first, if that is more than what is its own.
     pub(super) fn first_room(&mut self) -> [Option<(Keeping, u64)>; 2] {
         let receives = self.announcing.given.first().map(|count| (Keeping::Receives, count));
         [receives, self.eager.given.first().map(|count| (Keeping::Ahead, count))]
     }
 
-    /// Whether it may be time to give the peer more room, for announced receives and for messages
-    /// ahead of them.
+    /// Returns whether it may be time to give the peer more room, for announced receives and for
+    /// messages ahead of them.
     #[inline]
     pub(super) fn look_at_room(&mut self) -> [bool; 2] {
         let receives = self.announcing.given.look(self.matcher.announced() as u64);
@@ -129,12 +129,13 @@ impl Tags {
         [receives.map(|it| (Keeping::Receives, it)), ahead.map(|it| (Keeping::Ahead, it))]
     }
 
-    /// An operation that needs not wait for its counterpart.
+    /// Returns an operation that needs not wait for its counterpart.
     pub(super) fn insert_matched(&mut self, cx: &mut Conversation, posted: NewOperation) -> OpKey {
         cx.operations.insert(Message::new(posted, State::Moving))
     }
 
-    /// A receive of ours that the peer names, as long as it waits for a match, and its bytes.
+    /// Returns a receive of ours that the peer names, as long as it waits for a match, and its
+    /// bytes.
     pub(super) fn own_receive(&self, cx: &Conversation, recv: u64) -> Option<(OpKey, u64)> {
         let op = OpKey::from_wire(recv);
         let operation = cx.operations.get(op)?;
@@ -209,7 +210,7 @@ impl Tags {
         [self.announcing.allowed.allowed, self.eager.allowed.allowed]
     }
 
-    /// What of each transfer has not ended, and receives that are being withdrawn.
+    /// Returns what of each transfer has not ended, and receives that are being withdrawn.
     pub(super) fn backlogs(&self) -> (&Backlogs, OpList) {
         (&self.backlogs, self.cancelling)
     }

@@ -104,7 +104,7 @@ impl PieceCursor {
         (segment.bytes > 0).then_some(segment)
     }
 
-    /// What the sender deals next. `None`: everything is dealt.
+    /// Returns what the sender deals next. `None`: everything is dealt.
     pub fn next_section(mut self, pieces: &Pieces, rules: &CutRules) -> Option<CutSection> {
         let most_pairs = if rules.cut_pairs { 1 } else { MAX_SECTION_PAIRS };
         let first = self.take(pieces, rules.section_bytes, most_pairs)?;
@@ -122,7 +122,7 @@ impl PieceCursor {
         })
     }
 
-    /// Whether a peer may deal a section of so many bytes next.
+    /// Returns whether a peer may deal a section of so many bytes next.
     pub fn allows(&self, pieces: &Pieces, bytes: u64, cut_pairs: bool) -> bool {
         if bytes == 0 || bytes > pieces.bytes - self.dealt {
             return false;
@@ -133,7 +133,7 @@ impl PieceCursor {
         self.within + bytes <= ahead.map(|piece| piece.bytes).sum()
     }
 
-    /// Whether so many bytes more, that it allows, end where a piece ends.
+    /// Returns whether so many bytes more, that it allows, end where a piece ends.
     pub fn ends_a_piece(&self, pieces: &Pieces, bytes: u64) -> bool {
         let mut left = self.within + bytes;
         let ahead = (self.piece..).map_while(|index| pieces.get(index));
@@ -147,7 +147,7 @@ impl PieceCursor {
         last == Some(left)
     }
 
-    /// What lies ahead of it, the rest of the piece that it is in first.
+    /// Returns what lies ahead of it, the rest of the piece that it is in first.
     pub fn ahead(self, pieces: &Pieces) -> impl Iterator<Item = Piece> {
         let mut within = self.within;
         (self.piece..).map_while(move |index| pieces.get(index)).map(move |piece| {
@@ -156,7 +156,7 @@ impl PieceCursor {
         })
     }
 
-    /// How many pieces it has reached since it was at this place.
+    /// Returns how many pieces it has reached since it was at this place.
     pub fn pieces_since(&self, before: &Self) -> usize {
         self.piece - before.piece + usize::from(self.within > 0)
     }
@@ -188,8 +188,8 @@ pub struct SectionPlans<'a> {
 }
 
 impl SectionPlans<'_> {
-    /// The next plan: chunks of one segment, or a chunk of several, which go into `spare`, an empty
-    /// list.
+    /// Returns the next plan: chunks of one segment, or a chunk of several, which go into `spare`,
+    /// an empty list.
     pub fn next_plan(&mut self, spare: impl FnOnce() -> Vec<Member>) -> Option<ChunkPlan> {
         let ListedSection { bytes: left, chunk_bytes, first_channel, channels, .. } = self.section;
         let segment = PieceCursor::take(&mut { *self.cursor }, self.pieces, left, usize::MAX)?;
@@ -205,7 +205,8 @@ impl SectionPlans<'_> {
         Some(ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered })
     }
 
-    /// The segments of the next chunk, their bytes, and the memory that they are gathered in.
+    /// Returns the segments of the next chunk, their bytes, and the memory that they are gathered
+    /// in.
     fn share_chunk(&mut self, mut members: Vec<Member>) -> (Members, u64, Option<MemoryType>) {
         let most = self.section.bytes.min(u64::from(self.section.chunk_bytes));
         let mut bytes = 0;

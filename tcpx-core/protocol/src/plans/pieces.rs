@@ -34,9 +34,9 @@ pub struct Pieces {
 const PIECE_COST: u64 = 64;
 
 impl Pieces {
-    /// The pieces of registrations, each of which is named once and was asked whether the piece
-    /// lies in it. `None`: there is no piece, one is empty or of no registration, or one or all
-    /// together have more bytes than there can be.
+    /// Returns the pieces of registrations, each of which is named once and was asked whether the
+    /// piece lies in it. `None`: there is no piece, one is empty or of no registration, or one or
+    /// all together have more bytes than there can be.
     pub fn new(
         memory: MemoryType,
         owners: Vec<RegistrationKey>,
@@ -61,28 +61,28 @@ impl Pieces {
         Self { memory: MemoryType::Host, owners, pieces, bytes: 0, weight: 1 }
     }
 
-    /// The registrations that the pieces lie in.
+    /// Returns the registrations that the pieces lie in.
     pub fn owners(&self) -> &[RegistrationKey] {
         &self.owners
     }
 
-    /// How many pieces there are.
+    /// Returns how many pieces there are.
     pub fn count(&self) -> usize {
         self.pieces.len()
     }
 
-    /// What it takes to have so many bytes under way, if their pieces are as short as all are on
-    /// average.
+    /// Returns what it takes to have so many bytes under way, if their pieces are as short as all
+    /// are on average.
     pub fn cost(&self, bytes: u64) -> u64 {
         bytes.saturating_mul(self.weight)
     }
 
-    /// All pieces, in order.
+    /// Returns all pieces, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Piece> {
         self.pieces.iter()
     }
 
-    /// Where the first byte lies; nowhere, if there is none.
+    /// Returns where the first byte lies; nowhere, if there is none.
     pub fn start(&self) -> Span {
         match self.pieces.first() {
             Some(first) => self.span(first, 0),
@@ -97,7 +97,7 @@ impl Pieces {
         self.pieces.get(index)
     }
 
-    /// The place `within` bytes behind the start of a piece, which is longer.
+    /// Returns the place `within` bytes behind the start of a piece, which is longer.
     pub fn span(&self, piece: &Piece, within: u64) -> Span {
         let registration = self.owners[piece.owner as usize];
         Span { registration, address: piece.address + within, memory: self.memory }

@@ -23,7 +23,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Whether `next` begins where this ends, in one registration.
+    /// Returns whether `next` begins where this ends, in one registration.
     pub fn is_followed_by(&self, next: &Self) -> bool {
         self.span.registration == next.span.registration
             && self.span.address.checked_add(self.bytes) == Some(next.span.address)
@@ -96,37 +96,37 @@ pub struct ChunkRange {
 }
 
 impl ChunkRange {
-    /// Number of the chunk in its message, from 0.
+    /// Returns the number of the chunk in its message, from 0.
     pub fn number(&self) -> u64 {
         self.offset / u64::from(self.chunk_bytes.max(1))
     }
 }
 
 impl Stripe {
-    /// The messages that its chunks are of.
+    /// Returns the messages that its chunks are of.
     pub fn members(&self) -> &[Member] {
         self.members.as_slice()
     }
 
-    /// Chunks that have not finished.
+    /// Returns the number of chunks that have not finished.
     pub fn chunks_left(&self) -> u64 {
         self.left
     }
 
-    /// The next chunk of this channel, without taking it.
+    /// Returns the next chunk of this channel, without taking it.
     pub fn peek(&self) -> Option<ChunkRange> {
         let rest = self.end.checked_sub(self.next).filter(|rest| *rest > 0)?;
         let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
         Some(ChunkRange { offset: self.next, bytes, chunk_bytes: self.chunk_bytes })
     }
 
-    /// Steps to the chunk after the one that `peek` shows. Whether there is one.
+    /// Steps to the chunk after the one that `peek` shows. Returns whether there is one.
     pub fn advance(&mut self) -> bool {
         self.next = self.next.saturating_add(self.step_bytes);
         self.next < self.end
     }
 
-    /// A chunk has finished. Whether it was the last one.
+    /// A chunk has finished. Returns whether it was the last one.
     pub fn finish(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         self.left == 0
@@ -138,8 +138,8 @@ impl Stripe {
     }
 }
 
-/// Chunks of a message of `message_bytes`; 0 for an empty one, which travels on the control link
-/// alone.
+/// Returns the number of chunks of a message of `message_bytes`; 0 for an empty one, which travels
+/// on the control link alone.
 pub fn chunk_count(message_bytes: u64, chunk_bytes: u32) -> u64 {
     message_bytes.div_ceil(u64::from(chunk_bytes))
 }
@@ -184,7 +184,7 @@ pub struct SpareLists {
 }
 
 impl SpareLists {
-    /// An empty list, with room if some is left.
+    /// Returns an empty list, with room if some is left.
     pub fn take(&mut self) -> Vec<Member> {
         let spare = self.lists.pop().unwrap_or_default();
         self.members -= spare.capacity();

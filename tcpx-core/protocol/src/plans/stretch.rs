@@ -14,14 +14,14 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// All bytes of a list.
+    /// Returns all bytes of a list.
     pub fn whole(pieces: Arc<Pieces>) -> Self {
         let bytes = pieces.bytes;
         Self { pieces, from: PieceCursor::default(), bytes }
     }
 
-    /// The next bytes of a list, no more of them than it has, and of no more pieces than these.
-    /// Returns of how many they are, too. The cursor steps over them.
+    /// Returns the next bytes of a list, no more of them than it has, and of no more pieces than
+    /// these. Returns of how many they are, too. The cursor steps over them.
     pub fn take(
         cursor: &mut PieceCursor,
         pieces: &Arc<Pieces>,
@@ -40,18 +40,18 @@ impl Stretch {
         Self { pieces: Arc::clone(pieces), from: cursor, bytes }
     }
 
-    /// How many bytes it has.
+    /// Returns how many bytes it has.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The list that it is of.
+    /// Returns the list that it is of.
     #[cfg(test)]
     pub fn list(&self) -> &Pieces {
         &self.pieces
     }
 
-    /// The pieces that it touches, as far as it does, in order.
+    /// Returns the pieces that it touches, as far as it does, in order.
     pub fn iter(&self) -> impl Iterator<Item = Piece> {
         let mut left = self.bytes;
         self.from.ahead(&self.pieces).map_while(move |piece| {
@@ -61,7 +61,7 @@ impl Stretch {
         })
     }
 
-    /// The piece, where all of it lies in one.
+    /// Returns the piece, where all of it lies in one.
     pub fn only(&self) -> Option<Piece> {
         self.iter().next().filter(|piece| piece.bytes == self.bytes)
     }
@@ -87,7 +87,7 @@ mod tests {
         Arc::new(Pieces::new(MemoryType::Host, owners, pieces).expect("they have bytes"))
     }
 
-    /// Where each byte lies.
+    /// Returns where each byte lies.
     fn bytes_of(stretch: &Stretch) -> Vec<u64> {
         stretch.iter().flat_map(|piece| piece.address..piece.address + piece.bytes).collect()
     }

@@ -54,19 +54,19 @@ impl StripeQueue {
         self.stripes.push_back(stripe);
     }
 
-    /// Whether no chunk waits or is unfinished.
+    /// Returns whether no chunk waits or is unfinished.
     pub fn is_empty(&self) -> bool {
         self.stripes.is_empty()
     }
 
-    /// The stripe whose chunk is to be taken next, and that chunk.
+    /// Returns the stripe whose chunk is to be taken next, and that chunk.
     pub fn peek(&self) -> Option<(&Stripe, ChunkRange)> {
         let stripe = self.stripes.get(self.taken)?;
         Some((stripe, stripe.peek()?))
     }
 
-    /// The message that begins the next chunk, and the kind of memory that the chunk is gathered
-    /// from.
+    /// Returns the message that begins the next chunk, and the kind of memory that the chunk is
+    /// gathered from.
     pub fn peek_first(&self) -> Option<(Member, ChunkRange, Option<MemoryType>)> {
         let (stripe, range) = self.peek()?;
         Some((*stripe.members().first()?, range, stripe.gathered))
@@ -81,7 +81,7 @@ impl StripeQueue {
         number
     }
 
-    /// The messages of a stripe that has unfinished chunks.
+    /// Returns the messages of a stripe that has unfinished chunks.
     pub fn members(&self, number: StripeNumber) -> &[Member] {
         let index = usize::try_from(number.0 - self.front).unwrap_or(usize::MAX);
         self.stripes.get(index).map_or(&[], Stripe::members)

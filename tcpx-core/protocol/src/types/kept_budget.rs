@@ -25,12 +25,12 @@ impl KeptBudget {
         Arc::new(Self { limit, used: AtomicU64::new(0) })
     }
 
-    /// Bytes that peers hold, beside what is each one's own.
+    /// Returns the number of bytes that peers hold, beside what is each one's own.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that they may hold.
+    /// Returns the number of bytes that they may hold.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -79,12 +79,12 @@ impl Share {
         }
     }
 
-    /// Bytes that it holds.
+    /// Returns the number of bytes that it holds.
     pub fn held(&self) -> u64 {
         self.held
     }
 
-    /// Whether more is held of the budget than there is.
+    /// Returns whether more is held of the budget than there is.
     pub fn is_overdrawn(&self) -> bool {
         self.budget.used() > self.budget.limit
     }

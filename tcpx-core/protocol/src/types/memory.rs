@@ -27,8 +27,8 @@ pub const LONGEST_SUFFIX: usize = "/gpu65534".len();
 const ID_SHIFT: u32 = 48;
 
 impl Device {
-    /// The number that stands for it in ids of sessions: 0 for the host, which is also that of
-    /// sessions of one device. `None`: no machine has such a GPU.
+    /// Returns the number that stands for it in ids of sessions: 0 for the host, which is also that
+    /// of sessions of one device. `None`: no machine has such a GPU.
     pub fn number(self) -> Option<u16> {
         match self {
             Self::Host => Some(0),
@@ -36,7 +36,7 @@ impl Device {
         }
     }
 
-    /// The device with this number.
+    /// Returns the device with this number.
     pub fn from_number(number: u16) -> Self {
         match number.checked_sub(1) {
             None => Self::Host,
@@ -44,29 +44,29 @@ impl Device {
         }
     }
 
-    /// The id that this device has in the session with this id.
+    /// Returns the id that this device has in the session with this id.
     pub fn session_of(self, session: [u8; 16]) -> [u8; 16] {
         let mut id = session;
         id[14..].copy_from_slice(&self.number().unwrap_or(u16::MAX).to_le_bytes());
         id
     }
 
-    /// The device of the session with this id.
+    /// Returns the device of the session with this id.
     pub fn of_session(id: &[u8; 16]) -> Self {
         Self::from_number(u16::from_le_bytes([id[14], id[15]]))
     }
 
-    /// How many registrations come before the first of this device.
+    /// Returns how many registrations come before the first of this device.
     pub fn ids_before(self) -> u64 {
         u64::from(self.number().unwrap_or(u16::MAX)) << ID_SHIFT
     }
 
-    /// The device of the registration with this id.
+    /// Returns the device of the registration with this id.
     pub fn of_id(id: u64) -> Self {
         Self::from_number((id >> ID_SHIFT) as u16)
     }
 
-    /// What this device of a peer is called by those who call the peer `name`.
+    /// Returns what this device of a peer is called by those who call the peer `name`.
     pub fn name_in(self, name: &str) -> String {
         match self {
             Self::Host => name.to_owned(),
@@ -74,7 +74,7 @@ impl Device {
         }
     }
 
-    /// What the peer is called that has a device of this name.
+    /// Returns what the peer is called that has a device of this name.
     pub fn peer_name(name: &str) -> &str {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
         match name.rsplit_once("/gpu") {
@@ -98,26 +98,26 @@ impl fmt::Display for Device {
 pub struct MemoryId(NonZeroU64);
 
 impl MemoryId {
-    /// The id of this number, as [`get`](Self::get) gave it; `None` for 0, which is no id.
+    /// Returns the id of this number, as [`get`](Self::get) gave it; `None` for 0, which is no id.
     #[must_use]
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// The device whose memory it is, in a session of all devices. Other sessions give out ids of
-    /// the host.
+    /// Returns the device whose memory it is, in a session of all devices. Other sessions give out
+    /// ids of the host.
     #[must_use]
     pub fn device(self) -> Device {
         Device::of_id(self.get())
     }
 
-    /// Its number, for where a type cannot go: another language, a file, a log.
+    /// Returns its number, for where a type cannot go: another language, a file, a log.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// The id of a registration that so many others came before.
+    /// Returns the id of a registration that so many others came before.
     pub fn after(others: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(others))
     }
@@ -139,7 +139,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// Which way its bytes go.
+    /// Returns which way its bytes go.
     pub fn direction(self) -> Direction {
         match self {
             Self::Write => Direction::Send,
@@ -172,7 +172,7 @@ const READ_BIT: u8 = 1;
 const WRITE_BIT: u8 = 2;
 
 impl RemoteAccess {
-    /// Whether it allows this.
+    /// Returns whether it allows this.
     #[must_use]
     pub fn allows(self, kind: OperationKind) -> bool {
         match kind {
@@ -181,7 +181,7 @@ impl RemoteAccess {
         }
     }
 
-    /// What the registration of such memory must allow.
+    /// Returns what the registration of such memory must allow.
     pub fn needs(self) -> Access {
         if self.allows(OperationKind::Write) { Access::ReadWrite } else { Access::ReadOnly }
     }

@@ -123,7 +123,7 @@ impl Books {
         Pieces::new(memory, vec![whole.registration], list).expect("pieces that can be")
     }
 
-    /// Bytes of what has finished.
+    /// Returns the number of bytes of what has finished.
     fn take_done(&mut self) -> u64 {
         let mut bytes = 0;
         for finished in self.done.drain(..) {
@@ -217,7 +217,7 @@ pub(super) fn ends() -> (Sender, Receiver) {
 }
 
 impl Sender {
-    /// A list in this buffer, which stays as long as anything of it is under way.
+    /// Returns a list in this buffer, which stays as long as anything of it is under way.
     pub(super) fn pieces(
         &mut self,
         buffer: &Buffer,
@@ -291,7 +291,7 @@ impl Sender {
         }
     }
 
-    /// Chunks that were sent so far, and those of them that were gathered.
+    /// Returns the chunks that were sent so far, and those of them that were gathered.
     pub(super) fn chunks(&self) -> (u64, u64) {
         let stats = self.lanes.iter().map(|lane| lane.stats);
         stats.fold((0, 0), |(all, gathered), it| (all + it.chunks, gathered + it.gathered))
@@ -299,7 +299,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// A list in this buffer, which stays as long as anything of it is under way.
+    /// Returns a list in this buffer, which stays as long as anything of it is under way.
     pub(super) fn pieces(
         &mut self,
         buffer: &Buffer,
@@ -354,7 +354,7 @@ impl Receiver {
         self.lanes.iter().map(|lane| lane.stats.fragments).sum()
     }
 
-    /// What is at the page that scattered receives name.
+    /// Returns what is at the page that scattered receives name.
     pub(super) fn landing(&mut self) -> Vec<u8> {
         let landing = self.books.registrations.landing(&self.books.memory).expect("memory");
         let landing = landing.expect("there is no GPU");

@@ -18,7 +18,7 @@ use crate::transfer::send_lane::SendLane;
 
 const CHUNK_BYTES: u32 = 64 << 10;
 
-/// Bytes of so many chunks on each channel.
+/// Returns the number of bytes of so many chunks on each channel.
 fn chunks_of_each(count: u64) -> u64 {
     u64::from(CHANNELS) * count * u64::from(CHUNK_BYTES)
 }
@@ -150,7 +150,7 @@ fn lengths() -> Vec<u64> {
     lengths
 }
 
-/// Where pairs of these lengths lie: in an order of their own, some of them neighbours.
+/// Returns where pairs of these lengths lie: in an order of their own, some of them neighbours.
 fn places(lengths: &[u64], stride: usize, gap_at: usize) -> Vec<(u64, u64)> {
     let count = lengths.len();
     let mut places = vec![(0, 0); count];

@@ -15,7 +15,7 @@ fn exports() -> Exports {
     Exports::new(StableKeys::new([3; StableKeys::BYTES]))
 }
 
-/// A range of the memory of this number: 100 bytes at 1000 times the number.
+/// Returns a range of the memory of this number: 100 bytes at 1000 times the number.
 fn range_of(memory: u64) -> ExportedRange {
     let span = Span {
         registration: RegistrationKey::default(),

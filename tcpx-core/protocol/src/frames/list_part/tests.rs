@@ -22,7 +22,7 @@ fn any_head() -> impl Strategy<Value = ListHead> {
     })
 }
 
-/// A part that says something.
+/// Returns a part that says something.
 pub(in super::super) fn any_list_part() -> impl Strategy<Value = ListPart> {
     let parts = (
         any::<u32>(),
@@ -38,7 +38,7 @@ pub(in super::super) fn any_list_part() -> impl Strategy<Value = ListPart> {
     })
 }
 
-/// A part of this many keys and ranges, as bytes and back.
+/// Returns a part of this many keys and ranges, as bytes and back.
 fn decoded(keys: usize, ranges: usize) -> Option<ListPart> {
     let key = ListedKey { export: ExportId::from_wire(1), secret: ExportSecret::new([2; 16]) };
     let range = ListedRange { key: 0, offset: 0, bytes: 1 };

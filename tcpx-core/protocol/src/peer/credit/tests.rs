@@ -19,7 +19,7 @@ impl Channel {
         Self { credit, pages, posted: 0, sent: 0, consumed: 0 }
     }
 
-    /// The peer sends if it may. Whether it did.
+    /// The peer sends if it may. Returns whether it did.
     fn send(&mut self) -> bool {
         let sends = self.sent < self.credit.limit().min(self.posted);
         self.sent += u64::from(sends);
@@ -32,7 +32,7 @@ impl Channel {
         self.credit.renew(self.consumed);
     }
 
-    /// Whether there was a chunk to consume, or more may come now.
+    /// Returns whether there was a chunk to consume, or more may come now.
     fn consume(&mut self) -> bool {
         let is_there = self.consumed < self.sent;
         self.consumed += u64::from(is_there);

@@ -106,7 +106,7 @@ impl Arrivals {
     }
 
     /// The peer says how many chunks it has sent on each channel: of none, when they are not open.
-    /// False when it speaks of other channels.
+    /// Returns false when it speaks of other channels.
     pub(in super::super) fn hear(&mut self, sent: &[u64]) -> bool {
         if !sent.is_empty() && sent.len() != self.channels.len() {
             return false;
@@ -147,7 +147,7 @@ impl Channel {
         })
     }
 
-    /// Whether it has waited for so long, and the peer has not said that it has sent more.
+    /// Returns whether it has waited for so long, and the peer has not said that it has sent more.
     fn is_unclear(&self, ask_after: Duration) -> bool {
         self.missing.is_none() && self.waited.is_some_and(|waited| waited >= ask_after)
     }
@@ -187,7 +187,7 @@ mod tests {
             self.arrivals.look(samples, false, self.now)
         }
 
-        /// The first judgement that is not "nothing", and the looks that it took.
+        /// Returns the first judgement that is not "nothing", and the looks that it took.
         fn until_told(&mut self, samples: &[ArrivalSample]) -> (u32, Judgement) {
             (1..1_000)
                 .map(|looks| (looks, self.look(samples)))

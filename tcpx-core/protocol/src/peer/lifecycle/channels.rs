@@ -32,7 +32,7 @@ pub(in super::super) struct Setup {
 }
 
 impl Setup {
-    /// A set-up with which the link begins.
+    /// Returns a set-up with which the link begins.
     pub(in super::super) fn new(began_at: Instant, time: Option<Duration>) -> Self {
         let give_up_at = time.and_then(|time| began_at.checked_add(time));
         Self { began_at: Some(began_at), give_up_at, ..Self::default() }

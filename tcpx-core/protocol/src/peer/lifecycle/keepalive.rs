@@ -75,9 +75,9 @@ impl Keepalive {
         }
     }
 
-    /// The answer to each look at the host, at the time of the look. `unacknowledged`: how long the
-    /// peer's host has acknowledged nothing, if something waits for it. Returns how long the host
-    /// was silent, if it, or the way to it, is gone; this needs no progress of the peer.
+    /// Returns the answer to each look at the host, at the time of the look. `unacknowledged`: how
+    /// long the peer's host has acknowledged nothing, if something waits for it. Returns how long
+    /// the host was silent, if it, or the way to it, is gone; this needs no progress of the peer.
     pub(in super::super) fn host_answer(
         &mut self,
         unacknowledged: Option<Duration>,
@@ -91,7 +91,7 @@ impl Keepalive {
         self.host.look(unacknowledged, pinged, self.looked_at)
     }
 
-    /// How long it has been silent, as far as anybody here minds.
+    /// Returns how long it has been silent, as far as anybody here minds.
     pub(in super::super) fn silence(&self, now: Instant) -> Duration {
         match self.is_resting {
             true => Duration::ZERO,
@@ -99,8 +99,8 @@ impl Keepalive {
         }
     }
 
-    /// When a look next finds anything due, if nothing is heard until then and nothing new awaited.
-    /// `heard_at`: when the last byte of the peer was read, perhaps since the last look.
+    /// Returns when a look next finds anything due, if nothing is heard until then and nothing new
+    /// awaited. `heard_at`: when the last byte of the peer was read, perhaps since the last look.
     pub(in super::super) fn next_look(&self, heard_at: Instant) -> Option<Instant> {
         if heard_at > self.heard_at {
             // The next look begins anew from there.

@@ -23,7 +23,7 @@ pub(in super::super) enum Stage {
 }
 
 impl Stage {
-    /// What the driver is told of it.
+    /// Returns what the driver is told of it.
     pub(in super::super) fn seen(&self) -> PeerStage {
         match self {
             Self::Connecting { .. } => PeerStage::Connecting,
@@ -35,7 +35,7 @@ impl Stage {
         }
     }
 
-    /// Whether it is over, or one of the ends has said goodbye or is about to.
+    /// Returns whether it is over, or one of the ends has said goodbye or is about to.
     pub(in super::super) fn is_leaving(&self) -> bool {
         match self {
             Self::Connecting { leaves } => *leaves,
@@ -119,17 +119,18 @@ impl Shutdown {
         self.heard_goodbye = true;
     }
 
-    /// Whether the peer posts nothing more.
+    /// Returns whether the peer posts nothing more.
     pub(in super::super) fn has_heard_goodbye(&self) -> bool {
         self.heard_goodbye
     }
 
-    /// Whether the peer knows, or will, that this end posts nothing more and has no open match.
+    /// Returns whether the peer knows, or will, that this end posts nothing more and has no open
+    /// match.
     pub(in super::super) fn has_said_goodbye(&self) -> bool {
         self.said_goodbye
     }
 
-    /// Whether the peer may say that its sends are closed.
+    /// Returns whether the peer may say that its sends are closed.
     pub(in super::super) fn expects_closed(&self) -> bool {
         self.said_goodbye && self.heard_goodbye && !self.heard_closed
     }
@@ -142,12 +143,12 @@ impl Shutdown {
         self.comms = Comms::SendsClosed;
     }
 
-    /// Whether all that is left is to close the receive comms.
+    /// Returns whether all that is left is to close the receive comms.
     pub(in super::super) fn is_parted(&self) -> bool {
         self.comms == Comms::ClosingReceives
     }
 
-    /// What is due now, each once. `is_drained`: nothing posted here is unfinished.
+    /// Returns what is due now, each once. `is_drained`: nothing posted here is unfinished.
     pub(in super::super) fn step(&mut self, is_drained: bool) -> Option<Step> {
         if !self.said_goodbye && is_drained {
             self.said_goodbye = true;

@@ -147,8 +147,8 @@ impl OneSided {
         cx.completed(&message.posted, outcome, Some(list));
     }
 
-    /// Whether no section of a message is to be dealt now, because it is a read of the peer, which
-    /// takes no chunks, or has had its share of this round.
+    /// Returns whether no section of a message is to be dealt now, because it is a read of the
+    /// peer, which takes no chunks, or has had its share of this round.
     pub(in super::super) fn holds_section(&self, cx: &mut Conversation, op: OpKey) -> bool {
         let is_served = cx.operations.get(op).is_some_and(|it| it.serves().is_some());
         if !is_served || self.unsent_reads() >= self.terms.asked {
@@ -158,7 +158,8 @@ impl OneSided {
         cx.work.is_spent()
     }
 
-    /// Whether an operation is a request of the peer, which has had its share of this round.
+    /// Returns whether an operation is a request of the peer, which has had its share of this
+    /// round.
     pub(super) fn is_round_spent_on(&self, cx: &Conversation, op: OpKey) -> bool {
         let is_served = cx.operations.get(op).is_some_and(|it| it.serves().is_some());
         is_served && cx.work.is_spent()

@@ -38,7 +38,7 @@ impl OneSided {
         }
     }
 
-    /// Whether a request of the peer uses any of these exports.
+    /// Returns whether a request of the peer uses any of these exports.
     pub(in super::super) fn serves(&self, cx: &Conversation, exports: &[ExportKey]) -> bool {
         self.served.values().any(|op| uses(cx, *op, exports))
     }
@@ -77,7 +77,7 @@ impl OneSided {
     }
 }
 
-/// Whether a request of the peer uses any of these exports.
+/// Returns whether a request of the peer uses any of these exports.
 fn uses(cx: &Conversation, op: OpKey, exports: &[ExportKey]) -> bool {
     let uses = cx.operations.get(op).and_then(Message::serves);
     uses.is_some_and(|uses| uses.iter().any(|key| exports.contains(key)))

@@ -45,14 +45,14 @@ impl Notes {
         }
     }
 
-    /// Whether one of so many bytes may be sent now.
+    /// Returns whether one of so many bytes may be sent now.
     pub(super) fn may_send(&self, bytes: usize) -> bool {
         self.allowed.has(cost(bytes))
     }
 
-    /// Whether that of a write, of so many bytes, may be sent now. Writes and those that wait by
-    /// themselves take turns, however long they are: neither starves the other where the peer's
-    /// program takes them slowly.
+    /// Returns whether that of a write, of so many bytes, may be sent now. Writes and those that
+    /// wait by themselves take turns, however long they are: neither starves the other where the
+    /// peer's program takes them slowly.
     pub(super) fn may_send_with_write(&self, bytes: usize) -> bool {
         self.may_send(bytes) && !self.owes_turn
     }
@@ -69,33 +69,33 @@ impl Notes {
         self.queue.push_back(note);
     }
 
-    /// Whether one more of so many bytes may wait here.
+    /// Returns whether one more of so many bytes may wait here.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.queued + cost(bytes) <= self.queue_room
     }
 
-    /// What those cost that wait.
+    /// Returns what those cost that wait.
     pub(super) fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub(super) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether any wait.
+    /// Returns whether any wait.
     #[inline]
     pub(super) fn has_any(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Whether the oldest of those that wait may be sent.
+    /// Returns whether the oldest of those that wait may be sent.
     pub(super) fn has_next(&self) -> bool {
         self.queue.front().is_some_and(|note| self.may_send(note.len()))
     }
 
-    /// The oldest of those that wait, if it may be sent. It counts as sent.
+    /// Returns the oldest of those that wait, if it may be sent. It counts as sent.
     pub(super) fn next(&mut self) -> Option<Arc<[u8]>> {
         let bytes = self.queue.front()?.len();
         if !self.may_send(bytes) {
@@ -107,7 +107,7 @@ impl Notes {
         self.queue.pop_front()
     }
 
-    /// One of so many bytes has come. Whether the peer may send it.
+    /// One of so many bytes has come. Returns whether the peer may send it.
     pub(super) fn handle_note(&mut self, bytes: usize) -> bool {
         self.given.comes(cost(bytes))
     }
@@ -122,7 +122,7 @@ impl Notes {
         self.dropped += cost(bytes);
     }
 
-    /// Looks at what is kept. Whether it may be time to give more room.
+    /// Looks at what is kept. Returns whether it may be time to give more room.
     #[inline]
     pub(in crate::peer) fn look(&mut self) -> bool {
         self.given.look(self.given.came - self.taken - self.dropped)

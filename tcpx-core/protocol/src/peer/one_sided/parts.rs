@@ -35,7 +35,7 @@ impl OneSided {
         self.parts.push_back(op);
     }
 
-    /// Whether any operation sends its bytes in parts.
+    /// Returns whether any operation sends its bytes in parts.
     pub(in super::super) fn sends_parts(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -124,7 +124,8 @@ impl OneSided {
         Landing::Pieces { transfer, stretch, note: NoteUse::None }
     }
 
-    /// Where the bytes of a part belong that is on its way, as things stand now. `None`: nowhere.
+    /// Returns where the bytes of a part belong that is on its way, as things stand now. `None`:
+    /// nowhere.
     pub(in super::super) fn place_of(&self, cx: &Conversation, part: LinkPart) -> Option<Stretch> {
         if let Stage::Over = cx.life.stage {
             return None;
@@ -134,7 +135,7 @@ impl OneSided {
         Some(Stretch::ahead(message.cursor, &message.access.as_ref()?.pieces, part.bytes.into()))
     }
 
-    /// Which operation a part is of.
+    /// Returns which operation a part is of.
     fn whose(&self, cx: &Conversation, part: LinkPart) -> Whose {
         let op = match part.of {
             MessageId::Write(op) => self.whose_write(cx, op, part.bytes),
@@ -146,7 +147,7 @@ impl OneSided {
         if is_fit { Whose::Of(op) } else { Whose::Nobodys }
     }
 
-    /// Which write of the peer.
+    /// Returns which write of the peer.
     fn whose_write(&self, cx: &Conversation, write: u64, bytes: u32) -> Whose {
         if let Some(left) = self.unwanted.get(&write) {
             let is_fit = u64::from(bytes) <= *left;
@@ -171,7 +172,7 @@ impl OneSided {
     }
 }
 
-/// Which read of ours.
+/// Returns which read of ours.
 fn whose_read(cx: &Conversation, op: OpKey) -> Whose {
     let takes_parts = |message: &&Message| {
         let posted = message.posted;

@@ -17,14 +17,14 @@ use crate::plans::stretch::Stretch;
 use crate::types::OpKey;
 
 impl OneSided {
-    /// Says the next thing that is due about lists, requests and notifications, and sends a part
-    /// in between. False when there is nothing, or the link has no room.
+    /// Says the next thing that is due about lists, requests and notifications, and sends a part in
+    /// between. Returns false when there is nothing, or the link has no room.
     #[inline]
     pub(in super::super) fn say_next(&mut self, cx: &mut Conversation) -> bool {
         !self.is_idle() && self.say_one(cx)
     }
 
-    /// Whether nothing waits to be said, whatever there is room for.
+    /// Returns whether nothing waits to be said, whatever there is room for.
     #[inline]
     fn is_idle(&self) -> bool {
         self.parts.is_empty()
@@ -49,7 +49,7 @@ impl OneSided {
         self.part_next(cx)
     }
 
-    /// Whether there is something to say, as soon as the link has room.
+    /// Returns whether there is something to say, as soon as the link has room.
     pub(in super::super) fn has_more_to_say(&self, cx: &Conversation) -> bool {
         let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = self;
         let asked = self.terms.asked;
@@ -63,7 +63,7 @@ impl OneSided {
         has_more && cx.life.may_say()
     }
 
-    /// Bytes of the note of the next write that has one.
+    /// Returns the number of bytes of the note of the next write that has one.
     fn next_noted_write(&self, cx: &Conversation) -> Option<usize> {
         let note_bytes = |op: &OpKey| {
             let message = cx.operations.get(*op).filter(|it| it.state == State::Unasked)?;
@@ -203,7 +203,7 @@ impl OneSided {
     }
 }
 
-/// A read or write of these pieces, as far as its route depends on it.
+/// Returns a read or write of these pieces, as far as its route depends on it.
 pub(super) fn access(pieces: &Pieces, note_bytes: Option<u32>) -> Message {
     Message::Access {
         bytes: pieces.bytes,

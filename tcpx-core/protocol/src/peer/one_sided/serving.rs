@@ -30,7 +30,7 @@ impl OneSided {
         Landing::Note(NoteUse::Publish(bytes))
     }
 
-    /// A note of so many bytes has come. Whether the peer may send it.
+    /// A note of so many bytes has come. Returns whether the peer may send it.
     fn comes(&mut self, cx: &mut Conversation, bytes: u32) -> bool {
         let is_allowed = self.notes.handle_note(bytes as usize);
         if !is_allowed {
@@ -39,8 +39,8 @@ impl OneSided {
         is_allowed
     }
 
-    /// What a request of the peer names, if it may ask for it now; `None`: the peer breaks the
-    /// protocol.
+    /// Returns what a request of the peer names, if it may ask for it now; `None`: the peer breaks
+    /// the protocol.
     fn requested(
         &mut self,
         cx: &mut Conversation,
@@ -65,7 +65,7 @@ impl OneSided {
         }
     }
 
-    /// What the list of a request opens, from now on in use.
+    /// Returns what the list of a request opens, from now on in use.
     fn begin(
         &self,
         cx: &Conversation,

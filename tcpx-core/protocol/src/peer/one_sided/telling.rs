@@ -154,7 +154,7 @@ impl Telling {
         true
     }
 
-    /// The number of a list that is told.
+    /// Returns the number of a list that is told.
     pub(super) fn number(&self, key: PreparedKey) -> Option<u32> {
         let known = self.known.get(&key)?;
         matches!(known.progress, Progress::Known).then_some(known.number)
@@ -203,13 +203,13 @@ impl Telling {
         }
     }
 
-    /// Whether there is something to say.
+    /// Returns whether there is something to say.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
         !self.queue.is_empty() || !self.forgotten.is_empty()
     }
 
-    /// The next frame about lists.
+    /// Returns the next frame about lists.
     pub(super) fn next(&mut self) -> Option<Said> {
         if let Some(list) = self.forgotten.pop_front() {
             return Some(Said { frame: Frame::Forget { list }, ready: Vec::new() });
@@ -272,7 +272,7 @@ pub struct PreparedList {
 }
 
 impl PreparedList {
-    /// A list without ranges, whose writes merely bring notifications.
+    /// Returns a list without ranges, whose writes merely bring notifications.
     pub fn empty(key: PreparedKey) -> Self {
         Self {
             key,
@@ -285,7 +285,7 @@ impl PreparedList {
         }
     }
 
-    /// What all of it comes to.
+    /// Returns what all of it comes to.
     fn head(&self) -> ListHead {
         ListHead {
             kind: self.kind,
@@ -295,17 +295,17 @@ impl PreparedList {
         }
     }
 
-    /// Which way its bytes go.
+    /// Returns which way its bytes go.
     pub fn direction(&self) -> Direction {
         self.kind.direction()
     }
 
-    /// Whether a key that opens nothing now may open its range later.
+    /// Returns whether a key that opens nothing now may open its range later.
     pub fn may_open_again(&self) -> bool {
         self.keys.iter().any(|key| key.export.is_stable())
     }
 
-    /// What was asked for with one of its ranges, for the words of an error.
+    /// Returns what was asked for with one of its ranges, for the words of an error.
     pub fn asked_range(&self, index: u32) -> AskedRange {
         let index = index as usize;
         let range = self.ranges.get(index);

@@ -265,7 +265,7 @@ impl ToldLists {
         self.lists.entry(list).and_modify(|list| list.active -= 1);
     }
 
-    /// A list that is whole.
+    /// Returns a list that is whole.
     pub(super) fn get(&self, list: u32) -> Option<&ToldList> {
         self.lists.get(&list)
     }
@@ -349,7 +349,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Where a range lies.
+    /// Returns where a range lies.
     fn place(&mut self, range: &ListedRange, exports: &Exports) -> Result<Piece, Refusal> {
         let ListedRange { key, offset, bytes } = *range;
         let opened = self.opened.get(key as usize).copied().unwrap_or(Err(Refusal::NoMemory))?;

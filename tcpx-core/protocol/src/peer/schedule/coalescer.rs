@@ -36,7 +36,7 @@ pub(in super::super) struct MatchedSend {
 }
 
 impl MatchedSend {
-    /// Whether the receive of `next` may share a chunk with this one's.
+    /// Returns whether the receive of `next` may share a chunk with this one's.
     fn may_share_with(&self, next: &Self) -> bool {
         if self.member.bytes == 0 || next.member.bytes == 0 {
             return false;
@@ -93,13 +93,13 @@ impl Coalescer {
         self.waiting.is_empty()
     }
 
-    /// Whether a send of this tag waits, as far as a short look tells.
+    /// Returns whether a send of this tag waits, as far as a short look tells.
     pub(in super::super) fn may_have(&self, tag: i64) -> bool {
         let has_tag = |it: &Waiting| matches!(it, Waiting::Send(it) if it.member.tag == tag);
         self.sends > 0 && (self.waiting.len() > FEW || self.waiting.iter().any(has_tag))
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[inline]
     pub(in super::super) fn front(&self) -> Option<&Waiting> {
         self.waiting.front()
@@ -120,7 +120,7 @@ impl Coalescer {
         }
     }
 
-    /// The send at `index`, if one is there.
+    /// Returns the send at `index`, if one is there.
     #[inline]
     fn send(&self, index: usize) -> Option<&MatchedSend> {
         match self.waiting.get(index)? {
@@ -129,7 +129,7 @@ impl Coalescer {
         }
     }
 
-    /// How many sends came since there was none.
+    /// Returns how many sends came since there was none.
     pub(in super::super) fn came(&self) -> usize {
         self.came
     }
@@ -144,7 +144,7 @@ impl Coalescer {
         self.waiting.shrink_to(self.waiting.len().max(KEPT_WAITING));
     }
 
-    /// How much is the next plan. `None`: nothing waits.
+    /// Returns how much is the next plan. `None`: nothing waits.
     pub(in super::super) fn next(&self, tuning: &Tuning) -> Option<Portion> {
         let chunk_bytes = u64::from(tuning.chunk_bytes);
         let head = self.next_in_place(tuning)?;
@@ -164,13 +164,14 @@ impl Coalescer {
         })
     }
 
-    /// How much is the next plan when nothing can be gathered: what lies one behind the other.
+    /// Returns how much is the next plan when nothing can be gathered: what lies one behind the
+    /// other.
     pub(in super::super) fn next_in_place(&self, tuning: &Tuning) -> Option<Portion> {
         self.segment(0, u64::from(tuning.chunk_bytes), MAX_NAMES)
     }
 
-    /// Whether the message at `index` may share a chunk with those before it, as far as its receive
-    /// and the kind of its memory tell.
+    /// Returns whether the message at `index` may share a chunk with those before it, as far as its
+    /// receive and the kind of its memory tell.
     fn goes_on(&self, index: usize, memory: MemoryType) -> bool {
         index < MAX_NAMES
             && self.send(index - 1).zip(self.send(index)).is_some_and(|(last, next)| {
@@ -178,7 +179,8 @@ impl Coalescer {
             })
     }
 
-    /// The segment that begins at `index`: at least one message, and as many behind it as fit.
+    /// Returns the segment that begins at `index`: at least one message, and as many behind it as
+    /// fit.
     fn segment(&self, index: usize, room: u64, most: usize) -> Option<Portion> {
         let mut last = self.send(index)?;
         let mut portion = Portion { messages: 1, bytes: last.member.bytes, gathered: None };

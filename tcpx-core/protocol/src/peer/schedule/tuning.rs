@@ -110,7 +110,7 @@ impl Tuning {
         Self { host: Some(by(Copier::Cpu)), device: device.map(by), ..self }
     }
 
-    /// What is gathered of this kind of memory, if anything.
+    /// Returns what is gathered of this kind of memory, if anything.
     pub(in super::super) fn gathered(&self, memory: MemoryType) -> Option<Gathering> {
         match memory {
             MemoryType::Host => self.host,
@@ -118,8 +118,9 @@ impl Tuning {
         }
     }
 
-    /// Bytes of each chunk, but for the last, of a message that costs this much to have under way.
-    /// Of a long one there is enough for everybody to work on, without cutting.
+    /// Returns the number of bytes of each chunk, but for the last, of a message that costs this
+    /// much to have under way. Of a long one there is enough for everybody to work on, without
+    /// cutting.
     pub(in super::super) fn chunk_bytes_of(&self, message_bytes: u64, cost: u64) -> u32 {
         if message_bytes <= u64::from(self.shortest_chunk) || cost > self.section_bytes {
             return self.chunk_bytes;
@@ -129,7 +130,8 @@ impl Tuning {
         u32::try_from(share).map_or(longest, |share| share.clamp(shortest, longest))
     }
 
-    /// Bytes of the next chunk on the link where the kernel takes `room` bytes at once.
+    /// Returns the number of bytes of the next chunk on the link where the kernel takes `room`
+    /// bytes at once.
     pub(in super::super) fn link_chunk(&self, room: u64) -> u64 {
         let least = self.link_chunk_bytes.div_ceil(SHORT_LINK_CHUNK);
         match room / self.link_chunk_bytes {
@@ -139,7 +141,7 @@ impl Tuning {
     }
 }
 
-/// The shortest chunks into which a peer may cut a message.
+/// Returns the shortest chunks into which a peer may cut a message.
 pub(in super::super) fn shortest_chunk(chunk_bytes: u32) -> u32 {
     chunk_bytes.div_ceil(MOST_CUTS)
 }

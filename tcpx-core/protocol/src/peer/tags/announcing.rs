@@ -53,12 +53,12 @@ impl Tags {
         cx.send(Frame::Ready(Ready::Receive { recv, tag, bytes, delivery }));
     }
 
-    /// Whether a receive that has waited is announced, as soon as the link has room.
+    /// Returns whether a receive that has waited is announced, as soon as the link has room.
     pub(in super::super) fn announces_more(&self, cx: &Conversation) -> bool {
         matches!(cx.life.stage, Stage::Up { .. }) && self.announcing.has_next()
     }
 
-    /// Announces the receive that has waited longest. False if there is none, or no room.
+    /// Announces the receive that has waited longest. Returns false if there is none, or no room.
     #[inline]
     pub(in super::super) fn announce_next(&mut self, cx: &mut Conversation) -> bool {
         self.announcing.has_next() && self.announce_oldest(cx)
@@ -92,7 +92,7 @@ impl Tags {
         }
     }
 
-    /// Whether a send that is posted goes ahead.
+    /// Returns whether a send that is posted goes ahead.
     pub(in super::super) fn goes_ahead(&self, cx: &Conversation, posted: &NewOperation) -> bool {
         let Self { eager, matcher, .. } = self;
         // What the peer takes bounds what is on the link of these.

@@ -89,12 +89,12 @@ pub(in super::super) struct Backlog {
 }
 
 impl Backlog {
-    /// The oldest operation that the program withdraws.
+    /// Returns the oldest operation that the program withdraws.
     pub(in super::super) fn first_withdrawn(&self) -> Option<OpKey> {
         self.waiting.first().filter(|_| !self.withdrawn_to.is_null())
     }
 
-    /// The program withdraws everything that waits by now. False when that is nothing.
+    /// The program withdraws everything that waits by now. Returns false when that is nothing.
     pub(in super::super) fn withdraw(&mut self) -> bool {
         let last = self.waiting.last();
         self.withdrawn_to = last.unwrap_or_default();

@@ -51,13 +51,14 @@ impl EagerBooks {
         }
     }
 
-    /// Messages of ours that went ahead and have no receive, as far as we know.
+    /// Returns the number of messages of ours that went ahead and have no receive, as far as we
+    /// know.
     pub(in super::super) fn unreceived(&self) -> usize {
         self.ahead.len()
     }
 
-    /// Where a receive that is announced waits for a message that crosses the announcement; the
-    /// null place if none can.
+    /// Returns where a receive that is announced waits for a message that crosses the announcement;
+    /// the null place if none can.
     #[inline]
     pub(in super::super) fn await_message(&mut self, tag: i64, recv: OpKey) -> Place {
         if self.takes_ahead { self.receives.push(tag, recv) } else { Place::default() }
@@ -71,8 +72,8 @@ impl EagerBooks {
         }
     }
 
-    /// The peer has posted a receive of this tag, or threw a message away. Whether one of ours went
-    /// ahead of it.
+    /// The peer has posted a receive of this tag, or threw a message away. Returns whether one of
+    /// ours went ahead of it.
     #[inline]
     pub(in super::super) fn strike_out(&mut self, tag: i64) -> bool {
         self.ahead.len() > 0 && self.ahead.pop(tag).is_some()

@@ -24,7 +24,7 @@ impl Tags {
         cx.deferral.receive_chunks(plan, &mut cx.actions)
     }
 
-    /// The receives of a chunk, if they may share it and fill it.
+    /// Returns the receives of a chunk, if they may share it and fill it.
     fn match_receives(
         &mut self,
         cx: &mut Conversation,

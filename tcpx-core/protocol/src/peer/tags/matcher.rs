@@ -45,12 +45,12 @@ pub(in super::super) struct Matcher {
 pub(in super::super) struct DuplicateName;
 
 impl Matcher {
-    /// Sends that no receive was announced for.
+    /// Returns the number of sends that no receive was announced for.
     pub(in super::super) fn waiting_sends(&self) -> usize {
         self.sends.len()
     }
 
-    /// The one of them that has waited longest.
+    /// Returns the one of them that has waited longest.
     pub(in super::super) fn oldest_send(&self) -> Option<OpKey> {
         self.sends.oldest().copied()
     }
@@ -70,7 +70,7 @@ impl Matcher {
         self.sends.give_room_back();
     }
 
-    /// Whether nothing waits for a send or a receive of a tag.
+    /// Returns whether nothing waits for a send or a receive of a tag.
     pub(in super::super) fn has_none(&self, tag: i64) -> bool {
         !self.receives.has(tag) && !self.sends.has(tag)
     }
@@ -108,7 +108,7 @@ impl Matcher {
         self.sends.remove(place);
     }
 
-    /// Withdraws a receive that the peer announced. False when it was matched already.
+    /// Withdraws a receive that the peer announced. Returns false when it was matched already.
     pub(in super::super) fn withdraw_receive(&mut self, recv: u64) -> bool {
         self.places.remove(&recv).and_then(|place| self.receives.remove(place)).is_some()
     }

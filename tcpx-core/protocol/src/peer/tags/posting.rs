@@ -32,7 +32,7 @@ pub enum PostError {
 }
 
 impl Tags {
-    /// Whether so many operations may be posted now.
+    /// Returns whether so many operations may be posted now.
     pub(in super::super) fn check_posts(
         &self,
         cx: &Conversation,
@@ -110,7 +110,7 @@ impl Tags {
         self.eager.strike_out(tag).then_some(()).ok_or(Violation::NothingAhead { tag })
     }
 
-    /// The peer withdraws a receive that it announced. False when it was matched already.
+    /// The peer withdraws a receive that it announced. Returns false when it was matched already.
     pub(in super::super) fn withdraw_receive(&mut self, recv: u64) -> bool {
         self.matcher.withdraw_receive(recv)
     }
@@ -199,12 +199,12 @@ impl Tags {
         cx.schedule.give_room_back();
     }
 
-    /// How many of so many sends may find a receive at once.
+    /// Returns how many of so many sends may find a receive at once.
     pub(in super::super) fn matched_by(&self, count: usize) -> usize {
         count.min(self.matcher.announced())
     }
 
-    /// Most bytes of the frames that so many posts queue, those of the plans included.
+    /// Returns most bytes of the frames that so many posts queue, those of the plans included.
     pub(in super::super) fn frame_bytes(
         &self,
         cx: &Conversation,

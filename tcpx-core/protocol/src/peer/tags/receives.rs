@@ -16,13 +16,13 @@ impl MessageEnd {
         Self { span, bytes }
     }
 
-    /// Whether `next` begins where this ends, in one registration.
+    /// Returns whether `next` begins where this ends, in one registration.
     fn is_followed_by(&self, next: &Span) -> bool {
         self.span.registration == next.registration
             && self.span.address.checked_add(self.bytes) == Some(next.address)
     }
 
-    /// What to announce of a receive into `next` after this one.
+    /// Returns what to announce of a receive into `next` after this one.
     pub(in super::super) fn delivery(before: Option<&Self>, next: &Span) -> Delivery {
         match next.memory {
             MemoryType::Device => Delivery::Unpacked,
@@ -48,7 +48,7 @@ impl Receives {
         Self { end: MessageEnd::new(span, bytes), bytes }
     }
 
-    /// Adds a receive to the chunk. False when it cannot share it.
+    /// Adds a receive to the chunk. Returns false when it cannot share it.
     pub(in super::super) fn join(&mut self, span: Span, bytes: u64, chunk_bytes: u32) -> bool {
         let together = self.bytes.saturating_add(bytes);
         let is_unpacked = [self.end.span.memory, span.memory] == [MemoryType::Device; 2];

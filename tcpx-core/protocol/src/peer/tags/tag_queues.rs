@@ -62,7 +62,7 @@ impl<T> TagQueues<T> {
         self.nodes.len()
     }
 
-    /// The item that came before all others that are there.
+    /// Returns the item that came before all others that are there.
     pub(in super::super) fn oldest(&self) -> Option<&T> {
         self.nodes.get(self.all.first).map(|node| &node.item)
     }
@@ -115,7 +115,7 @@ impl<T> TagQueues<T> {
         self.remove(oldest).map(|item| (tag, item))
     }
 
-    /// Whether there is an item of a tag.
+    /// Returns whether there is an item of a tag.
     pub(in super::super) fn has(&self, tag: i64) -> bool {
         self.queues.contains_key(&tag)
     }
@@ -151,13 +151,13 @@ impl<T> TagQueues<T> {
         Some(item)
     }
 
-    /// How many items there is room for.
+    /// Returns how many items there is room for.
     #[cfg(test)]
     pub(in super::super) fn capacity(&self) -> usize {
         self.nodes.capacity()
     }
 
-    /// How many tags have items.
+    /// Returns how many tags have items.
     #[cfg(test)]
     pub(in super::super) fn tags(&self) -> usize {
         self.queues.len()

@@ -39,13 +39,13 @@ impl Tags {
         self.withdraw_slice(cx);
     }
 
-    /// Whether rounds that follow have more to withdraw.
+    /// Returns whether rounds that follow have more to withdraw.
     pub(in super::super) fn is_withdrawing(&self) -> bool {
         let is_sweeping = self.sweep.is_some() && self.backlogs.any_waiting().is_some();
         !self.cancelled.is_empty() || is_sweeping
     }
 
-    /// What of a transfer has no counterpart.
+    /// Returns what of a transfer has no counterpart.
     pub(in super::super) fn unmatched(
         &self,
         cx: &Conversation,

@@ -263,7 +263,7 @@ fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
     (pair.ends[0].take_protocol().expect("it is up"), said)
 }
 
-/// The peer announces as many receives as it may. How many that are in the end.
+/// The peer announces as many receives as it may. Returns how many that are in the end.
 fn announce_all(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
     let mut said = 0;
     while said < allowed {

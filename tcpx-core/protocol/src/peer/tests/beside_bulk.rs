@@ -60,7 +60,7 @@ fn part_bytes(frame: &Frame) -> u64 {
 }
 
 impl Bulk {
-    /// A read or write, some parts of it in place.
+    /// Returns a read or write, some parts of it in place.
     fn begun(kind: OperationKind) -> Self {
         let mut pair = Pair::up([setting(); 2]);
         pair.ends[1].exporting.export(2 * BULK, MemoryType::Device, RemoteAccess::ReadWrite);

@@ -40,7 +40,7 @@ fn up_with_exports() -> Pair {
     one_sided::up_as(on_demand(one_sided::SETTING))
 }
 
-/// Whether the ends have begun to make channels, or have made them.
+/// Returns whether the ends have begun to make channels, or have made them.
 fn have_begun(pair: &Pair) -> [bool; 2] {
     ENDS.map(|end| pair.ends[end].is_opening || pair.ends[end].is_open)
 }
@@ -52,7 +52,7 @@ fn assert_done(pair: &Pair, end: usize, transfers: &[TransferKey]) {
     }
 }
 
-/// What an end has said and the other has not read.
+/// Returns what an end has said and the other has not read.
 fn handles_under_way(pair: &Pair, end: usize) -> usize {
     pair.ends[end].outbox.iter().filter(|frame| matches!(frame, Frame::Handles(_))).count()
 }
@@ -306,7 +306,7 @@ fn a_link_that_is_cut_while_channels_are_made_ends_everything() {
     }
 }
 
-/// What the peer says until this end finds fault with it.
+/// Returns what the peer says until this end finds fault with it.
 fn hear(protocol: &mut PeerProtocol, frames: Vec<Frame>) -> Option<Ending> {
     let mut exports = no_exports();
     frames.into_iter().for_each(|frame| drop(protocol.handle_frame(frame, &mut exports)));

@@ -7,7 +7,7 @@ use crate::frames::frame::ChunkCounts;
 use crate::types::{OpKey, TransferKey};
 
 impl Driver {
-    /// The oldest chunk of a channel is sent. False when there is none, or no room for it.
+    /// The oldest chunk of a channel is sent. Returns false when there is none, or no room for it.
     pub(super) fn send_chunk(&mut self, channel: usize) -> Result<bool, String> {
         let sent = self.sent_counts[channel];
         if self.credit.as_ref().is_some_and(|credit| sent >= credit[channel]) {
@@ -27,7 +27,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// The end learns that the oldest chunk of a channel is sent. False when there is none.
+    /// The end learns that the oldest chunk of a channel is sent. Returns false when there is none.
     pub(super) fn end_send(&mut self, channel: usize) -> Result<bool, String> {
         let Some((bytes, is_long)) = self.unfinished[channel].pop_front() else {
             return Ok(false);
@@ -41,7 +41,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Bytes of the operation that some of its bytes belong to.
+    /// Returns the number of bytes of the operation that some of its bytes belong to.
     pub(super) fn operation_bytes(&self, of: TransferKey, op: OpKey) -> u64 {
         let operations = self.protocol.as_ref().map(|protocol| &protocol.cx.operations);
         let listed = || operations?.get(op).map(|operation| operation.posted.bytes);
@@ -49,13 +49,13 @@ impl Driver {
         posted.or_else(listed).unwrap_or(u64::MAX)
     }
 
-    /// Whether the messages of a chunk are medium or long ones.
+    /// Returns whether the messages of a chunk are medium or long ones.
     fn is_long(&self, chunk: &Chunk) -> bool {
         let short_bytes = self.setting.tuning.short_bytes;
         chunk.iter().all(|piece| self.operation_bytes(piece.of, piece.op) > short_bytes)
     }
 
-    /// What a chunk has of lists lies in memory that may be used.
+    /// Returns what a chunk has of lists lies in memory that may be used.
     fn check_chunk_touches(&self, chunk: &Chunk) -> Check {
         if self.protocol.is_none() {
             return Ok(());
@@ -64,7 +64,8 @@ impl Driver {
         chunk.iter().try_for_each(touches)
     }
 
-    /// A chunk arrives on a channel. False when none is expected (yet). Returns what was expected.
+    /// A chunk arrives on a channel. Returns false when none is expected (yet). Returns what was
+    /// expected.
     pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
         let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
         self.arrived_counts[channel] += 1;
@@ -72,7 +73,8 @@ impl Driver {
         Ok(Some(chunk))
     }
 
-    /// The oldest chunk that has arrived on a channel is consumed. False when there is none.
+    /// The oldest chunk that has arrived on a channel is consumed. Returns false when there is
+    /// none.
     pub(super) fn consume_chunk(&mut self, channel: usize) -> Result<bool, String> {
         let Some(chunk) = self.arrived[channel].pop_front() else { return Ok(false) };
         self.check_chunk_touches(&chunk)?;
@@ -90,7 +92,7 @@ impl Driver {
         self.bounce.as_mut()
     }
 
-    /// How many chunks were sent so far, by channel.
+    /// Returns how many chunks were sent so far, by channel.
     pub(super) fn sent_counts(&self) -> ChunkCounts {
         self.sent_counts.clone()
     }

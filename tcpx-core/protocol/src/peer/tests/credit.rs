@@ -44,7 +44,7 @@ fn post(pair: &mut Pair, bytes: u64) {
     pair.deliver_all().unwrap();
 }
 
-/// Sends what may be sent. How many chunks.
+/// Sends what may be sent. Returns how many chunks.
 fn send_all(pair: &mut Pair) -> usize {
     (0..2).map(|channel| std::iter::from_fn(|| sends(pair, channel)).count()).sum()
 }
@@ -103,7 +103,7 @@ fn an_end_that_counts_nothing_sends_no_credit() {
     assert_eq!(send_all(&mut pair), 100);
 }
 
-/// What an end says of a peer whose credit is not right.
+/// Returns what an end says of a peer whose credit is not right.
 fn violation(frames: impl IntoIterator<Item = Frame>) -> Option<Violation> {
     let mut pair = Pair::up([SETTING; 2]);
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");
@@ -149,8 +149,8 @@ pub(super) struct Bounce {
 }
 
 impl Bounce {
-    /// A buffer with at least a page for each channel. In one that is crowded somebody else has
-    /// more than one already, if there are any to spare.
+    /// Returns a buffer with at least a page for each channel. In one that is crowded somebody else
+    /// has more than one already, if there are any to spare.
     pub(super) fn new(pages: u64, channels: u16, is_crowded: bool) -> Self {
         let pool = BouncePool::new(pages);
         let mut others = Vec::new();
@@ -167,7 +167,7 @@ impl Bounce {
         Self { pool, pages, credits, consumed, others }
     }
 
-    /// How many chunks the peer may send on each channel.
+    /// Returns how many chunks the peer may send on each channel.
     pub(super) fn limits(&self) -> ChunkCounts {
         self.credits.iter().map(BounceCredit::limit).collect()
     }

@@ -270,7 +270,7 @@ impl Driver {
         self.input(|protocol| protocol.handle_comms_accepted(credit))
     }
 
-    /// A round. Whether it withdraws anything, or lets the other end send more.
+    /// A round. Returns whether it withdraws anything, or lets the other end send more.
     pub(super) fn round(&mut self) -> Result<bool, String> {
         let mut moved = self.speak()?;
         moved |= self.answer_staging();
@@ -285,8 +285,8 @@ impl Driver {
         Ok(moved)
     }
 
-    /// Says what there was no room for on the link. Whether that is anything: the driver is told
-    /// before that there is.
+    /// Says what there was no room for on the link. Returns whether that is anything: the driver is
+    /// told before that there is.
     fn speak(&mut self) -> Result<bool, String> {
         let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
         // What waits for channels may find room on the link first.

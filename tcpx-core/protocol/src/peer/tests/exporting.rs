@@ -66,8 +66,7 @@ impl Exporting {
         number
     }
 
-    /// Whether nothing of the peer uses an area.
-    /// Takes an area back, whatever uses it.
+    /// Returns whether nothing of the peer uses an area. Takes an area back, whatever uses it.
     pub(super) fn revoke(&mut self, number: usize) -> ExportKey {
         let area = &mut self.areas[number];
         area.is_revoked = true;
@@ -146,7 +145,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Whether what lies here has room.
+    /// Returns whether what lies here has room.
     pub(super) fn check_room(&self, room: u64) -> Check {
         let notes = self.kept.values().chain(&self.inbox);
         let used: u64 = notes.map(|note| note_cost(note.len())).sum();
@@ -169,7 +168,7 @@ impl Driver {
         self.act()
     }
 
-    /// The program takes so many notes. Whether there are any.
+    /// The program takes so many notes. Returns whether there are any.
     pub(super) fn take_notes(&mut self, most: usize) -> Result<bool, String> {
         let count = most.min(self.notes.inbox.len());
         let taken = self.notes.inbox.drain(..count);

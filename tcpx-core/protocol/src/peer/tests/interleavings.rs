@@ -37,7 +37,7 @@ struct Story {
     was_disturbed: bool,
 }
 
-/// Which small messages an end takes on the link.
+/// Returns which small messages an end takes on the link.
 fn offer(random: &mut Random) -> EagerOffer {
     EagerOffer {
         bytes: random.pick(&[0, 3, 8, 64, 64, 64]),
@@ -47,7 +47,7 @@ fn offer(random: &mut Random) -> EagerOffer {
     }
 }
 
-/// How much both ends tell and ask at a time.
+/// Returns how much both ends tell and ask at a time.
 fn agreed(random: &mut Random) -> OneSidedTerms {
     OneSidedTerms {
         lists: ListLimits {
@@ -300,7 +300,7 @@ thread_local! {
     static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What is wrong with the story of a seed, and its steps.
+/// Returns what is wrong with the story of a seed, and its steps.
 fn tell(seed: u64) -> Result<(), (String, Vec<String>)> {
     let mut story = Story::new(seed);
     let told = catch_unwind(AssertUnwindSafe(|| story.tell()));

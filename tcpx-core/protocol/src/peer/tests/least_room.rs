@@ -28,8 +28,8 @@ const CHANNELS: u16 = 2;
 const STEPS: usize = 30;
 const MOST_UNDER_WAY: usize = 200;
 
-/// A page of each channel, a message ahead or none, a receive, a notification, a request of each
-/// kind and a list of two ranges.
+/// Returns a page of each channel, a message ahead or none, a receive, a notification, a request of
+/// each kind and a list of two ranges.
 fn least(messages_ahead: u64) -> Setting {
     let room = messages_ahead * EagerTerms::cost(8);
     let offer =

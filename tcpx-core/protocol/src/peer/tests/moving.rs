@@ -55,7 +55,7 @@ fn places(chunk: &Chunk) -> Vec<Place> {
 }
 
 impl Pair {
-    /// Which bytes of requests a chunk moves.
+    /// Returns which bytes of requests a chunk moves.
     pub(super) fn moves_of_chunk(
         sender: usize,
         came: &Chunk,

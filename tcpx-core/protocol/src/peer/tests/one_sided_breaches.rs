@@ -109,7 +109,7 @@ impl Prey {
         prey
     }
 
-    /// The name of the receive that was granted last.
+    /// Returns the name of the receive that was granted last.
     pub(super) fn granted(&self) -> u64 {
         let grant = |frame: &Frame| match frame {
             Frame::Ready(Ready::Write { recv, .. }) => Some(*recv),

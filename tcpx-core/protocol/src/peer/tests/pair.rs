@@ -72,7 +72,7 @@ impl Pair {
         Ok(())
     }
 
-    /// The next frame reaches an end. False when none is under way.
+    /// The next frame reaches an end. Returns false when none is under way.
     pub(super) fn deliver(&mut self, end: usize) -> Result<bool, String> {
         if let Some(still_read) = &mut self.still_read {
             if still_read[end] == 0 {
@@ -113,8 +113,8 @@ impl Pair {
         self.still_read.get_or_insert(still_read);
     }
 
-    /// Whether an end may see the end of its link: the link is cut, or the other end has closed it,
-    /// and everything that came before is read.
+    /// Returns whether an end may see the end of its link: the link is cut, or the other end has
+    /// closed it, and everything that came before is read.
     pub(super) fn may_see_link_end(&self, end: usize) -> bool {
         let is_read = self.ends[1 - end].outbox.is_empty();
         let is_closed = self.ends[1 - end].over.is_some() && is_read;
@@ -136,7 +136,7 @@ impl Pair {
         self.ends[end].end(Over::ByDriver)
     }
 
-    /// The oldest chunk of a channel is sent by an end. False when there is none.
+    /// The oldest chunk of a channel is sent by an end. Returns false when there is none.
     pub(super) fn send_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
         let sends = self.ends[end].send_chunk(channel)?;
         let sent = self.ends[end].sent_counts();
@@ -156,7 +156,8 @@ impl Pair {
         Ok(true)
     }
 
-    /// The oldest chunk that has arrived on a channel is consumed. False when there is none.
+    /// The oldest chunk that has arrived on a channel is consumed. Returns false when there is
+    /// none.
     pub(super) fn consume_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
         if let Some(moved) = self.moved[end][channel].pop_front()
             && self.ends[end].over.is_none()
@@ -168,7 +169,8 @@ impl Pair {
         Ok(consumes)
     }
 
-    /// What the one end put into a chunk is what the other expects in it, message by message.
+    /// What the one end put into a chunk is what the other expects in it, message by
+    /// message.
     fn check_chunk(
         &mut self,
         sender: usize,
@@ -247,7 +249,7 @@ impl Pair {
         ENDS.into_iter().try_for_each(|end| self.ends[end].pass(now))
     }
 
-    /// Whether an end has given the other up.
+    /// Returns whether an end has given the other up.
     pub(super) fn has_given_up(&self) -> bool {
         self.ends.iter().any(|end| {
             let over = end.over.as_ref();
@@ -288,7 +290,7 @@ impl Pair {
         }
     }
 
-    /// Comms come up as far as they can. Whether any did.
+    /// Comms come up as far as they can. Returns whether any did.
     pub(super) fn step_comms(&mut self, end: usize) -> Result<bool, String> {
         if !self.ends[end].is_opening {
             return Ok(false);
@@ -309,7 +311,7 @@ impl Pair {
         Ok(self.ends[end].outbox.len() != before || self.ends[end].is_open != was_open)
     }
 
-    /// What must be true of every conversation that is over.
+    /// Returns what must be true of every conversation that is over.
     pub(super) fn check_end(&self, was_disturbed: bool) -> Check {
         for end in ENDS {
             let driver = &self.ends[end];

@@ -128,7 +128,7 @@ fn no_more_travels_so_at_a_time_than_agreed() {
     }
 }
 
-/// A write of which some parts are in place, and the next is under way.
+/// Returns a write of which some parts are in place, and the next is under way.
 fn begun(kind: OperationKind) -> (Pair, TransferKey) {
     let mut pair = up_as(slowly());
     let transfer = ask(&mut pair, kind, LONGEST);

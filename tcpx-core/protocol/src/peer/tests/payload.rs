@@ -38,7 +38,7 @@ pub(super) struct Landed {
     pub(super) to: (TransferKey, Stretch),
 }
 
-/// Whether anything follows a frame, perhaps of no bytes.
+/// Returns whether anything follows a frame, perhaps of no bytes.
 pub(super) fn is_followed(frame: &Frame) -> bool {
     matches!(
         frame,
@@ -215,7 +215,7 @@ impl Messages {
         self.thrown_away.extend(self.unwanted.take());
     }
 
-    /// Whether what is kept has room.
+    /// Returns whether what is kept has room.
     pub(super) fn check_room(&self, room: u64) -> Result<(), String> {
         let kept: u64 = self.kept.values().map(|(_, bytes)| EagerTerms::cost(*bytes)).sum();
         if kept <= room { Ok(()) } else { Err(format!("{kept} bytes are kept in {room}")) }

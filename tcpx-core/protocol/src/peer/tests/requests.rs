@@ -89,7 +89,7 @@ impl Request {
         Self { list, ranges, areas, fault: None, is_dropped: false, post: None }
     }
 
-    /// An operation that merely brings notifications.
+    /// Returns an operation that merely brings notifications.
     pub(super) fn of_none(requests: &Requests) -> Self {
         let list = Arc::new(PreparedList::empty(requests.next_key()));
         let (ranges, areas) = (Vec::new(), Vec::new());
@@ -100,8 +100,8 @@ impl Request {
         self.post.as_ref().is_some_and(|post| post.end.is_none())
     }
 
-    /// Where in the list the first of some bytes is that are here and there, and how many of them
-    /// are of the same pair.
+    /// Returns where in the list the first of some bytes is that are here and there, and how many
+    /// of them are of the same pair.
     fn offset_of(&self, here: u64, there: u64, bytes: u64) -> Option<(u64, u64)> {
         let mut before = 0;
         for range in &self.ranges {
@@ -146,13 +146,13 @@ impl Request {
 }
 
 impl Requests {
-    /// The next number of a transfer.
+    /// Returns the next number of a transfer.
     pub(super) fn next_transfer(&self) -> TransferKey {
         let number = FIRST_TRANSFER + self.all.len() as u64;
         TransferKey::from(KeyData::from_ffi(1 << 32 | number))
     }
 
-    /// The key of the list of the operation that is prepared next.
+    /// Returns the key of the list of the operation that is prepared next.
     pub(super) fn next_key(&self) -> PreparedKey {
         PreparedKey::from(KeyData::from_ffi(1 << 32 | (1 + self.all.len() as u64)))
     }
@@ -166,8 +166,8 @@ impl Requests {
 }
 
 impl Driver {
-    /// The program posts an operation, unless its peer is not up or it is under way. Whether it
-    /// does.
+    /// The program posts an operation, unless its peer is not up or it is under way. Returns
+    /// whether it does.
     pub(super) fn post_request(
         &mut self,
         transfer: TransferKey,

@@ -22,7 +22,8 @@ use crate::types::{OpKey, RegistrationKey, TransferKey};
 /// Some sections, and a chunk that is not whole.
 const BYTES: u64 = 9 * CHUNK_BYTES as u64 + 5;
 
-/// What happens next, one frame or one step of a chunk at a time. Returns whether anything did.
+/// Does what happens next, one frame or one step of a chunk at a time. Returns whether anything
+/// did.
 fn step(pair: &mut Pair) -> bool {
     for end in ENDS {
         let moved = pair.consume_chunk(end, 0).unwrap()
@@ -149,7 +150,7 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
     Ok(())
 }
 
-/// The operations of a list, from its front, with both links of each.
+/// Returns the operations of a list, from its front, with both links of each.
 fn walk(protocol: &PeerProtocol, list: OpList) -> Result<BTreeSet<OpKey>, String> {
     let mut seen = BTreeSet::new();
     let (mut next, mut before) = (list.first(), None);

@@ -87,7 +87,7 @@ pub(super) fn is_done(frame: &Frame) -> bool {
     matches!(frame, Frame::End { message: MessageId::Write(_), how: Ended::Done })
 }
 
-/// Whether it is about a read, a write, a list or a notification, and no chunks.
+/// Returns whether it is about a read, a write, a list or a notification, and no chunks.
 pub(super) fn is_one_sided(frame: &Frame) -> bool {
     let is_access =
         |message: &MessageId| matches!(message, MessageId::Read(_) | MessageId::Write(_));

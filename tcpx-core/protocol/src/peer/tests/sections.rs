@@ -59,7 +59,7 @@ fn is_done(pair: &Pair, transfer: TransferKey) -> bool {
     pair.ends[0].posted[transfer].end == Some(End::Completed(Outcome::Done))
 }
 
-/// Chunks that leave until a message is sent.
+/// Returns the number of chunks that leave until a message is sent.
 fn chunks_until(pair: &mut Pair, transfer: TransferKey) -> usize {
     (1..)
         .find(|_| {
@@ -150,8 +150,8 @@ fn what_is_not_dealt_yet_is_finished_before_the_goodbye() {
     pair.check_end(false).unwrap();
 }
 
-/// What an end says of a peer that deals like this to a receive of `bytes` bytes. Its name is put
-/// into the frames.
+/// Returns what an end says of a peer that deals like this to a receive of `bytes` bytes. Its name
+/// is put into the frames.
 fn violation(
     bytes: u64,
     frames: impl FnOnce(u64) -> Vec<Frame>,

@@ -94,7 +94,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// The numbers by which it sends.
+    /// Returns the numbers by which it sends.
     pub(super) fn tuning(&self) -> Tuning {
         match self.copier {
             None => self.tuning,

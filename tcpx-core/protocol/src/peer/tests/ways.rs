@@ -54,7 +54,7 @@ impl Way {
         }
     }
 
-    /// The lengths of the pieces of an operation.
+    /// Returns the lengths of the pieces of an operation.
     pub(super) fn lengths(self) -> Vec<u64> {
         match self {
             Self::Inline => vec![LITTLE - 3, 3],
@@ -134,7 +134,7 @@ pub(super) fn prepare_at(
     transfer
 }
 
-/// What happens next, one frame or one step of one chunk. Returns whether anything did.
+/// Does what happens next, one frame or one step of one chunk. Returns whether anything did.
 pub(super) fn step(pair: &mut Pair) -> bool {
     step_but(pair, None)
 }

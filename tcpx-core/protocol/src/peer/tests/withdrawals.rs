@@ -108,7 +108,7 @@ impl Lone {
         self.act();
     }
 
-    /// A round begins. How many operations it withdraws.
+    /// A round begins. Returns how many operations it withdraws.
     fn round(&mut self) -> usize {
         let before = self.asked.len() + self.ended.len();
         let moved = self.protocol.handle_round();

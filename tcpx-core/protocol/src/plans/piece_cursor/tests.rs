@@ -53,7 +53,7 @@ fn pieces(lengths: &[u64], layout: &Layout) -> Pieces {
     Pieces::new(MemoryType::Host, owners(), pieces).expect("pieces that can be")
 }
 
-/// Where each byte of a list lies at one end, by place, and which it is.
+/// Returns where each byte of a list lies at one end, by place, and which it is.
 fn places(pieces: &Pieces) -> HashMap<(RegistrationKey, u64), u64> {
     let list = (0..).map_while(|index| pieces.get(index));
     let bytes = list.flat_map(|piece| {
@@ -113,7 +113,7 @@ impl End {
     }
 }
 
-/// Which bytes of the list a chunk has, in its order. Each must be in a piece.
+/// Returns which bytes of the list a chunk has, in its order. Each must be in a piece.
 fn bytes_of(
     places: &HashMap<(RegistrationKey, u64), u64>,
     members: &[Member],
@@ -135,7 +135,7 @@ fn bytes_of(
     Ok(bytes)
 }
 
-/// How many segments the sender finds in the next bytes.
+/// Returns how many segments the sender finds in the next bytes.
 fn segments(mut cursor: PieceCursor, pieces: &Pieces, mut bytes: u64) -> Vec<u64> {
     let mut found = Vec::new();
     while let Some(segment) = cursor.take(pieces, bytes, usize::MAX) {
@@ -305,7 +305,7 @@ proptest! {
     }
 }
 
-/// A list of pieces of 4 KiB: neighbours, or every second page.
+/// Returns a list of pieces of 4 KiB: neighbours, or every second page.
 fn pages(count: u64, distance: u64) -> Pieces {
     let page = |at| Piece { owner: 0, address: 4096 + at * distance, bytes: 4096 };
     Pieces::new(MemoryType::Host, owners(), (0..count).map(page).collect()).expect("pages")

@@ -60,7 +60,7 @@ impl<'a> Bytes<'a> {
         Some(self.next().into()).filter(|note| note % 4 == 0)
     }
 
-    /// A name that the end has told, or one that it has not.
+    /// Returns a name that the end has told, or one that it has not.
     fn name(&mut self, names: &[u64]) -> u64 {
         match (self.next(), names.len()) {
             (number, 0) => number.into(),
@@ -80,7 +80,7 @@ impl<'a> Bytes<'a> {
         (0..count).map(|_| range(self)).collect()
     }
 
-    /// A list that is told well, whatever its keys and ranges are.
+    /// Returns a list that is told well, whatever its keys and ranges are.
     fn whole_list(&mut self, memory: &Memory) -> Vec<Frame> {
         let (list, kind) = (self.list(), self.kind());
         let keys: Vec<_> = (0..1 + self.next() % 3).map(|_| memory.key(self.next())).collect();
@@ -105,7 +105,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// What the peer says next. It is only what can be on the wire.
+    /// Returns what the peer says next. It is only what can be on the wire.
     pub(super) fn frames(&mut self, memory: &Memory, names: &[u64]) -> Vec<Frame> {
         let said = match self.next() % 20 {
             0..=2 => self.whole_list(memory),
@@ -130,7 +130,7 @@ impl<'a> Bytes<'a> {
         said.into_iter().take_while(can_be).collect()
     }
 
-    /// A frame as bytes have it, if they have one.
+    /// Returns a frame as bytes have it, if they have one.
     fn any_frame(&mut self) -> Frame {
         match Frame::decode(self.0) {
             Ok(Some((frame, taken))) => {
@@ -154,7 +154,7 @@ impl<'a> Bytes<'a> {
         Refused { why: self.why(), range: self.number() as u32 }
     }
 
-    /// A read or a write: one that the end has told of, or one of the peer's.
+    /// Returns a read or a write: one that the end has told of, or one of the peer's.
     fn access(&mut self, names: &[u64]) -> MessageId {
         let op = if self.bool() { self.name(names) } else { self.next().into() };
         MessageId::of(self.kind(), op)
@@ -222,7 +222,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The name by which a frame lets the peer speak of something.
+/// Returns the name by which a frame lets the peer speak of something.
 pub(super) fn name_in(frame: &Frame) -> Option<u64> {
     match frame {
         Frame::Ready(Ready::Write { recv, .. } | Ready::Receive { recv, .. }) => Some(*recv),

@@ -83,7 +83,7 @@ impl Memory {
         Some(area.key)
     }
 
-    /// A key as a peer names it, which may be one that opens nothing.
+    /// Returns a key as a peer names it, which may be one that opens nothing.
     pub(super) fn key(&self, number: u8) -> ListedKey {
         let area = self.areas.get(usize::from(number % 16));
         let unknown = ListedKey {

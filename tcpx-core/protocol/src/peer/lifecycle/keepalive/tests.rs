@@ -66,9 +66,8 @@ fn a_peer_that_rests_and_is_doubted_answers_or_is_frozen() {
     }
 }
 
-/// A driver that looks whenever it is due, of a peer without a progress thread whose link is
-/// cut at `cut` ms and was idle before. The looks at the host, and the end, in ms after the
-/// cut.
+/// Returns a driver that looks whenever it is due, of a peer without a progress thread whose link
+/// is cut at `cut` ms and was idle before. The looks at the host, and the end, in ms after the cut.
 fn cut_off(timeout: Duration, cut: u64, late: u64) -> (u64, u64) {
     let start = Instant::now();
     let mut beat = Keepalive::new(Some(timeout), false, start);

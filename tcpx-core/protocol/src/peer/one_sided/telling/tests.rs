@@ -8,7 +8,7 @@ use crate::plans::pieces::{Piece, Pieces};
 use crate::types::memory::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
 
-/// A list of this number with so many keys, and ranges of one byte.
+/// Returns a list of this number with so many keys, and ranges of one byte.
 fn list(number: u64, keys: usize, ranges: usize) -> Arc<PreparedList> {
     let secret = ExportSecret::new([number as u8; 16]);
     let key = |at| ListedKey { export: ExportId::from_wire(at as u64), secret };
@@ -49,7 +49,7 @@ fn say_all(telling: &mut Telling) -> (Vec<Frame>, Vec<OpKey>) {
     (frames, ready)
 }
 
-/// A request of a list that is told at once, and answered.
+/// Returns a request of a list that is told at once, and answered.
 fn use_once(telling: &mut Telling, list: &Arc<PreparedList>) -> Vec<Frame> {
     assert_ne!(telling.begin_use(list, op(1)), Use::NoRoom);
     let (frames, _) = say_all(telling);

@@ -51,7 +51,7 @@ fn plans(sends: &[MatchedSend], tuning: &Tuning) -> Vec<Plan> {
     .collect()
 }
 
-/// Sends of `sizes` bytes that lie apart.
+/// Returns the sends of `sizes` bytes that lie apart.
 fn scattered(sizes: &[u64]) -> Vec<MatchedSend> {
     let send = |(at, bytes): (u64, &u64)| matched(at, at * 1000, *bytes, Delivery::Unpacked);
     (0..).zip(sizes).map(send).collect()
@@ -168,8 +168,8 @@ fn a_plan_fits_its_frame() {
     }
 }
 
-/// A message by where it lies: behind the one before it, or apart; its kind of memory; how it is
-/// received.
+/// Returns a message by where it lies: behind the one before it, or apart; its kind of memory; how
+/// it is received.
 fn any_sends() -> impl Strategy<Value = Vec<MatchedSend>> {
     let bytes = prop_oneof![6 => Just(8u64), 1 => Just(12), 1 => Just(0), 1 => Just(200)];
     let one = (bytes, 0u8..4, any::<bool>(), 0u8..3, 0u8..8);
