@@ -1,5 +1,5 @@
-//! What two peers say to each other, from the moment when their control link has proven itself.
-//! Pure: no socket, no comm, no plugin, no clock.
+//! State machine of the conversation between two peers, from the moment when their control link has
+//! proven itself. Pure: no socket, no comm, no plugin, no clock.
 //!
 //! [`PeerProtocol`] routes: each input goes to the types that own what it is about.
 //!
@@ -87,10 +87,10 @@ pub const SLICE: usize = 4096;
 /// - *Inputs*, `handle_*`: a frame came, a program posts, cancels or disconnects, comms are ready,
 ///   a chunk is done, time has passed. An input decides everything at once and asks for nothing
 ///   back.
-/// - *Output*, [`poll_action`](Self::poll_action): what is to be done now. Poll it after inputs
-///   until it answers `None`, and do what it says in that order. Messages that are matched between
-///   two polls to the end may share a chunk. A batch of posts may be polled in between all the
-///   same: nothing is planned before it [is whole](Self::handle_batch).
+/// - *Output*, [`poll_action`](Self::poll_action): the next action. Poll it after inputs until it
+///   returns `None`, and take the actions in that order. Messages that are matched between two
+///   polls to the end may share a chunk. A batch of posts may be polled in between all the same:
+///   nothing is planned before it [is whole](Self::handle_batch).
 /// - [`next_timeout`](Self::next_timeout): when [`handle_timeout`](Self::handle_timeout) must be
 ///   called, if nothing else happens before.
 /// - Questions that change nothing, for reports and errors.
@@ -107,24 +107,24 @@ pub struct PeerProtocol {
     is_batch_open: bool,
 }
 
-/// How one end begins.
+/// Input to a new end.
 #[derive(Debug)]
 pub struct Opening {
-    /// What both ends agreed on.
+    /// Agreement of both ends.
     pub agreement: Agreement,
     /// The numbers by which this end sends.
     pub tuning: Tuning,
-    /// What the end allows of reads, writes and notifications.
+    /// Limits of this end on reads, writes and notifications.
     pub one_sided: OneSidedTerms,
-    /// How long a peer that has a progress thread may be silent, the host of any peer may
-    /// acknowledge nothing, and chunks that were sent may be under way; `None`: for ever.
+    /// Longest time for which a peer with a progress thread may be silent, the host of any peer may
+    /// acknowledge nothing, and sent chunks may be in flight; `None`: no limit.
     pub peer_timeout: Option<Duration>,
-    /// Whether somebody has asked for the peer.
+    /// Whether a program has asked for the peer.
     pub is_named: bool,
-    /// The time within which a peer that nobody has asked for must come up, and channels that
-    /// traffic asks for.
+    /// Time within which a peer that no program has asked for must come up, and within which
+    /// channels that traffic asks for must open.
     pub connect_timeout: Duration,
-    /// What this end keeps for its peer.
+    /// Limits on what this end keeps for its peer.
     pub kept: KeptTerms,
     /// Most operations that are withdrawn in one go, [`SLICE`] but for tests.
     pub slice: usize,
@@ -160,7 +160,7 @@ impl PeerProtocol {
         protocol
     }
 
-    /// The last byte of the peer came at this time.
+    /// Notes that the last byte of the peer came at this time.
     pub fn handle_heard(&mut self, heard_at: Instant) {
         self.cx.life.heard_at = heard_at;
     }
@@ -176,7 +176,7 @@ impl PeerProtocol {
         matches!(self.cx.life.stage, Stage::Over)
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if !self.is_over() {
             let is_awaiting =
@@ -185,8 +185,9 @@ impl PeerProtocol {
         }
     }
 
-    /// The session of the peer begins this connection anew, so it has lost it, unless somebody else
-    /// has taken its id. The peer is asked: where the connection is lost, that ends it.
+    /// Handles doubt about the peer: its session begins this connection anew. The peer has lost the
+    /// connection, unless another session has taken its id. This end asks the peer for a sign of
+    /// life: if the connection is lost, the question ends it.
     pub fn handle_doubt(&mut self, now: Instant) {
         if !self.is_over() {
             self.cx.life.handle_doubt(now, &mut self.cx.actions);
@@ -199,15 +200,17 @@ impl PeerProtocol {
         if self.is_over() { None } else { self.cx.life.next_timeout() }
     }
 
-    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    /// Takes the answer to [`Action::AskHost`]: how long the peer's host has acknowledged nothing,
+    /// if something waits for an acknowledgement.
     pub fn handle_acknowledgement(&mut self, unacknowledged: Option<Duration>) {
         if !self.is_over() {
             self.cx.life.handle_acknowledgement(unacknowledged, &mut self.cx.actions);
         }
     }
 
-    /// What has arrived on each channel by now; to be told about once a second while the peer is
-    /// up. `is_unpacking`: this end has chunks to unpack, and so perhaps no room for others.
+    /// Takes the number of chunks that have arrived on each channel by now. Call it about once a
+    /// second while the peer is up. `is_unpacking`: this end has chunks to unpack, and so perhaps
+    /// no room for others.
     pub fn handle_arrivals(&mut self, samples: &[ArrivalSample], is_unpacking: bool, now: Instant) {
         if !matches!(self.cx.life.stage, Stage::Up { .. } | Stage::Closing(_)) {
             return;
@@ -219,36 +222,36 @@ impl PeerProtocol {
         }
     }
 
-    /// How many chunks this end has sent on each channel: the peer has asked for that, or for a
-    /// sign of life.
+    /// Takes the number of chunks that this end has sent on each channel. The peer has asked for
+    /// the numbers, or for a sign of life.
     pub fn handle_sent(&mut self, chunks: ChunkCounts) {
         self.cx.send(Frame::Pong(chunks));
     }
 
-    /// This end has room for this many chunks on each channel.
+    /// Notes that this end has room for this many chunks on each channel.
     pub fn handle_credit(&mut self, chunks: ChunkCounts) {
         self.cx.life.handle_credit(chunks, &mut self.cx.actions);
     }
 
-    /// This many bytes wait on the link for the kernel.
+    /// Notes that this many bytes wait on the link for the kernel.
     #[inline]
     pub fn handle_unsent(&mut self, bytes: usize) {
         self.cx.link.handle_unsent(bytes);
     }
 
-    /// The kernel takes about this many bytes of chunks on the link now. 0: none are to be sent for
-    /// now.
+    /// Notes that the kernel takes about this many bytes of chunks on the link now. 0: none are to
+    /// be sent for now.
     pub fn handle_part_room(&mut self, bytes: u64) {
         self.cx.link.chunk_bytes = bytes;
     }
 
-    /// Whether the channel has a staging buffer now. Without one nothing is gathered on it, as long
-    /// as it is open; others go on.
+    /// Notes whether the channel has a staging buffer now. Without one nothing is gathered on the
+    /// channel, as long as it is open; other channels go on.
     pub fn handle_staging(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
         self.cx.schedule.staging.note(channel, memory, is_there);
     }
 
-    /// Returns what is to be done next. `None`: nothing until the next input.
+    /// Returns the next action. `None`: nothing until the next input.
     #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
         loop {
@@ -278,7 +281,7 @@ impl PeerProtocol {
         self.one_sided.has_more_to_say(&self.cx) || self.tags.announces_more(&self.cx)
     }
 
-    /// Hands out the actions that nobody has polled, for a driver that ends it.
+    /// Hands out the actions that were not polled, for a driver that ends the conversation.
     pub fn take_actions(&mut self) -> impl Iterator<Item = Action> + use<> {
         std::mem::take(&mut self.cx.actions).into_iter()
     }
@@ -298,7 +301,7 @@ impl PeerProtocol {
         self.cx.life.stage.seen()
     }
 
-    /// The same in words, for reports and errors.
+    /// Returns the stage in words, for reports and errors.
     pub fn state(&self) -> &'static str {
         match self.cx.life.stage {
             Stage::Closing(_) if self.is_awaiting_receives() => {
@@ -339,7 +342,8 @@ impl PeerProtocol {
         self.tags.unannounced()
     }
 
-    /// Messages of this end that went ahead and have no receive, as far as it knows.
+    /// Returns the number of messages of this end that went ahead and have no receive, by what this
+    /// end knows.
     pub fn unreceived(&self) -> usize {
         self.tags.unreceived()
     }

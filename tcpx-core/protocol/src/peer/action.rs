@@ -1,4 +1,4 @@
-//! What the protocol asks of its driver.
+//! Actions that the protocol asks of its driver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub enum Action {
         /// The message.
         member: Member,
     },
-    /// Send a frame on the control link, and behind it the bytes of a list, which belong to a
-    /// transfer of ours or to nobody's, and then those of a note.
+    /// Send a frame on the control link. Behind it send the bytes of a list, which belong to a
+    /// transfer of ours or to none, and then those of a note.
     SendListed {
         /// The frame.
         frame: Frame,
@@ -40,7 +40,7 @@ pub enum Action {
         note: Option<Arc<[u8]>>,
     },
     /// Take out the note that was [kept](NoteUse::Keep) under this number: the program gets it, or
-    /// nobody.
+    /// it is dropped.
     Note {
         /// The number.
         number: u64,
@@ -65,12 +65,13 @@ pub enum Action {
     Connect(Vec<ChannelHandle>),
     /// Every comm is there, at both ends: chunks may flow both ways.
     Open,
-    /// Send no more chunks than so many on each channel, counted from the first one. It comes right
-    /// behind [`Open`](Self::Open), before any chunk, or never.
+    /// Send no more chunks than these on each channel, counted from the first one. This action
+    /// comes right behind [`Open`](Self::Open), before any chunk, or never.
     Credit(ChunkCounts),
     /// See to it that a channel has a staging buffer for gathering from this kind of memory, and
-    /// answer with [`handle_staging`](super::PeerProtocol::handle_staging), now or later. It is
-    /// asked once. What is to be gathered there waits for the answer, and so does all behind it.
+    /// answer with [`handle_staging`](super::PeerProtocol::handle_staging), now or later. The
+    /// protocol asks once. Messages to gather there wait for the answer, and so do all messages
+    /// behind them.
     PrepareStaging {
         /// The channel.
         channel: u16,
@@ -99,28 +100,28 @@ pub enum Action {
     /// It is over. What has not ended is the driver's to end, with
     /// [`take_operations`](super::PeerProtocol::take_operations).
     End {
-        /// Why it is over.
+        /// Reason of the end.
         ending: Ending,
-        /// Where in its life the peer was.
+        /// Stage in which the peer was.
         during: PeerStage,
     },
 }
 
-/// What becomes of the bytes that followed a frame.
+/// Destination of the bytes that followed a frame.
 #[derive(Clone, Debug)]
 pub enum Landing {
-    /// There are none, or nobody wants them.
+    /// There are none, or they are unwanted.
     Nowhere,
     /// They belong to this receive, and must be in place before the next action.
     Place(Member),
     /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
     Kept(u64),
-    /// The first of them belong here, to a list of a transfer of ours or of nobody's, and must be
-    /// in place before the next action; a note is behind them.
+    /// The first of them belong here, to a list of a transfer of ours or of none. They must be in
+    /// place before the next action; a note is behind them.
     Pieces {
         /// The transfer that it is of.
         transfer: TransferKey,
-        /// Which bytes of the list.
+        /// Part of the list that they fill.
         stretch: Stretch,
         /// The note behind it, if there is one.
         note: NoteUse,
@@ -129,7 +130,7 @@ pub enum Landing {
     Note(NoteUse),
 }
 
-/// What becomes of a note of so many bytes.
+/// Use of a note of this many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteUse {
     /// There is none.
@@ -152,15 +153,15 @@ pub struct Completion {
     pub transfer: TransferKey,
     /// The registration that it used.
     pub registration: RegistrationKey,
-    /// Which way it moves bytes.
+    /// Direction in which it moves bytes.
     pub direction: Direction,
     /// Its tag.
     pub tag: i64,
-    /// How it ended.
+    /// Outcome of the operation.
     pub outcome: Outcome,
 }
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Its bytes were sent, or are in place.
@@ -183,7 +184,7 @@ pub enum Outcome {
     },
 }
 
-/// Why an operation ends without a counterpart.
+/// Reason why an operation ends without a counterpart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
     /// The program has cancelled it.
@@ -217,7 +218,7 @@ impl From<Option<Refused>> for Outcome {
     }
 }
 
-/// Why it is over.
+/// Reason why a conversation is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Both ends said goodbye, and every comm is closed.
@@ -230,9 +231,9 @@ pub enum Ending {
     HostGone(Duration),
     /// Chunks that the peer has sent do not arrive, though its link lives.
     ChunksLost(Loss),
-    /// Nobody has asked for the peer, and it did not come up within its time.
+    /// No program has asked for the peer, and it did not come up within its time.
     NeverUp {
-        /// How long it was waited for.
+        /// Time for which this end waited.
         waited: Duration,
         /// The state that the peer was in.
         state: &'static str,
@@ -241,7 +242,7 @@ pub enum Ending {
     Broken(Violation),
 }
 
-/// What no well-behaved peer says.
+/// Breach of the protocol, which a well-behaved peer never commits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Not one handle for each channel.
@@ -258,7 +259,7 @@ pub enum Violation {
     /// More came than there is room for.
     #[error("more than the {limit} of {what} that it may send so far")]
     NoRoom {
-        /// What it is about.
+        /// Kind of what is kept.
         what: Keeping,
         /// Most that there may be.
         limit: u64,
@@ -266,11 +267,11 @@ pub enum Violation {
     /// Less may be sent than was said before.
     #[error("{now} of {what} may be sent, {before} before")]
     RoomTakenBack {
-        /// What it is about.
+        /// Kind of what is kept.
         what: Keeping,
-        /// What it was.
+        /// Limit that was said before.
         before: u64,
-        /// What it is to be.
+        /// Limit that is said now.
         now: u64,
     },
     /// A receive that is announced already.
@@ -307,7 +308,7 @@ pub enum Violation {
     Section {
         /// The receiver's name for the receive.
         recv: u64,
-        /// Where the section begins.
+        /// Offset at which the section begins.
         offset: u64,
         /// Bytes.
         bytes: u64,
@@ -327,9 +328,9 @@ pub enum Violation {
     CreditTakenBack {
         /// The channel.
         channel: u16,
-        /// What it was.
+        /// Credit that was given before.
         before: u64,
-        /// What it is to be.
+        /// Credit that is given now.
         now: u64,
     },
     /// A message ahead that is longer than was agreed.
@@ -355,7 +356,7 @@ pub enum Violation {
     List {
         /// The list that it moves.
         list: u32,
-        /// What is wrong with it.
+        /// Fault of the list.
         fault: ListFault,
     },
     /// A request that breaks the rules of requests.

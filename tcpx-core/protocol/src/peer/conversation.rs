@@ -1,6 +1,6 @@
-//! Conversation with a peer, as far as all kinds of messages share it: where it is in its life,
-//! what is posted and not over, what is dealt next, what the link takes, and what is to be done.
-//! Pure.
+//! Conversation with a peer: the part that all kinds of messages share. It holds the stage, the
+//! operations that are posted and not over, the schedule, the room on the link, and the actions to
+//! take. Pure.
 //!
 //! [`Tags`](super::tags::Tags) and [`OneSided`](super::one_sided::OneSided) own what concerns
 //! tagged messages, and reads, writes and notifications; their methods take a conversation.
@@ -24,10 +24,10 @@ use crate::types::{Direction, OpKey};
 
 /// With this many bytes unsent on the link, messages go the other way.
 pub(super) const LINK_BYTES: usize = 256 << 10;
-/// What a frame takes of the link beside what follows it, about.
+/// Bytes that a frame takes of the link beside its payload, about.
 const FRAME_BYTES: usize = 32;
 
-/// What the control link takes.
+/// Room on the control link.
 #[derive(Debug)]
 pub(super) struct LinkRoom {
     pub(super) terms: EagerTerms,
@@ -44,26 +44,26 @@ impl LinkRoom {
         Self { terms, bytes: LINK_BYTES, is_clear: true, chunk_bytes: 0 }
     }
 
-    /// This many bytes wait on the link for the kernel.
+    /// Notes that this many bytes wait on the link for the kernel.
     #[inline]
     pub(super) fn handle_unsent(&mut self, bytes: usize) {
         self.bytes = LINK_BYTES.saturating_sub(bytes);
         self.is_clear = bytes == 0;
     }
 
-    /// A frame goes there, with this payload.
+    /// Takes room for a frame with this payload.
     pub(super) fn take(&mut self, payload: usize) {
         self.take_bytes(FRAME_BYTES + payload);
     }
 
-    /// Something of this many bytes goes there.
+    /// Takes room for this many bytes.
     #[inline]
     pub(super) fn take_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
-/// What all kinds of messages share.
+/// State that all kinds of messages share.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) life: Lifecycle,
@@ -78,18 +78,18 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// The peer breaks the protocol.
+    /// Ends the conversation: the peer breaks the protocol.
     #[cold]
     pub(super) fn broken(&mut self, violation: Violation) {
         self.end(Ending::Broken(violation));
     }
 
-    /// It is over.
+    /// Ends the conversation.
     pub(super) fn end(&mut self, ending: Ending) {
         self.life.end(ending, &mut self.actions);
     }
 
-    /// It is over if the peer has broken the protocol.
+    /// Ends the conversation if the peer has broken the protocol.
     #[inline]
     pub(super) fn check<T>(&mut self, outcome: Result<T, Violation>) -> Option<T> {
         match outcome {
@@ -113,7 +113,7 @@ impl Conversation {
         self.life.has_channels(&mut self.actions)
     }
 
-    /// An operation, which is in no list any more, has ended.
+    /// Completes an operation, which is in no list any more.
     #[inline]
     pub(super) fn completed(
         &mut self,
@@ -127,7 +127,7 @@ impl Conversation {
         self.actions.push_back(Action::Complete(completion, list));
     }
 
-    /// A request of this end's program, by its name.
+    /// Returns the request of this end's program with this name.
     pub(super) fn asked(&mut self, op: OpKey) -> Option<&mut Message> {
         self.operations.get_mut(op).filter(|message| message.asking().is_some())
     }
@@ -140,7 +140,7 @@ impl Conversation {
         }
     }
 
-    /// A read of this end's program whose bytes are still to come.
+    /// Returns the read of this end's program with this name, if its bytes are still to come.
     pub(super) fn reading(&mut self, op: OpKey) -> Option<&mut Message> {
         let is_read = |it: &&mut Message| it.posted.direction == Direction::Receive;
         self.asked(op).filter(is_read).filter(|message| message.takes_more())

@@ -18,16 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Pools of the bounce buffers of this process that comms receive into, by address.
 static POOLS: Mutex<Vec<(u64, Weak<BouncePool>)>> = Mutex::new(Vec::new());
 
-/// What is promised of one bounce buffer.
+/// Account of the credit that was promised of one bounce buffer.
 #[derive(Debug)]
 pub struct BouncePool(Mutex<Account>);
 
 /// Pages that are kept for channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// How many channels.
+    /// Number of channels.
     pub channels: usize,
-    /// How many pages.
+    /// Number of pages.
     pub pages: u64,
 }
 
@@ -67,8 +67,8 @@ impl BouncePool {
         pool
     }
 
-    /// Credit of a channel whose chunks take so many pages each. `None`: there is no place for one
-    /// chunk of each channel.
+    /// Admits a channel whose chunks take `chunk_pages` pages each. `None`: there is no place for
+    /// one chunk of each channel.
     pub fn admit(self: &Arc<Self>, chunk_pages: u64) -> Option<BounceCredit> {
         let mut account = self.lock();
         if account.kept + chunk_pages > account.pages {
@@ -90,14 +90,15 @@ impl BouncePool {
         Kept { channels: account.channels, pages: account.kept }
     }
 
-    /// Nothing that is done under the lock can panic half way.
+    /// Locks the account. No code that runs under the lock can panic half way.
     fn lock(&self) -> MutexGuard<'_, Account> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Account {
-    /// One more chunk for a channel that has `held`. False: it has to wait.
+    /// Takes pages for one more chunk of a channel that has `held`. Returns false if the channel
+    /// has to wait.
     fn take(&mut self, held: u64, chunk_pages: u64) -> bool {
         if held == 0 {
             let fits = self.promised + chunk_pages <= self.pages;
@@ -111,7 +112,7 @@ impl Account {
         fits
     }
 
-    /// Chunks of a channel that has `held` are consumed.
+    /// Puts back pages of a channel that has `held`: this many chunks are consumed.
     fn put_back(&mut self, held: u64, chunks: u64, chunk_pages: u64) {
         self.promised -= chunks * chunk_pages;
         if chunks > 0 && chunks == held {
@@ -120,8 +121,8 @@ impl Account {
     }
 }
 
-/// What one channel has of a pool. Dropping it gives everything back: that is for when the comm is
-/// closed, and holds no page any more.
+/// Share of one channel in a pool. Dropping it gives everything back. Drop it when the comm is
+/// closed and holds no page any more.
 #[derive(Debug)]
 pub struct BounceCredit {
     pool: Arc<BouncePool>,
@@ -135,13 +136,13 @@ pub struct BounceCredit {
 }
 
 impl BounceCredit {
-    /// Chunks are expected on the channel.
+    /// Expects this many more chunks on the channel.
     pub fn expect(&mut self, chunks: u64) {
         self.dealt += chunks;
     }
 
-    /// Gives back what was consumed, so many chunks since the comm was opened, and takes what there
-    /// is for those that are expected. Returns whether the peer may send more than before.
+    /// Gives back what was consumed, `consumed` chunks since the comm was opened, and takes what
+    /// there is for those that are expected. Returns whether the peer may send more than before.
     pub fn renew(&mut self, consumed: u64) -> bool {
         let back = consumed.saturating_sub(self.consumed).min(self.held);
         // What comes first may come before its match.

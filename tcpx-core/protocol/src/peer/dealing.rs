@@ -1,5 +1,6 @@
-//! Sections of messages that travel on the channels: what the sender cuts off the front of one, and
-//! what the receiver is told of. Both ends plan the same chunks of it. Pure.
+//! Sections of messages that travel on the channels: how the sender cuts them off the front of a
+//! message, and what the receiver learns of them. Both ends plan the same chunks of a section.
+//! Pure.
 
 use std::sync::Arc;
 
@@ -62,8 +63,8 @@ impl Conversation {
         self.check(planned).unwrap_or_default()
     }
 
-    /// The peer deals a section of a message, which begins or goes on with it: right behind what
-    /// was dealt of it, and in whole chunks but for its end.
+    /// Checks a section that the peer deals. The section begins the message or goes on with it:
+    /// right behind what was dealt of it, and in whole chunks but for its end.
     pub(super) fn check_section(&self, recv: u64, chunks: &Chunks) -> Result<&Message, Violation> {
         let Chunks { chunk_bytes, offset, bytes, .. } = *chunks;
         let message = self.operations.get(OpKey::from_wire(recv));

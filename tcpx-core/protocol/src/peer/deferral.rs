@@ -14,9 +14,9 @@ use crate::plans::piece_cursor::{ListedSection, PieceCursor};
 use crate::plans::pieces::Pieces;
 use crate::plans::plan::{ChunkPlan, SpareLists};
 
-/// Most receives that wait. At worst a correct peer deals each pair of a list by itself; it has few
-/// pairs of short lists, [`MAX_ASKED`](super::one_sided::MAX_ASKED) of which are under way, and
-/// deals no more of long ones than it may have under way.
+/// Most receives that wait. At worst a correct peer deals each pair of a list by itself. It has few
+/// pairs of short lists, as [`MAX_ASKED`](super::one_sided::MAX_ASKED) of these are under way. Of
+/// long lists it deals no more than it may have under way.
 const MOST_WAITING: usize = 1 << 21;
 
 /// Something that the peer has dealt.
@@ -31,13 +31,12 @@ enum Dealt {
     },
 }
 
-/// What the peer has dealt, as far as it is not planned.
+/// Queue of what the peer has dealt and this end has not planned.
 #[derive(Debug)]
 pub(super) struct Deferral {
     /// In the order in which it was dealt.
     waiting: VecDeque<Dealt>,
-    /// What [it takes](Pieces::cost) to have under way what is planned of lists and has not
-    /// arrived.
+    /// [Cost](Pieces::cost) of having under way what is planned of lists and has not arrived.
     planned: u64,
     /// Most of that.
     most_planned: u64,
@@ -60,7 +59,7 @@ impl Deferral {
         Ok(())
     }
 
-    /// The peer has dealt this.
+    /// Plans chunks that the peer has dealt, or lets them wait.
     #[inline]
     pub(super) fn receive_chunks(
         &mut self,
@@ -74,7 +73,8 @@ impl Deferral {
         Ok(())
     }
 
-    /// The peer has dealt a section of a list, which begins at the cursor. That steps over it.
+    /// Plans a section of a list that the peer has dealt, or lets it wait. The section begins at
+    /// the cursor, and the cursor steps over it.
     pub(super) fn receive_section(
         &mut self,
         pieces: Arc<Pieces>,
@@ -107,12 +107,12 @@ impl Deferral {
         }
     }
 
-    /// What costs this much of a list has arrived.
+    /// Notes that a part of lists that costs this much has arrived.
     pub(super) fn list_arrived(&mut self, cost: u64) {
         self.planned = self.planned.saturating_sub(cost);
     }
 
-    /// Plans what waits, as far as there is room.
+    /// Plans what waits, until the room is used up.
     #[inline]
     pub(super) fn plan_waiting(&mut self, spare: &mut SpareLists, actions: &mut Actions) {
         while self.plans_more()

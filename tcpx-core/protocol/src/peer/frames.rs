@@ -1,4 +1,4 @@
-//! What each frame of the peer does: which type it goes to. Pure.
+//! Dispatcher of the frames of the peer to the types that handle them. Pure.
 
 use super::PeerProtocol;
 use super::action::{Action, Ending, Landing, Outcome, Violation};
@@ -10,7 +10,7 @@ use crate::frames::messages::{Chunks, Ended, LinkPart, MessageId, Offer, Ready};
 use crate::types::OpKey;
 
 impl PeerProtocol {
-    /// A frame of the peer came. Returns what becomes of the bytes that follow it.
+    /// Handles a frame of the peer. Returns what becomes of the bytes that follow it.
     #[inline]
     pub fn handle_frame(&mut self, frame: Frame, exports: &mut Exports) -> Landing {
         let Self { cx, tags, one_sided, .. } = self;
@@ -43,7 +43,7 @@ impl PeerProtocol {
         }
     }
 
-    /// A frame came that nothing follows.
+    /// Handles a frame without a payload.
     #[inline]
     fn handle_words(&mut self, frame: Frame, exports: &mut Exports) -> Result<(), Violation> {
         let Self { cx, tags, one_sided, .. } = self;
@@ -89,7 +89,7 @@ impl PeerProtocol {
         Ok(())
     }
 
-    /// A message ends, as the peer says.
+    /// Handles the word of the peer that a message ends.
     fn handle_end(&mut self, message: MessageId, how: Ended) -> Result<(), Violation> {
         let Self { cx, tags, one_sided, .. } = self;
         match (message, how) {
@@ -115,7 +115,7 @@ impl PeerProtocol {
         Ok(())
     }
 
-    /// Chunks follow on the channels.
+    /// Handles the announcement of chunks that follow on the channels.
     fn handle_chunks(&mut self, chunks: &Chunks) -> Result<(), Violation> {
         let Self { cx, tags, one_sided, .. } = self;
         cx.life.check_cut(chunks.chunk_bytes)?;
@@ -136,7 +136,7 @@ impl PeerProtocol {
         Ok(())
     }
 
-    /// A frame came that is about the conversation, and not about messages.
+    /// Handles a frame about the conversation rather than about messages.
     fn handle_life(&mut self, frame: Frame) -> Result<(), Violation> {
         let life = &mut self.cx.life;
         let actions = &mut self.cx.actions;

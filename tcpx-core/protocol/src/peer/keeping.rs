@@ -1,4 +1,4 @@
-//! What an end makes the other one keep: announced receives, messages ahead of them, and
+//! Limits of what an end makes the other one keep: announced receives, messages ahead of them, and
 //! notifications. [`room`](super::room) says how much of each may come. Pure.
 
 use super::PeerProtocol;
@@ -8,7 +8,8 @@ use crate::frames::eager_terms::Keeping;
 use crate::frames::frame::Frame;
 
 impl PeerProtocol {
-    /// The peer takes this much of something that is no chunk, counted from the first one.
+    /// Notes that the peer takes this much of something that is no chunk, counted from the first
+    /// one.
     pub(super) fn peer_takes(&mut self, what: Keeping, counts: &[u64]) -> Result<(), Violation> {
         let count = counts.first().copied().unwrap_or_default();
         match what {
@@ -17,7 +18,7 @@ impl PeerProtocol {
         }
     }
 
-    /// What the peer may send before this end says more.
+    /// Says what the peer may send before this end says more.
     pub(super) fn let_send_at_first(&mut self) {
         let tags = self.tags.first_room().into_iter().flatten();
         for (what, count) in tags.chain(self.one_sided.first_room()) {
@@ -48,12 +49,12 @@ impl PeerProtocol {
         self.cx.actions.len() > said
     }
 
-    /// The program has taken notifications of this peer that cost so much so far.
+    /// Notes that the program has taken notifications of this peer that cost `cost` so far.
     pub fn handle_notes_taken(&mut self, cost: u64) {
         self.one_sided.notes_taken(cost);
     }
 
-    /// The peer ends: what is left of its notifications is kept by others.
+    /// Ends the share of the peer: others keep what is left of its notifications.
     pub fn let_go_of_notes(&mut self) {
         self.one_sided.let_go_of_notes();
     }

@@ -1,5 +1,5 @@
-//! How both ends meet and leave: by a goodbye of either or both, in the one order that loses
-//! nothing; and how a program gives up what it has posted. Pure.
+//! Meeting and leaving of both ends: a goodbye of either or both, in the one order that loses
+//! nothing, and the ways in which a program gives up its operations. Pure.
 
 use std::time::Instant;
 
@@ -20,38 +20,38 @@ impl PeerProtocol {
         self.cx.life.is_setting_up()
     }
 
-    /// The set-up that traffic has asked for begins now.
+    /// Begins the set-up that traffic has asked for.
     pub fn handle_channels_begun(&mut self, now: Instant) {
         self.cx.life.handle_channels_begun(now);
     }
 
-    /// Every channel of this end listens. `handles` are the connect handles of the listen comms,
-    /// one for each channel.
+    /// Notes that every channel of this end listens. `handles` are the connect handles of the
+    /// listen comms, one for each channel.
     pub fn handle_listening(&mut self, handles: Vec<ChannelHandle>) {
         self.cx.life.handle_listening(handles, &mut self.cx.actions);
     }
 
-    /// Every receive comm of this end is accepted, and there is room for this many chunks on each;
-    /// empty: for any number.
+    /// Notes that every receive comm of this end is accepted, and that there is room for this many
+    /// chunks on each; empty: for any number.
     pub fn handle_comms_accepted(&mut self, credit: ChunkCounts) {
         let opened = self.cx.life.handle_comms_accepted(credit, &mut self.cx.actions);
         self.leave_if_due(opened);
     }
 
-    /// Every send comm of this end is connected.
+    /// Notes that every send comm of this end is connected.
     pub fn handle_comms_connected(&mut self) {
         let opened = self.cx.life.handle_comms_connected(&mut self.cx.actions);
         self.leave_if_due(opened);
     }
 
-    /// What this end does where it has become up, though it leaves.
+    /// Acts on a peer that has come up while this end leaves.
     pub(super) fn leave_if_due(&mut self, opened: Opened) {
         if opened == Opened::Leaves {
             self.handle_disconnect();
         }
     }
 
-    /// The program has asked for the peer: an accept names it.
+    /// Notes that the program has asked for the peer: an accept names it.
     pub fn handle_named(&mut self) {
         self.cx.life.is_named = true;
         match &self.cx.life.stage {
@@ -61,8 +61,8 @@ impl PeerProtocol {
         }
     }
 
-    /// The program leaves: what has no counterpart is withdrawn, what has one is finished before
-    /// the goodbye, and what went ahead is received.
+    /// Leaves the peer. Operations without a counterpart are withdrawn, those with one are finished
+    /// before the goodbye, and messages that went ahead are received.
     pub fn handle_disconnect(&mut self) -> Leaving {
         match &mut self.cx.life.stage {
             Stage::Connecting { .. } => {
@@ -82,8 +82,8 @@ impl PeerProtocol {
         Leaving::Begun
     }
 
-    /// The peer has said goodbye. A program that knows of it answers; a peer that no accept has
-    /// asked for waits for that.
+    /// Handles the goodbye of the peer. A program that knows of the peer answers; a peer that no
+    /// accept has asked for waits for an accept.
     pub(super) fn peer_leaves(&mut self) {
         match &mut self.cx.life.stage {
             Stage::Up { peer_left } if !self.cx.life.is_named => *peer_left = true,
@@ -100,7 +100,7 @@ impl PeerProtocol {
         }
     }
 
-    /// The send comms of this end are closed.
+    /// Notes that the send comms of this end are closed.
     pub fn handle_sends_closed(&mut self) {
         if let Stage::Closing(shutdown) = &mut self.cx.life.stage {
             shutdown.sends_closed();
@@ -114,7 +114,7 @@ impl PeerProtocol {
         matches!(&self.cx.life.stage, Stage::Closing(shutdown) if shutdown.is_parted())
     }
 
-    /// The receive comms of this end are closed.
+    /// Notes that the receive comms of this end are closed.
     pub fn handle_receives_closed(&mut self) {
         if let Stage::Closing(_) = self.cx.life.stage {
             self.cx.end(Ending::Goodbye);
@@ -149,7 +149,8 @@ impl PeerProtocol {
         true
     }
 
-    /// From now on everything that waits ends so, unless the program has withdrawn it before.
+    /// Ends for this reason everything that waits from now on, unless the program has withdrawn it
+    /// before.
     fn sweep(&mut self, why: Withdrawal) {
         self.one_sided.sweep_requests(&mut self.cx, why);
         self.tags.sweep(&mut self.cx, why);
@@ -157,22 +158,24 @@ impl PeerProtocol {
 }
 
 impl PeerProtocol {
-    /// The program withdraws what of a transfer has no counterpart by now. A receive ends once the
-    /// peer agrees. What is posted later is not meant.
+    /// Withdraws, for the program, the operations of a transfer that have no counterpart by now. A
+    /// receive ends once the peer agrees. Operations that are posted later are not affected.
     pub fn handle_cancel(&mut self, transfer: TransferKey) {
         if !self.one_sided.handle_cancel(&mut self.cx, transfer) {
             self.tags.handle_cancel(&mut self.cx, transfer);
         }
     }
 
-    /// The program gives no more time to a transfer: as [`handle_cancel`](Self::handle_cancel); and
-    /// a write of a list whose memory this end needs no more does not wait for its answer.
+    /// Gives no more time to a transfer. Acts as [`handle_cancel`](Self::handle_cancel). In
+    /// addition, a write of a list whose memory this end needs no more does not wait for its
+    /// answer.
     pub fn handle_overdue(&mut self, transfer: TransferKey) {
         self.handle_cancel(transfer);
         self.one_sided.abandon_request(&mut self.cx, transfer);
     }
 
-    /// A round begins: a slice of what is to be withdrawn is. Returns whether there was any.
+    /// Begins a round: withdraws a slice of the operations that are to be withdrawn. Returns
+    /// whether there was any.
     pub fn handle_round(&mut self) -> bool {
         self.cx.work.begin_round();
         self.tags.withdraw_more(&mut self.cx)

@@ -30,10 +30,10 @@ use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 
-/// What is to be done, in order.
+/// Queue of actions to take, in order.
 pub(super) type Actions = VecDeque<Action>;
 
-/// Where in its life a conversation is.
+/// Stage and channels of a conversation, and its signs of life.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     pub(super) agreement: Agreement,
@@ -41,7 +41,7 @@ pub(super) struct Lifecycle {
     /// Whether the program knows the peer: by connecting to it, or by an accept.
     pub(super) is_named: bool,
     channels: Channels,
-    /// How long a set-up of channels may take that traffic has asked for.
+    /// Time that a set-up of channels may take that traffic has asked for.
     connect_timeout: Duration,
     /// Chunks that the peer has room for on each channel, counted from the first one; empty: any
     /// number.
@@ -73,7 +73,7 @@ impl Lifecycle {
         }
     }
 
-    /// The channels are made before the peer is up.
+    /// Begins to make the channels before the peer is up.
     pub(super) fn connect(&mut self, actions: &mut Actions, now: Instant) {
         self.stage = Stage::Connecting { leaves: false };
         let time = (!self.is_named).then_some(self.connect_timeout);
@@ -81,19 +81,19 @@ impl Lifecycle {
         actions.push_back(Action::OpenChannels);
     }
 
-    /// It is over.
+    /// Ends the conversation.
     pub(super) fn end(&mut self, ending: Ending, actions: &mut Actions) {
         let during = std::mem::replace(&mut self.stage, Stage::Over).seen();
         actions.push_back(Action::End { ending, during });
     }
 
-    /// The peer says what has no place here.
+    /// Returns the violation of a peer that sends a frame which has no place here.
     #[cold]
     pub(super) fn unexpected(&self, frame: &Frame) -> Violation {
         Violation::Unexpected { frame: format!("{frame:?}"), state: self.words() }
     }
 
-    /// In words, for reports and errors.
+    /// Returns the stage in words, for reports and errors.
     pub(super) fn words(&self) -> &'static str {
         let setup = match &self.stage {
             Stage::Connecting { .. } => self.setup().map(Setup::words),
@@ -133,7 +133,7 @@ impl Lifecycle {
         now.saturating_duration_since(self.heard_at).min(self.keepalive.silence(now))
     }
 
-    /// Time has passed. `is_awaiting`: something is to come of the peer.
+    /// Handles the passing of time. `is_awaiting`: something is to come of the peer.
     pub(super) fn handle_timeout(
         &mut self,
         is_awaiting: bool,
@@ -147,14 +147,14 @@ impl Lifecycle {
             Due::Nothing => {}
             Due::HostLook => actions.push_back(Action::AskHost),
             Due::Ping => actions.extend([Action::AskHost, Action::Send(Frame::Ping)]),
-            // Accepting may keep the peer's progress thread for long; whoever connects has a
+            // Accepting may keep the peer's progress thread for long; an end that connects has a
             // deadline of its own.
             Due::Frozen(_) if self.is_setting_up() => {}
             Due::Frozen(silence) => self.end(Ending::Silent(silence), actions),
         }
     }
 
-    /// The peer is asked for a sign of life, unless that was done a moment ago.
+    /// Asks the peer for a sign of life, unless this end did so a moment ago.
     pub(super) fn handle_doubt(&mut self, now: Instant, actions: &mut Actions) {
         if self.keepalive.doubt(now) {
             actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
@@ -168,7 +168,8 @@ impl Lifecycle {
         look.into_iter().chain(setup_ends_at).min()
     }
 
-    /// How long the peer's host has acknowledged nothing, if something waits for it.
+    /// Takes the time for which the peer's host has acknowledged nothing, if something waits for an
+    /// acknowledgement.
     pub(super) fn handle_acknowledgement(
         &mut self,
         unacknowledged: Option<Duration>,
@@ -223,12 +224,12 @@ impl Lifecycle {
         self.setup().is_some()
     }
 
-    /// Returns whether the peer was told that every comm here is there.
+    /// Returns whether this end has told the peer that every comm here is there.
     pub(super) fn has_said_open(&self) -> bool {
         self.setup().is_some_and(|setup| setup.said_open)
     }
 
-    /// The set-up that traffic has asked for begins now.
+    /// Begins the set-up that traffic has asked for.
     pub(super) fn handle_channels_begun(&mut self, now: Instant) {
         let give_up_at = now.checked_add(self.connect_timeout);
         if let Some(setup) = self.setup_mut().filter(|setup| setup.began_at.is_none()) {
@@ -236,29 +237,30 @@ impl Lifecycle {
         }
     }
 
-    /// Whoever waits for the peer from now on has a deadline of its own.
+    /// Lifts the deadline of a set-up: a thread that waits for the peer from now on has a deadline
+    /// of its own.
     pub(super) fn setup_is_awaited(&mut self) {
         if let Some(setup) = self.setup_mut() {
             setup.give_up_at = None;
         }
     }
 
-    /// How the set-up that is under way ends, if it has taken too long.
+    /// Returns the ending of the set-up that is under way, if it has taken too long.
     fn overdue_setup(&self, now: Instant) -> Option<Ending> {
         let setup = self.setup().filter(|setup| setup.give_up_at.is_some_and(|end| now >= end))?;
         let waited = now.saturating_duration_since(setup.began_at?);
         Some(Ending::NeverUp { waited, state: setup.words() })
     }
 
-    /// Every channel of this end listens. `handles` are the connect handles of the listen comms,
-    /// one for each channel.
+    /// Notes that every channel of this end listens. `handles` are the connect handles of the
+    /// listen comms, one for each channel.
     pub(super) fn handle_listening(&mut self, handles: Vec<ChannelHandle>, actions: &mut Actions) {
         if self.is_setting_up() {
             actions.push_back(Action::Send(Frame::Handles(handles)));
         }
     }
 
-    /// The peer listens on every channel.
+    /// Notes that the peer listens on every channel.
     #[cold]
     pub(super) fn peer_listens(
         &mut self,
@@ -283,8 +285,8 @@ impl Lifecycle {
         }
     }
 
-    /// Every receive comm of this end is accepted, and there is room for so many chunks on each;
-    /// empty: for any number.
+    /// Notes that every receive comm of this end is accepted, and that there is room for this many
+    /// chunks on each; empty: for any number.
     pub(super) fn handle_comms_accepted(
         &mut self,
         credit: ChunkCounts,
@@ -297,7 +299,7 @@ impl Lifecycle {
         Opened::No
     }
 
-    /// Every send comm of this end is connected.
+    /// Notes that every send comm of this end is connected.
     pub(super) fn handle_comms_connected(&mut self, actions: &mut Actions) -> Opened {
         if let Some(setup) = self.setup_mut() {
             setup.is_connected = true;
@@ -317,8 +319,8 @@ impl Lifecycle {
         self.open_when_both_are(actions)
     }
 
-    /// Every comm of the peer is there, and there is room for so many chunks on each; empty: for
-    /// any number.
+    /// Notes that every comm of the peer is there, and that it has room for this many chunks on
+    /// each; empty: for any number.
     #[cold]
     pub(super) fn peer_opens(
         &mut self,
@@ -366,7 +368,7 @@ impl Lifecycle {
         may_come.then_some(()).ok_or(Violation::MatchChannel(channel))
     }
 
-    /// This end has room for so many chunks on each channel.
+    /// Notes that this end has room for this many chunks on each channel.
     pub(super) fn handle_credit(&self, chunks: ChunkCounts, actions: &mut Actions) {
         if self.may_say() {
             let credit = Frame::Credit { what: Keeping::Chunks, counts: chunks };
@@ -374,7 +376,7 @@ impl Lifecycle {
         }
     }
 
-    /// The peer has room for so many chunks.
+    /// Notes that the peer has room for this many chunks.
     #[inline(never)]
     pub(super) fn peer_credits(
         &mut self,

@@ -1,11 +1,11 @@
 //! Chunks that the peer has sent and that do not arrive, though the control link lives. Pure.
 //!
-//! A comm tells nobody that its flow was forgotten on the way: `test` says done at the one end as
-//! soon as the system has the bytes, and "not yet" at the other for ever. So an end whose receives
-//! have waited for a while asks the peer how many chunks it has sent on each channel. What was sent
-//! must arrive within the peer timeout from then on. Nothing is asked while chunks arrive.
+//! No call of a comm reports that its flow was forgotten on the way. `test` says done at the one
+//! end as soon as the system has the bytes, and "not yet" at the other without end. So an end whose
+//! receives have waited for a while asks the peer how many chunks it has sent on each channel. What
+//! was sent must arrive within the peer timeout from then on. Nothing is asked while chunks arrive.
 //!
-//! Only time in which somebody here looked counts, and none in which this end unpacks: then its own
+//! Only time in which this end looked counts, and none in which this end unpacks: then its own
 //! bounce pages may be what is missing.
 
 use std::time::{Duration, Instant};
@@ -31,11 +31,11 @@ pub struct Loss {
     pub sent: u64,
     /// Those of them that have arrived.
     pub arrived: u64,
-    /// How long none has.
+    /// Time for which none has.
     pub waited: Duration,
 }
 
-/// What a look came to.
+/// Result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Judgement {
     Nothing,
@@ -44,7 +44,8 @@ pub(in super::super) enum Judgement {
     Lost(Loss),
 }
 
-/// What the peer has sent on a channel, and how long that has been known with nothing arriving.
+/// Chunks that the peer has sent on a channel, and the time for which their number has been known
+/// with nothing arriving.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     sent: u64,
@@ -55,7 +56,7 @@ struct Missing {
 #[derive(Clone, Copy, Debug, Default)]
 struct Channel {
     arrived: u64,
-    /// How long a receive has waited with nothing arriving; `None`: none waits.
+    /// Time for which a receive has waited with nothing arriving; `None`: none waits.
     waited: Option<Duration>,
     missing: Option<Missing>,
 }
@@ -67,12 +68,12 @@ pub(in super::super) struct Arrivals {
     looked_at: Instant,
     channels: Vec<Channel>,
     is_asked: bool,
-    /// How long ago the peer answered last.
+    /// Time since the last answer of the peer.
     answered: Option<Duration>,
 }
 
 impl Arrivals {
-    /// Watches so many channels from now on. Without a timeout nothing is ever lost.
+    /// Watches this many channels from now on. Without a timeout nothing is ever lost.
     pub(in super::super) fn new(timeout: Option<Duration>, channels: u16, now: Instant) -> Self {
         let channels = vec![Channel::default(); usize::from(channels)];
         Self { timeout, looked_at: now, channels, is_asked: false, answered: None }
@@ -105,8 +106,8 @@ impl Arrivals {
         Judgement::Ask
     }
 
-    /// The peer says how many chunks it has sent on each channel: of none, when they are not open.
-    /// Returns false when it speaks of other channels.
+    /// Takes the peer's word on how many chunks it has sent on each channel: of no channel, when
+    /// they are not open. Returns false when the word is of another number of channels.
     pub(in super::super) fn hear(&mut self, sent: &[u64]) -> bool {
         if !sent.is_empty() && sent.len() != self.channels.len() {
             return false;

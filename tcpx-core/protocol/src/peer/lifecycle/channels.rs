@@ -1,4 +1,4 @@
-//! How far the channels to the peer are: none, on their way, or open. Pure.
+//! Progress of the channels to the peer: none, on their way, or open. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,21 @@ pub(in super::super) enum Channels {
     Open,
 }
 
-/// How far the comms are.
+/// Progress of the comms of a set-up.
 #[derive(Debug, Default)]
 pub(in super::super) struct Setup {
-    /// When it began, and until when it may take; `None`: as long as another waits for it.
+    /// Time at which the set-up began, and time that it may take; `None`: as long as another waits
+    /// for it.
     pub(in super::super) began_at: Option<Instant>,
     pub(in super::super) give_up_at: Option<Instant>,
     /// The peer's connect handles came.
     pub(in super::super) has_handles: bool,
-    /// Every receive comm of this end is accepted, and there is room for so many chunks on each.
+    /// Chunks that there is room for on each receive comm, once all of them at this end are
+    /// accepted.
     pub(in super::super) accepted: Option<ChunkCounts>,
     /// Every send comm of this end is connected.
     pub(in super::super) is_connected: bool,
-    /// The peer was told that every comm here is there. It may be up from then on.
+    /// Whether the peer knows that every comm here is there. The peer may be up from then on.
     pub(in super::super) said_open: bool,
     /// Every comm of the peer is there.
     pub(in super::super) peer_is_open: bool,
@@ -38,7 +40,7 @@ impl Setup {
         Self { began_at: Some(began_at), give_up_at, ..Self::default() }
     }
 
-    /// In words, for reports and errors.
+    /// Returns the progress in words, for reports and errors.
     pub(in super::super) fn words(&self) -> &'static str {
         match (self.has_handles, &self.accepted, self.is_connected) {
             (false, ..) => "proven, but its connect handles have not come",
@@ -49,7 +51,7 @@ impl Setup {
     }
 }
 
-/// What has come of an input to a set-up.
+/// Result of an input to a set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(in super::super) enum Opened {

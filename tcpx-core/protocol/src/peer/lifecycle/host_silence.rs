@@ -1,5 +1,5 @@
-//! How long the peer's host has acknowledged nothing, as far as somebody here was there to see it.
-//! Pure.
+//! Clock of a silent host: how long the peer's host has acknowledged nothing, while this end was
+//! there to see it. Pure.
 //!
 //! The system says when the last acknowledgement came. On a link that was idle that may be an hour
 //! ago, though what waits for one now was only just sent. So the time counts since the ping that
@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What the system's clock and ours may differ by, at most. An acknowledgement so close before a
+/// Most that the system's clock and ours may differ by. An acknowledgement this close before a
 /// look, or before a ping, may have come after it.
 const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
 
@@ -25,7 +25,7 @@ pub(in super::super) struct HostSilence {
 }
 
 impl HostSilence {
-    /// `pause`: the time after which a silent peer is asked for a sign of life.
+    /// Makes the clock. `pause`: the time after which a silent peer is asked for a sign of life.
     pub(in super::super) fn new(timeout: Option<Duration>, pause: Duration, now: Instant) -> Self {
         Self { timeout, pause, looked_at: now, waited: None }
     }
@@ -96,8 +96,8 @@ mod tests {
         let start = Instant::now();
         let mut host = HostSilence::new(Some(TIMEOUT), PAUSE, start);
         assert_eq!(host.look(Some(ms(0)), ms(0), start), None);
-        // Acknowledged right after the look, as the system's clock has it before it; then nobody
-        // looks for an hour, and something new is on its way.
+        // Acknowledged right after the look, as the system's clock has it before the look. Then no
+        // look is taken for an hour, and something new is on its way.
         let hour = ms(3_600_000);
         assert_eq!(host.look(Some(hour), PAUSE, start + hour), None);
         assert_eq!(host.look(None, PAUSE, start + hour + ms(250)), None);

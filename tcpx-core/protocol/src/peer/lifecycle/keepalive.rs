@@ -1,10 +1,10 @@
 //! Signs of life of one peer: when to ask for one, and when it has been silent for too long. Pure.
 //!
-//! Only silence that somebody here was there to hear counts: a program that makes no progress for a
+//! Only silence that this end was there to hear counts. A program that makes no progress for a
 //! while, or is stopped, does not hold its own absence against its peers.
 //!
 //! A peer of which nothing is awaited is left in peace: once its host has acknowledged all that was
-//! sent, nobody here wakes up for it. The system probes an idle link by itself
+//! sent, no thread here wakes up for it. The system probes an idle link by itself
 //! (`control::socket`), so a host that is gone is found all the same.
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const PING_AFTER: Duration = Duration::from_secs(2);
 /// The host of a silent peer is looked at so often between two pings.
 const HOST_LOOKS: u32 = 8;
 
-/// What is due.
+/// Action that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Due {
     Nothing,
@@ -91,7 +91,7 @@ impl Keepalive {
         self.host.look(unacknowledged, pinged, self.looked_at)
     }
 
-    /// Returns how long it has been silent, as far as anybody here minds.
+    /// Returns how long the peer has been silent, counting only time that matters here.
     pub(in super::super) fn silence(&self, now: Instant) -> Duration {
         match self.is_resting {
             true => Duration::ZERO,
@@ -154,8 +154,8 @@ impl Keepalive {
         if is_due { Due::HostLook } else { Due::Nothing }
     }
 
-    /// Its session says that it has lost this connection: a sign of life is awaited. Returns
-    /// whether to ask for one now.
+    /// Handles doubt: the peer's session says that it has lost this connection, so a sign of life
+    /// is awaited. Returns whether to ask for one now.
     pub(in super::super) fn doubt(&mut self, now: Instant) -> bool {
         if std::mem::replace(&mut self.is_doubted, true) {
             return false;
@@ -169,7 +169,7 @@ impl Keepalive {
         true
     }
 
-    /// The silence begins anew, so long ago.
+    /// Begins the silence anew, `silence` ago.
     fn begin(&mut self, silence: Duration) {
         self.silence = silence;
         self.pinged_at = None;

@@ -1,4 +1,4 @@
-//! Where in its life a conversation is. What belongs to a stage lives inside it.
+//! Stage of a conversation. State that belongs to a stage lives inside it.
 //!
 //! The goodbye of two peers, in the one order that loses nothing: both ends finish what was matched
 //! and say so, then each closes its send comms and says so, then each closes its receive comms.
@@ -23,7 +23,7 @@ pub(in super::super) enum Stage {
 }
 
 impl Stage {
-    /// Returns what the driver is told of it.
+    /// Returns the stage as the driver sees it.
     pub(in super::super) fn seen(&self) -> PeerStage {
         match self {
             Self::Connecting { .. } => PeerStage::Connecting,
@@ -44,7 +44,7 @@ impl Stage {
         }
     }
 
-    /// In words, for reports and errors.
+    /// Returns the stage in words, for reports and errors.
     pub(in super::super) fn words(&self) -> &'static str {
         match self {
             Self::Connecting { .. } => "connecting",
@@ -55,7 +55,7 @@ impl Stage {
     }
 }
 
-/// Where in its life a peer is, as its driver sees it.
+/// Stage of a peer, as its driver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerStage {
     /// Comms are being connected, both ways.
@@ -71,16 +71,16 @@ pub enum PeerStage {
     Over,
 }
 
-/// What became of a goodbye that was asked for.
+/// Result of asking for a goodbye.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// It is said when it is due, and answered by the peer.
     Begun,
-    /// The peer cannot be up at its end: nobody there would answer.
+    /// The peer cannot be up at its end: no program there would answer.
     NobodyThere,
 }
 
-/// How far a goodbye is.
+/// Progress of a goodbye.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Shutdown {
     said_goodbye: bool,
@@ -89,7 +89,7 @@ pub(in super::super) struct Shutdown {
     comms: Comms,
 }
 
-/// Which comms of this end are still open.
+/// Comms of this end that are still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Comms {
     #[default]
@@ -99,7 +99,7 @@ enum Comms {
     ClosingReceives,
 }
 
-/// What is due.
+/// Step that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Step {
     SayGoodbye,
@@ -110,7 +110,7 @@ pub(in super::super) enum Step {
 }
 
 impl Shutdown {
-    /// `heard_goodbye`: the peer said goodbye first.
+    /// Begins a shutdown. `heard_goodbye`: the peer said goodbye first.
     pub(in super::super) fn new(heard_goodbye: bool) -> Self {
         Self { heard_goodbye, ..Self::default() }
     }
@@ -191,7 +191,7 @@ mod tests {
         over: bool,
     }
 
-    /// One end acts: hears at most one word, then does what is due.
+    /// Lets one end act: hears at most one word, then does what is due.
     fn act(end: &mut End, inbox: &mut VecDeque<Word>, outbox: &mut VecDeque<Word>) {
         if let Some(word) = inbox.pop_front() {
             match (word, &mut end.shutdown) {
@@ -224,8 +224,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever begins, or both, and however their turns interleave: it ends, and nobody closes
-        /// a receive comm while the other's send comm is open.
+        /// Whichever end begins, or both, and however their turns interleave: the conversation
+        /// ends, and neither end closes a receive comm while the other's send comm is open.
         #[test]
         fn any_interleaving_ends_well(
             begins in 1u8..4, drain in (0u32..5, 0u32..5), turns in proptest::collection::vec(any::<bool>(), 64),
