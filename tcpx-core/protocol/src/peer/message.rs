@@ -20,22 +20,22 @@ use crate::plans::pieces::Pieces;
 use crate::plans::plan::Member;
 use crate::types::{Direction, OpKey, RegistrationKey, Span, TransferKey};
 
-/// What a program posts.
+/// Operation that a program posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewOperation {
     /// The transfer that it is of.
     pub transfer: TransferKey,
-    /// Which way it moves bytes.
+    /// Direction in which it moves bytes.
     pub direction: Direction,
     /// Its tag.
     pub tag: i64,
-    /// Where its bytes lie, the first of them if they lie apart.
+    /// Place of its bytes, or of the first of them if they lie apart.
     pub span: Span,
     /// Its bytes.
     pub bytes: u64,
 }
 
-/// How far a message is.
+/// Progress of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// A send waits for its receive.
@@ -54,7 +54,7 @@ pub enum State {
     Moving,
     /// It was given up, and what was dealt moves on.
     Ending {
-        /// Why the target has refused or stopped it; `None`: its initiator wants it no more.
+        /// Reason why the target has refused or stopped it; `None`: its initiator wants it no more.
         why: Option<Refused>,
         /// Nothing more comes: the sender has stopped, or the receiver of a write has answered.
         is_agreed: bool,
@@ -76,11 +76,11 @@ pub(super) struct Links {
 /// A message under way.
 #[derive(Debug)]
 pub struct Message {
-    /// What was posted, or what the peer has asked for.
+    /// Operation that was posted, or that the peer has asked for.
     pub posted: NewOperation,
-    /// How far it is.
+    /// Progress of the message.
     pub state: State,
-    /// How far its bytes are dealt.
+    /// Cursor up to which its bytes are dealt.
     pub(super) cursor: PieceCursor,
     /// Bytes that were sent, or have arrived and are in place.
     pub(super) moved: u64,
@@ -91,11 +91,11 @@ pub struct Message {
     pub(super) place: Place,
     /// The peer's name for it: the receive that its bytes go to, or the request that is served.
     pub(super) name: u64,
-    /// What a read or write has beside that.
-    pub(super) access: Option<Access>,
+    /// State that a read or write has in addition.
+    pub(super) access: Option<Box<Access>>,
 }
 
-/// Where the chunks of a message travel.
+/// Path on which the chunks of a message travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     /// On the link, where each is sent when it is dealt, and in place when it has come.
@@ -104,10 +104,10 @@ pub(super) enum Lane {
     Channels,
 }
 
-/// What a read or write has beside what every message has.
+/// State of a read or write beyond that of every message.
 #[derive(Debug)]
 pub(super) struct Access {
-    /// Where its bytes lie at this end.
+    /// Place of its bytes at this end.
     pub(super) pieces: Arc<Pieces>,
     /// Each pair travels by itself.
     pub(super) cuts_pairs: bool,
@@ -155,7 +155,7 @@ impl Message {
         Self { posted, state, cursor, moved: 0, links, place, name: 0, access: None }
     }
 
-    /// A read or write, at either end.
+    /// Makes the message of a read or write, at either end.
     pub(super) fn of_access(
         (transfer, direction): (TransferKey, Direction),
         state: State,
@@ -221,13 +221,14 @@ impl Message {
         self.access.as_ref().is_some_and(|access| access.lane == Lane::Link)
     }
 
-    /// Returns what it takes to have so many bytes of it under way.
+    /// Returns the cost of having this many bytes of the message under way.
     pub(super) fn cost(&self, bytes: u64) -> u64 {
         self.access.as_ref().map_or(bytes, |access| access.pieces.cost(bytes))
     }
 
-    /// Returns whether the peer may deal so many bytes next, in chunks of this length, where `most`
-    /// is the longest: of a list, what ends in the middle of a pair is as much as there may be.
+    /// Returns whether the peer may deal this many bytes next, in chunks of this length, where
+    /// `most` is the longest. Of a list, a section that ends in the middle of a pair must have at
+    /// least `most` bytes.
     pub(super) fn allows(&self, bytes: u64, chunk_bytes: u32, most: u32) -> bool {
         let Self { cursor, access, .. } = self;
         match access {

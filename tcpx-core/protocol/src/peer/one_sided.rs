@@ -2,17 +2,17 @@
 //!
 //! An operation is one message whose memory is a list of pieces at each end. The *initiator* tells
 //! the list, once, and asks; the *target* grants a write, or begins to send what is read. From then
-//! on it is dealt in sections as a long message is, by whoever sends. Those that both ends have
-//! [agreed on](crate::frames::eager_terms) travel on the link, with their frame or in parts, and
-//! need no grant. Every write gets exactly one answer, and every read its bytes or the word that no
-//! more come.
+//! on the sender deals the operation in sections, as it deals a long message. Operations that both
+//! ends have [agreed on](crate::frames::eager_terms) travel on the link, with their frame or in
+//! parts, and need no grant. Every write gets exactly one answer, and every read its bytes or the
+//! word that no more come.
 //!
 //! - [`telling`], [`told`]: a list, and which lists the peer knows, at the initiator and at the
 //!   target.
 //! - [`notes`]: notifications, both ways.
 //! - `asking`: the initiator's requests. `saying`: what is said next of them.
-//! - `hearing`: who a frame is for, and what ends when exports are taken back. `serving`: what the
-//!   target does about requests.
+//! - `hearing`: the receiver of a frame, and what ends when exports are taken back. `serving`: what
+//!   the target does about requests.
 //! - `parts`: their bytes on the link, at both ends. `ending`: what was dealt and has moved, how
 //!   they end, and what becomes free then; all others call it, and it calls none of them.
 //!
@@ -44,8 +44,8 @@ use crate::stats::OneSidedStats;
 use crate::types::kept_budget::Share;
 use crate::types::{OpKey, PreparedKey, TransferKey};
 
-/// Most writes that a peer asks for and has no answer to, and most reads of which something is not
-/// dealt.
+/// Most writes that a peer asks for and has no answer to, and most reads that are not dealt to the
+/// end.
 pub const MAX_ASKED: usize = 1024;
 
 /// Limit of what the peer has dealt and this end has planned, as it
@@ -55,7 +55,7 @@ pub const MOST_PLANNED: u64 = 64 << 20;
 /// Bytes that a peer's lists may take, whatever others do.
 const LISTS_OWN: u64 = 16 << 10;
 
-/// What both ends have agreed on, and what this end can do.
+/// Terms that both ends have agreed on, and abilities of this end.
 #[derive(Clone, Copy, Debug)]
 pub struct OneSidedTerms {
     /// Most lists that a peer has to know.
@@ -102,7 +102,7 @@ pub(super) struct OneSided {
     telling: Telling,
     told: ToldLists,
     notes: Notes,
-    /// Requests without a list that the peer knows or is told, oldest first.
+    /// Requests whose list the peer neither knows nor is learning, oldest first.
     unlisted: VecDeque<OpKey>,
     /// Requests whose list the peer knows: writes and reads.
     writes: VecDeque<OpKey>,
@@ -114,20 +114,20 @@ pub(super) struct OneSided {
     writes_on_link: u64,
     /// Bytes of reads of the peer that travel there and are not dealt.
     reads_on_link: u64,
-    /// Operations of which this end deals parts, in the order of their turns.
+    /// Operations whose parts this end deals, in the order of their turns.
     parts: VecDeque<OpKey>,
     /// Something else was said since the last part.
     is_turn_of_parts: bool,
-    /// Writes of the peer that travel on the link and were refused, by the initiator's names: how
-    /// many bytes are to come, which nobody wants.
+    /// Writes of the peer that travel on the link and were refused, by the initiator's names: the
+    /// number of unwanted bytes that are to come.
     unwanted: HashMap<u64, u64>,
-    /// Reads of which not all is dealt, likewise.
+    /// Reads that are not dealt to the end, likewise.
     undealt: HashMap<u64, PreparedKey>,
     /// Requests of the peer that are served, by the initiator's names.
     served: HashMap<u64, OpKey>,
     /// Writes among them.
     served_writes: usize,
-    /// Reads among them of which not all is dealt.
+    /// Number of reads among them that are not dealt to the end.
     undealt_reads: usize,
     stats: OneSidedStats,
     /// The driver knows that the peer was refused something.
@@ -161,7 +161,7 @@ impl OneSided {
         }
     }
 
-    /// Reads of the peer of which all is dealt, and not all is sent.
+    /// Returns the number of reads of the peer that are all dealt, and not all sent.
     pub(super) fn unsent_reads(&self) -> usize {
         self.served.len() - self.served_writes - self.undealt_reads
     }
@@ -181,17 +181,17 @@ impl OneSided {
         self.notes.queued()
     }
 
-    /// The program has taken notifications of this peer that cost so much so far.
+    /// Notes that the program has taken notifications of this peer that cost `cost` so far.
     pub(super) fn notes_taken(&mut self, cost: u64) {
         self.notes.take(cost);
     }
 
-    /// The peer ends: what is left of its notifications is kept by others.
+    /// Ends the share of the peer: others keep what is left of its notifications.
     pub(super) fn let_go_of_notes(&mut self) {
         self.notes.given.let_go();
     }
 
-    /// The peer takes notifications that cost so much, from the first one on.
+    /// Notes that the peer takes notifications that cost `cost`, from the first one on.
     pub(super) fn peer_takes(&mut self, cost: u64) -> Result<(), Violation> {
         self.notes.allowed.hear(Keeping::Notes, cost)
     }
@@ -229,7 +229,7 @@ impl OneSided {
     }
 }
 
-/// How much an end keeps for requests, lists and bytes on the link: all of it is bounded.
+/// Counts of what an end keeps for requests, lists and bytes on the link: all of it is bounded.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Operations with a list, writes without an answer, reads that are not dealt; and what is

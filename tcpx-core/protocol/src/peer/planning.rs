@@ -14,7 +14,7 @@ use crate::plans::stripe_queue::Finished;
 use crate::types::{Direction, OpKey};
 
 impl PeerProtocol {
-    /// Chunks were sent, or received and unpacked.
+    /// Handles chunks that were sent, or received and unpacked.
     #[inline]
     pub fn handle_finished(&mut self, finished: Finished) {
         match finished {

@@ -18,12 +18,13 @@ impl PeerProtocol {
         self.tags.check_posts(&self.cx, direction, count)
     }
 
-    /// This many operations are posted next, as one batch.
+    /// Prepares for this many operations, which are posted next as one batch.
     pub fn handle_batch_of(&mut self, count: usize) {
         self.tags.begin_batch(count);
     }
 
-    /// Whether the posts that come next are some of a batch: nothing is planned until it is whole.
+    /// Notes whether the posts that come next are some of a batch: nothing is planned until the
+    /// batch is whole.
     pub fn handle_batch(&mut self, is_open: bool) {
         self.is_batch_open = is_open;
     }
@@ -44,32 +45,33 @@ impl PeerProtocol {
         self.tags.matched_by(count)
     }
 
-    /// Returns most bytes of the frames that this many posts queue, those of the plans included.
+    /// Returns the most bytes of the frames that this many posts queue, those of the plans
+    /// included.
     pub fn frame_bytes(&self, direction: Direction, count: usize) -> usize {
         self.tags.frame_bytes(&self.cx, direction, count)
     }
 
-    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends
-    /// with exactly one `Action::Complete`, or is handed out by
+    /// Posts an operation of the program, which [`check_posts`](Self::check_posts) allows. The
+    /// operation ends with exactly one `Action::Complete`, or is handed out by
     /// [`take_operations`](Self::take_operations).
     #[inline]
     pub fn handle_post(&mut self, posted: NewOperation) -> OpKey {
         self.tags.handle_post(&mut self.cx, posted)
     }
 
-    /// The program posts a read or write, which [`check_posts`](Self::check_posts) allows; its
-    /// transfer has no other under way. It ends with exactly one `Action::Complete`, or is
-    /// handed out by [`take_operations`](Self::take_operations).
+    /// Posts a read or write of the program, which [`check_posts`](Self::check_posts) allows; its
+    /// transfer has no other under way. The operation ends with exactly one `Action::Complete`, or
+    /// is handed out by [`take_operations`](Self::take_operations).
     pub fn handle_request(&mut self, request: NewRequest) -> OpKey {
         self.one_sided.handle_request(&mut self.cx, request)
     }
 
-    /// An operation's program has let go of it for good: the peer may forget its list.
+    /// Lets the peer forget the list of an operation that the program has let go of for good.
     pub fn handle_unprepared(&mut self, list: PreparedKey) {
         self.one_sided.drop_list(list);
     }
 
-    /// The program sends a notification by itself. Returns whether there is room for it.
+    /// Sends a notification of the program by itself. Returns whether there is room for it.
     pub fn handle_note(&mut self, note: Arc<[u8]>) -> bool {
         self.one_sided.handle_note(note)
     }

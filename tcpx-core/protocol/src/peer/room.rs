@@ -1,9 +1,9 @@
-//! How much each end may make the other keep, of one kind. Pure.
+//! Room that each end gives the other for one kind of what is kept. Pure.
 //!
-//! What is a peer's own may come without a word. The end that keeps says how much more may,
-//! counted from the beginning, as far as it has memory: some at first, and more as what came is
-//! taken, or as long as others do not need it. Numbers only grow, and need no answer. So what was
-//! said is held until it has come and was taken.
+//! A peer's own room may be used without a word. The end that keeps says how much more may come,
+//! counted from the beginning, while it has memory. It gives some at first. It gives more as what
+//! came is taken, or as long as others do not need the memory. Numbers only grow, and need no
+//! answer. So room that was given is held until it has been used and what came was taken.
 //!
 //! What one end keeps for its peer, and what it knows of announced receives. Pure.
 
@@ -16,20 +16,21 @@ use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::types::kept_budget::{KeptBudget, Share};
 use crate::types::{MAX_NOTIFICATION_BYTES, OpKey, TELL_AFTER, note_cost};
 
-/// Of what is free, a peer gets no more than one in so many bytes before it needs it,
+/// Divisor of what is free that gives the most that a peer gets before it needs more.
 const AT_FIRST: u64 = 64;
-/// and than one in so many when it does.
+/// Divisor of what is free that gives the most that a peer gets when it needs more.
 const AT_ONCE: u64 = 2;
-/// One in so many of what is usual is said at first, so that many may be idle.
+/// Divisor of the usual that gives the room at first, so that many peers may be idle.
 const FIRST: u64 = 8;
-/// No word for less than one in so many of what may come and is kept.
+/// Divisor of what may come and is kept that gives the least that is worth a word.
 const WORTH_A_WORD: u64 = 8;
 
-/// What both ends know of one kind, or one of them decides. Numbers are units of `unit_bytes`.
+/// Terms of one kind, known to both ends or decided by one of them. Numbers are units of
+/// `unit_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RoomTerms {
     pub(super) what: Keeping,
-    /// What it takes to keep a unit, in bytes.
+    /// Cost of keeping a unit, in bytes.
     pub(super) unit_bytes: u64,
     /// Units that are the peer's own, whatever others do. Both ends know how many.
     pub(super) own: u64,
@@ -41,7 +42,7 @@ pub(super) struct RoomTerms {
     pub(super) longest: u64,
 }
 
-/// What this end gives its peer.
+/// Room that this end gives its peer.
 #[derive(Debug)]
 pub(super) struct Given {
     terms: RoomTerms,
@@ -53,7 +54,7 @@ pub(super) struct Given {
     seen: (u64, u64),
 }
 
-/// What the peer gives this end.
+/// Room that the peer gives this end.
 #[derive(Debug)]
 pub(super) struct Allowed {
     /// Units that may be sent, and were sent, so far.
@@ -72,7 +73,7 @@ impl Given {
         self.given
     }
 
-    /// So many units come. Returns whether they may.
+    /// Counts `units` units that come. Returns whether they may.
     #[inline]
     pub(super) fn comes(&mut self, units: u64) -> bool {
         let may_come = units <= self.given - self.came;
@@ -127,31 +128,32 @@ impl Given {
         Some(self.given)
     }
 
-    /// The peer sends more than it may.
+    /// Returns the violation of a peer that sends more than it may.
     #[cold]
     pub(super) fn refused(&self, what: Keeping) -> Violation {
         Violation::NoRoom { what, limit: self.given }
     }
 
-    /// Nothing is kept here any more.
+    /// Gives the room back: nothing is kept here any more.
     pub(super) fn let_go(&mut self) {
         self.share.hold(0);
     }
 }
 
 impl Allowed {
-    /// Before the peer has said anything, this end sends as many units as are its own there.
+    /// Makes the room before the peer has said anything: this end sends as many units as are its
+    /// own there.
     pub(super) fn new(own: u64) -> Self {
         Self { allowed: own, sent: 0 }
     }
 
-    /// Returns whether so many units may be sent.
+    /// Returns whether this many units may be sent.
     #[inline]
     pub(super) fn has(&self, units: u64) -> bool {
         self.sent.checked_add(units).is_some_and(|sent| sent <= self.allowed)
     }
 
-    /// The peer takes so many, counted from the first one.
+    /// Notes that the peer takes this many units, counted from the first one.
     pub(super) fn hear(&mut self, what: Keeping, now: u64) -> Result<(), Violation> {
         let before = std::mem::replace(&mut self.allowed, now);
         if now < before {
@@ -161,7 +163,7 @@ impl Allowed {
     }
 }
 
-/// What it takes to keep an announced receive, in bytes.
+/// Cost of keeping an announced receive, in bytes.
 pub(super) const ANNOUNCED_COST: u64 = 192;
 /// Receives that a peer may announce and that have no counterpart, whatever others do.
 pub const LEAST_ANNOUNCED: u64 = 256;
@@ -177,10 +179,10 @@ const USUAL_AHEAD: u64 = 256 << 10;
 /// Bytes of notifications likewise.
 const USUAL_NOTES: u64 = 1 << 20;
 
-/// What an end keeps for its peer.
+/// Limits on what an end keeps for its peer.
 #[derive(Clone, Debug)]
 pub struct KeptTerms {
-    /// What all peers of the session may take.
+    /// Budget of all peers of the session.
     pub budget: Arc<KeptBudget>,
     /// Receives that a peer may always announce, [`LEAST_ANNOUNCED`] but for tests. Both ends of a
     /// link have the same.
@@ -199,7 +201,7 @@ impl KeptTerms {
         Self { budget, least: LEAST_ANNOUNCED, usual: USUAL_ANNOUNCED, least_ahead: LEAST_AHEAD }
     }
 
-    /// Room for receives that the peer announces.
+    /// Returns the room for receives that the peer announces.
     fn receives(&self) -> Given {
         self.given(RoomTerms {
             what: Keeping::Receives,
@@ -211,7 +213,7 @@ impl KeptTerms {
         })
     }
 
-    /// Room for messages of the peer that go ahead.
+    /// Returns the room for messages of the peer that go ahead.
     pub(super) fn ahead(&self, eager: &EagerTerms) -> Given {
         let most = eager.buffer;
         self.given(RoomTerms {
@@ -229,8 +231,9 @@ impl KeptTerms {
         self.least_ahead.min(eager.peer_buffer)
     }
 
-    /// Room for notifications of the peer, most of which is agreed. When the program has taken all,
-    /// the longest has room, although the queue may not have said all of it.
+    /// Returns the room for notifications of the peer, with the agreed limit. When the program has
+    /// taken all, the longest notification has room, although the queue may not have said all of
+    /// it.
     pub(super) fn notes(&self, most: u64) -> Given {
         let untold = TELL_AFTER.min(most / 4);
         let longest = note_cost(MAX_NOTIFICATION_BYTES as usize).min(most - untold);
@@ -279,7 +282,7 @@ impl Announcing {
         self.allowed.has(1) && self.unannounced.len() > 0
     }
 
-    /// Makes room for so many receives that are posted next, those that are announced at once not
+    /// Makes room for `count` receives that are posted next, those that are announced at once not
     /// among them.
     pub(super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
         let Allowed { allowed, sent } = self.allowed;

@@ -1,12 +1,12 @@
-//! How much of a round the peer may ask for. Pure.
+//! Limit on the work that the peer may ask for in a round. Pure.
 //!
 //! A frame of a few bytes may make this end look at any number of exports and pieces of a list. So
 //! these are counted, and not the frames alone: other peers have their turn after a bounded number.
 //! What one frame takes beyond that is missing in the rounds that follow.
 
-/// What a frame takes besides what it makes this end look at, each of which counts 1.
+/// Work of a frame. Each item that the frame makes this end look at costs 1 in addition.
 pub(super) const FRAME_WORK: u64 = 8;
-/// What is done for the peer in a round.
+/// Work that is done for the peer in a round.
 pub(super) const ROUND_WORK: u64 = 2048 * FRAME_WORK;
 
 #[derive(Debug)]
@@ -32,19 +32,19 @@ impl Default for RoundWork {
 }
 
 impl RoundWork {
-    /// A round begins.
+    /// Begins a round.
     pub(super) fn begin_round(&mut self) {
         self.left = self.left.min(0).saturating_add(ROUND_WORK as i64);
         self.holds_sections = false;
     }
 
-    /// A frame came.
+    /// Counts a frame that came.
     #[inline]
     pub(super) fn spend_frame(&mut self) {
         self.spend(FRAME_WORK);
     }
 
-    /// So many exports or pieces were looked at.
+    /// Counts the work of looking at this many exports or pieces.
     pub(super) fn spend(&mut self, work: u64) {
         self.left = self.left.saturating_sub_unsigned(work);
         #[cfg(test)]

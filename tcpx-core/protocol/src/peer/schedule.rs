@@ -28,7 +28,7 @@ use self::tuning::Tuning;
 use crate::plans::plan::chunk_count;
 use crate::types::OpKey;
 
-/// What is dealt next.
+/// Next thing to deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Short,
@@ -40,7 +40,7 @@ pub(super) enum Turn {
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) tuning: Tuning,
-    /// Which channels have a staging buffer.
+    /// Record of the channels that have a staging buffer.
     pub(super) staging: StagingChannels,
     channels: u16,
     pub(super) next_channel: u16,
@@ -48,7 +48,7 @@ pub(super) struct Schedule {
     /// Bytes of medium and long messages that were dealt and are not sent.
     under_way: u64,
     is_turn_of_long: bool,
-    /// What may be spent on short messages before others have their turn.
+    /// Budget for short messages before others have their turn.
     short_left: u64,
 }
 
@@ -66,13 +66,13 @@ impl Schedule {
         }
     }
 
-    /// A send was matched.
+    /// Queues a send that was matched.
     pub(super) fn push(&mut self, matched: MatchedSend) {
         let turn = self.turn_of(matched.member.bytes);
         self.queue(turn).push(Waiting::Send(matched));
     }
 
-    /// The bytes of an operation with a list, which costs this much, may move.
+    /// Queues an operation with a list, which costs this much: its bytes may move.
     pub(super) fn push_listed(&mut self, op: OpKey, cost: u64) {
         let turn = self.turn_of(cost);
         self.queue(turn).push(Waiting::Listed(op));
@@ -127,13 +127,13 @@ impl Schedule {
         &mut self.queues[turn as usize]
     }
 
-    /// A section that costs this much was taken of the message that comes first.
+    /// Notes that a section which costs this much was taken of the message that comes first.
     pub(super) fn dealt_section(&mut self, (turn, op): (Turn, OpKey), cost: u64, is_last: bool) {
         self.queue(turn).go_on((!is_last).then_some(op));
         self.dealt(turn, cost);
     }
 
-    /// A plan that costs this much was taken of the messages of this turn.
+    /// Notes that a plan which costs this much was taken of the messages of this turn.
     pub(super) fn dealt(&mut self, turn: Turn, cost: u64) {
         if turn == Turn::Short {
             let cost = cost.saturating_add(self.tuning.plan_bytes);
@@ -154,7 +154,7 @@ impl Schedule {
         channel
     }
 
-    /// This much of a message that costs `total` was sent.
+    /// Notes that this much of a message that costs `total` was sent.
     pub(super) fn sent(&mut self, total: u64, cost: u64) {
         if total > self.tuning.short_bytes {
             self.under_way = self.under_way.saturating_sub(cost);
@@ -182,8 +182,8 @@ mod tests {
         MatchedSend { member, announced: Announced { recv: 0, bytes, delivery, number: 0 } }
     }
 
-    /// Deals everything in the order of its turns, what is not short in so many sections. Returns
-    /// the operation of each plan or section.
+    /// Deals everything in the order of its turns, what is not short in `sections` sections.
+    /// Returns the operation of each plan or section.
     fn deal(schedule: &mut Schedule, sections: usize) -> Vec<OpKey> {
         let mut dealt = Vec::new();
         while let Some(turn) = schedule.turn() {

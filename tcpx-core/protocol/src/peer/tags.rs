@@ -28,13 +28,13 @@ use crate::frames::eager_terms::{EagerTerms, Keeping};
 use crate::plans::plan::Member;
 use crate::types::{OpKey, TransferKey};
 
-/// What one end knows of tagged messages.
+/// State of tagged messages at one end.
 #[derive(Debug)]
 pub(super) struct Tags {
     backlogs: Backlogs,
-    /// Transfers of which the program withdraws what waits, in the order of their turns.
+    /// Transfers whose waiting operations the program withdraws, in the order of their turns.
     cancelled: VecDeque<TransferKey>,
-    /// How everything that waits ends, once an end has left.
+    /// Reason for which everything that waits ends, once an end has left.
     sweep: Option<Withdrawal>,
     /// Receives whose withdrawal the peer was asked for.
     cancelling: OpList,
@@ -85,7 +85,8 @@ impl Tags {
         self.announcing.unannounced.len()
     }
 
-    /// Messages of this end that went ahead and have no receive, as far as it knows.
+    /// Returns the number of messages of this end that went ahead and have no receive, by what this
+    /// end knows.
     pub(super) fn unreceived(&self) -> usize {
         self.eager.unreceived()
     }
@@ -95,12 +96,13 @@ impl Tags {
         self.eager.kept.len()
     }
 
-    /// This many operations are posted next, as one batch.
+    /// Prepares for this many operations, which are posted next as one batch.
     pub(super) fn begin_batch(&mut self, count: usize) {
         self.eager.batch = count;
     }
 
-    /// The peer takes so many announced receives, or bytes ahead of them, from the first one on.
+    /// Notes that the peer takes this many announced receives, or bytes ahead of them, from the
+    /// first one on.
     pub(super) fn peer_takes(&mut self, what: Keeping, count: u64) -> Result<(), Violation> {
         match what {
             Keeping::Ahead => self.eager.allowed.hear(what, count),
@@ -142,7 +144,7 @@ impl Tags {
         operation.is_waiting_receive().then_some((op, operation.posted.bytes))
     }
 
-    /// A receive of ours, which waits, has found its send; so many bytes of it are dealt.
+    /// Begins a receive of ours that waited and has found its send; `bytes` bytes of it are dealt.
     #[inline]
     pub(super) fn begin_receive(
         &mut self,
@@ -160,7 +162,7 @@ impl Tags {
         Some(member)
     }
 
-    /// An operation has ended.
+    /// Completes an operation that has ended.
     pub(super) fn complete(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
         let Some(operation) = cx.operations.remove(op) else { return };
         self.leave_list(cx, op, operation.posted.transfer, operation.state, operation.links);
@@ -179,8 +181,8 @@ impl Tags {
         cx.completed(&operation.posted, outcome, None);
     }
 
-    /// An operation that was as `before` has found its counterpart, or has ended: it leaves the
-    /// list in which it stood between `links`.
+    /// Takes an operation out of the list in which it stood between `links`. It was as `before`,
+    /// and has found its counterpart or has ended.
     #[inline]
     pub(super) fn leave_list(
         &mut self,
@@ -205,7 +207,8 @@ impl Tags {
 
 #[cfg(test)]
 impl Tags {
-    /// Announced receives and bytes ahead of them that the peer takes, from the first one on.
+    /// Returns the announced receives and the bytes ahead of them that the peer takes, from the
+    /// first one on.
     pub(super) fn allowed(&self) -> [u64; 2] {
         [self.announcing.allowed.allowed, self.eager.allowed.allowed]
     }

@@ -16,8 +16,8 @@ pub(in super::super) enum Channels {
 /// Progress of the comms of a set-up.
 #[derive(Debug, Default)]
 pub(in super::super) struct Setup {
-    /// Time at which the set-up began, and time that it may take; `None`: as long as another waits
-    /// for it.
+    /// Time at which the set-up began, and time at which it is given up; `None`: as long as another
+    /// waits for it.
     pub(in super::super) began_at: Option<Instant>,
     pub(in super::super) give_up_at: Option<Instant>,
     /// The peer's connect handles came.

@@ -13,10 +13,9 @@ use crate::frames::messages::{Ended, MessageId};
 use crate::types::{Direction, OpKey, PreparedKey, TransferKey};
 
 impl OneSided {
-    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows; its
-    /// transfer has no other under way. It ends with exactly one
-    /// [`Action::Complete`], or is handed out by
-    /// [`take_operations`](Self::take_operations).
+    /// Posts an operation of the program, which [`check_posts`](Self::check_posts) allows; its
+    /// transfer has no other under way. The operation ends with exactly one [`Action::Complete`],
+    /// or is handed out by [`take_operations`](Self::take_operations).
     pub(in super::super) fn handle_request(
         &mut self,
         cx: &mut Conversation,
@@ -34,12 +33,12 @@ impl OneSided {
         op
     }
 
-    /// An operation's program has let go of it for good: the peer may forget its list.
+    /// Lets the peer forget the list of an operation that the program has let go of for good.
     pub(in super::super) fn drop_list(&mut self, list: PreparedKey) {
         self.telling.drop_list(list);
     }
 
-    /// The program sends a notification by itself. Returns whether there is room for it.
+    /// Sends a notification of the program by itself. Returns whether there is room for it.
     pub(in super::super) fn handle_note(&mut self, note: Arc<[u8]>) -> bool {
         let has_room = self.notes.has_room(note.len());
         if has_room {
@@ -48,7 +47,7 @@ impl OneSided {
         has_room
     }
 
-    /// The target takes the bytes of a write.
+    /// Handles a grant: the target takes the bytes of a write.
     pub(in super::super) fn handle_grant(
         &mut self,
         cx: &mut Conversation,
@@ -74,7 +73,7 @@ impl OneSided {
         self.begin_to_send(cx, op, Lane::Channels);
     }
 
-    /// The target has answered a write.
+    /// Handles the target's answer to a write.
     pub(in super::super) fn handle_answer(
         &mut self,
         cx: &mut Conversation,
@@ -107,7 +106,7 @@ impl OneSided {
         }
     }
 
-    /// Whoever receives the bytes of a write of ours wants no more.
+    /// Stops a write of ours: the receiver of its bytes wants no more.
     pub(in super::super) fn handle_write_halted(
         &mut self,
         cx: &mut Conversation,
@@ -127,7 +126,7 @@ impl OneSided {
         }
     }
 
-    /// No more of a write is dealt, and the target knows. If all is dealt, it is too late.
+    /// Deals no more of a write, with the knowledge of the target. If all is dealt, it is too late.
     fn stop_sending(&mut self, cx: &mut Conversation, op: OpKey, why: Option<Refused>) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         if message.left() == 0 {
@@ -144,7 +143,7 @@ impl OneSided {
         cx.send(Frame::End { message: MessageId::Write(name), how });
     }
 
-    /// The target sends no more bytes of a read of ours.
+    /// Ends a read of ours: the target sends no more bytes of it.
     pub(in super::super) fn handle_read_stopped(
         &mut self,
         cx: &mut Conversation,
@@ -163,8 +162,8 @@ impl OneSided {
         self.bytes_moved(cx, op);
     }
 
-    /// The program gives the operation of a transfer up, as far as it can. Returns whether it has
-    /// one.
+    /// Gives up the operation of a transfer for the program, where possible. Returns whether the
+    /// transfer has one.
     pub(in super::super) fn handle_cancel(
         &mut self,
         cx: &mut Conversation,
@@ -177,7 +176,7 @@ impl OneSided {
         op.is_some()
     }
 
-    /// The program gives an operation up, as far as it can.
+    /// Gives up an operation for the program, where possible.
     fn cancel_request(&mut self, cx: &mut Conversation, op: OpKey) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         match (message.state, message.posted.direction) {
@@ -192,8 +191,8 @@ impl OneSided {
         }
     }
 
-    /// The program has no more time for a request, which it has given up: it does not wait for what
-    /// the peer may never say.
+    /// Abandons a request that the program has given up and has no more time for: the request does
+    /// not wait for what the peer may never say.
     pub(in super::super) fn abandon_request(
         &mut self,
         cx: &mut Conversation,
@@ -206,8 +205,8 @@ impl OneSided {
         }
     }
 
-    /// An end leaves: what the peer has not heard of will not be asked. Once the peer has said
-    /// goodbye, nor does it answer what it heard later.
+    /// Gives up requests because an end leaves: this end does not ask for what the peer has not
+    /// heard of. A peer that has said goodbye does not answer what it heard later either.
     pub(in super::super) fn sweep_requests(&mut self, cx: &mut Conversation, why: Withdrawal) {
         let has_peer_left = why == Withdrawal::PeerLeft;
         let (mut unheard, mut broken) = (Vec::new(), None);
@@ -223,7 +222,7 @@ impl OneSided {
                 State::Answered | State::Ending { is_agreed: true, .. } => {}
                 _ if is_read && message.left() == 0 => {}
                 _ if is_read && dealt == 0 => unheard.push((op, Outcome::Withdrawn(why))),
-                // Its parts went where nobody listened.
+                // Its parts went where no operation took them.
                 State::Moving if !is_read && is_on_link => {
                     unheard.push((op, Outcome::Withdrawn(why)));
                 }

@@ -13,7 +13,7 @@ use crate::types::memory::OperationKind;
 use crate::types::{Direction, OpKey};
 
 impl OneSided {
-    /// Has lists told of requests that wait, as far as there is room for them.
+    /// Has the peer learn the lists of requests that wait, while there is room for them.
     pub(super) fn list_waiting(&mut self, cx: &mut Conversation) {
         while let Some(op) = self.unlisted.front().copied() {
             if let Some(asking) = cx.asking(op) {
@@ -30,7 +30,7 @@ impl OneSided {
         }
     }
 
-    /// The peer knows the list of a request.
+    /// Marks a request whose list the peer knows as ready.
     pub(super) fn ready(&mut self, cx: &mut Conversation, op: OpKey) {
         let Some(asking) = cx.asking(op) else { return };
         match (asking.list.kind, asking.note.is_some()) {
@@ -40,7 +40,7 @@ impl OneSided {
         }
     }
 
-    /// The target deals no more of a read of ours.
+    /// Notes that the target deals no more of a read of ours.
     pub(super) fn all_dealt(&mut self, cx: &mut Conversation, op: OpKey) {
         if let Some(key) = self.undealt.remove(&op.to_wire()) {
             self.telling.end_use(key);
@@ -48,8 +48,8 @@ impl OneSided {
         }
     }
 
-    /// So many bytes more of a message, which are of so many pieces, are dealt: by this end, or by
-    /// the peer.
+    /// Notes that `bytes` more bytes of a message, which are of `pieces` pieces, are dealt: by this
+    /// end, or by the peer.
     pub(in super::super) fn bytes_dealt(
         &mut self,
         cx: &mut Conversation,
@@ -76,8 +76,8 @@ impl OneSided {
         }
     }
 
-    /// Bytes of a message have moved, or no more are dealt: looks whether it is over, or its memory
-    /// free.
+    /// Looks whether a message is over, or its memory free: bytes of it have moved, or no more are
+    /// dealt.
     pub(in super::super) fn bytes_moved(&mut self, cx: &mut Conversation, op: OpKey) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         let (is_whole, is_at_rest) = (message.moved == message.posted.bytes, message.is_at_rest());
@@ -114,7 +114,7 @@ impl OneSided {
         }
     }
 
-    /// A request has ended.
+    /// Ends a request.
     pub(super) fn finish_request(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
         let Some(message) = cx.operations.remove(op) else { return };
         let Some(Access { role: Role::Asks(asking), .. }) = message.access else {
@@ -165,7 +165,7 @@ impl OneSided {
         is_served && cx.work.is_spent()
     }
 
-    /// A request of the peer is over.
+    /// Ends a request of the peer.
     fn finish_serving(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
         let Some(message) = cx.operations.remove(op) else { return };
         let Some(Access { role: Role::Serves(serving), .. }) = message.access else {
@@ -195,13 +195,13 @@ impl OneSided {
         }
     }
 
-    /// No more is dealt of a read, and nothing of its list is needed.
+    /// Notes that no more of a read is dealt, and that nothing of its list is needed.
     pub(super) fn read_is_dealt(&mut self, list: u32) {
         self.undealt_reads -= 1;
         self.told.end_use(list);
     }
 
-    /// The note of a write that is refused is nobody's: its room is free again.
+    /// Drops the note of a write that is refused: its room is free again.
     pub(super) fn drop_note(&mut self, note: Option<u32>) {
         if let Some(bytes) = note {
             self.notes.drop_note(bytes as usize);

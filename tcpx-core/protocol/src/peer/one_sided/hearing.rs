@@ -1,4 +1,5 @@
-//! What the peer says of its lists, and exports that are taken back while requests of it use them.
+//! Handlers of what the peer says of its lists, and of exports that are taken back while requests
+//! of the peer use them.
 
 use super::super::action::Violation;
 use super::super::conversation::Conversation;
@@ -13,7 +14,7 @@ use crate::frames::messages::MessageId;
 use crate::types::{Direction, OpKey};
 
 impl OneSided {
-    /// The peer tells a list, or more of it.
+    /// Handles a list, or a part of one, that the peer tells.
     pub(in super::super) fn handle_list(
         &mut self,
         cx: &mut Conversation,
@@ -26,7 +27,7 @@ impl OneSided {
         }
     }
 
-    /// The peer will ask for nothing of a list any more.
+    /// Forgets a list: the peer will ask for nothing of it any more.
     pub(in super::super) fn handle_forget(
         &mut self,
         cx: &mut Conversation,

@@ -14,11 +14,11 @@ use crate::types::note_cost as cost;
 pub(in crate::peer) struct Notes {
     /// Room here for those that wait.
     queue_room: u64,
-    /// What the peer takes, and was sent.
+    /// Cost that the peer allows, and cost that was sent.
     pub(in crate::peer) allowed: Allowed,
-    /// What may come, and has.
+    /// Cost that may come, and cost that has come.
     pub(in crate::peer) given: Given,
-    /// What the program has taken of it, and what nobody gets.
+    /// Cost of those that the program has taken, and of those that were dropped.
     taken: u64,
     dropped: u64,
     /// Those that wait, oldest first.
@@ -45,19 +45,19 @@ impl Notes {
         }
     }
 
-    /// Returns whether one of so many bytes may be sent now.
+    /// Returns whether a notification of this many bytes may be sent now.
     pub(super) fn may_send(&self, bytes: usize) -> bool {
         self.allowed.has(cost(bytes))
     }
 
-    /// Returns whether that of a write, of so many bytes, may be sent now. Writes and those that
-    /// wait by themselves take turns, however long they are: neither starves the other where the
-    /// peer's program takes them slowly.
+    /// Returns whether the notification of a write, of this many bytes, may be sent now. Writes and
+    /// notifications that wait by themselves take turns, however long they are: neither starves the
+    /// other where the peer's program takes them slowly.
     pub(super) fn may_send_with_write(&self, bytes: usize) -> bool {
         self.may_send(bytes) && !self.owes_turn
     }
 
-    /// That of a write is sent.
+    /// Counts the notification of a write as sent.
     pub(super) fn send_with_write(&mut self, bytes: usize) {
         self.allowed.sent += cost(bytes);
         self.owes_turn = !self.queue.is_empty();
@@ -69,7 +69,7 @@ impl Notes {
         self.queue.push_back(note);
     }
 
-    /// Returns whether one more of so many bytes may wait here.
+    /// Returns whether one more notification of this many bytes may wait here.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.queued + cost(bytes) <= self.queue_room
     }
@@ -107,17 +107,18 @@ impl Notes {
         self.queue.pop_front()
     }
 
-    /// One of so many bytes has come. Returns whether the peer may send it.
+    /// Counts a notification of this many bytes that has come. Returns whether the peer may send
+    /// it.
     pub(super) fn handle_note(&mut self, bytes: usize) -> bool {
         self.given.comes(cost(bytes))
     }
 
-    /// The program has taken so much, all in all.
+    /// Notes that the program has taken notifications that cost `taken` in all.
     pub(super) fn take(&mut self, taken: u64) {
         self.taken = taken;
     }
 
-    /// Nobody gets one of so many bytes that has come.
+    /// Drops a notification of this many bytes that has come.
     pub(super) fn drop_note(&mut self, bytes: usize) {
         self.dropped += cost(bytes);
     }
@@ -139,12 +140,13 @@ mod tests {
     use crate::types::kept_budget::KeptBudget;
     use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_NOTIFICATION_BYTES, TELL_AFTER};
 
-    /// An end that keeps at most so much, of a session that keeps `budget` bytes for its peers.
+    /// Makes an end that keeps at most `most`, of a session that keeps `budget` bytes for its
+    /// peers.
     fn keeping(budget: u64, most: u64) -> Notes {
         Notes::new(KeptTerms::new(&KeptBudget::new(budget)).notes(most), most)
     }
 
-    /// An end whose peer keeps up to 1000 bytes.
+    /// Makes an end whose peer keeps up to 1000 bytes.
     fn to_peer() -> Notes {
         let notes = keeping(0, 1000);
         assert_eq!(notes.allowed.allowed, 1000, "all of it is its own");
@@ -167,7 +169,7 @@ mod tests {
         assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
     }
 
-    /// What the program took is told when it is some; what is dropped counts beside that.
+    /// What the program took is said when it is some; what is dropped counts beside that.
     #[test]
     fn the_longest_one_has_room_when_all_are_gone() {
         let most = u64::from(LEAST_NOTIFICATION_BYTES);

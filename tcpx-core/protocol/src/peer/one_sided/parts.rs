@@ -1,10 +1,10 @@
 //! Bytes of operations that travel on the link, part by part, at whichever end.
 //!
-//! A part is sent from where its bytes lie. Who receives it takes it in several, as its bytes come,
-//! and asks before each read where they belong; what has come is in place as soon as it has been
-//! handled. Nothing is under way that one end would have to wait for, so a write needs no grant. A
-//! target that refuses one, or takes its memory back, answers at once, and passes over the parts
-//! that come all the same, until the last one or the word that no more come.
+//! A part is sent from where its bytes lie. Its receiver takes it in several reads, as its bytes
+//! come, and asks before each read where they belong. What has come is in place as soon as it has
+//! been handled. Nothing is under way that one end would have to wait for, so a write needs no
+//! grant. A target that refuses a write, or takes its memory back, answers at once. It passes over
+//! the parts that come all the same, until the last one or the word that no more come.
 
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;
@@ -20,7 +20,7 @@ use crate::types::{Direction, OpKey};
 pub(crate) const PIECES_A_PART: usize = 4096;
 
 impl OneSided {
-    /// This end sends the bytes of an operation on a lane from now on.
+    /// Sends the bytes of an operation on a lane from now on.
     pub(super) fn begin_to_send(&mut self, cx: &mut Conversation, op: OpKey, lane: Lane) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         message.state = State::Moving;
@@ -79,8 +79,8 @@ impl OneSided {
         self.bytes_moved(cx, op);
     }
 
-    /// The next bytes of an operation, no more than these and of no more pieces, are dealt on the
-    /// link, and moved by that.
+    /// Steps over the next bytes of an operation, no more than these and of no more pieces. They
+    /// are dealt on the link, and moved by that.
     fn step_over(
         &mut self,
         cx: &mut Conversation,
@@ -95,7 +95,7 @@ impl OneSided {
         Some(stretch)
     }
 
-    /// A part of an operation has come.
+    /// Handles a part of an operation that has come.
     pub(in super::super) fn handle_part(
         &mut self,
         cx: &mut Conversation,
@@ -162,7 +162,7 @@ impl OneSided {
         if is_write && message.is_on_link() { Whose::Of(op) } else { Whose::Nobodys }
     }
 
-    /// A part of a write has come that was refused.
+    /// Passes over a part of a write that was refused.
     fn pass_over(&mut self, write: u64, bytes: u32) {
         let Some(left) = self.unwanted.get_mut(&write) else { return };
         *left = left.saturating_sub(bytes.into());
@@ -185,7 +185,7 @@ fn whose_read(cx: &Conversation, op: OpKey) -> Whose {
     cx.operations.get(op).filter(takes_parts).map_or(Whose::Nobodys, |_| Whose::Of(op))
 }
 
-/// What a part that comes is of.
+/// Operation that a part is of.
 enum Whose {
     Of(OpKey),
     /// A write of this name that was refused, or that comes after this end has left.

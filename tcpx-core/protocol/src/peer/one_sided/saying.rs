@@ -1,4 +1,4 @@
-//! What is said next of lists, requests and notifications, as far as the link has room.
+//! Chooser of what is said next of lists, requests and notifications, within the room on the link.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl OneSided {
         self.ask_write(cx, op)
     }
 
-    /// The first request of a queue that still waits; those before it are taken out.
+    /// Returns the first request of a queue that still waits, and takes out those before it.
     fn next_of(
         &mut self,
         cx: &Conversation,
@@ -188,7 +188,7 @@ impl OneSided {
         for op in said.ready {
             self.ready(cx, op);
         }
-        // A list whose requests were given up while it was told makes room now.
+        // A list whose requests were given up while it was being told makes room now.
         self.list_waiting(cx);
         true
     }
@@ -203,7 +203,7 @@ impl OneSided {
     }
 }
 
-/// Returns a read or write of these pieces, as far as its route depends on it.
+/// Returns a read or write of these pieces, in the terms that its route depends on.
 pub(super) fn access(pieces: &Pieces, note_bytes: Option<u32>) -> Message {
     Message::Access {
         bytes: pieces.bytes,

@@ -17,7 +17,7 @@ use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
 impl OneSided {
-    /// A notification of this many bytes has come by itself.
+    /// Handles a notification of this many bytes that has come by itself.
     pub(in super::super) fn handle_notification(
         &mut self,
         cx: &mut Conversation,
@@ -30,7 +30,7 @@ impl OneSided {
         Landing::Note(NoteUse::Publish(bytes))
     }
 
-    /// A note of so many bytes has come. Returns whether the peer may send it.
+    /// Counts a note of this many bytes that has come. Returns whether the peer may send it.
     fn comes(&mut self, cx: &mut Conversation, bytes: u32) -> bool {
         let is_allowed = self.notes.handle_note(bytes as usize);
         if !is_allowed {
@@ -81,7 +81,7 @@ impl OneSided {
         Ok(opened)
     }
 
-    /// The same, for what is to be received by the plugin.
+    /// Does the same for a request whose bytes the plugin receives.
     fn begin_to_receive(
         &self,
         cx: &Conversation,
@@ -95,7 +95,7 @@ impl OneSided {
         self.begin(cx, told, exports)
     }
 
-    /// The peer writes, or wants to.
+    /// Handles a write, or the wish for one, of the peer.
     pub(in super::super) fn handle_write(
         &mut self,
         cx: &mut Conversation,
@@ -144,7 +144,7 @@ impl OneSided {
         }
     }
 
-    /// A write of the peer begins, and is over if its bytes are here.
+    /// Begins a write of the peer. The write is over if its bytes are here.
     fn serve_write(
         &mut self,
         cx: &mut Conversation,
@@ -175,7 +175,8 @@ impl OneSided {
         })
     }
 
-    /// The bytes of a write are behind its frame: it is over when they are in place.
+    /// Lands the bytes of a write that are behind its frame: the write is over when they are in
+    /// place.
     fn land_write(
         &mut self,
         cx: &mut Conversation,
@@ -197,7 +198,7 @@ impl OneSided {
         Landing::Pieces { transfer, stretch, note }
     }
 
-    /// A request of the peer is refused.
+    /// Counts a request of the peer that is refused.
     fn count_refusal(&mut self, cx: &mut Conversation, refused: Refused) {
         let Refused { why, .. } = refused;
         self.stats.refused(why);
@@ -206,7 +207,7 @@ impl OneSided {
         }
     }
 
-    /// Each range travels by itself into this memory.
+    /// Returns whether each range travels by itself into this memory.
     pub(super) fn cuts(&self, memory: MemoryType) -> bool {
         memory == MemoryType::Host && !self.terms.scatters_host
     }
@@ -217,7 +218,7 @@ impl OneSided {
         number
     }
 
-    /// A request of the peer begins. Returns the name of its operation here.
+    /// Begins a request of the peer. Returns the name of its operation here.
     fn serve(
         &mut self,
         cx: &mut Conversation,
@@ -237,7 +238,7 @@ impl OneSided {
         key
     }
 
-    /// The peer wants to read.
+    /// Handles the wish of the peer to read.
     pub(in super::super) fn handle_read(
         &mut self,
         cx: &mut Conversation,
@@ -270,7 +271,7 @@ impl OneSided {
         self.begin_to_send(cx, key, lane);
     }
 
-    /// A short read is answered with all of its bytes.
+    /// Answers a short read with all of its bytes.
     fn serve_read_at_once(
         &mut self,
         cx: &mut Conversation,
@@ -293,7 +294,7 @@ impl OneSided {
         cx.send(Frame::End { message: MessageId::Read(op), how: Ended::Stopped(why) });
     }
 
-    /// The initiator sends no more of a write.
+    /// Ends a write of the peer: its initiator sends no more.
     pub(in super::super) fn handle_write_stopped(
         &mut self,
         cx: &mut Conversation,
@@ -315,7 +316,7 @@ impl OneSided {
         self.bytes_moved(cx, op);
     }
 
-    /// The initiator of a read wants no more.
+    /// Ends a read of the peer: its initiator wants no more.
     pub(in super::super) fn handle_read_halted(
         &mut self,
         cx: &mut Conversation,
@@ -329,7 +330,8 @@ impl OneSided {
         self.stop_serving_read(cx, op, Refused { why, range: 0 });
     }
 
-    /// No more of a read is dealt, and its initiator knows. If all is dealt, it is too late.
+    /// Deals no more of a read, with the knowledge of its initiator. If all is dealt, it is too
+    /// late.
     pub(super) fn stop_serving_read(&mut self, cx: &mut Conversation, op: OpKey, refused: Refused) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         let (name, left) = (message.name, message.left());

@@ -1,7 +1,8 @@
 //! The initiator's lists: which the peer knows, and which it is being told. Pure.
 //!
-//! A list is told once, before the first request of it, a frame at a time. The peer keeps it until
-//! this end says that it may be forgotten: when its operation goes, or to make room for others.
+//! A list is told once, before the first request of it, a frame at a time. The peer keeps the list
+//! until this end says that it may be forgotten. This end says so when the operation of the list
+//! goes, or to make room for others.
 //!
 //! A list that an operation was prepared with: its pieces here, and its ranges at the peer.
 
@@ -18,7 +19,7 @@ use crate::plans::pieces::Pieces;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, PreparedKey};
 
-/// How much of lists a peer has to know at a time.
+/// Limits of what a peer has to know of lists at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct ListLimits {
     /// Most lists.
@@ -28,7 +29,7 @@ pub struct ListLimits {
 }
 
 impl ListLimits {
-    /// What both ends keep to, but for tests.
+    /// Limits that both ends keep to, but for tests.
     pub const AGREED: Self = Self { lists: 1 << 16, ranges: 1 << 22 };
 }
 
@@ -38,9 +39,10 @@ struct KnownList {
     list: Arc<PreparedList>,
     number: u32,
     progress: Progress,
-    /// Requests of it that the peer has not answered, and those that wait until it is told.
+    /// Number of requests of the list that the peer has not answered, and of those that wait until
+    /// the peer knows it.
     active: usize,
-    /// When it was used last, counted in uses.
+    /// Time of the last use, counted in uses.
     used_at: u64,
     /// Its operation is gone.
     is_dropped: bool,
@@ -48,7 +50,7 @@ struct KnownList {
 
 #[derive(Debug)]
 enum Progress {
-    /// This many keys and ranges are told; these requests wait.
+    /// This many keys and ranges were told; these requests wait.
     Telling {
         has_begun: bool,
         keys: usize,
@@ -58,18 +60,18 @@ enum Progress {
     Known,
 }
 
-/// What becomes of a request.
+/// Result of a request's wish to use a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// The peer knows its list by this number.
     Known(u32),
-    /// It is handed out when the list is told.
+    /// The request is handed out when the peer knows the list.
     Later,
     /// There is no room for the list: to be asked again when a list is idle.
     NoRoom,
 }
 
-/// What is said next.
+/// Next thing to say.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) frame: Frame,
@@ -110,8 +112,8 @@ impl Telling {
         }
     }
 
-    /// A request wants to use a list. Unless there is no room, it counts as active until
-    /// [`end_use`](Self::end_use).
+    /// Begins a use of a list by a request. Unless there is no room, the request counts as active
+    /// until [`end_use`](Self::end_use).
     pub(super) fn begin_use(&mut self, list: &Arc<PreparedList>, op: OpKey) -> Use {
         if !self.known.contains_key(&list.key) && !self.add(list) {
             return Use::NoRoom;
@@ -154,13 +156,13 @@ impl Telling {
         true
     }
 
-    /// Returns the number of a list that is told.
+    /// Returns the number of a list that was told.
     pub(super) fn number(&self, key: PreparedKey) -> Option<u32> {
         let known = self.known.get(&key)?;
         matches!(known.progress, Progress::Known).then_some(known.number)
     }
 
-    /// A request of a list is answered, or will never be sent.
+    /// Ends a use: a request of the list is answered, or will never be sent.
     pub(super) fn end_use(&mut self, key: PreparedKey) {
         let Some(known) = self.known.get_mut(&key) else { return };
         known.active = known.active.saturating_sub(1);
@@ -169,13 +171,13 @@ impl Telling {
         }
         self.uses += 1;
         known.used_at = self.uses;
-        // One that is being told is told to its end: the peer has begun it.
+        // A list that is being told is told to its end: the peer has begun it.
         if matches!(known.progress, Progress::Known) {
             self.rest(key);
         }
     }
 
-    /// Nothing waits for a list that the peer knows.
+    /// Notes that nothing waits for a list that the peer knows.
     fn rest(&mut self, key: PreparedKey) {
         let Some(known) = self.known.get(&key) else { return };
         if known.is_dropped {
@@ -184,8 +186,8 @@ impl Telling {
         self.idle.insert(known.used_at, key);
     }
 
-    /// The operation of a list is gone, or the list is to be told again: the peer may forget it
-    /// when nothing waits for it.
+    /// Drops a list whose operation is gone, or which must be told again: the peer may forget the
+    /// list when nothing waits for it.
     pub(super) fn drop_list(&mut self, key: PreparedKey) {
         let Some(known) = self.known.get_mut(&key) else { return };
         known.is_dropped = true;
@@ -252,18 +254,19 @@ impl Telling {
     }
 }
 
-/// What both halves of a list are. Each range has a piece of the same length, in this order.
+/// State that both halves of a list share. Each range has a piece of the same length, in this
+/// order.
 #[derive(Debug)]
 pub struct PreparedList {
     /// Names the list at this end.
     pub key: PreparedKey,
     /// Whether it is a read or a write.
     pub kind: OperationKind,
-    /// Where the bytes lie at this end.
+    /// Place of the bytes at this end.
     pub pieces: Arc<Pieces>,
     /// The keys that the ranges are of, each once.
     pub keys: Box<[ListedKey]>,
-    /// How many bytes each of them exports, as it says itself.
+    /// Number of bytes that each key exports, as the key itself says.
     pub key_bytes: Box<[u64]>,
     /// The ranges at the other end.
     pub ranges: Box<[ListedRange]>,

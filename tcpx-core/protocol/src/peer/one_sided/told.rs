@@ -20,11 +20,11 @@ use crate::types::kept_budget::Share;
 use crate::types::memory::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
 
-/// What it takes to keep a key of a list, and a range, in bytes.
+/// Cost of keeping a key of a list, and a range, in bytes.
 const KEY_COST: u64 = 64;
 const RANGE_COST: u64 = 32;
 
-/// Where the ranges of a list lie.
+/// Places of the ranges of a list.
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
     pub(super) pieces: Arc<Pieces>,
@@ -45,7 +45,7 @@ pub(super) struct ToldList {
     kept: u64,
 }
 
-/// What no well-behaved initiator says of lists.
+/// Breach of the rules of lists, which a well-behaved initiator never commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListFault {
     /// It is known already.
@@ -90,9 +90,9 @@ pub enum ListFault {
 #[derive(Debug)]
 struct Partial {
     list: u32,
-    /// What all of it comes to.
+    /// Totals of the list.
     head: ListHead,
-    /// What was told so far.
+    /// Counts of what was told so far.
     keys_told: usize,
     ranges_told: usize,
     bytes_told: u64,
@@ -103,7 +103,7 @@ struct Partial {
     owners: Vec<RegistrationKey>,
     memory: Option<MemoryType>,
     pieces: Vec<Piece>,
-    /// Why it is refused, if it is. Nothing is kept of it then.
+    /// Reason why it is refused, if it is. Nothing is kept of it then.
     refused: Option<Refused>,
     /// Bytes that it takes.
     kept: u64,
@@ -117,7 +117,7 @@ pub(in crate::peer) struct ToldLists {
     lists: HashMap<u32, ToldList>,
     /// Ranges of all of them, as announced.
     ranges: usize,
-    /// What they take of the session's memory.
+    /// Share of the session's memory that they take.
     share: Share,
 }
 
@@ -126,7 +126,7 @@ impl ToldLists {
         Self { limits, partial: None, lists: HashMap::default(), ranges: 0, share }
     }
 
-    /// A list begins, or more of it comes.
+    /// Handles the beginning of a list, or more of it.
     pub(super) fn handle_part(
         &mut self,
         part: &ListPart,
@@ -187,7 +187,7 @@ impl ToldLists {
         Ok(())
     }
 
-    /// The next keys of the list.
+    /// Takes the next keys of the list.
     fn handle_keys(
         &mut self,
         list: u32,
@@ -208,7 +208,7 @@ impl ToldLists {
         Ok(())
     }
 
-    /// The next ranges of the list. With the last one it is whole.
+    /// Takes the next ranges of the list. With the last one the list is whole.
     fn handle_ranges(
         &mut self,
         list: u32,
@@ -237,7 +237,8 @@ impl ToldLists {
         Ok(())
     }
 
-    /// The peer needs a list no more. What requests under way need of it would not be counted.
+    /// Forgets a list that the peer needs no more. What requests under way need of it would not be
+    /// counted.
     pub(super) fn handle_forget(
         &mut self,
         list: u32,
@@ -256,7 +257,7 @@ impl ToldLists {
         Ok(())
     }
 
-    /// A request needs a list from now on, until [`end_use`](Self::end_use).
+    /// Begins a use of a list by a request, until [`end_use`](Self::end_use).
     pub(super) fn begin_use(&mut self, list: u32) {
         self.lists.entry(list).and_modify(|list| list.active += 1);
     }
@@ -277,7 +278,7 @@ impl ToldLists {
 }
 
 impl ToldList {
-    /// It needs no key, and opens nothing.
+    /// Makes a list that needs no key and opens nothing.
     fn empty() -> Self {
         let opened = Opened { pieces: Arc::new(Pieces::none()), uses: Arc::default() };
         let kind = OperationKind::Write;
@@ -286,7 +287,7 @@ impl ToldList {
 }
 
 impl Partial {
-    /// Takes room for so many more keys or ranges. If there is none, the list is refused.
+    /// Takes room for `count` more keys or ranges. If there is none, the list is refused.
     fn keep(&mut self, count: usize, cost: u64, share: &mut Share) {
         if self.refused.is_some() {
             return;
@@ -363,7 +364,7 @@ impl Partial {
         Ok(Piece { owner, address, bytes })
     }
 
-    /// Nothing of it is needed any more.
+    /// Refuses the list: nothing of it is needed any more.
     fn refuse(&mut self, why: Refusal, range: usize) {
         self.refused.get_or_insert(Refused { why, range: range as u32 });
         (self.opened, self.owner_of, self.owners) = (Vec::new(), Vec::new(), Vec::new());

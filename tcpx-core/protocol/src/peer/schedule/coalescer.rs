@@ -25,7 +25,7 @@ use crate::frames::messages::{MAX_NAMES, Names};
 use crate::plans::plan::{Member, Members};
 use crate::types::{MemoryType, OpKey};
 
-/// Room for so many messages is kept to be used again.
+/// Number of messages whose room is kept to be used again.
 const KEPT_WAITING: usize = 4096;
 
 /// A send and the receive that it was matched with.
@@ -52,7 +52,7 @@ impl MatchedSend {
     }
 }
 
-/// How much of the front is the next plan.
+/// Part of the front that is the next plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Portion {
     pub(in super::super) messages: usize,
@@ -64,7 +64,7 @@ pub(in super::super) struct Portion {
 /// A message that waits to be dealt.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Waiting {
-    /// A send of which nothing is dealt. Neighbours may share a chunk, unless they are long.
+    /// A send that is not dealt at all. Neighbours may share a chunk, unless they are long.
     Send(MatchedSend),
     /// A read or write, or a send that the receiver knows of.
     Listed(OpKey),
@@ -74,9 +74,9 @@ pub(in super::super) enum Waiting {
 #[derive(Debug, Default)]
 pub(in super::super) struct Coalescer {
     waiting: VecDeque<Waiting>,
-    /// How many of them are sends.
+    /// Number of sends among them.
     sends: usize,
-    /// How many sends came since there was none.
+    /// Number of sends that came since there was none.
     came: usize,
 }
 
@@ -93,7 +93,8 @@ impl Coalescer {
         self.waiting.is_empty()
     }
 
-    /// Returns whether a send of this tag waits, as far as a short look tells.
+    /// Returns whether a send of this tag waits. The look is short: the answer may be true although
+    /// none waits.
     pub(in super::super) fn may_have(&self, tag: i64) -> bool {
         let has_tag = |it: &Waiting| matches!(it, Waiting::Send(it) if it.member.tag == tag);
         self.sends > 0 && (self.waiting.len() > FEW || self.waiting.iter().any(has_tag))
@@ -105,14 +106,15 @@ impl Coalescer {
         self.waiting.front()
     }
 
-    /// The next message is dealt, or given up.
+    /// Takes the next message out: it is dealt, or given up.
     pub(in super::super) fn pop(&mut self) {
         if let Some(Waiting::Send(_)) = self.waiting.pop_front() {
             self.sends -= 1;
         }
     }
 
-    /// A section of the next message is dealt; `rest`: and not all of it.
+    /// Goes on behind a section of the next message that is dealt. `rest`: not all of the message
+    /// is.
     pub(in super::super) fn go_on(&mut self, rest: Option<OpKey>) {
         self.pop();
         if let Some(op) = rest {
@@ -134,7 +136,7 @@ impl Coalescer {
         self.came
     }
 
-    /// Makes room for so many more.
+    /// Makes room for `count` more messages.
     pub(in super::super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
         self.waiting.try_reserve(count)
     }
@@ -170,8 +172,8 @@ impl Coalescer {
         self.segment(0, u64::from(tuning.chunk_bytes), MAX_NAMES)
     }
 
-    /// Returns whether the message at `index` may share a chunk with those before it, as far as its
-    /// receive and the kind of its memory tell.
+    /// Returns whether the message at `index` may share a chunk with those before it, judging by
+    /// its receive and the kind of its memory.
     fn goes_on(&self, index: usize, memory: MemoryType) -> bool {
         index < MAX_NAMES
             && self.send(index - 1).zip(self.send(index)).is_some_and(|(last, next)| {

@@ -22,7 +22,7 @@ pub(in super::super) const FEW: usize = 8;
 /// Most pieces that are moved inline: a request for them is a few bytes.
 const INLINE_PIECES: usize = 1024;
 
-/// A message, as far as its route depends on it.
+/// Properties of a message that its route depends on.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Message {
     /// A tagged one, and how many were posted or matched together with it.
@@ -32,7 +32,7 @@ pub(in super::super) enum Message {
     Access { bytes: u64, pieces: usize, cost: u64, note_bytes: u32 },
 }
 
-/// What the link has room for.
+/// Load of the link.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Load {
     /// Bytes that it may take now.
@@ -41,7 +41,7 @@ pub(in super::super) struct Load {
     pub(in super::super) on_link: u64,
 }
 
-/// Which way the bytes of a message travel.
+/// Path on which the bytes of a message travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Route {
     /// Behind its frame.

@@ -3,7 +3,7 @@
 
 use crate::types::MemoryType;
 
-/// What is known of a channel.
+/// Knowledge about a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) enum ChannelStaging {
     /// The driver was not asked yet.
@@ -40,12 +40,12 @@ impl StagingChannels {
         channels.get(usize::from(channel)).copied().unwrap_or(ChannelStaging::Refused)
     }
 
-    /// The driver is asked.
+    /// Notes that the driver is asked.
     pub(in super::super) fn ask(&mut self, channel: u16, memory: MemoryType) {
         self.set(channel, memory, ChannelStaging::Asked);
     }
 
-    /// The driver has answered.
+    /// Notes the driver's answer.
     pub(in super::super) fn note(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
         let answer = if is_there { ChannelStaging::There } else { ChannelStaging::Refused };
         self.set(channel, memory, answer);

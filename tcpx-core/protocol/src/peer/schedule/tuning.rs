@@ -1,5 +1,5 @@
-//! Tuning of what one end sends: how messages are told apart by their size, how much of them is
-//! under way, how long chunks are, and what is copied together. Pure.
+//! Tuning of what one end sends: the sizes that tell messages apart, the amount under way, the
+//! length of chunks, and what is copied together. Pure.
 //!
 //! Every number by which a message's way is chosen is here, or was agreed on with the peer
 //! ([`EagerTerms`](crate::frames::eager_terms::EagerTerms)). `route` chooses.
@@ -31,8 +31,8 @@ const LINK_CHUNK_BYTES: u64 = 60 << 10;
 /// A chunk on the link is as long as this many where the kernel takes all of it at once: fewer
 /// system calls, and more of it is read to its place.
 const LONG_LINK_CHUNK: u64 = 16;
-/// Where the kernel takes less than a chunk, one is sent of this fraction at least: it may have to
-/// be copied, and is what makes the kernel say when it takes more.
+/// Divisor of the chunk length that gives the shortest chunk to send where the kernel takes less
+/// than a chunk. Such a chunk may have to be copied. It makes the kernel say when it takes more.
 const SHORT_LINK_CHUNK: u64 = 4;
 /// Longest segment that the CPU copies: about there the copy costs what a request of its own does.
 const CPU_SEGMENT_BYTES: u64 = 16 << 10;
@@ -42,7 +42,7 @@ const CPU_SEGMENTS: usize = 2;
 /// (measured; docs/benchmarks/2026-11-21-cuda.md).
 const GPU_SEGMENTS: usize = 12;
 
-/// What copies small messages and pieces together.
+/// Processor that copies small messages and pieces together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copier {
     /// By the CPU.
@@ -68,17 +68,17 @@ pub struct Tuning {
     pub section_bytes: u64,
     /// Once this many bytes of medium and long messages are under way, no more are dealt.
     pub ahead_bytes: u64,
-    /// What a plan costs, besides its bytes.
+    /// Cost of a plan, besides its bytes.
     pub plan_bytes: u64,
-    /// What is gathered of host memory; `None`: nothing.
+    /// Gathering of host memory; `None`: nothing is gathered.
     pub host: Option<Gathering>,
-    /// What is gathered of device memory; `None`: nothing.
+    /// Gathering of device memory; `None`: nothing is gathered.
     pub device: Option<Gathering>,
 }
 
 impl Tuning {
-    /// Whole chunks of this size, of which this many are always under way if there are any.
-    /// Nothing is gathered.
+    /// Makes a tuning of whole chunks of this size. This many of them are always under way if there
+    /// are any. Nothing is gathered.
     pub fn new(chunk_bytes: u32, chunks_ahead: u64) -> Self {
         let chunk = u64::from(chunk_bytes.max(1));
         Self {
@@ -95,7 +95,7 @@ impl Tuning {
         }
     }
 
-    /// The same with messages of a few chunks cut into more.
+    /// Returns the same tuning with messages of a few chunks cut into more.
     pub fn pipelined(self) -> Self {
         let Self { chunk_bytes, .. } = self;
         let shortest_chunk = shortest_chunk(chunk_bytes).max(SHORTEST_BYTES).min(chunk_bytes);
@@ -103,8 +103,8 @@ impl Tuning {
         Self { shortest_chunk, longest_chunk, ..self }
     }
 
-    /// The same with short pieces copied together: of host memory by the CPU, of device memory by
-    /// what is given, if that can do it quickly enough.
+    /// Returns the same tuning with short pieces copied together: of host memory by the CPU, of
+    /// device memory by the given copier, if that can do it quickly enough.
     pub fn gathering(self, device: Option<Copier>) -> Self {
         let by = |copier| gathering(copier, self.chunk_bytes);
         Self { host: Some(by(Copier::Cpu)), device: device.map(by), ..self }
@@ -119,8 +119,7 @@ impl Tuning {
     }
 
     /// Returns the number of bytes of each chunk, but for the last, of a message that costs this
-    /// much to have under way. Of a long one there is enough for everybody to work on, without
-    /// cutting.
+    /// much to have under way. A long message has enough chunks for all lanes without cutting.
     pub(in super::super) fn chunk_bytes_of(&self, message_bytes: u64, cost: u64) -> u32 {
         if message_bytes <= u64::from(self.shortest_chunk) || cost > self.section_bytes {
             return self.chunk_bytes;

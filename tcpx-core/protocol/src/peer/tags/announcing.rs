@@ -1,5 +1,5 @@
-//! How many receives each end announces that have no counterpart, and what else it makes the other
-//! one keep. Pure.
+//! Announcements of receives that have no counterpart, their number at each end, and other things
+//! that an end makes the other one keep. Pure.
 //!
 //! The end that hears of a receive keeps it until a send meets it, as it keeps messages that go
 //! ahead, and notifications that its program has not taken. So it [says](super::room) how much may
@@ -11,13 +11,14 @@
 //! one that was not.
 //!
 //! Messages that go ahead pair with receives of their tag, oldest first, and each end sees by
-//! itself which ones: a message goes ahead only when its sender knows of no receive of the tag, no
-//! older send of the tag waits there, and the receiver was told of every match of the tag. So the
-//! receiver gives it to the oldest receive of the tag that it has announced, if there is one: the
-//! announcement crosses the message on the link. When the sender sees the announcement it strikes
-//! out its oldest message of the tag that went ahead. A message that finds no receive is kept. The
-//! receive that is posted for it later is not announced; *taken* tells the sender of it. As nothing
-//! of a tag is kept while a receive of the tag waits, both ends come to the same pairs.
+//! itself which ones. A message goes ahead only under three conditions. Its sender knows of no
+//! receive of the tag, no older send of the tag waits there, and the receiver has learnt of every
+//! match of the tag. So the receiver gives the message to the oldest receive of the tag that it has
+//! announced, if there is one: the announcement crosses the message on the link. When the sender
+//! sees the announcement it strikes out its oldest message of the tag that went ahead. A message
+//! that finds no receive is kept. The receive that is posted for it later is not announced; *taken*
+//! tells the sender of it. As nothing of a tag is kept while a receive of the tag waits, both ends
+//! come to the same pairs.
 //!
 //! The receiver [says](super::room) how much may go ahead. What finds no room is announced and
 //! matched as longer messages are.
@@ -74,13 +75,13 @@ impl Tags {
         true
     }
 
-    /// A message of the peer went ahead, and the receive of its tag that comes next waits to be
-    /// announced: it has its message, as if it were posted now.
+    /// Takes a message of the peer that went ahead for the next receive of its tag, which waits to
+    /// be announced: the receive has its message, as if it were posted now.
     pub(in super::super) fn take_unannounced(&mut self, tag: i64) -> Option<OpKey> {
         self.announcing.unannounced.pop(tag)
     }
 
-    /// Makes room for so many posts in the books.
+    /// Makes room for `count` posts in the books.
     pub(in super::super) fn make_room_to_announce(
         &mut self,
         direction: Direction,
@@ -105,7 +106,7 @@ impl Tags {
             && matcher.has_none(posted.tag)
     }
 
-    /// A send that is posted goes ahead, and is done.
+    /// Sends a message ahead for a send that is posted; the send is done.
     pub(in super::super) fn go_ahead(
         &mut self,
         cx: &mut Conversation,
@@ -121,7 +122,7 @@ impl Tags {
         op
     }
 
-    /// A send is delivered to the receive of this name, and done.
+    /// Delivers a send to the receive of this name; the send is done.
     pub(in super::super) fn deliver(&mut self, cx: &mut Conversation, member: &Member, recv: u64) {
         cx.link.bytes = cx.link.bytes.saturating_sub(member.bytes as usize);
         let part = LinkPart { of: MessageId::Receive(recv), bytes: member.bytes as u32 };
@@ -136,7 +137,8 @@ impl Tags {
         self.complete(cx, op, Outcome::Done);
     }
 
-    /// A send of the peer was matched with a receive of ours, and its bytes are here.
+    /// Handles a delivery: a send of the peer was matched with a receive of ours, and its bytes are
+    /// here.
     pub(in super::super) fn handle_delivery(
         &mut self,
         cx: &mut Conversation,
@@ -159,7 +161,7 @@ impl Tags {
         self.receive_message(cx, op, recv_bytes)
     }
 
-    /// A message of the peer went ahead of its receive, as far as the peer knew.
+    /// Handles a message of the peer that went ahead of its receive, by what the peer knew.
     pub(in super::super) fn handle_ahead(
         &mut self,
         cx: &mut Conversation,
@@ -198,7 +200,8 @@ impl Tags {
         Landing::Kept(number)
     }
 
-    /// A receive that is posted takes the oldest message of its tag that is kept, if there is one.
+    /// Takes, for a receive that is posted, the oldest message of its tag that is kept, if there is
+    /// one.
     #[inline]
     pub(in super::super) fn take_kept(
         &mut self,
@@ -219,7 +222,7 @@ impl Tags {
         Some(op)
     }
 
-    /// A receive has its message of so many bytes.
+    /// Completes a receive with its message of this many bytes.
     pub(in super::super) fn receive_message(
         &mut self,
         cx: &mut Conversation,
@@ -239,7 +242,7 @@ impl Tags {
         Landing::Place(member)
     }
 
-    /// This end posts no receive any more: what is kept goes. `is_told`: the peer waits to know.
+    /// Drops what is kept: this end posts no receive any more. `is_told`: the peer waits to know.
     pub(in super::super) fn drop_kept(&mut self, cx: &mut Conversation, is_told: bool) {
         while let Some((tag, Kept { number, .. })) = self.eager.kept.pop_oldest() {
             cx.actions.push_back(Action::TakeKept { number, into: None });

@@ -73,14 +73,14 @@ pub(in super::super) fn link_behind(
     }
 }
 
-/// What of one transfer has not ended.
+/// Operations of one transfer that have not ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Backlog {
-    /// Operations that have no counterpart and that nobody has withdrawn, oldest first.
+    /// Operations that have no counterpart and are not withdrawn, oldest first.
     pub(in super::super) waiting: OpList,
     /// The newest of those that the program withdraws; null when there is none.
     withdrawn_to: OpKey,
-    /// Whether it stands in the queue of transfers of which something is to be withdrawn.
+    /// Whether it stands in the queue of transfers that have operations to be withdrawn.
     pub(in super::super) is_queued: bool,
     /// Its place among the transfers in which operations wait, while some do.
     place: usize,
@@ -94,7 +94,8 @@ impl Backlog {
         self.waiting.first().filter(|_| !self.withdrawn_to.is_null())
     }
 
-    /// The program withdraws everything that waits by now. Returns false when that is nothing.
+    /// Withdraws, for the program, everything that waits by now. Returns false when that is
+    /// nothing.
     pub(in super::super) fn withdraw(&mut self) -> bool {
         let last = self.waiting.last();
         self.withdrawn_to = last.unwrap_or_default();
@@ -119,12 +120,12 @@ impl Backlogs {
         self.of.get_mut(transfer)
     }
 
-    /// Any transfer in which operations wait.
+    /// Returns any transfer in which operations wait.
     pub(in super::super) fn any_waiting(&self) -> Option<&Backlog> {
         self.of.get(*self.waiting.last()?)
     }
 
-    /// An operation begins to wait for its counterpart, behind those of its transfer.
+    /// Adds an operation that begins to wait for its counterpart, behind those of its transfer.
     #[inline]
     pub(in super::super) fn begin_to_wait(&mut self, transfer: TransferKey, op: OpKey) -> Links {
         if let Some(backlog) = self.of.get_mut(transfer)
@@ -136,7 +137,7 @@ impl Backlogs {
         self.begin_with(transfer, op)
     }
 
-    /// The same for the first one that waits.
+    /// Does the same for the first operation that waits.
     fn begin_with(&mut self, transfer: TransferKey, op: OpKey) -> Links {
         if !self.of.contains_key(transfer) {
             self.of.insert(transfer, Backlog::default());
@@ -148,8 +149,8 @@ impl Backlogs {
         backlog.waiting.push(op)
     }
 
-    /// An operation that waited, and stood between `links`, does so no more. `is_withdrawn`: it has
-    /// no counterpart all the same.
+    /// Takes out an operation that waited between `links`. `is_withdrawn`: the operation has no
+    /// counterpart all the same.
     #[inline]
     pub(in super::super) fn end_to_wait(
         &mut self,
@@ -170,7 +171,7 @@ impl Backlogs {
         }
     }
 
-    /// In the transfer at this place nothing waits any more.
+    /// Notes that nothing waits any more in the transfer at this place.
     fn nothing_waits_at(&mut self, place: usize) {
         self.waiting.swap_remove(place);
         if let Some(moved) = self.waiting.get(place)
@@ -180,7 +181,7 @@ impl Backlogs {
         }
     }
 
-    /// An operation that was withdrawn has found its counterpart, or ended without one.
+    /// Notes that an operation that was withdrawn has found its counterpart, or ended without one.
     pub(in super::super) fn withdrawn_ended(&mut self, transfer: TransferKey) {
         if let Some(backlog) = self.of.get_mut(transfer) {
             backlog.unmatched -= 1;

@@ -1,4 +1,4 @@
-//! What one end knows of the small messages on the link, both ways. Pure.
+//! Books of one end on the small messages on the link, both ways. Pure.
 
 use std::collections::TryReserveError;
 
@@ -19,17 +19,17 @@ pub(in super::super) struct Kept {
 pub(in super::super) struct EagerBooks {
     /// Whether messages may go ahead to this end.
     takes_ahead: bool,
-    /// Messages of ours that went ahead and have no receive, as far as we know.
+    /// Messages of ours that went ahead and have no receive, by what this end knows.
     pub(in super::super) ahead: TagQueues<()>,
-    /// What the peer takes, and what went there.
+    /// Bytes that the peer takes, and bytes that went there.
     pub(in super::super) allowed: Allowed,
     /// Receives of ours that wait for their send, if messages may go ahead to them.
     pub(in super::super) receives: TagQueues<OpKey>,
     /// Messages of the peer that wait for their receives.
     pub(in super::super) kept: TagQueues<Kept>,
-    /// What those take together.
+    /// Bytes that those take together.
     pub(in super::super) buffer_used: u64,
-    /// What the peer may send ahead.
+    /// Bytes that the peer may send ahead.
     pub(in super::super) given: Given,
     pub(in super::super) numbers_used: u64,
     /// Operations of the batch that is being posted.
@@ -51,8 +51,8 @@ impl EagerBooks {
         }
     }
 
-    /// Returns the number of messages of ours that went ahead and have no receive, as far as we
-    /// know.
+    /// Returns the number of messages of ours that went ahead and have no receive, by what this end
+    /// knows.
     pub(in super::super) fn unreceived(&self) -> usize {
         self.ahead.len()
     }
@@ -64,7 +64,7 @@ impl EagerBooks {
         if self.takes_ahead { self.receives.push(tag, recv) } else { Place::default() }
     }
 
-    /// A receive at this place waits no more.
+    /// Forgets a receive at this place that waits no more.
     #[inline]
     pub(in super::super) fn waits_no_more(&mut self, place: Place) {
         if self.takes_ahead {
@@ -72,14 +72,14 @@ impl EagerBooks {
         }
     }
 
-    /// The peer has posted a receive of this tag, or threw a message away. Returns whether one of
-    /// ours went ahead of it.
+    /// Strikes out the oldest message of ours that went ahead with this tag: the peer has posted a
+    /// receive of the tag, or threw a message away. Returns whether there was one.
     #[inline]
     pub(in super::super) fn strike_out(&mut self, tag: i64) -> bool {
         self.ahead.len() > 0 && self.ahead.pop(tag).is_some()
     }
 
-    /// Makes room for so many receives that wait.
+    /// Makes room for this many receives that wait.
     pub(in super::super) fn make_room(&mut self, receives: usize) -> Result<(), TryReserveError> {
         if self.takes_ahead { self.receives.make_room(receives) } else { Ok(()) }
     }

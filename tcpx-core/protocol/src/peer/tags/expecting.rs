@@ -1,4 +1,4 @@
-//! Chunks that several receives share, as their end is told of them. Pure.
+//! Chunks that several receives share, from the word of the peer to their plan. Pure.
 
 use super::super::action::Violation;
 use super::super::conversation::Conversation;
@@ -9,7 +9,7 @@ use crate::plans::plan::{ChunkPlan, Member, Members};
 use crate::types::OpKey;
 
 impl Tags {
-    /// A chunk follows that several receives of ours share.
+    /// Expects a chunk that several receives of ours share.
     pub(in super::super) fn share_chunk(
         &mut self,
         cx: &mut Conversation,
@@ -51,7 +51,7 @@ impl Tags {
         Ok(Members::Many(members))
     }
 
-    /// A receive of ours has found its send, and all of it is dealt.
+    /// Matches a receive of ours that has found its send, all of which is dealt.
     #[inline]
     fn match_receive(&mut self, cx: &mut Conversation, recv: u64) -> Result<Member, Violation> {
         let op = OpKey::from_wire(recv);

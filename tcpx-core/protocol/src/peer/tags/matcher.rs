@@ -22,7 +22,7 @@ pub(in super::super) struct Announced {
     pub number: u64,
 }
 
-/// What became of a send that was posted.
+/// Result of posting a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum PostedSend {
     /// A receive was announced for it.
@@ -55,12 +55,12 @@ impl Matcher {
         self.sends.oldest().copied()
     }
 
-    /// Announced receives that wait for a send.
+    /// Returns the number of announced receives that wait for a send.
     pub(in super::super) fn announced(&self) -> usize {
         self.receives.len()
     }
 
-    /// Makes room for so many sends that find no receive.
+    /// Makes room for this many sends that find no receive.
     pub(in super::super) fn make_room(&mut self, sends: usize) -> Result<(), TryReserveError> {
         self.sends.make_room(sends)
     }
@@ -75,7 +75,7 @@ impl Matcher {
         !self.receives.has(tag) && !self.sends.has(tag)
     }
 
-    /// A send was posted here.
+    /// Posts a send of this end.
     pub(in super::super) fn post_send(&mut self, tag: i64, send: OpKey) -> PostedSend {
         match self.receives.pop(tag) {
             Some(announced) => {
@@ -86,7 +86,8 @@ impl Matcher {
         }
     }
 
-    /// The peer announced a receive: the send that was posted for it, if there is one.
+    /// Takes a receive that the peer announced. Returns the send that was posted for it, if there
+    /// is one.
     pub(in super::super) fn announce(
         &mut self,
         tag: i64,

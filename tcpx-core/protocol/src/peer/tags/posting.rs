@@ -22,7 +22,7 @@ use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES, EAGER_FRAME
 use crate::frames::messages::Ended;
 use crate::types::{Direction, OpKey};
 
-/// Why operations cannot be posted.
+/// Reason why operations cannot be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
     /// The peer is not up.
@@ -32,7 +32,7 @@ pub enum PostError {
 }
 
 impl Tags {
-    /// Returns whether so many operations may be posted now.
+    /// Returns whether this many operations may be posted now.
     pub(in super::super) fn check_posts(
         &self,
         cx: &Conversation,
@@ -50,8 +50,8 @@ impl Tags {
         Ok(())
     }
 
-    /// The program posts an operation, which [`check_posts`](Self::check_posts) allows. It ends
-    /// with exactly one [`Action::Complete`], or is handed out by
+    /// Posts an operation of the program, which [`check_posts`](Self::check_posts) allows. The
+    /// operation ends with exactly one [`Action::Complete`], or is handed out by
     /// [`take_operations`](Self::take_operations).
     #[inline]
     pub(in super::super) fn handle_post(
@@ -105,17 +105,18 @@ impl Tags {
         op
     }
 
-    /// The peer has taken a message of ours that went ahead, or thrown it away.
+    /// Notes that the peer has taken a message of ours that went ahead, or thrown it away.
     pub(in super::super) fn handle_taken(&mut self, tag: i64) -> Result<(), Violation> {
         self.eager.strike_out(tag).then_some(()).ok_or(Violation::NothingAhead { tag })
     }
 
-    /// The peer withdraws a receive that it announced. Returns false when it was matched already.
+    /// Withdraws a receive that the peer announced, for the peer. Returns false when it was matched
+    /// already.
     pub(in super::super) fn withdraw_receive(&mut self, recv: u64) -> bool {
         self.matcher.withdraw_receive(recv)
     }
 
-    /// The peer posted a receive.
+    /// Handles a receive that the peer posted.
     pub(in super::super) fn handle_announce(
         &mut self,
         cx: &mut Conversation,
@@ -138,7 +139,7 @@ impl Tags {
         Ok(())
     }
 
-    /// A send of ours found its receive.
+    /// Handles the meeting of a send of ours with its receive.
     pub(in super::super) fn meet(
         &mut self,
         cx: &mut Conversation,
@@ -199,12 +200,13 @@ impl Tags {
         cx.schedule.give_room_back();
     }
 
-    /// Returns how many of so many sends may find a receive at once.
+    /// Returns how many of `count` sends may find a receive at once.
     pub(in super::super) fn matched_by(&self, count: usize) -> usize {
         count.min(self.matcher.announced())
     }
 
-    /// Returns most bytes of the frames that so many posts queue, those of the plans included.
+    /// Returns the most bytes of the frames that this many posts queue, those of the plans
+    /// included.
     pub(in super::super) fn frame_bytes(
         &self,
         cx: &Conversation,

@@ -6,11 +6,11 @@ use std::collections::hash_map::Entry;
 use foldhash::HashMap;
 use slotmap::{Key, SlotMap, new_key_type};
 
-/// Room for so many items is kept when none is left.
+/// Number of items whose room is kept when none is left.
 const KEPT_ITEMS: usize = 4096;
 
 new_key_type! {
-    /// Where an item is in the queues, until it is taken out. The null key stands for no place.
+    /// Place of an item in the queues, until it is taken out. The null key stands for no place.
     pub struct Place;
 }
 
@@ -53,7 +53,7 @@ impl<T> Default for TagQueues<T> {
 }
 
 impl<T> TagQueues<T> {
-    /// What an item takes, if each has a tag of its own and no storage has grown beyond it.
+    /// Bytes that an item takes, if each has a tag of its own and no storage has grown beyond it.
     #[cfg(test)]
     pub(in super::super) const ITEM_BYTES: usize =
         size_of::<Node<T>>() + size_of::<u32>() + size_of::<(i64, Ends)>() + 1;
@@ -67,7 +67,7 @@ impl<T> TagQueues<T> {
         self.nodes.get(self.all.first).map(|node| &node.item)
     }
 
-    /// Makes room for so many more items, of any tags.
+    /// Makes room for `count` more items, of any tags.
     pub(in super::super) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
         self.nodes.try_reserve(count)?;
         self.queues.try_reserve(count)

@@ -15,18 +15,18 @@ use crate::frames::frame::Frame;
 use crate::frames::messages::MessageId;
 use crate::types::{Direction, OpKey, TransferKey};
 
-/// What of a transfer has no counterpart, for the text of a deadline.
+/// Operations of a transfer that have no counterpart, for the text of a deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
-    /// How many operations.
+    /// Number of operations.
     pub count: usize,
-    /// The oldest of them that nobody has withdrawn, by its tag.
+    /// The oldest of them that is not withdrawn, by its tag.
     pub oldest: Option<(Direction, i64)>,
 }
 
 impl Tags {
-    /// The program withdraws what of a transfer has no counterpart by now. A receive ends once the
-    /// peer agrees. What is posted later is not meant.
+    /// Withdraws, for the program, the operations of a transfer that have no counterpart by now. A
+    /// receive ends once the peer agrees. Operations that are posted later are not affected.
     pub(in super::super) fn handle_cancel(&mut self, cx: &mut Conversation, transfer: TransferKey) {
         let Some(backlog) = self.backlogs.get_mut(transfer) else { return };
         if !backlog.withdraw() {
@@ -59,13 +59,15 @@ impl Tags {
         }
     }
 
-    /// From now on everything that waits ends so, unless the program has withdrawn it before.
+    /// Ends for this reason everything that waits from now on, unless the program has withdrawn it
+    /// before.
     pub(in super::super) fn sweep(&mut self, cx: &mut Conversation, why: Withdrawal) {
         self.sweep.get_or_insert(why);
         self.withdraw_slice(cx);
     }
 
-    /// A round begins: a slice of what is to be withdrawn is. Returns whether there was any.
+    /// Begins a round: withdraws a slice of the operations that are to be withdrawn. Returns
+    /// whether there was any.
     pub(in super::super) fn withdraw_more(&mut self, cx: &mut Conversation) -> bool {
         let is_idle = self.cancelled.is_empty() && self.sweep.is_none();
         !is_idle && self.withdraw_slice(cx)
@@ -106,7 +108,7 @@ impl Tags {
         }
     }
 
-    /// An operation without a counterpart ends: a receive once the peer agrees.
+    /// Ends an operation without a counterpart: a receive once the peer agrees.
     fn withdraw(&mut self, cx: &mut Conversation, op: OpKey, why: Withdrawal) {
         let is_agreed = cx.life.peer_posts_nothing();
         let Some(operation) = cx.operations.get_mut(op) else { return };
@@ -125,7 +127,7 @@ impl Tags {
         cx.send(Frame::Cancel { message, why: Refusal::Cancelled });
     }
 
-    /// The peer agrees to a withdrawal, perhaps to one that nobody has asked for.
+    /// Handles the peer's consent to a withdrawal, perhaps to one that this end has not asked for.
     pub(in super::super) fn handle_cancelled(
         &mut self,
         cx: &mut Conversation,
