@@ -5,7 +5,7 @@ use tcpx_wire::sealed::SealError;
 
 use crate::types::memory::OperationKind;
 
-/// Why bytes are no usable connection info.
+/// Reason why bytes are no usable connection info.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnInfoError {
@@ -57,7 +57,7 @@ impl From<SealError> for ConnInfoError {
     }
 }
 
-/// Why bytes cannot be used as a [`RemoteKey`](crate::exports::remote_key::RemoteKey).
+/// Reason why bytes cannot be used as a [`RemoteKey`](crate::exports::remote_key::RemoteKey).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteKeyError {
@@ -101,7 +101,7 @@ pub enum RemoteKeyError {
     },
 }
 
-/// Why memory that was exported, or is said to be, cannot be used so.
+/// Reason why memory that was exported, or is said to be, cannot be used in this way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteProblem {
@@ -121,25 +121,25 @@ pub enum RemoteProblem {
          that are exported"
     )]
     OutOfRange {
-        /// Which range of the list, from 0.
+        /// Index of the range in the list, from 0.
         index: usize,
-        /// Where in the exported memory it begins, in bytes.
+        /// Offset in the exported memory at which it begins, in bytes.
         offset: u64,
-        /// How many bytes it asks for.
+        /// Number of bytes that it asks for.
         bytes: u64,
-        /// How many bytes are exported.
+        /// Number of bytes that are exported.
         exported_bytes: u64,
     },
     /// It is exported, but not for this.
     #[error("it is not exported for peers to {wanted}")]
     Access {
-        /// What was to be done with it.
+        /// Kind of operation that was wanted.
         wanted: OperationKind,
     },
     /// The two ends of a pair differ in length.
     #[error("pair {index}: {local_bytes} bytes at this end, {remote_bytes} at the other")]
     LengthsDiffer {
-        /// Which pair, from 0.
+        /// Index of the pair, from 0.
         index: usize,
         /// Bytes of the local range.
         local_bytes: u64,

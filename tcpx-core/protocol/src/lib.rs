@@ -1,4 +1,4 @@
-//! What two sessions say to each other, and what they may: frames, matching, scheduling, exports.
+//! Protocol of two sessions: frames, matching, scheduling, exports.
 //!
 //! A driver owns sockets, clock, plugin and memory. It hands in what arrived and what time it is,
 //! and carries out the [`Action`](peer::action::Action)s that come back. So two ends can be run

@@ -17,7 +17,7 @@ pub struct MessageStats {
     pub sent_on_link: EagerStats,
     /// Those of the received ones that travelled on the control link.
     pub received_on_link: EagerStats,
-    /// What was done with exported memory, and notifications.
+    /// Counts of exported memory and notifications.
     pub one_sided: OneSidedStats,
 }
 
@@ -25,14 +25,14 @@ pub struct MessageStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EagerStats {
-    /// How many.
+    /// Number of messages.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl EagerStats {
-    /// One more.
+    /// Counts one more.
     pub fn note(&mut self, bytes: u64) {
         self.messages += 1;
         self.bytes += bytes;
@@ -45,14 +45,14 @@ impl EagerStats {
     }
 }
 
-/// What a peer has read and written of memory that this session exports, what it was refused, and
-/// what both ends told each other for that. Sums that only grow.
+/// Counts of what a peer has read and written of memory that this session exports, of its refused
+/// requests, and of what both ends told each other for these. They are sums that only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OneSidedStats {
     /// Writes of the peer that are done.
     pub writes_served: u64,
-    /// Reads of the peer of which all was sent.
+    /// Number of reads of the peer that were sent to the end.
     pub reads_served: u64,
     /// Bytes that the peer has written, also with writes that were stopped in the middle.
     pub bytes_written: u64,
@@ -71,14 +71,14 @@ pub struct OneSidedStats {
     pub revoked: u64,
     /// Notifications that were sent to the peer, by themselves or with operations.
     pub notifications_sent: u64,
-    /// Notifications that waited for room at the peer when it ended, or said goodbye as well:
-    /// nobody gets them.
+    /// Number of notifications that waited for room at the peer when it ended, or said goodbye as
+    /// well: they are lost.
     pub notifications_unsent: u64,
     /// Notifications of the peer that the program got, or can take out.
     pub notifications_received: u64,
-    /// Ranges that the peer was told of in lists of operations, each list once.
+    /// Number of ranges that the peer was sent in lists of operations, each list once.
     pub ranges_told: u64,
-    /// Bytes of reads and writes, whoever asked for them, that this end has sent on the control
+    /// Number of bytes of reads and writes of either end that this end has sent on the control
     /// link, which no channel counts.
     pub link_bytes_sent: u64,
     /// Bytes of reads and writes that came there.
@@ -86,7 +86,8 @@ pub struct OneSidedStats {
 }
 
 impl OneSidedStats {
-    /// A request of the peer is over, of which so many bytes have moved. `stopped`: not all did.
+    /// Counts a request of the peer that is over and has moved this many bytes. `stopped`: not all
+    /// of its bytes moved.
     pub fn served(&mut self, kind: OperationKind, bytes: u64, stopped: Option<Refusal>) {
         let (requests, moved) = match kind {
             OperationKind::Write => (&mut self.writes_served, &mut self.bytes_written),
@@ -101,7 +102,7 @@ impl OneSidedStats {
         }
     }
 
-    /// A request of the peer was refused, and nothing of it moves.
+    /// Counts a request of the peer that was refused: nothing of it moves.
     pub fn refused(&mut self, why: Refusal) {
         *match why {
             Refusal::UnknownKey => &mut self.refused_key,

@@ -50,7 +50,7 @@ impl OpKey {
         self.data().as_ffi()
     }
 
-    /// Any number gives a key; one that is not ours finds nothing.
+    /// Makes a key of any number; a key that is not ours finds nothing.
     pub fn from_wire(number: u64) -> Self {
         let key = Self::from(KeyData::from_ffi(number));
         // The slot map takes several numbers for one key; the wire has one.
@@ -58,7 +58,7 @@ impl OpKey {
     }
 }
 
-/// Which way an operation moves bytes.
+/// Direction in which an operation moves bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From this end to the peer.
@@ -111,7 +111,7 @@ impl fmt::Display for MemoryType {
     }
 }
 
-/// What a registration may be used for.
+/// Use that a registration allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Sent from, and never written by the session.
@@ -131,14 +131,14 @@ pub struct Span {
     pub memory: MemoryType,
 }
 
-/// What it takes to keep a notification beside its bytes. It bounds the number of empty
-/// ones.
+/// Cost of keeping a notification beside its bytes. It bounds the number of empty ones.
 pub const NOTE_COST: u64 = 64;
 
-/// Returns what a notification of so many bytes takes of the memory that its sender has here.
+/// Returns the cost that a notification of this many bytes has in the memory that its sender has
+/// here.
 pub fn note_cost(bytes: usize) -> u64 {
     NOTE_COST.saturating_add(bytes as u64)
 }
 
-/// A peer's protocol is told when so much was taken out.
+/// Cost of notifications taken out after which a peer's protocol is notified.
 pub const TELL_AFTER: u64 = (8 << 10) - NOTE_COST;

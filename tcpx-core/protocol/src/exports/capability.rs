@@ -1,5 +1,6 @@
-//! What opens an export: its number, and a secret that cannot be guessed; both as the lists of
-//! operations name them; and keys that are the same each time that a range is exported.
+//! Capability that opens an export: its number, and a secret that cannot be guessed, both as the
+//! lists of operations name them. Stable keys, which are the same each time that a range is
+//! exported.
 
 use std::fmt;
 use std::hint::black_box;
@@ -18,7 +19,7 @@ const STABLE_BIT: u64 = 1 << 63;
 pub struct ExportId(u64);
 
 impl ExportId {
-    /// Any number is an id; one that is not ours finds nothing.
+    /// Makes an id of any number; an id that is not ours finds nothing.
     pub fn from_wire(number: u64) -> Self {
         Self(number)
     }
@@ -28,7 +29,7 @@ impl ExportId {
         self.0
     }
 
-    /// Returns the id of an export that so many counted ones came before.
+    /// Returns the id of the export that `others` counted exports came before.
     pub(super) fn after(others: u64) -> Self {
         // They do not reach the bit: 1 in each nanosecond does not in 292 years.
         Self((others + 1) & !STABLE_BIT)
@@ -44,7 +45,7 @@ impl ExportId {
         self.0 & STABLE_BIT != 0
     }
 
-    /// Returns whether it was counted, and is one of the first so many.
+    /// Returns whether the id was counted, and is one of the first `used`.
     pub(super) fn was_counted(self, used: u64) -> bool {
         (1..=used & !STABLE_BIT).contains(&self.0)
     }
@@ -52,7 +53,7 @@ impl ExportId {
 
 /// 16 bytes that only holders of the key know.
 ///
-/// Comparing two takes the same time wherever they differ, so that nobody learns of one byte by
+/// Comparing two takes the same time wherever they differ, so that no peer learns a secret byte by
 /// byte from how long a wrong one took.
 #[derive(Clone, Copy)]
 pub struct ExportSecret([u8; Self::BYTES]);
@@ -93,7 +94,7 @@ impl fmt::Debug for ExportSecret {
 pub struct ListedKey {
     /// Names the export.
     pub export: ExportId,
-    /// What opens it.
+    /// Secret that opens it.
     pub secret: ExportSecret,
 }
 
@@ -108,7 +109,7 @@ pub struct ListedRange {
     pub bytes: u64,
 }
 
-/// What a session's stable keys are made of: random bytes that nobody else knows.
+/// Seed of a session's stable keys: random bytes that only this session knows.
 #[derive(Clone)]
 pub struct StableKeys([u8; Self::BYTES]);
 

@@ -2,9 +2,9 @@
 //!
 //! What the requests of one list use together. Pure.
 //!
-//! A request of a list is a few bytes, and its list may be of any number of exports. So they are
-//! counted for the first request of the list, and stay counted while nothing uses them, until
-//! somebody must know: each further request costs the same, however long its list is.
+//! A request of a list is a few bytes, and its list may be of any number of exports. So the uses
+//! are counted for the first request of the list, and stay counted while nothing uses the exports,
+//! until an exact count is needed. Each further request costs the same, however long its list is.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use slotmap::new_key_type;
 use crate::types::memory::{MemoryId, RemoteAccess};
 use crate::types::{MemoryType, Span};
 
-/// Where it lies, and what it is for. It is inside its registration, which does not reach past the
-/// end of memory.
+/// Place and purpose of exported memory. It is inside its registration, which does not reach past
+/// the end of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportedRange {
-    /// Which registration it is a range of.
+    /// Registration that it is a range of.
     pub memory_id: MemoryId,
     /// From where on.
     pub span: Span,
     /// Bytes of the range.
     pub bytes: u64,
-    /// What may be done with it.
+    /// Operations that are allowed on it.
     pub access: RemoteAccess,
 }
 
@@ -55,24 +55,24 @@ pub(super) struct JointUse {
     pub(super) active: usize,
     /// They count as used, each once, whether or not anything is active.
     pub(super) is_counted: bool,
-    /// None was revoked when so many had been revoked in all.
+    /// Whether none of these was revoked when `looked_at` had been revoked in all.
     pub(super) is_open: bool,
     pub(super) looked_at: u64,
     /// No further request comes.
     pub(super) is_forgotten: bool,
 }
 
-/// Those of all lists that requests use, or have used since somebody had to know.
+/// Uses of all lists that requests use, or have used since an exact count was last needed.
 #[derive(Debug, Default)]
 pub(super) struct JointUses {
     /// By where the keys lie, which stay there.
     of_list: HashMap<usize, JointUse>,
-    /// Exports that were looked at, since somebody asked.
+    /// Number of exports that were looked at since the last question.
     looked: u64,
 }
 
 impl JointUses {
-    /// Those of a list. It is to be looked at whether they are open.
+    /// Returns the uses of a list. The caller must look whether they are open.
     pub(super) fn entry(&mut self, keys: &Arc<[ExportKey]>) -> &mut JointUse {
         self.of_list.entry(place_of(keys)).or_insert_with(|| JointUse {
             keys: Arc::clone(keys),
@@ -97,21 +97,22 @@ impl JointUses {
         self.of_list.extract_if(|_, joint| joint.active == 0).map(|(_, joint)| joint).collect()
     }
 
-    /// How often an export is counted that no request uses.
+    /// Returns how often an export is counted that no request uses.
     pub(super) fn resting_on(&self, key: ExportKey) -> usize {
         let is_of = |joint: &&JointUse| joint.keys.binary_search(&key).is_ok();
         let resting = self.of_list.values().filter(|it| it.active == 0 && it.is_counted);
         resting.filter(is_of).count()
     }
 
-    /// Returns how many requests use exports of which this is true, each counted for each of them.
+    /// Returns how many requests use exports for which `is_meant` holds. Each request counts once
+    /// for each of these exports.
     pub(super) fn active_on(&self, is_meant: impl Fn(&ExportKey) -> bool) -> usize {
         let active = self.of_list.values().filter(|joint| joint.active > 0);
         let uses = active.map(|it| it.active * it.keys.iter().filter(|key| is_meant(key)).count());
         uses.sum()
     }
 
-    /// So many exports were looked at.
+    /// Counts `exports` exports that were looked at.
     pub(super) fn looked_at(&mut self, exports: usize) {
         self.looked += exports as u64;
     }

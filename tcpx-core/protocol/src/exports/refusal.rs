@@ -1,9 +1,9 @@
-//! Why a request of a peer is refused, as it travels on the control link.
+//! Refusal of a request of a peer, as it travels on the control link.
 
 use crate::error::RemoteProblem;
 use crate::types::memory::OperationKind;
 
-/// Why an end does not do what the other one asks of it, or stops doing it.
+/// Reason why an end does not do what the other one asks of it, or stops doing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No export has this id and secret.
@@ -18,7 +18,7 @@ pub enum Refusal {
     NoMemory,
     /// The memory cannot be received into.
     ReceiveIntoHostMemory,
-    /// Whoever asked has given it up.
+    /// The end that asked has given it up.
     Cancelled,
     /// The session is leaving.
     Leaves,
@@ -26,7 +26,7 @@ pub enum Refusal {
     MixedMemory,
 }
 
-/// Why a list, or a request of it, is refused, and the range that it is about.
+/// Reason why a list, or a request of it, is refused, and the range that the refusal is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Why.
@@ -40,13 +40,13 @@ pub struct Refused {
 pub struct AskedRange {
     /// Index of the range in its list.
     pub index: usize,
-    /// Where the range begins in the export.
+    /// Offset in the export at which the range begins.
     pub offset: u64,
     /// Bytes of the range.
     pub bytes: u64,
     /// Bytes of the export.
     pub exported_bytes: u64,
-    /// What was asked for.
+    /// Kind of operation that was asked for.
     pub wanted: OperationKind,
 }
 
@@ -74,7 +74,7 @@ impl Refusal {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// Why, for whoever runs the session that refuses.
+    /// Returns the reason, for the operator of the session that refuses.
     pub fn reason(self) -> &'static str {
         match self {
             Self::UnknownKey => "it has no key of an export",
@@ -89,13 +89,14 @@ impl Refusal {
         }
     }
 
-    /// Returns whether that is a mistake of somebody's, and not how things go when memory is taken
-    /// back.
+    /// Returns whether the refusal is due to a mistake of a program, and not to the normal course
+    /// of things when memory is taken back.
     pub fn is_mistake(self) -> bool {
         !matches!(self, Self::Revoked | Self::Cancelled | Self::Leaves)
     }
 
-    /// Returns what whoever asked is told; `None`: it knows, because it has given up itself.
+    /// Returns the problem that the end that asked reports; `None`: that end knows, because it has
+    /// given up itself.
     pub fn problem(self, asked: &AskedRange) -> Option<RemoteProblem> {
         let AskedRange { index, offset, bytes, exported_bytes, wanted } = *asked;
         Some(match self {

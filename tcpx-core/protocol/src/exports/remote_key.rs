@@ -32,9 +32,10 @@ pub const BODY_BYTES: usize = 66;
 /// Lets a peer reach a range of memory that a session has exported with
 /// `Session::export` of `tcpx-core`.
 ///
-/// A plain value, to be given to those peers as [bytes](Self::serialize). Whoever has it, and a
-/// connection to the session, may do with the range what its [access](Self::access) says, until it
-/// is taken back. It cannot be guessed, so its bytes are as confidential as the memory.
+/// The key is a plain value, to be given to those peers as [bytes](Self::serialize). A program that
+/// has the key, and a connection to the session, may do with the range what its
+/// [access](Self::access) says, until the range is taken back. The key cannot be guessed, so its
+/// bytes are as confidential as the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteKey {
     /// Id of the session that exports it.
@@ -58,7 +59,7 @@ pub struct RemoteKey {
     /// Kind of the memory.
     #[doc(hidden)]
     pub memory: MemoryType,
-    /// What the export allows.
+    /// Operations that the export allows.
     #[doc(hidden)]
     pub access: RemoteAccess,
 }
@@ -106,13 +107,13 @@ impl RemoteKey {
         self.address
     }
 
-    /// Size of the range in bytes.
+    /// Returns the size of the range in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Kind of the memory.
+    /// Returns the kind of the memory.
     #[must_use]
     pub fn memory(&self) -> MemoryType {
         self.memory
@@ -138,7 +139,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `None`: it is longer or shorter than a body is.
+    /// Reads a body. `None`: the bytes are more or fewer than a body has.
     fn read(body: &'a [u8]) -> Option<Self> {
         let (session, rest) = body.split_first_chunk()?;
         let (export, rest) = rest.split_first_chunk()?;
@@ -202,9 +203,9 @@ fn length(have: usize) -> RemoteKeyError {
 pub struct RemoteRange<'a> {
     /// The key.
     pub key: &'a RemoteKey,
-    /// Where in the exported memory it begins, in bytes.
+    /// Offset in the exported memory at which it begins, in bytes.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Number of its bytes.
     pub bytes: u64,
 }
 

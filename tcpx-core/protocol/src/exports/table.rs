@@ -1,4 +1,4 @@
-//! What a session exports. Pure.
+//! Table of a session's exports. Pure.
 //!
 //! What a peer has opened is named by an [`ExportKey`], which is never used again, even where the
 //! id is stable. So what was opened before an export was taken back never reaches what was exported
@@ -29,7 +29,7 @@ pub struct Export {
     pub(super) is_revoked: bool,
 }
 
-/// What is, or was, exported of a registration.
+/// Exports of a registration, present and past.
 #[derive(Debug, Default)]
 struct OfMemory {
     keys: HashSet<ExportKey>,
@@ -47,15 +47,15 @@ pub struct Exports {
     by_memory: HashMap<MemoryId, OfMemory>,
     /// Memory that the program's own calls copy to or from, without the lock.
     copied: Vec<MemoryId>,
-    /// Those that were revoked while something used them, since somebody asked.
+    /// Exports that were revoked while in use, since the last question.
     revoked: Vec<ExportKey>,
-    /// Nothing uses one of those any more, since somebody asked.
+    /// Whether one of those has fallen out of use since the last question.
     is_over: bool,
-    /// What was revoked and is still used.
+    /// Number of exports that were revoked and are still used.
     pub(super) leaving: usize,
-    /// How often anything was revoked.
+    /// Number of revocations so far.
     pub(super) revocations: u64,
-    /// What requests use together.
+    /// Uses that requests make together.
     pub(super) joint: JointUses,
     /// Counted ids so far.
     ids_used: u64,
@@ -63,7 +63,7 @@ pub struct Exports {
 }
 
 impl Export {
-    /// It was revoked, and nothing uses it.
+    /// Returns whether the export was revoked and nothing uses it.
     fn is_over(&self) -> bool {
         self.is_revoked && self.active == 0
     }
@@ -152,7 +152,7 @@ impl Exports {
     ///
     /// # Errors
     /// [`Refusal::Revoked`]; [`Refusal::UnknownKey`], the same for what never was and for a wrong
-    /// secret. Of a stable id that is not exported now nobody knows whether it ever was.
+    /// secret. A stable id that is not exported now does not tell whether it ever was.
     pub fn open(&self, id: ExportId, secret: &ExportSecret) -> Result<ExportKey, Refusal> {
         let found = self.by_id.get(&id).and_then(|keys| keys.last());
         let Some((key, export)) = found.and_then(|key| Some((*key, self.all.get(*key)?))) else {
@@ -162,7 +162,8 @@ impl Exports {
         if export.secret == *secret { Ok(key) } else { Err(Refusal::UnknownKey) }
     }
 
-    /// Takes an export back: nobody opens it or begins to use it any more. What uses it goes on.
+    /// Takes an export back: no list opens it, and no request begins to use it any more. Uses that
+    /// have begun go on.
     pub fn revoke(&mut self, key: ExportKey) {
         self.rest();
         let Some(export) = self.all.get_mut(key) else { return };
@@ -191,12 +192,12 @@ impl Exports {
         keys.into_iter().for_each(|key| self.revoke(key));
     }
 
-    /// A copy to or from memory begins, which nothing uses.
+    /// Begins a copy to or from memory that no request uses.
     pub fn begin_copy(&mut self, memory: MemoryId) {
         self.copied.push(memory);
     }
 
-    /// A copy has ended.
+    /// Ends a copy.
     pub fn end_copy(&mut self, memory: MemoryId) {
         if let Some(at) = self.copied.iter().position(|copied| *copied == memory) {
             self.copied.swap_remove(at);
@@ -224,7 +225,7 @@ impl Exports {
         }
     }
 
-    /// A request begins to use an export.
+    /// Begins the use of an export by a request.
     pub(super) fn begin(&mut self, key: ExportKey) {
         let Some(export) = self.all.get_mut(key) else { return };
         export.active += 1;
@@ -233,7 +234,7 @@ impl Exports {
         }
     }
 
-    /// A request uses it no more.
+    /// Ends the use of an export by a request.
     pub(super) fn end(&mut self, key: ExportKey) {
         let Some(export) = self.all.get_mut(key).filter(|export| export.active > 0) else { return };
         export.active -= 1;
@@ -293,7 +294,7 @@ impl Export {
 }
 
 impl Exports {
-    /// A request begins to use these, all of them or none. They are in order, each once.
+    /// Begins the use of these by a request, of all of them or none. They are in order, each once.
     ///
     /// # Errors
     /// [`Refusal::Revoked`].
@@ -318,7 +319,7 @@ impl Exports {
         Ok(())
     }
 
-    /// A request that has begun uses these no more.
+    /// Ends the use of these by a request that has begun.
     pub fn end_all(&mut self, keys: &[ExportKey]) {
         let Some(joint) = self.joint.get_mut(keys).filter(|joint| joint.active > 0) else { return };
         joint.active -= 1;
@@ -328,7 +329,7 @@ impl Exports {
         }
     }
 
-    /// No further request begins to use exactly these.
+    /// Forgets these uses: no further request begins to use exactly these.
     pub fn forget_uses(&mut self, keys: &[ExportKey]) {
         let Some(joint) = self.joint.get_mut(keys) else { return };
         joint.is_forgotten = true;
@@ -339,7 +340,7 @@ impl Exports {
         }
     }
 
-    /// What no request uses does not count as used any more.
+    /// Stops counting uses that no request makes any more.
     pub fn rest(&mut self) {
         for joint in self.joint.take_resting() {
             self.uncount(&joint);

@@ -29,14 +29,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What `listen` gives out. Any number of peers may use it, any number of times.
+/// Connection info that `listen` gives out. Any number of peers may use it, any number of times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnInfo {
     /// The session's id.
     pub session: SessionId,
-    /// What both ends prove that they know.
+    /// Secret that both ends prove that they know.
     pub secret: Secret,
-    /// Where the session's control listener can be reached, most promising first.
+    /// Addresses of the session's control listener, most promising first.
     pub addresses: Vec<SocketAddr>,
 }
 

@@ -1,5 +1,5 @@
-//! Which small messages travel on the control link, with their header; and what an end makes the
-//! other one keep. Pure.
+//! Terms of small messages that travel on the control link with their header, and of what an end
+//! makes the other one keep. Pure.
 
 use std::fmt;
 
@@ -8,16 +8,15 @@ use serde::{Deserialize, Serialize};
 use super::fields::Delivery;
 use crate::types::{MAX_EAGER_BYTES, MemoryType};
 
-/// What a message that went ahead takes of its receiver's buffer beside its bytes: what it takes to
-/// keep it. It bounds the number of messages of no bytes.
+/// Cost of keeping a message that went ahead, beside its bytes, in its receiver's buffer. It bounds
+/// the number of messages of no bytes.
 const COST: u64 = 160;
-/// What an end takes of small messages, as its hello says.
+/// Offer of an end for small messages, as its hello says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EagerOffer {
     /// Longest message on the link; 0: none at all.
     pub bytes: u32,
-    /// Room for messages that nobody has announced a receive for, and most that this end sends
-    /// ahead itself; 0: none go ahead.
+    /// Room for unexpected messages, and most that this end sends ahead itself; 0: none go ahead.
     pub buffer_bytes: u32,
     /// Whether the CPU reaches what this end calls device memory. Without that nothing goes ahead
     /// to this end: it might find its receive in such memory.
@@ -26,7 +25,7 @@ pub struct EagerOffer {
     pub access_bytes: u64,
 }
 
-/// What both ends have agreed on, as one of them sees it.
+/// Agreement of both ends, as one of them sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EagerTerms {
     /// Longest message on the link; 0: none at all.
@@ -76,14 +75,14 @@ impl EagerTerms {
         self.bytes
     }
 
-    /// Returns whether a message of so many bytes may travel there.
+    /// Returns whether a message of this many bytes may travel on the link.
     pub fn allows(&self, bytes: u64) -> bool {
         self.bytes > 0 && bytes <= self.bytes
     }
 
-    /// Returns whether a read or write of so many bytes may travel there. It may be longer than a
-    /// message: its place at the peer is known, and saving the wait for the peer's word counts for
-    /// more.
+    /// Returns whether a read or write of this many bytes may travel on the link. It may be longer
+    /// than a message: its place at the peer is known, and saving the wait for the peer's word
+    /// counts for more.
     pub fn allows_access(&self, bytes: u64) -> bool {
         bytes <= self.access_bytes
     }
@@ -114,7 +113,7 @@ impl EagerTerms {
     }
 }
 
-/// What is kept until its counterpart comes, it is unpacked, or a program takes it.
+/// Kind of what is kept until its counterpart comes, it is unpacked, or a program takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
     /// Chunks in bounce buffers, counted one by one on each channel.

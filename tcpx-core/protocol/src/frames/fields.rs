@@ -1,7 +1,7 @@
-//! What is in the bodies of frames: fields of fixed size, one behind the other; handles of
-//! channels; and how the bytes of a receive reach their place. Pure.
+//! Fields of the bodies of frames: values of fixed size, one behind the other; handles of channels;
+//! and the way in which the bytes of a receive reach their place. Pure.
 
-/// What of a body is not read.
+/// Rest of a body that is not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(&'a [u8]);
 
@@ -11,7 +11,7 @@ impl<'a> Fields<'a> {
         Self(body)
     }
 
-    /// The next so many bytes, if they are there.
+    /// Reads the next `N` bytes, if they are there.
     pub fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
         self.bytes().map(u64::from_le_bytes)
     }
 
-    /// 0 or 1.
+    /// Reads a bool: 0 or 1.
     pub fn bool(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),
@@ -116,11 +116,11 @@ impl Body {
 /// Bytes of a handle.
 pub const HANDLE_BYTES: usize = 128;
 
-/// What a plugin needs to connect a channel: bytes that its own kind made at the other end.
+/// Handle that a plugin needs to connect a channel: bytes that its own kind made at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelHandle(pub [u8; HANDLE_BYTES]);
 
-/// How a receive is delivered. The sender needs it to know which receives may share a chunk.
+/// Delivery of a receive. The sender needs to know it to decide which receives may share a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The bytes are unpacked from the bounce buffer to any place.

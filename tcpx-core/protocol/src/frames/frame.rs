@@ -17,15 +17,15 @@ use crate::types::MAX_CHANNELS;
 /// Chunks counted from the first one, by channel.
 pub type ChunkCounts = SmallVec<[u64; 2]>;
 
-/// What one end says to the other.
+/// Statement of one end to the other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// Connect handles of the sender's listen comms, one for each channel.
     Handles(Vec<ChannelHandle>),
     /// All receive comms of the sender are accepted: its peer may send chunks.
     Open {
-        /// How many there is room for on each channel, until a credit says more. Empty: for any
-        /// number, and no credits come.
+        /// Number of chunks that there is room for on each channel, until a credit says more.
+        /// Empty: any number, and no credits come.
         credit: ChunkCounts,
     },
     /// Are you there?
@@ -41,9 +41,9 @@ pub enum Frame {
     Abort(String),
     /// This much of what you make me keep may come, counted from the first one.
     Credit {
-        /// What may be sent.
+        /// Kind of what may be sent.
         what: Keeping,
-        /// How much in all: of chunks on each channel, of all else one number.
+        /// Number in all: of chunks on each channel, of all else one number.
         counts: ChunkCounts,
     },
     /// A message is offered.
@@ -102,17 +102,19 @@ impl Frame {
         }
     }
 
-    /// The receive with this name of the receiver's waits no more, because its send ends.
+    /// Makes the frame that ends a receive, by the receiver's name for it: the receive waits no
+    /// more, because its send ends.
     pub(crate) fn end_of(recv: u64, how: Ended) -> Self {
         Self::End { message: MessageId::Receive(recv), how }
     }
 
-    /// The oldest message with this tag that went ahead is out of the buffer.
+    /// Makes the frame that says that the oldest message with this tag that went ahead is out of
+    /// the buffer.
     pub(crate) fn taken(tag: i64) -> Self {
         Self::End { message: MessageId::Ahead(tag), how: Ended::Done }
     }
 
-    /// This much of something may come that is no chunk.
+    /// Makes the frame that says that this much may come of something that is no chunk.
     pub(crate) fn may_send(what: Keeping, count: u64) -> Self {
         Self::Credit { what, counts: ChunkCounts::from_slice(&[count]) }
     }

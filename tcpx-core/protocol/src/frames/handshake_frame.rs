@@ -1,10 +1,12 @@
-//! The frames of a control link until both ends have proven who they are.
+//! Frames of a control link until both ends have proven their identity.
 //!
-//! What a session says when it comes in, and whether it is the one that somebody is looking for.
+//! They carry what a session says when it comes in. They also tell whether the session is the one
+//! that the other end looks for.
 //!
-//! The hello's MAC proves that the speaker has the listener's connection info. Which session the
-//! speaker is, it merely says. Where that matters, the listener has the speaker's connection info
-//! too: the voucher is keyed with its secret, which whoever only knows the session's id lacks.
+//! The hello's MAC proves that the speaker has the listener's connection info. The speaker only
+//! claims to be a certain session. Where the claim matters, the listener has the speaker's
+//! connection info too. The voucher is keyed with the secret of that info, which a session that
+//! only knows the speaker's id lacks.
 
 use std::ops::RangeInclusive;
 
@@ -23,9 +25,9 @@ use crate::types::memory::Device;
 pub enum HandshakeFrame {
     /// Listener → connector, first of all: a fresh nonce.
     Challenge(Challenge),
-    /// Connector → listener: who I am, proven with the listener's nonce.
+    /// Connector → listener: identity of the speaker, proven with the listener's nonce.
     Hello(Box<Introduction>),
-    /// Listener → connector: who I am, proven with the connector's nonce.
+    /// Listener → connector: identity of the speaker, proven with the connector's nonce.
     Welcome(Box<Proven>),
     /// Listener → connector: we do not fit together, and why.
     Refuse(String),
@@ -36,7 +38,7 @@ pub enum HandshakeFrame {
 
 impl LinkFrame for HandshakeFrame {
     const KINDS: RangeInclusive<FrameKind> = FrameKind::Challenge..=FrameKind::Refuse;
-    /// Little, because anybody may send it.
+    /// Most bytes of a body. The limit is low, because any host may send a frame.
     const MAX_BODY: usize = 1024;
 
     fn kind(&self) -> FrameKind {
@@ -73,7 +75,7 @@ impl LinkFrame for HandshakeFrame {
 /// A connector's hello, proven with the listener's secret and vouched for with the connector's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
-    /// What it says, and the proof.
+    /// Hello of the session, and its proof.
     pub proven: Proven,
     /// MAC over the hello's MAC, and so over the listener's nonce, secret and the hello.
     voucher: [u8; 32],
@@ -187,7 +189,7 @@ mod tests {
         assert!(introduction.is_of(&info(session, &own)));
         assert!(!introduction.is_of(&info([8; 16], &own)), "another session");
         assert!(!introduction.is_of(&info(session, &listeners)), "another secret");
-        // Who has the listener's secret and has heard of the session's id.
+        // A session that has the listener's secret and has heard of the session's id.
         let pretender = Introduction::new(proven, &listeners);
         assert!(!pretender.is_of(&info(session, &own)));
         // A voucher that was made for another hello, or for another listener's nonce.

@@ -1,10 +1,10 @@
-//! What the two ends say in a handshake, how they prove themselves, and on what they agree. Pure:
-//! values in and out.
+//! Handshake of the two ends: their hellos, their proofs, and their agreement. Pure: values in and
+//! out.
 //!
-//! The listener speaks first, with a nonce. The connector answers with its hello and a MAC, keyed
-//! with the secret of the connection info, over its role, the listener's nonce and the hello, which
-//! holds a nonce of its own. The listener answers in the same way. A recorded hello is worthless,
-//! because both nonces are new for each connection.
+//! The listener speaks first, with a nonce. The connector answers with its hello, which holds a
+//! nonce of its own, and a MAC. The MAC is keyed with the secret of the connection info, over the
+//! connector's role, the listener's nonce and the hello. The listener answers in the same way. A
+//! recorded hello is worthless, because both nonces are new for each connection.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -16,19 +16,19 @@ use crate::frames::link_frame::PROTOCOL_VERSION;
 use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
-/// What the other end must answer, new for each connection.
+/// Nonce that the other end must answer, new for each connection.
 pub type Nonce = [u8; 32];
 
 /// Longest name in a hello, in bytes.
 const MAX_NAME_BYTES: usize = 96;
 
-/// What the listener says first.
+/// First statement of the listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
     magic: [u8; 8],
     /// Version of the protocol.
     pub protocol: u16,
-    /// What the other end must answer.
+    /// Nonce that the other end must answer.
     pub nonce: Nonce,
 }
 
@@ -50,7 +50,7 @@ impl Challenge {
     }
 }
 
-/// What one end says of itself.
+/// Statement of one end about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Version of the protocol.
@@ -73,11 +73,11 @@ pub struct Hello {
     pub gpu: Option<u32>,
     /// Whether a thread of the session makes progress, whatever its program does.
     pub progress_thread: bool,
-    /// Whether it accepts whoever comes, itself included.
+    /// Whether the session accepts every session that comes, itself included.
     pub accept_all: bool,
     /// Whether the channels may be made when something needs them. They are when both ends say so.
     pub on_demand: bool,
-    /// Which small messages this end takes on the link.
+    /// Offer of this end for small messages on the link.
     pub eager: EagerOffer,
     /// Room for notifications of the other end, and most that this end sends ahead of its program.
     pub note_bytes: u32,
@@ -85,19 +85,20 @@ pub struct Hello {
     pub authenticates: bool,
     /// A connector's: the number of the device of the listener's session that it wants.
     pub to: u16,
-    /// A connector's: which connection of the two sessions this is to be, as far as it knows, from
+    /// A connector's: number, from 0, of this connection of the two sessions, by what the connector
+    /// knows. Two dials that cross are one connection when they agree in it.
     /// 0. Two dials that cross are one connection when they agree in it.
     pub connection: u16,
     /// A listener's: the nonce of its own hello to this end, if it gives that dial up for this one.
     pub instead_of: Option<Nonce>,
-    /// What the other end proves itself with.
+    /// Nonce with which the other end proves itself.
     pub nonce: Nonce,
 }
 
 /// A hello and the proof that the speaker knows the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proven {
-    /// What it says.
+    /// Content of the hello.
     pub hello: Hello,
     /// The proof, over both hellos and the secret.
     pub mac: [u8; 32],
@@ -112,7 +113,7 @@ pub enum Role {
     Listener,
 }
 
-/// Why two ends do not talk.
+/// Reason why two ends do not talk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     /// The first frame is none of this protocol.
@@ -165,7 +166,7 @@ pub enum HandshakeError {
     OneSelf,
 }
 
-/// What both ends will use.
+/// Agreement of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// Channels in each direction.
@@ -176,7 +177,7 @@ pub struct Agreement {
     pub peer_progresses: bool,
     /// Whether the peer is up before it has channels: they are made when something needs them.
     pub on_demand: bool,
-    /// Which small messages travel on the link.
+    /// Terms of small messages on the link.
     pub eager: EagerTerms,
     /// Room for notifications at each end, in bytes.
     pub note_bytes: u64,

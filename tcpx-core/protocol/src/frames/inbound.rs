@@ -10,7 +10,7 @@ use crate::types::MAX_EAGER_BYTES;
 const READ_BYTES: usize = 2 * (MAX_EAGER_BYTES as usize + 4096);
 /// The same at first: what a stranger costs, and a peer on whose link little comes.
 const FIRST_READ_BYTES: usize = 1024;
-/// So many times as much is read after a read that had no room for more.
+/// Factor by which reads grow after a read that had no room for more.
 const GROWTH: usize = 4;
 
 /// Storage for a socket to write to, and the bytes in it that have not been decoded.
@@ -50,7 +50,7 @@ impl Inbound {
         &self.storage[self.taken..self.filled]
     }
 
-    /// The first bytes of what waits are decoded.
+    /// Takes out the first bytes of what waits: they are decoded.
     pub fn take(&mut self, bytes: usize) {
         self.taken = (self.taken + bytes).min(self.filled);
     }
@@ -61,7 +61,7 @@ impl Inbound {
     }
 
     /// Returns where the next bytes are to be written: room for some at least. More than one read
-    /// waits only when nobody decodes; the storage grows then.
+    /// waits only when nothing is decoded; the storage grows then.
     pub fn room(&mut self) -> &mut [u8] {
         let waiting = self.filled - self.taken;
         let is_short = self.storage.len() - self.filled < self.read_bytes / 2;
@@ -87,7 +87,7 @@ impl Inbound {
         &mut self.storage[self.filled..]
     }
 
-    /// So many bytes were written to the room.
+    /// Notes that this many bytes were written to the room.
     pub fn fill(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.storage.len());
         if self.filled == self.storage.len() {

@@ -1,10 +1,10 @@
-//! What the frames of the control link have in common: their kinds, and how they become bytes.
+//! Common part of the frames of the control link: their kinds, and their encoding as bytes.
 //!
 //! The header is that of [`tcpx_wire::frame`]. A link speaks two sets of frames, one after the
 //! other: [`HandshakeFrame`](super::handshake_frame::HandshakeFrame) until both ends are proven,
 //! then [`Frame`](super::frame::Frame). A header is refused before its body arrives when the body
 //! is too long for the set, or when the kind is not of the set. The bytes of a small message follow
-//! some frames: they are no part of the frame, and nobody decodes them.
+//! some frames: these bytes are no part of the frame, and are not decoded.
 
 use std::ops::RangeInclusive;
 
@@ -18,17 +18,17 @@ pub const PROTOCOL_VERSION: u16 = 16;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
-/// What a frame is, with its number on the wire. Those of the handshake stay as they are: ends of
+/// Kind of a frame, with its number on the wire. The kinds of the handshake never change: ends of
 /// two versions say by them that they cannot talk. The others belong to their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum FrameKind {
     /// The listener's nonce.
     Challenge = 1,
-    /// What the connector says of itself.
+    /// Hello of the connector.
     Hello,
-    /// What the listener says of itself.
+    /// Hello of the listener.
     Welcome,
-    /// Why there is no connection.
+    /// Reason why there is no connection.
     Refuse,
     /// Handles of listen comms.
     Handles,
@@ -42,9 +42,9 @@ pub enum FrameKind {
     Goodbye,
     /// Send comms are closed.
     Closed,
-    /// Why the sender gives up.
+    /// Reason why the sender gives up.
     Abort,
-    /// How much may be sent.
+    /// Limit of what may be sent.
     Credit,
     /// A message is offered.
     Offer,
@@ -54,7 +54,7 @@ pub enum FrameKind {
     Chunks,
     /// Bytes of a message, on the link.
     Part,
-    /// How a message ended.
+    /// End of a message.
     End,
     /// No more of a message is wanted.
     Cancel,
@@ -93,7 +93,7 @@ impl FrameKind {
     }
 }
 
-/// Why bytes are no frame of the set that is spoken.
+/// Reason why bytes are no frame of the set that is spoken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The header of a frame.

@@ -19,7 +19,7 @@ pub const RANGE_BYTES: usize = 20;
 pub struct ListPart {
     /// Number of the list, given by the initiator.
     pub list: u32,
-    /// What all of it comes to, if the list begins.
+    /// Totals of the list, if the list begins with this part.
     pub head: Option<ListHead>,
     /// The next keys.
     pub keys: SmallVec<[ListedKey; 1]>,
@@ -27,10 +27,10 @@ pub struct ListPart {
     pub ranges: SmallVec<[ListedRange; 1]>,
 }
 
-/// What a list comes to. One without any ranges is for writes that merely bring a note.
+/// Totals of a list. A list without any ranges is for writes that merely bring a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListHead {
-    /// Whether it is for reads or writes.
+    /// Kind of operation that it is for.
     pub kind: OperationKind,
     /// Keys.
     pub keys: u32,

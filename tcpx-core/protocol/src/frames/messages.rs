@@ -1,5 +1,5 @@
-//! Messages, as frames speak of them: which one, which way its bytes come, who is ready for it, and
-//! how it ends. Pure.
+//! Messages, as frames speak of them: their names, the way of their bytes, the readiness of a
+//! receiver, and their end. Pure.
 //!
 //! A sender *offers* a message. A receiver says that it is *ready* for one: a receive was posted, a
 //! write may begin, a read is wanted. *Chunks* follow on the channels, *parts* on the link. The end
@@ -22,7 +22,7 @@ const NO_NOTE: u32 = u32::MAX;
 /// A receiver's names for receives. A single one, which most chunks have, needs no allocation.
 pub type Names = SmallVec<[u64; 2]>;
 
-/// Which message a frame is about.
+/// Name of the message that a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageId {
     /// The one that a receive waits for, by the receiver's name for that.
@@ -77,7 +77,7 @@ impl MessageId {
     }
 }
 
-/// What a sender offers. What of it follows the frame is in this order: its bytes, its note.
+/// Offer of a sender. The parts of it that follow the frame are in this order: its bytes, its note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// A message that goes ahead of its receive. Its bytes follow.
@@ -93,7 +93,7 @@ pub enum Offer {
         op: u64,
         /// Number of the list, given by the initiator.
         list: u32,
-        /// Which way its bytes come.
+        /// Way on which its bytes come.
         way: WriteWay,
         /// Bytes of the note, if there is one.
         note: Option<u32>,
@@ -105,7 +105,7 @@ pub enum Offer {
     },
 }
 
-/// Which way the bytes of a write come.
+/// Way on which the bytes of a write come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteWay {
     /// This many follow the offer: all of a short list, or none of an empty one.
@@ -169,7 +169,7 @@ impl Offer {
     }
 }
 
-/// What a receiver is ready for.
+/// Readiness of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// A receive was posted.
@@ -180,14 +180,14 @@ pub enum Ready {
         tag: i64,
         /// Bytes.
         bytes: u64,
-        /// Where they go.
+        /// Delivery of the bytes.
         delivery: Delivery,
     },
     /// A write that was offered may begin, on the channels.
     Write {
         /// The initiator's name for it.
         op: u64,
-        /// The target's name for the receive that it is for.
+        /// The target's name for the receive of the write.
         recv: u64,
         /// Each range is to travel by itself.
         cut: bool,
@@ -244,7 +244,7 @@ pub struct Chunks {
     pub first_channel: u16,
     /// Bytes of each chunk, but for the last: as agreed, or less.
     pub chunk_bytes: u32,
-    /// Where they begin in the message: where those before them end.
+    /// Offset in the message at which they begin: where those before them end.
     pub offset: u64,
     /// Bytes of all of them: whole chunks, but for the end of the message.
     pub bytes: u64,
@@ -283,7 +283,7 @@ impl Chunks {
     }
 }
 
-/// How a message ends.
+/// End of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Its receiver has all of it; or has taken it out of the buffer, of one that went ahead.

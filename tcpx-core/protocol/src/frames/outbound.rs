@@ -28,7 +28,7 @@ impl Outbound {
         append(&mut self.bytes)
     }
 
-    /// Makes room for so many bytes more, which are appended without an allocation then.
+    /// Makes room for `bytes` more bytes, which are appended without an allocation then.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
         self.bytes.try_reserve(bytes)
     }
@@ -49,7 +49,7 @@ impl Outbound {
         self.taken
     }
 
-    /// The kernel has taken so many of the oldest bytes.
+    /// Takes out this many of the oldest bytes: the kernel has taken them.
     pub fn take(&mut self, bytes: usize) {
         self.taken += bytes as u64;
         self.sent = (self.sent + bytes).min(self.bytes.len());

@@ -37,12 +37,12 @@ pub(super) const LENGTH_BYTES: usize = size_of::<u32>();
 pub(super) const MAC_BYTES: usize = 16;
 /// Longest body: a frame, and all that follows one.
 pub const MAX_BODY_BYTES: usize = HEADER_BYTES + Frame::MAX_BODY + MAX_EAGER_BYTES as usize;
-/// What a record adds to its body.
+/// Bytes that a record adds to its body.
 pub const OVERHEAD_BYTES: usize = LENGTH_BYTES + MAC_BYTES;
 
 pub(super) type Mac = [u8; MAC_BYTES];
 
-/// Why bytes are not the next record.
+/// Reason why bytes are not the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// A record of no bytes, or of more than a record has.
@@ -153,12 +153,12 @@ impl Incoming {
         Self { authenticator, opened: Inbound::default() }
     }
 
-    /// Returns the number of bytes of records that were opened.
+    /// Returns the opened bytes.
     pub fn opened(&self) -> &Inbound {
         &self.opened
     }
 
-    /// The same, to take some of them.
+    /// Returns the opened bytes, to take some of them.
     pub fn opened_mut(&mut self) -> &mut Inbound {
         &mut self.opened
     }
@@ -204,7 +204,7 @@ impl Incoming {
     }
 }
 
-/// A record that has so many bytes is closed: frames are small, and few MACs cost less than many.
+/// Number of bytes at which a record is closed: frames are small, and few MACs cost less than many.
 const FULL_BYTES: usize = 16 << 10;
 
 /// The record that is being made at the end of a link's queue.
@@ -304,8 +304,8 @@ impl Outgoing {
     }
 }
 
-/// Returns what a queue of so many bytes of frames takes at most, when each is sent by itself. The
-/// smallest frame of which many are queued at once is as long as what a record adds.
+/// Returns the most bytes that a queue of `frame_bytes` bytes of frames takes, when each is sent by
+/// itself. The smallest frame that is queued many times at once is as long as what a record adds.
 pub fn with_records(frame_bytes: usize) -> usize {
     frame_bytes.saturating_mul(2).saturating_add(LENGTH_BYTES + MAC_BYTES)
 }

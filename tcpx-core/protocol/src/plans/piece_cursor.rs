@@ -1,6 +1,6 @@
-//! How a list of pieces is dealt: the sender cuts a *section* off the front and tells the receiver
-//! how long it is. Each end makes plans of it, of its own pieces, so that the same bytes travel in
-//! the same chunks on the same channels. Pure.
+//! Cursor with which a list of pieces is dealt. The sender cuts a *section* off the front and tells
+//! the receiver its length. Each end makes plans of the section, of its own pieces, so that the
+//! same bytes travel in the same chunks on the same channels. Pure.
 //!
 //! ```text
 //! list      | pair 0 | pair 1        | pair 2 | 3 |       pair 4       | ...
@@ -21,18 +21,18 @@ use crate::types::{Direction, MemoryType, OpKey, Span, TransferKey};
 /// Most pairs that a section is of, in part or whole: it bounds the plans that one frame makes.
 pub const MAX_SECTION_PAIRS: usize = 4096;
 
-/// How a sender may cut.
+/// Rules by which a sender may cut.
 #[derive(Clone, Copy, Debug)]
 pub struct CutRules {
     /// Most bytes of a section.
     pub section_bytes: u64,
-    /// What is gathered of the memory that the pieces are in; `None`: nothing can be.
+    /// Gathering of the memory that the pieces are in; `None`: nothing can be gathered.
     pub gathering: Option<Gathering>,
     /// The receiver takes no section that is of several pairs.
     pub cut_pairs: bool,
 }
 
-/// What a sender cuts off the front.
+/// Section that a sender cuts off the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutSection {
     /// Bytes of the section.
@@ -48,7 +48,7 @@ pub struct ListedSection {
     pub op: OpKey,
     /// The transfer that it is of.
     pub transfer: TransferKey,
-    /// Which way it moves bytes.
+    /// Direction in which it moves bytes.
     pub direction: Direction,
     /// Bytes of the section.
     pub bytes: u64,
@@ -60,7 +60,7 @@ pub struct ListedSection {
     pub channels: u16,
 }
 
-/// How far a list is dealt.
+/// Position up to which a list is dealt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PieceCursor {
     piece: usize,
@@ -70,7 +70,7 @@ pub struct PieceCursor {
     pub dealt: u64,
 }
 
-/// What lies one behind the other, of one piece or of several.
+/// Bytes that lie one behind the other, of one piece or of several.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     span: Span,
@@ -79,8 +79,8 @@ struct Segment {
 }
 
 impl PieceCursor {
-    /// Steps over the segment under the cursor, as far as it has no more bytes than these and is of
-    /// no more pairs. `None`: everything is dealt.
+    /// Steps over the segment under the cursor, or the part of it that has no more bytes than these
+    /// and is of no more pairs. `None`: everything is dealt.
     fn take(&mut self, pieces: &Pieces, most_bytes: u64, most_pairs: usize) -> Option<Segment> {
         let first = pieces.get(self.piece)?;
         let span = pieces.span(first, self.within);
@@ -122,7 +122,7 @@ impl PieceCursor {
         })
     }
 
-    /// Returns whether a peer may deal a section of so many bytes next.
+    /// Returns whether a peer may deal a section of `bytes` bytes next.
     pub fn allows(&self, pieces: &Pieces, bytes: u64, cut_pairs: bool) -> bool {
         if bytes == 0 || bytes > pieces.bytes - self.dealt {
             return false;
@@ -133,7 +133,7 @@ impl PieceCursor {
         self.within + bytes <= ahead.map(|piece| piece.bytes).sum()
     }
 
-    /// Returns whether so many bytes more, that it allows, end where a piece ends.
+    /// Returns whether `bytes` more bytes, which the cursor allows, end where a piece ends.
     pub fn ends_a_piece(&self, pieces: &Pieces, bytes: u64) -> bool {
         let mut left = self.within + bytes;
         let ahead = (self.piece..).map_while(|index| pieces.get(index));
@@ -161,8 +161,8 @@ impl PieceCursor {
         self.piece - before.piece + usize::from(self.within > 0)
     }
 
-    /// Steps over so many bytes, or the first of them that are of so many pieces. Returns of how
-    /// many they are.
+    /// Steps over `bytes` bytes, or the first of them that are of `most_pairs` pieces. Returns the
+    /// number of their pieces.
     pub fn skip(&mut self, pieces: &Pieces, bytes: u64, most_pieces: usize) -> usize {
         let (end, mut left) = (self.dealt + bytes, most_pieces);
         while let Some(segment) = self.take(pieces, end - self.dealt, left) {
@@ -183,7 +183,7 @@ impl PieceCursor {
 pub struct SectionPlans<'a> {
     cursor: &'a mut PieceCursor,
     pieces: &'a Pieces,
-    /// What is left of it.
+    /// Rest of the section.
     section: ListedSection,
 }
 
@@ -218,7 +218,8 @@ impl SectionPlans<'_> {
         (Members::Many(members), bytes, is_sent.then_some(self.pieces.memory))
     }
 
-    /// Steps over the segment under the cursor, as far as it has no more bytes than these.
+    /// Steps over the segment under the cursor, or the part of it that has no more bytes than
+    /// these.
     fn member(&mut self, most_bytes: u64) -> Option<Member> {
         let Segment { span, bytes, .. } = self.cursor.take(self.pieces, most_bytes, usize::MAX)?;
         let ListedSection { op, transfer, .. } = self.section;
@@ -226,7 +227,7 @@ impl SectionPlans<'_> {
     }
 }
 
-/// What is gathered of one kind of memory. A *segment* is what lies one behind the other.
+/// Limits on gathering from one kind of memory. A *segment* is bytes that lie one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gathering {
     /// Longest segment that is copied; a longer one is sent from where it lies.
@@ -236,10 +237,10 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// Returns the bytes of the segments that are copied together, and of how many messages or
-    /// pieces they are: from the first one on, as long as each is short and all of them fit into
-    /// `room` bytes. `next` is told what they have come to, and says the same of the segment behind
-    /// them. `None`: it is not worth it.
+    /// Returns the bytes of the segments that are copied together, and the number of their messages
+    /// or pieces. The segments are those from the first one on, as long as each is short and all of
+    /// them fit into `room` bytes. `next` receives their sum so far, and returns the same numbers
+    /// for the segment behind them. `None`: copying together is not worth it.
     #[inline]
     pub(crate) fn together(
         &self,

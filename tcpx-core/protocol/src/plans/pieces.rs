@@ -1,11 +1,11 @@
-//! Where the bytes of a list lie at one end. Pure.
+//! Pieces of memory that hold the bytes of a list at one end. Pure.
 //!
 //! Two ends that move a list of pairs know the length of each pair, and nothing of where its bytes
 //! lie at the other end. So *bytes* `10..30` *of the list* are the same bytes to both.
 
 use crate::types::{MemoryType, RegistrationKey, Span};
 
-/// What lies at one end of one pair.
+/// Memory at one end of one pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Index of its registration in the list's owners.
@@ -26,15 +26,15 @@ pub struct Pieces {
     pieces: Box<[Piece]>,
     /// Bytes of all pieces, at least 1 if there are any.
     pub bytes: u64,
-    /// What each byte costs, for what it takes to name the pieces.
+    /// Cost of each byte that accounts for naming the pieces.
     weight: u64,
 }
 
-/// What it takes to name a piece in a plan, in bytes.
+/// Cost of naming a piece in a plan, in bytes.
 const PIECE_COST: u64 = 64;
 
 impl Pieces {
-    /// Returns the pieces of registrations, each of which is named once and was asked whether the
+    /// Makes the pieces of registrations. Each registration is named once and was asked whether its
     /// piece lies in it. `None`: there is no piece, one is empty or of no registration, or one or
     /// all together have more bytes than there can be.
     pub fn new(
@@ -55,7 +55,7 @@ impl Pieces {
         Some(Self { memory, owners, pieces, bytes: total, weight })
     }
 
-    /// No memory at all.
+    /// Makes pieces of no memory at all.
     pub fn none() -> Self {
         let (owners, pieces) = (Box::default(), Box::default());
         Self { memory: MemoryType::Host, owners, pieces, bytes: 0, weight: 1 }
@@ -71,7 +71,7 @@ impl Pieces {
         self.pieces.len()
     }
 
-    /// Returns what it takes to have so many bytes under way, if their pieces are as short as all
+    /// Returns the cost of having this many bytes under way, if their pieces are as short as all
     /// are on average.
     pub fn cost(&self, bytes: u64) -> u64 {
         bytes.saturating_mul(self.weight)
@@ -111,7 +111,7 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// How often this thread has looked at a piece.
+        /// Number of times that this thread has looked at a piece.
         pub static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 

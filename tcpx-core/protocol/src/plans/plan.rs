@@ -1,4 +1,5 @@
-//! What travels together: one message of any size, or several small ones that share a chunk. Pure.
+//! Plan of chunks that travel together: of one message of any size, or of several small ones that
+//! share a chunk. Pure.
 //!
 //! The protocol makes plans, the lanes carry them out, and what has been carried out comes back to
 //! the protocol. A plan owns its messages, so a lane needs to look nothing up.
@@ -14,7 +15,7 @@ pub struct Member {
     pub op: OpKey,
     /// The transfer that it is of.
     pub transfer: TransferKey,
-    /// Where its bytes lie.
+    /// Place of its bytes.
     pub span: Span,
     /// Its bytes.
     pub bytes: u64,
@@ -49,12 +50,13 @@ impl Members {
     }
 }
 
-/// What is dealt to channels at once.
+/// Chunks that are dealt to channels at once.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ChunkPlan {
     /// The messages, in their order.
     pub members: Members,
-    /// Where it begins in its message, of which it may be a section; 0 for several messages.
+    /// Offset in the message at which the plan, which may be a section of it, begins; 0 for several
+    /// messages.
     pub offset: u64,
     /// Bytes of all members, or of the section.
     pub bytes: u64,
@@ -78,13 +80,13 @@ pub struct Stripe {
     /// From one chunk of this stripe to the next.
     step_bytes: u64,
     chunk_bytes: u32,
-    /// Where the plan ends.
+    /// End of the plan.
     end: u64,
     /// Chunks that have not finished.
     left: u64,
 }
 
-/// Which bytes of its message, or of all that share it, a chunk has.
+/// Bytes that a chunk has of its message, or of all that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRange {
     /// Byte offset of the first.
@@ -126,7 +128,7 @@ impl Stripe {
         self.next < self.end
     }
 
-    /// A chunk has finished. Returns whether it was the last one.
+    /// Counts a chunk that has finished. Returns whether it was the last one.
     pub fn finish(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
         self.left == 0

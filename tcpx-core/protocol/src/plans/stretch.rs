@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::piece_cursor::PieceCursor;
 use super::pieces::{Piece, Pieces};
 
-/// So many bytes of a list, from a place in it on.
+/// Run of bytes of a list, from a place in it on.
 #[derive(Clone, Debug)]
 pub struct Stretch {
     pieces: Arc<Pieces>,
@@ -51,7 +51,7 @@ impl Stretch {
         &self.pieces
     }
 
-    /// Returns the pieces that it touches, as far as it does, in order.
+    /// Returns the parts of pieces that it covers, in order.
     pub fn iter(&self) -> impl Iterator<Item = Piece> {
         let mut left = self.bytes;
         self.from.ahead(&self.pieces).map_while(move |piece| {

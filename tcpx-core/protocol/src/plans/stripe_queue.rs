@@ -20,7 +20,7 @@ use crate::types::{MemoryType, OpKey, TransferKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StripeNumber(u64);
 
-/// What has been carried out.
+/// Work that has been carried out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Finished {
     /// Chunks of one message.
@@ -29,7 +29,7 @@ pub enum Finished {
         op: OpKey,
         /// The transfer that it is of.
         transfer: TransferKey,
-        /// How many chunks.
+        /// Number of chunks.
         chunks: u64,
         /// Their bytes.
         bytes: u64,
@@ -44,7 +44,7 @@ pub struct StripeQueue {
     stripes: VecDeque<Stripe>,
     /// Number of the front stripe.
     front: u64,
-    /// Stripes at the front of which every chunk is taken.
+    /// Number of stripes at the front whose chunks are all taken.
     taken: usize,
 }
 
@@ -87,7 +87,7 @@ impl StripeQueue {
         self.stripes.get(index).map_or(&[], Stripe::members)
     }
 
-    /// The oldest chunk that was taken, of `bytes` bytes, has finished: notes it in `done`.
+    /// Notes in `done` that the oldest chunk that was taken, of `bytes` bytes, has finished.
     pub fn finish(&mut self, bytes: u32, done: &mut Vec<Finished>) {
         let Some(stripe) = self.stripes.front_mut() else { return };
         if let [first] = stripe.members() {

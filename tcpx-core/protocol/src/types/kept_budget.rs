@@ -1,18 +1,19 @@
 //! Memory that peers make a session keep for them, all together. Pure.
 //!
 //! Each peer has a *share*. The first bytes of it are its own, whatever others hold, so that no
-//! peer keeps another from being served. What it holds beyond them is the session's budget's: one
-//! peer may have most of what nobody else needs, but not the last of it.
+//! peer keeps another from being served. The bytes beyond them belong to the session's budget. One
+//! peer may have most of what no other peer needs, but not the last of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whoever holds one in so many bytes of the budget leaves a part of it to others.
+/// Divisor of the budget that gives a large share. A peer that holds one leaves a part of the
+/// budget to others.
 const LARGE: u64 = 8;
-/// That part, one in so many bytes.
+/// Divisor of the budget that gives this part.
 const LEFT_TO_OTHERS: u64 = 4;
 
-/// What peers of one session may make it keep, beside what is each one's own.
+/// Memory that peers of one session may make it keep, beside what is each one's own.
 #[derive(Debug)]
 pub struct KeptBudget {
     limit: u64,
@@ -40,7 +41,7 @@ impl KeptBudget {
     }
 }
 
-/// What one peer holds, for one purpose. It is given back when this is dropped.
+/// Memory that one peer holds, for one purpose. Dropping the share gives the memory back.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<KeptBudget>,
@@ -55,8 +56,8 @@ impl Share {
         Self { budget: Arc::clone(budget), own, held: 0 }
     }
 
-    /// Takes room for up to so many things of so many bytes, but of what is free no more than one
-    /// in `part`. Returns for how many.
+    /// Takes room for up to `things` things of `thing_bytes` bytes, but no more than one in `part`
+    /// of what is free. Returns the number of things that there is room for.
     pub fn take(&mut self, things: u64, thing_bytes: u64, part: u64) -> u64 {
         let KeptBudget { limit, .. } = *self.budget;
         let is_large = self.beyond_own(self.held) > limit / LARGE;
@@ -68,7 +69,7 @@ impl Share {
         things
     }
 
-    /// Holds so many bytes from now on.
+    /// Holds this many bytes from now on.
     pub fn hold(&mut self, bytes: u64) {
         let (before, now) = (self.beyond_own(self.held), self.beyond_own(bytes));
         self.held = bytes;
@@ -89,7 +90,7 @@ impl Share {
         self.budget.used() > self.budget.limit
     }
 
-    /// Gives so many bytes back.
+    /// Gives this many bytes back.
     pub fn give_back(&mut self, bytes: u64) {
         self.hold(self.held.saturating_sub(bytes));
     }

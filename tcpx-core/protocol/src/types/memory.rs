@@ -11,7 +11,7 @@ use std::num::NonZeroU64;
 
 use super::{Access, Direction};
 
-/// Which memory of a machine.
+/// Memory of a machine: of the host, or of one of its devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Device {
     /// The host's.
@@ -66,7 +66,7 @@ impl Device {
         Self::from_number((id >> ID_SHIFT) as u16)
     }
 
-    /// Returns what this device of a peer is called by those who call the peer `name`.
+    /// Returns the name that this device of a peer has for programs that call the peer `name`.
     pub fn name_in(self, name: &str) -> String {
         match self {
             Self::Host => name.to_owned(),
@@ -117,7 +117,7 @@ impl MemoryId {
         self.0.get()
     }
 
-    /// Returns the id of a registration that so many others came before.
+    /// Returns the id of the registration that `others` others came before.
     pub fn after(others: u64) -> Self {
         Self(NonZeroU64::MIN.saturating_add(others))
     }
@@ -129,7 +129,7 @@ impl fmt::Display for MemoryId {
     }
 }
 
-/// What a one-sided operation does with the memory of the other end.
+/// Kind of access of a one-sided operation to the memory of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationKind {
     /// Brings its bytes here.
@@ -157,7 +157,7 @@ impl fmt::Display for OperationKind {
     }
 }
 
-/// What peers may do with memory that is exported to them.
+/// Operations that peers may do with memory that is exported to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RemoteAccess {
     /// Read it.
