@@ -7,7 +7,7 @@
 //!   `messages`, which moves the bytes on the link.
 //! - `attending`: what wakes a connection, and when it wants to be driven; it in numbers.
 //! - `commons`: what every peer of a session reads and writes, and whether operations may be
-//!   posted, for those who have no engine.
+//!   posted, for threads that do not hold the engine.
 //! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker, with
 //!   credit so that bounce buffers have room.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
@@ -66,7 +66,7 @@ use crate::stats::alarm::Alarms;
 use crate::stats::stages::Activity;
 use crate::types::{PeerKey, PeerName};
 
-/// Where in its life a peer is.
+/// Stage of a peer's life.
 #[derive(Debug)]
 enum State {
     /// Its control listener is being reached, and the secret proven.
@@ -79,7 +79,7 @@ enum State {
     Gone(Box<Gone>),
 }
 
-/// What is left of a peer that is over.
+/// Remains of a peer that is over.
 #[derive(Debug)]
 struct Gone {
     why: Error,
@@ -96,14 +96,14 @@ pub(crate) struct Peer {
     state: State,
     /// The program has disconnected it, or closed the session.
     is_left: bool,
-    /// What others see of whether it may be posted to.
+    /// Gate that shows others whether operations may be posted to it.
     gate: Arc<PostGate>,
     watch: PeerWatch,
-    /// What was posted before it had a link.
+    /// Operations that were posted before it had a link.
     waiting: Waiting,
 }
 
-/// Where in its life a peer is, for those who wait for it.
+/// Stage of a peer's life, for threads that wait for it.
 #[derive(Debug)]
 pub(crate) enum PeerStatus<'a> {
     /// Not up yet.
@@ -133,7 +133,7 @@ impl Peer {
         Self::new(key, name, Origin::came(introduction), State::Welcomed)
     }
 
-    /// The link is proven. The connection info that the program has for the peer lists the
+    /// Takes the proven link. The connection info that the program has for the peer lists the
     /// addresses `loaded`. A dial that is under way ends.
     pub(crate) fn link_up(
         &mut self,
@@ -188,7 +188,7 @@ impl Peer {
         (session == other && !self.is_leaving()).then_some(*connection)
     }
 
-    /// The session at its other end.
+    /// Returns the session at its other end.
     pub(crate) fn session(&self) -> &SessionId {
         &self.origin.session
     }
@@ -204,7 +204,7 @@ impl Peer {
         self.origin.given_up.as_ref() == Some(nonce)
     }
 
-    /// Its session begins this connection anew: asks it whether it has lost this one.
+    /// Asks the peer whether it has lost this connection: its session begins the connection anew.
     pub(crate) fn doubt(&mut self, now: Instant) {
         if let State::Linked(connection) = &mut self.state {
             connection.protocol.handle_doubt(now);
@@ -248,7 +248,7 @@ impl Peer {
         }
     }
 
-    /// State in words, for reports and errors.
+    /// Returns the state in words, for reports and errors.
     pub(crate) fn state(&self) -> &'static str {
         match (&self.state, self.status()) {
             (State::Dialling(connector), _) => connector.state(),
@@ -291,7 +291,8 @@ impl Peer {
         }
     }
 
-    /// Returns whether operations may be posted to it, as those see it who have no engine.
+    /// Returns the gate that tells threads without the engine whether operations may be posted to
+    /// the peer.
     pub(crate) fn gate(&self) -> &Arc<PostGate> {
         &self.gate
     }

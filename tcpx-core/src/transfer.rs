@@ -1,8 +1,8 @@
 //! Moving bytes: the lanes of a channel, and what they carry. What a program posts is here, and a
 //! transfer in numbers.
 //!
-//! - `transfers`: what a program waits for, in numbers. `transfer_cell`: one of them, as its owner
-//!   sees it, and who hears of its end.
+//! - `transfers`: the transfers that a program waits for, in numbers. `transfer_cell`: one
+//!   transfer, as its owner sees it, and the listener that is notified of its end.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
 //! - `window`: requests in flight, in the order that the plugin demands, and how much a lane does
 //!   at once.
@@ -54,24 +54,24 @@ pub struct MemoryRange {
     pub bytes: u64,
 }
 
-/// What goes with a post of an [`Operation`](crate::Operation), beside its bytes.
+/// Options of a post of an [`Operation`](crate::Operation), beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostOptions<'a> {
-    /// What the peer is told when all bytes are in place.
+    /// Bytes that the peer receives when all bytes are in place.
     pub notification: Option<&'a [u8]>,
-    /// How long it may take; `None`: for ever.
+    /// Longest time that it may take; `None`: no limit.
     pub timeout: Option<Duration>,
 }
 
 impl<'a> PostOptions<'a> {
-    /// The peer gets these bytes when all bytes of the operation are in place.
+    /// Sends these bytes to the peer when all bytes of the operation are in place.
     #[must_use]
     pub fn notification(self, notification: &'a [u8]) -> Self {
         Self { notification: Some(notification), ..self }
     }
 
-    /// Returns what has not ended after so long is given up, and ends with
+    /// Gives up what has not ended after this time, which then ends with
     /// [`Error::Expired`](crate::Error::Expired).
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {

@@ -1,4 +1,4 @@
-//! What a connection does when the protocol says so.
+//! Execution of the protocol's actions by a connection.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ use crate::transfer::staging_pool::StagingRequest;
 
 /// Bytes of parts that are sent in one go, before what has come is looked at.
 const PARTS_AT_ONCE: u64 = 1 << 20;
-/// What a kernel takes of parts that was not asked, about.
+/// Bytes of parts that a kernel takes that was not asked, about.
 const USUAL_ROOM: u64 = 64 << 10;
 
 impl Connection {
@@ -54,7 +54,7 @@ impl Connection {
         self.act_with(PARTS_AT_ONCE, cx)
     }
 
-    /// The same, but sends no more than so many bytes of parts.
+    /// Does the same, but sends no more than `parts_left` bytes of parts.
     pub(super) fn act_with(&mut self, mut parts_left: u64, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
         self.tell_part_room(parts_left);
@@ -206,7 +206,7 @@ impl Connection {
         tracing::info!(peer = %self.name, channels, chunk_bytes, authenticates, "peer is up");
     }
 
-    /// Says once what somebody should look at who runs this.
+    /// Warns once of a refusal that the operator should look at.
     fn warn_of_refusal(&self, why: Refusal) {
         tracing::warn!(
             peer = %self.name,
@@ -229,7 +229,7 @@ impl Connection {
         lane.prepare_staging(request, staging, registrations)
     }
 
-    /// The peer has room for so many chunks.
+    /// Gives the send lanes the credit: the peer has room for this many chunks on each channel.
     #[inline(never)]
     fn use_credit(&mut self, chunks: &[u64]) {
         for (lane, chunks) in self.send_lanes.iter_mut().zip(chunks) {
@@ -288,7 +288,7 @@ impl Connection {
         std::mem::take(&mut self.recv_lanes)
     }
 
-    /// An operation has ended.
+    /// Completes an operation.
     #[inline]
     fn complete(
         &mut self,

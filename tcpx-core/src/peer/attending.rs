@@ -1,4 +1,4 @@
-//! What wakes a connection, and when it wants to be driven; and it in numbers.
+//! Wake-ups of a connection, the time of its next drive, and its counts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Connection {
         self.link.watch(poller, Target::Link(self.key));
     }
 
-    /// Something has happened on one of its descriptors.
+    /// Handles an event on one of its descriptors.
     pub(crate) fn wake(&mut self, event: IoEvent) {
         match event.target {
             Target::Link(_) => self.link.wake(event.is_hung_up),
@@ -92,8 +92,8 @@ impl Connection {
         self.is_up_at_rest() && self.protocol.operation_count() == 0
     }
 
-    /// The same where receives may be posted that have no send yet, and no comm has anything to
-    /// say.
+    /// Returns the same where receives may be posted that have no send yet, and no comm has
+    /// anything to say.
     pub(super) fn rests(&self) -> bool {
         let is_silent = self.send_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold)
             && self.recv_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold);

@@ -1,4 +1,4 @@
-//! What a worker does to connect the comms of a peer. Every step makes calls that may block.
+//! Steps of a worker that connects the comms of a peer. Every step makes calls that may block.
 //!
 //! What the channels of one peer need of the bounce buffer, where that counts.
 
@@ -37,9 +37,9 @@ pub(super) struct CommOpening {
     /// Those without a final answer; empty until the peer's handles came.
     connects: Vec<Option<PendingConnect>>,
     connected: Vec<Option<SendComm>>,
-    /// When the peer hears of a dial that fails.
+    /// Answer that the peer gets to a dial that fails, and its time.
     answer: DialAnswer,
-    /// What each receive comm needs of the bounce buffer, if that counts.
+    /// Needs of each receive comm in the bounce buffer, if the buffer counts.
     credit: Option<CreditTerms>,
 }
 
@@ -63,7 +63,7 @@ impl CommOpening {
         }
     }
 
-    /// The handles to send to the peer, once, when every channel listens.
+    /// Returns the handles to send to the peer, once, when every channel listens.
     pub(super) fn new_handles(&mut self) -> Option<Vec<NetHandle>> {
         if self.listens.is_empty() || std::mem::replace(&mut self.has_told, true) {
             return None;
@@ -71,7 +71,7 @@ impl CommOpening {
         Some(self.listens.iter().flatten().map(ListenComm::handle).collect())
     }
 
-    /// The peer's handles came, one for each channel, and this speaks for their addresses.
+    /// Connects to the peer's handles, one for each channel. `standing` speaks for their addresses.
     pub(super) fn connect(&mut self, handles: &[NetHandle], standing: Standing) {
         if standing == Standing::Claimed {
             self.answer = DialAnswer::claimed(Instant::now());
@@ -156,7 +156,7 @@ impl CommOpening {
         self.connected.iter().all(Option::is_some)
     }
 
-    /// The comms, when all are there.
+    /// Returns the comms, when all are there.
     pub(super) fn finish(self) -> Comms {
         let sends = self.connected.into_iter().flatten().collect();
         let receives = self.labels.into_iter().zip(self.accepted);
@@ -180,7 +180,7 @@ fn chunk_pages(chunk_bytes: u32, packet_bytes: u32) -> u64 {
     pages.min(MAX_UNPACK_ENTRIES as u64)
 }
 
-/// What the channels of one peer need of the bounce buffer.
+/// Needs of one peer's channels in the bounce buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CreditTerms {
     channels: u16,
@@ -189,14 +189,14 @@ pub(super) struct CreditTerms {
 }
 
 impl CreditTerms {
-    /// `None`: what the peer sends need not be bounded.
+    /// Makes the terms. `None`: what the peer sends need not be bounded.
     pub(super) fn new(agreement: Agreement, session: &SessionContext) -> Option<Self> {
         let Agreement { channels, chunk_bytes, .. } = agreement;
         let chunk_pages = chunk_pages(chunk_bytes, session.packet_bytes);
         session.gives_credit().then_some(Self { channels, chunk_bytes, chunk_pages })
     }
 
-    /// Takes room for a comm's first chunk. So many channels of the peer have theirs.
+    /// Takes room for a comm's first chunk. `admitted` channels of the peer have theirs.
     ///
     /// # Errors
     /// [`BounceBufferProblem::TooSmall`].

@@ -22,23 +22,23 @@ use crate::plugin::peer_handle::PeerHandle;
 use crate::types::{PeerKey, PeerName};
 use crate::workers::{Step, Workers};
 
-/// First and longest pause of the worker while nobody comes.
+/// First and longest pause of the worker while no comm comes.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
-/// What has come of it since it was looked at last.
+/// News of the set-up since the last look.
 #[derive(Debug, Default)]
 pub(crate) struct SetupNews {
     /// Every channel listens: the handles to send to the peer.
     pub(crate) listening: Option<Vec<NetHandle>>,
-    /// Every receive comm is accepted by now, and there is room for so many chunks on each; empty:
-    /// for any number.
+    /// Chunks that there is room for on each channel, once every receive comm is accepted; empty:
+    /// any number.
     pub(crate) accepted: Option<ChunkCounts>,
     /// Every send comm is connected by now.
     pub(crate) is_connected: bool,
 }
 
-/// What the peer and the worker tell each other. Locked for moments only, never during a call.
+/// State that the peer and the worker share. Locked for moments only, never during a call.
 #[derive(Debug, Default)]
 struct Shared {
     /// The peer's handles, once they came, and what speaks for the addresses in them.
@@ -50,7 +50,7 @@ struct Shared {
     accepting: Option<CommLabel>,
     comms: Option<Comms>,
     error: Option<Error>,
-    /// Nobody wants the comms any more.
+    /// Whether the comms are unwanted by now.
     is_over: bool,
 }
 
@@ -118,7 +118,7 @@ impl CommSetup {
         &self.nics
     }
 
-    /// The peer's handles came, one for each channel.
+    /// Takes the peer's handles, one for each channel.
     ///
     /// # Errors
     /// [`Error::Protocol`] for what is no handle; [`Departure::ForeignAddress`] for one that leads
@@ -168,7 +168,7 @@ impl CommSetup {
         Ok(Some(SetupNews { listening, accepted, is_connected: shared.news.is_connected }))
     }
 
-    /// The comms by channel, when all are there.
+    /// Returns the comms by channel, when all are there.
     pub(crate) fn finish(&self) -> Comms {
         lock(&self.shared).comms.take().unwrap_or_default()
     }

@@ -1,6 +1,6 @@
-//! What every peer of a session reads and writes.
+//! State that every peer of a session reads and writes.
 //!
-//! Whether operations may be posted to a peer, as anybody may ask at any time.
+//! It also tells whether operations may be posted to a peer, and any thread may ask at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ pub(crate) struct Ledger {
     pub(crate) registrations: Registrations,
     pub(crate) exports: Exports,
     pub(crate) staging: StagingPool,
-    /// What peers have to say to the program.
+    /// Notifications of peers for the program.
     pub(crate) notifications: Arc<NotificationQueue>,
 }
 
@@ -46,15 +46,15 @@ impl Ledger {
         self.registrations.operations(id) + self.exports.active_of(id)
     }
 
-    /// An operation is done: its memory, of these registrations, is not used any more.
+    /// Counts an operation as done: its memory, of these registrations, is not used any more.
     #[inline]
     pub(crate) fn done(&mut self, transfer: TransferKey, owners: &[RegistrationKey]) {
         owners.iter().for_each(|owner| self.registrations.end(*owner));
         self.transfers.done(transfer);
     }
 
-    /// An operation has failed: its memory is not used any more. The error is made only if the
-    /// transfer has none.
+    /// Counts an operation as failed: its memory is not used any more. The error is made only if
+    /// the transfer has none.
     pub(crate) fn failed(
         &mut self,
         transfer: TransferKey,
@@ -66,11 +66,12 @@ impl Ledger {
     }
 }
 
-/// Most operations that may be posted, by all threads together, between two looks of whoever holds
+/// Most operations that all threads together may post between two looks of the thread that holds
 /// the engine.
 pub(crate) const MOST_HANDED_IN: usize = 1024;
 
-/// Written by whoever holds the engine; a reader may be a step behind.
+/// Gate of posts to a peer. The thread that holds the engine writes it; a reader may be a step
+/// behind.
 #[derive(Debug, Default)]
 pub(crate) struct PostGate {
     sends: AtomicBool,

@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     pub(super) name: PeerName,
     pub(super) link: LinkSocket,
     pub(super) protocol: PeerProtocol,
-    /// Where the peer's channels may be dialled, until they are.
+    /// Places in which the peer's channels may be dialled, until they are.
     pub(super) places: Option<DialPlaces>,
     /// The comms, while they are being connected.
     pub(super) setup: Option<CommSetup>,
@@ -74,14 +74,14 @@ pub(crate) struct Connection {
     /// Chunks that were sent, and that arrived, when the last round ended.
     chunks: [u64; 2],
     pub(super) deferred: Option<DeferredFailure>,
-    /// When the protocol wants to know the time.
+    /// Time at which the protocol wants to be called next.
     pub(super) timeout: Option<Instant>,
     /// Held for as long as the comms are open.
     _channels: ChannelClaim,
 }
 
 impl Connection {
-    /// The link is proven. Channels are dialled in these places only.
+    /// Makes a connection of a proven link. Channels are dialled in these places only.
     pub(super) fn new(
         key: PeerKey,
         name: &PeerName,

@@ -11,7 +11,7 @@ use tcpx_sys::NcclResult;
 
 use crate::error::{Error, Phase, PluginFailure};
 
-/// How long the link has to tell.
+/// Time that the link has to tell the cause.
 const SETTLES_IN: Duration = Duration::from_millis(500);
 
 /// A failure whose cause the control link may be about to tell.
@@ -47,7 +47,7 @@ impl DeferredFailure {
         self.since + SETTLES_IN
     }
 
-    /// The error, once the link has had its time and told of no other cause.
+    /// Returns the error, once the link has had its time and told of no other cause.
     pub(super) fn check(&self, now: Instant) -> Result<(), Error> {
         if now.saturating_duration_since(self.since) < SETTLES_IN {
             return Ok(());

@@ -1,10 +1,11 @@
-//! Where the data channels of a peer may be dialled. Pure.
+//! Addresses at which the data channels of a peer may be dialled. Pure.
 //!
-//! A peer says itself where its channels are, and whoever has the secret may say anything. So what
-//! it says is held against what this end knows by other means: the other end of the link, and the
-//! connection info that the program has loaded. A peer's other NICs may stand in neither. They are
-//! dialled where this end's own channels run over other NICs than the link's, or where the link
-//! tells no address that channels could have, but never where that leads into this host or to many.
+//! A peer says itself where its channels are, and a peer that has the secret may say anything. So
+//! this end checks the claim against what it knows by other means: the other end of the link, and
+//! the connection info that the program has loaded. A peer's other NICs may be in neither. They are
+//! dialled in two cases: this end's own channels run over other NICs than the link's, or the link
+//! tells no address that channels could have. They are never dialled where that leads into this
+//! host or to many.
 //!
 //! When this end says that it could not connect a peer's data channels. Pure.
 //!
@@ -23,7 +24,7 @@ use crate::types::PeerName;
 /// An interface of this host, and an address that it has.
 type Interface = (String, IpAddr);
 
-/// What speaks for an address.
+/// Source that speaks for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// It is the link's, or was loaded.
@@ -32,12 +33,12 @@ pub(crate) enum Standing {
     Claimed,
 }
 
-/// What this end knows of where a peer is.
+/// Knowledge of this end about the addresses of a peer.
 #[derive(Clone, Debug)]
 pub(crate) struct DialPlaces {
     /// The other end of the link.
     link: Option<IpAddr>,
-    /// What the connection info lists that was loaded for it.
+    /// Addresses in the connection info that was loaded for the peer.
     loaded: Vec<IpAddr>,
     /// This end of the link.
     local: Option<IpAddr>,
@@ -45,12 +46,12 @@ pub(crate) struct DialPlaces {
     nics: Vec<Arc<str>>,
     /// This host's. The system is asked where the link's other end does not decide.
     interfaces: fn() -> Vec<Interface>,
-    /// Whether channels run over other NICs than the link's, as far as the settings say.
+    /// Whether the settings say that channels run over other NICs than the link's.
     uses_other_nics: bool,
 }
 
 impl DialPlaces {
-    /// What is known by a link between `local` and `link`, and by what was loaded.
+    /// Collects the addresses known by a link between `local` and `link`, and by what was loaded.
     pub(crate) fn new(
         [local, link]: [Option<IpAddr>; 2],
         loaded: Vec<IpAddr>,
@@ -114,10 +115,10 @@ fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// Longer than a plugin tries to connect to one who does not answer.
+/// Delay of the answer, longer than a plugin tries to connect to an address that does not answer.
 const ANSWER_AFTER: Duration = Duration::from_secs(25);
 
-/// What has come of dialling a peer's channels, until it may be said.
+/// Result of dialling a peer's channels, kept back until it may be said.
 #[derive(Debug, Default)]
 pub(super) struct DialAnswer {
     /// `None`: a failure is said at once.
@@ -126,12 +127,13 @@ pub(super) struct DialAnswer {
 }
 
 impl DialAnswer {
-    /// The channels are dialled from now on, at addresses for which only the peer speaks.
+    /// Begins to keep the answer back: the channels are dialled from now on, at addresses for which
+    /// only the peer speaks.
     pub(super) fn claimed(now: Instant) -> Self {
         Self { due: Some(now + ANSWER_AFTER), failure: None }
     }
 
-    /// A dial has failed.
+    /// Takes the error of a dial that has failed.
     ///
     /// # Errors
     /// The failure, if it may be said at once.

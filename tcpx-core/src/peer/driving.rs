@@ -28,8 +28,8 @@ use crate::transfer::send_lane::SendLane;
 const READS_A_ROUND: usize = 4;
 
 impl Connection {
-    /// One step: link, comms, posts and tests. Arrived chunks go into the batch. Returns whether
-    /// anything moved.
+    /// Makes one step: link, comms, posts and tests. Arrived chunks go into the batch. Returns
+    /// whether anything moved.
     pub(super) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         let mut moved = self.settle_closing(cx)?;
         if self.protocol.is_parted() {
@@ -105,7 +105,7 @@ impl Connection {
         self.link.next_of_round().map_err(|error| self.link_error(error))
     }
 
-    /// Everything that calls the plugin.
+    /// Makes all calls of the plugin.
     fn drive_comms(&mut self, cx: &mut Commons) -> Result<bool> {
         let mut moved = false;
         // After a goodbye its end is no fault.
@@ -151,7 +151,7 @@ impl Connection {
             Ok(moved) => {
                 self.tell_finished(cx)?;
                 let moved = moved | self.renew_credit(cx)?;
-                // Whoever has waited for this may be the last to make a round for a while.
+                // A thread that has waited for this may be the last to make a round for a while.
                 Ok(moved | self.flush()?)
             }
             Err(error) => self.defer(error, now, cx),
@@ -169,8 +169,8 @@ impl Connection {
         Ok(moved)
     }
 
-    /// The plugin has failed: no more calls of it for this peer, and its end unless the link may
-    /// know more. What was done before counts.
+    /// Defers the failure of the plugin. The plugin is called no more for this peer, and the peer
+    /// ends unless the link may know more. What was done before counts.
     pub(super) fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
         self.tell_finished(cx)?;
         self.deferred = Some(DeferredFailure::new(error, now)?);
@@ -212,8 +212,8 @@ impl Connection {
         self.act(cx).map(|()| true)
     }
 
-    /// Looks at the comms of lanes, as far as the plugin can tell, and tells the protocol what
-    /// has arrived: a peer is over whose comms are dead, or whose chunks are lost.
+    /// Looks at the comms of lanes, where the plugin can tell their state, and tells the protocol
+    /// what has arrived. A peer is over whose comms are dead, or whose chunks are lost.
     pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
         if self.deferred.is_some() {
             return Ok(());
@@ -272,13 +272,13 @@ impl Connection {
 }
 
 impl Peer {
-    /// An accept has asked for it, and names it.
+    /// Claims the peer for an accept, which names it.
     pub(crate) fn claim(&mut self, name: &str, cx: &mut Commons) -> Result<()> {
         self.name.bind(name);
         self.connection_mut().map_or(Ok(()), |connection| connection.named(cx))
     }
 
-    /// One step. Arrived chunks go into the batch. Returns whether anything moved.
+    /// Makes one step. Arrived chunks go into the batch. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         if let State::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
@@ -304,7 +304,7 @@ impl Peer {
         connection.map_or(Ok(false), |connection| connection.consume(now, finished, cx))
     }
 
-    /// The program leaves it.
+    /// Leaves the peer for the program.
     pub(crate) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
         self.is_left = true;
         match &mut self.state {

@@ -1,4 +1,4 @@
-//! How a peer ends: what ends with it at once, and what is left over.
+//! End of a peer: what ends with it at once, and what is left over.
 //!
 //! What is left of a peer that ended: comms that are being closed, and what they and copies under
 //! way still use.
@@ -100,8 +100,8 @@ impl Peer {
             let error = || if self.is_left { Error::Closed } else { why.seen_by(direction) };
             cx.ledger.failed(transfer, message.owners(), error);
         }
-        // What a large backlog took is freed elsewhere as well. Comms that are being connected use
-        // no memory of operations: nobody waits for them.
+        // The memory of a large backlog is freed elsewhere as well. Comms that are being connected
+        // use no memory of operations: no thread waits for them.
         let workers = &cx.workers;
         workers.close((setup, protocol, unfinished));
         let mut tickets = vec![close_comms(sends, workers), close_comms(receives, workers)];

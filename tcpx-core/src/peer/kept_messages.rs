@@ -1,4 +1,4 @@
-//! What has come before it is wanted: small messages without a receive, and answers that nobody has
+//! Store of what comes before it is wanted: unexpected messages, and answers that the peer has not
 //! read.
 
 use std::collections::VecDeque;
@@ -33,19 +33,19 @@ impl KeptMessages {
     }
 }
 
-/// As long as no more bytes than this wait on the link, nobody counts answers.
+/// Bytes waiting on the link up to which answers are not counted.
 const FEW_BYTES: usize = 1 << 20;
 /// More than a peer can be without that keeps to the number of requests that it may have: of each
 /// kind, and what else is an answer.
 const MOST: usize = 8 * MAX_ASKED;
 
-/// Where on the link they end, in bytes since it began, oldest first.
+/// Positions on the link at which they end, in bytes since it began, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct UnreadAnswers(VecDeque<u64>);
 
 impl UnreadAnswers {
-    /// An answer is queued behind what waits already, so many bytes. The kernel has taken `taken`
-    /// bytes. Returns whether the peer may be without so many answers.
+    /// Counts an answer that is queued behind `waiting` bytes. The kernel has taken `taken` bytes.
+    /// Returns whether the peer may leave this many answers unread.
     pub(super) fn add(&mut self, taken: u64, waiting: usize) -> bool {
         if waiting <= FEW_BYTES {
             self.0 = VecDeque::new();

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! What a connection does with the bytes on its control link: small messages, operations on memory
-//! of either end, and notifications.
+//! Traffic of a connection on its control link: small messages, operations on memory of either end,
+//! and notifications.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -40,7 +40,7 @@ impl Connection {
             Landing::Pieces { transfer, stretch, note } => {
                 self.count_listed(transfer, &stretch, &mut cx.ledger);
                 let data = &self.link.payload(bytes)[..stretch.bytes() as usize];
-                // SAFETY: these are pieces of a read of ours, which has not ended and of which no
+                // SAFETY: these are pieces of a read of ours, which has not ended and which no
                 // plugin knows, or of exports that the protocol uses for the peer until it says
                 // `Served`: in either case of registrations that stay, for writing, in memory that
                 // the CPU reaches.
@@ -75,7 +75,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// The last bytes that came are a note.
+    /// Lands the last bytes that came, which are a note.
     fn land_note(&mut self, note: NoteUse, ledger: &Ledger) -> Result<()> {
         match note {
             NoteUse::None => Ok(()),
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Takes a note that was kept: the program gets it, or nobody.
+    /// Takes a note that was kept: the program gets it, or it is dropped.
     pub(super) fn take_note(
         &mut self,
         number: u64,
@@ -136,7 +136,7 @@ impl Connection {
         self.scratch = gathered;
     }
 
-    /// What travels on the link counts as a chunk of its own.
+    /// Counts what travels on the link as a chunk of its own.
     fn count_listed(&self, transfer: TransferKey, stretch: &Stretch, ledger: &mut Ledger) {
         ledger.transfers.matched(transfer, 1);
         ledger.transfers.chunks_done(transfer, 1, stretch.bytes());
@@ -163,7 +163,7 @@ impl Connection {
         unsafe { write(&member, &bytes) };
     }
 
-    /// A message on the link counts as a chunk of its own.
+    /// Counts a message on the link as a chunk of its own.
     fn count_message(&self, member: &Member, ledger: &mut Ledger) {
         let chunks = chunk_count(member.bytes, self.protocol.agreement().chunk_bytes);
         ledger.transfers.matched(member.transfer, chunks);
@@ -182,7 +182,7 @@ fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// Puts bytes where those of a list lie, as far as there are any.
+/// Puts bytes where those of a list lie, until there are no more.
 ///
 /// # Safety
 /// The CPU may write all of its pieces. Others may use them meanwhile, and pieces may overlap.
@@ -200,7 +200,7 @@ unsafe fn scatter(stretch: &Stretch, mut bytes: &[u8]) {
 /// Writes the bytes of a message in place.
 ///
 /// # Safety
-/// The member's span holds as many bytes as it says; the CPU may write them, and nobody else
+/// The member's span holds as many bytes as it says; the CPU may write them, and nothing else
 /// touches them during the call.
 unsafe fn write(member: &Member, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(member.bytes as usize)];
@@ -253,7 +253,8 @@ impl Peer {
         })
     }
 
-    /// Writes what was said to it, as far as the system takes it. Returns whether there is a link.
+    /// Writes what was said to the peer, until the system takes no more. Returns whether there is a
+    /// link.
     pub(crate) fn flush(&mut self) -> Result<bool> {
         self.connection_mut().map_or(Ok(false), |connection| connection.flush().map(|_| true))
     }
@@ -272,7 +273,7 @@ impl Peer {
         self.connection_mut().map_or(Ok(()), |connection| connection.cancel(transfer, cx))
     }
 
-    /// The same for what has taken too long.
+    /// Does the same for what has taken too long.
     pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.waiting.cancel(transfer, &mut cx.ledger);
         self.connection_mut().map_or(Ok(()), |connection| connection.overdue(transfer, cx))
@@ -280,13 +281,13 @@ impl Peer {
 }
 
 impl Connection {
-    /// An operation's program has let go of it.
+    /// Lets go of an operation, as its program has done.
     pub(crate) fn unprepare(&mut self, prepared: PreparedKey) {
         self.protocol.handle_unprepared(prepared);
     }
 
-    /// The program has taken notifications of this peer that cost so much, all in all. What is said
-    /// about it goes with the next step.
+    /// Notes that the program has taken notifications of this peer that cost `cost`, all in all.
+    /// The next step says so to the peer.
     pub(crate) fn notes_taken(&mut self, cost: u64) {
         self.protocol.handle_notes_taken(cost);
     }

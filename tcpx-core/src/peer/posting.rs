@@ -1,4 +1,4 @@
-//! What a program does with a connection: it posts, withdraws, notifies and leaves.
+//! Operations of a program on a connection: it posts, withdraws, notifies and leaves.
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::connection::Connection;
 use crate::error::{Error, MemoryUnavailable, Result};
 
 impl Connection {
-    /// Returns whether so many operations may be posted now.
+    /// Returns whether this many operations may be posted now.
     ///
     /// # Errors
     /// [`Error::PeerState`], [`Error::PeerGone`].
@@ -31,7 +31,7 @@ impl Connection {
         })
     }
 
-    /// Makes room for so many operations, which are posted next.
+    /// Makes room for this many operations, which are posted next.
     ///
     /// # Errors
     /// [`MemoryUnavailable::Operations`]. Nothing has changed then.
@@ -75,19 +75,19 @@ impl Connection {
         self.act(cx)
     }
 
-    /// A transfer has taken too long: gives up what can be given up.
+    /// Gives up what can be given up of a transfer that has taken too long.
     pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_overdue(transfer);
         self.act(cx)
     }
 
-    /// An accept has asked for the peer.
+    /// Notes that an accept has asked for the peer.
     pub(super) fn named(&mut self, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_named();
         self.act(cx)
     }
 
-    /// The program leaves.
+    /// Leaves the peer for the program.
     pub(super) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
         let leaving = self.protocol.handle_disconnect();
         self.act(cx)?;
@@ -114,8 +114,9 @@ impl Connection {
     }
 }
 
-/// As much memory as the plans of a large batch of sends take, where receives for it are announced:
-/// they wait on the lanes, in lists that grow plan by plan. It is let go before they are made.
+/// Allocates as much memory as the plans of a large batch of sends take, where receives for it are
+/// announced. The plans wait on the lanes, in lists that grow plan by plan. The memory is freed
+/// before they are made.
 fn room_for_plans(
     protocol: &PeerProtocol,
     direction: Direction,
@@ -129,6 +130,6 @@ fn room_for_plans(
         let each = 2 * (size_of::<Stripe>() + size_of::<Member>());
         room.try_reserve_exact(matched.max(PORTION).saturating_mul(each))?;
     }
-    // What nobody uses need not be allocated, as the compiler sees it.
+    // The compiler may drop an allocation that nothing uses.
     Ok(std::hint::black_box(room))
 }

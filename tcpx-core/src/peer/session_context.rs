@@ -1,4 +1,4 @@
-//! What every peer of a session shares: settings, plugin, identity.
+//! State that every peer of a session shares: settings, plugin, identity.
 
 use std::sync::Arc;
 
@@ -30,21 +30,21 @@ const CPU_SLOTS: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct SessionContext {
-    /// Bytes of payload in a packet, at least, of which each takes pages of its own.
+    /// Fewest bytes of payload in a packet. Each packet takes pages of its own.
     pub(crate) packet_bytes: u32,
     pub(crate) number: SessionNumber,
     pub(crate) options: SessionOptions,
     pub(crate) plugin: Arc<Plugin>,
-    /// What says when something happens on a descriptor.
+    /// Poller that says when something happens on a descriptor.
     pub(crate) poller: Arc<Poller>,
     pub(crate) memory: DeviceMemory,
     /// Place of the session's GPU on PCI.
     pub(crate) gpu_path: Option<PciPath>,
     pub(crate) identity: Identity,
-    /// What peers make the session keep.
+    /// Budget of what peers make the session keep.
     pub(crate) kept: Arc<KeptBudget>,
-    /// What gathers device memory. A copy by the driver costs as much as a request does: nothing is
-    /// gathered with those.
+    /// Copier that gathers device memory. A copy by the driver costs as much as a request does:
+    /// nothing is gathered with those.
     device_copier: Option<Copier>,
 }
 
@@ -85,8 +85,8 @@ impl SessionContext {
         })
     }
 
-    /// Payload that one step of a lane moves. A NIC moves it by itself; elsewhere the thread that
-    /// tests does.
+    /// Returns the payload that one step of a lane moves. A NIC moves it by itself; elsewhere the
+    /// thread that tests does.
     pub(crate) fn step_bytes(&self) -> u64 {
         if self.plugin.is_hardware() { u64::MAX } else { STEP_BYTES }
     }
@@ -125,8 +125,8 @@ impl SessionContext {
         tuning
     }
 
-    /// How memory that is exported is read and written, with room for so many bytes of
-    /// notifications at each end.
+    /// Returns the terms by which exported memory is read and written, with room for `note_bytes`
+    /// bytes of notifications at each end.
     pub(crate) fn one_sided_terms(&self, note_bytes: u64) -> OneSidedTerms {
         OneSidedTerms {
             lists: ListLimits::AGREED,
@@ -140,9 +140,9 @@ impl SessionContext {
         }
     }
 
-    /// Gathered chunks that a lane may have under way: as many as others, so that nothing waits for
-    /// a GPU's copies or a NIC. Where the CPU both copies and sends, few: it then finds in its
-    /// cache what it has copied.
+    /// Returns the most gathered chunks that a lane may have under way: as many as others, so that
+    /// nothing waits for a GPU's copies or a NIC. Where the CPU both copies and sends, there are
+    /// few: the CPU then finds in its cache what it has copied.
     pub(crate) fn staging_slots(&self, memory: MemoryType) -> usize {
         let is_copied_by_gpu =
             memory == MemoryType::Device && self.device_copier == Some(Copier::Gpu);

@@ -1,5 +1,5 @@
-//! What a peer is before its link: operations and notifications that wait for it, and which
-//! connection with which session it is.
+//! State of a peer before its link: operations and notifications that wait for it, and the
+//! connection and session that it is.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::error::Error;
 pub(super) struct Waiting {
     requests: Vec<NewRequest>,
     notes: Vec<Arc<[u8]>>,
-    /// What the notifications cost together.
+    /// Cost of the notifications together.
     note_cost: u64,
 }
 
 impl Waiting {
-    /// An operation waits, whose registrations are in use for it.
+    /// Adds an operation, whose registrations are in use for it.
     pub(super) fn push(&mut self, request: NewRequest) {
         self.requests.push(request);
     }
 
-    /// A notification waits, if all that wait cost no more than `room`: what the protocol has for
+    /// Adds a notification, if all that wait cost no more than `room`: what the protocol has for
     /// those that wait.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// The link is proven: all of it is the protocol's.
+    /// Hands everything over to the protocol: the link is proven.
     pub(super) fn hand_over(&mut self, connection: &mut Connection) {
         let Self { requests, notes, .. } = std::mem::take(self);
         for request in requests {
@@ -62,14 +62,14 @@ impl Waiting {
         self.requests.iter().filter(uses).map(|request| request.transfer).collect()
     }
 
-    /// The program gives up what belongs to a transfer.
+    /// Gives up, for the program, what belongs to a transfer.
     pub(super) fn cancel(&mut self, transfer: TransferKey, ledger: &mut Ledger) {
         for request in self.requests.extract_if(.., |request| request.transfer == transfer) {
             ledger.failed(transfer, request.list.pieces.owners(), || Error::Cancelled);
         }
     }
 
-    /// The peer has ended: so does what waits for it. Returns how many notifications are lost.
+    /// Ends everything that waits: the peer has ended. Returns the number of lost notifications.
     pub(super) fn fail(
         &mut self,
         ledger: &mut Ledger,
@@ -83,27 +83,27 @@ impl Waiting {
     }
 }
 
-/// Where a peer comes from.
+/// Origin of a peer.
 #[derive(Debug)]
 pub(crate) struct Origin {
     /// The session at the other end.
     pub(crate) session: SessionId,
-    /// Which connection of the two sessions this is, in the count of the end that began it.
+    /// Number of this connection of the two sessions, in the count of the end that began it.
     pub(crate) connection: u16,
-    /// What it said when it came in; `None`: this end has dialled.
+    /// Introduction of a peer that came in; `None`: this end has dialled.
     introduction: Option<Box<Introduction>>,
     /// The hello that the other end has given up for this connection.
     pub(crate) given_up: Option<Nonce>,
 }
 
 impl Origin {
-    /// This end dials.
+    /// Makes the origin of a peer that this end dials.
     pub(crate) fn dialled(connector: &Connector) -> Self {
         let (session, connection) = (connector.info().session, connector.connection());
         Self { session, connection, introduction: None, given_up: None }
     }
 
-    /// It has come in.
+    /// Makes the origin of a peer that has come in.
     pub(crate) fn came(introduction: Box<Introduction>) -> Self {
         Self {
             session: *introduction.session(),

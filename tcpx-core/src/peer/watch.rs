@@ -1,4 +1,4 @@
-//! What a peer's counters say is wrong, about once a second.
+//! Watch on what a peer's counters say is wrong, about once a second.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::stats::watch::{ALIVE, Round};
 pub(crate) struct WatchInput<'a> {
     pub(crate) round: Round,
     pub(crate) now: Instant,
-    /// How long nothing may move.
+    /// Time for which nothing may move.
     pub(crate) stall_after: Duration,
     pub(crate) pages: &'a PageUse,
 }
@@ -40,12 +40,12 @@ struct LaneTroubles {
     behind: Option<LanePlace>,
     gathering: Option<LanePlace>,
     starved: Option<LanePlace>,
-    /// With requests that are posted, of which none was done for [`QUIET`].
+    /// A lane with posted requests none of which was done for [`QUIET`].
     quiet: Option<LanePlace>,
     zero: Option<LanePlace>,
 }
 
-/// What a peer's earlier looks have shown.
+/// Results of a peer's earlier looks.
 #[derive(Debug, Default)]
 pub(super) struct PeerWatch {
     matches: MatchWatch,

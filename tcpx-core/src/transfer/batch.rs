@@ -15,7 +15,7 @@ use tcpx_unpack::{Ticket, Unpack, UnpackError};
 use super::job::{Collected, EMPTY_JOB, JOBS_PER_SUBMIT, Job};
 use crate::stats::watch::pages::PageUse;
 
-/// How long an unpacker may have no room.
+/// Longest time for which an unpacker may have no room.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Number of a batch. Batches finish in order.
@@ -52,14 +52,14 @@ pub(crate) struct Batch {
     /// Empty ones, whose room is used again.
     spare: Vec<Collected>,
     finished: BatchNumber,
-    /// When the unpacker first had no room.
+    /// Time at which the unpacker first had no room.
     busy_since: Option<Instant>,
     in_flight: VecDeque<InFlight>,
     /// The unpacker has failed, and what was abandoned may still be under way: nothing counts as
     /// finished.
     is_frozen: bool,
     busy: Duration,
-    /// Where fragments lay so far.
+    /// Pages in which fragments lay so far.
     pub(crate) pages: PageUse,
     submitting: Duration,
 }
@@ -75,7 +75,7 @@ struct InFlight {
 }
 
 impl Batch {
-    /// Batches of so many bytes, `u64::MAX` where the calling thread does not copy them.
+    /// Makes batches of this many bytes, `u64::MAX` where the calling thread does not copy them.
     pub(crate) fn new(limit_bytes: u64) -> Self {
         Self {
             limit_bytes,
@@ -98,7 +98,7 @@ impl Batch {
         self.filling_number
     }
 
-    /// Returns the batch for a chunk of so many bytes. All of its jobs are pushed next.
+    /// Returns the batch for a chunk of this many bytes. All of its jobs are pushed next.
     pub(crate) fn number_for(&mut self, chunk_bytes: u64) -> BatchNumber {
         let room = self.limit_bytes.saturating_sub(self.filling.bytes());
         if chunk_bytes > room && !self.filling.is_empty() {
@@ -214,7 +214,8 @@ impl Batch {
         }
     }
 
-    /// The unpacker had no room. That it never has any means that the GPU hangs.
+    /// Notes that the unpacker had no room. An unpacker that never has any means that the GPU
+    /// hangs.
     fn stay_busy(&mut self) -> Result<Option<Ticket>, BatchFailure> {
         let waited = self.busy_since.get_or_insert_with(Instant::now).elapsed();
         if waited < STALL_LIMIT {
@@ -281,18 +282,18 @@ impl Batch {
         self.filling_number.0 += 1;
     }
 
-    /// Nothing that was abandoned is under way any more.
+    /// Notes that nothing that was abandoned is under way any more.
     pub(crate) fn all_finished(&mut self) {
         self.is_frozen = false;
         self.finished = BatchNumber(self.filling_number.0 - 1);
     }
 
-    /// Time from submits until they were seen to be finished, summed.
+    /// Returns the time from submits until they were seen to be finished, summed.
     pub(crate) fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// Time inside submits, summed.
+    /// Returns the time inside submits, summed.
     pub(crate) fn submitting(&self) -> Duration {
         self.submitting
     }

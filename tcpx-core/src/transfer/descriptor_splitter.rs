@@ -11,8 +11,9 @@ pub(crate) struct DescriptorSplitter<'a> {
 }
 
 impl<'a> DescriptorSplitter<'a> {
-    /// `descriptors` passed [`tcpx_rx::check`]: they are sorted, have no holes, and begin with the
-    /// chunk's first byte. None reads past the first 4 GiB of the bounce buffer.
+    /// Makes a splitter of `descriptors`, which passed [`tcpx_rx::check`]: they are sorted, have no
+    /// holes, and begin with the chunk's first byte. None reads past the first 4 GiB of the bounce
+    /// buffer.
     pub(crate) fn new(descriptors: &'a [UnpackDescriptor]) -> Self {
         Self { rest: descriptors, taken: 0 }
     }

@@ -35,8 +35,8 @@ impl Gather {
     ///
     /// # Safety
     /// The messages are of kind `slot.memory`, and their memory stays readable until that batch has
-    /// finished. The slot is a staging buffer's and holds all of them; it stays writable, and
-    /// nobody else touches it, for as long.
+    /// finished. The slot is a staging buffer's and holds all of them. For as long, the slot stays
+    /// writable, and nothing else touches it.
     pub(super) unsafe fn copy(
         &mut self,
         messages: &[Member],
@@ -86,7 +86,7 @@ impl Gather {
         self.copies.push(Copied { member, base, descriptor });
     }
 
-    /// A job for each window, so that as many segments as possible go with one.
+    /// Submits a job for each window, so that as many segments as possible go with one.
     fn submit(&mut self, dst: u64, dst_bytes: u64, label: JobLabel, batch: &mut Batch) {
         self.copies.sort_unstable_by_key(|copied| copied.base);
         for window in self.copies.chunk_by(|left, right| left.base == right.base) {

@@ -1,4 +1,4 @@
-//! What is copied for one chunk, and what of a batch is not submitted yet.
+//! Copy jobs of one chunk, and the jobs of a batch that are not submitted yet.
 
 use tcpx_protocol::types::{Direction, RegistrationKey};
 use tcpx_rx::UnpackDescriptor;
@@ -22,7 +22,8 @@ pub(crate) struct JobLabel {
     /// Received and unpacked, or gathered to be sent.
     pub(crate) direction: Direction,
     pub(crate) channel: u16,
-    /// Where it is copied to; of a chunk to be sent, where one of its messages is copied from.
+    /// Registration to which it is copied; of a chunk to be sent, from which one of its messages is
+    /// copied.
     pub(crate) registration: RegistrationKey,
     pub(crate) tag: i64,
     /// Number of the chunk in its message, from 0.
@@ -47,7 +48,7 @@ pub(super) struct Collected {
     descriptors: Vec<UnpackDescriptor>,
     /// Of all jobs.
     bytes: u64,
-    /// How many of the jobs were submitted; the others wait until the unpacker has room.
+    /// Number of the jobs that were submitted; the others wait until the unpacker has room.
     submitted: usize,
 }
 
@@ -94,7 +95,7 @@ impl Collected {
         self.submitted
     }
 
-    /// At most so many jobs are in the group that is submitted next.
+    /// Returns the most jobs that are in the group that is submitted next.
     pub(super) fn unsubmitted_group(&self) -> usize {
         self.jobs.len().saturating_sub(self.submitted).min(JOBS_PER_SUBMIT)
     }
@@ -104,7 +105,7 @@ impl Collected {
         self.jobs.get(self.submitted + number).map(|(job, _)| *job)
     }
 
-    /// So many jobs were submitted now. Returns whether those were all.
+    /// Counts `jobs` jobs that were submitted now. Returns whether those were all.
     pub(super) fn submitted(&mut self, jobs: usize) -> bool {
         self.submitted += jobs;
         self.submitted == self.jobs.len()

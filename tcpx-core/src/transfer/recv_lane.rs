@@ -93,7 +93,7 @@ impl RecvLane {
         self.comm.credit().map(|credit| credit.limit())
     }
 
-    /// One look at the counters.
+    /// Takes one look at the counters.
     pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
         if self.comm.credit().is_some_and(|credit| credit.is_withheld()) {
             // The peer sends nothing because it may not.
@@ -125,7 +125,7 @@ impl RecvLane {
         !self.window.has_posted() && self.comm.next_call() == NextCall::WhenTold
     }
 
-    /// Something has happened on one of the comm's descriptors.
+    /// Notes an event on one of the comm's descriptors.
     pub(crate) fn wake(&mut self) {
         self.comm.wake();
     }
@@ -150,7 +150,7 @@ impl RecvLane {
         self.window.has_posted()
     }
 
-    /// Posts what the window takes and puts what has arrived into `batch`, as far as one step goes.
+    /// Posts what the window takes and puts what has arrived into `batch`, within one step.
     pub(crate) fn progress(
         &mut self,
         registrations: &mut Registrations,
@@ -301,7 +301,7 @@ impl RecvLane {
             let mut sample = [0; SAMPLE_BYTES];
             let count = sample.len().min(bytes as usize);
             // SAFETY: the chunk lies in registered host memory of its operation; its bytes have
-            // arrived, and nobody else writes them before the operation ends.
+            // arrived, and nothing else writes them before the operation ends.
             unsafe { DeviceMemory::Emulated.read(address, &mut sample[..count]) }?;
             self.payload.look(&sample[..count]);
         }
@@ -329,7 +329,7 @@ impl RecvLane {
         }
     }
 
-    /// Returns the newest batch that unpacks a chunk of this lane, as far as it was not seen to be
+    /// Returns the newest batch that unpacks a chunk of this lane, unless that batch was seen to be
     /// finished.
     pub(crate) fn newest_batch(&self) -> Option<BatchNumber> {
         self.window.newest_arrived().map(|arriving| arriving.batch)

@@ -54,7 +54,7 @@ pub(crate) struct SendLane {
     /// Bytes that one step moves.
     step_bytes: u64,
     stripes: StripeQueue,
-    /// How many chunks the peer has room for, counted from the first one.
+    /// Number of chunks that the peer has room for, counted from the first one.
     credit: u64,
     host_staging: Option<Staging>,
     device_staging: Option<Staging>,
@@ -94,12 +94,12 @@ impl SendLane {
         }
     }
 
-    /// Chunks to send. Those that are gathered need the staging buffer of their memory.
+    /// Queues chunks to send. Those that are gathered need the staging buffer of their memory.
     pub(crate) fn push(&mut self, stripe: Stripe) {
         self.stripes.push(stripe);
     }
 
-    /// The peer has room for so many chunks, counted from the first one.
+    /// Sets the credit: the peer has room for this many chunks, counted from the first one.
     pub(crate) fn set_credit(&mut self, chunks: u64) {
         self.credit = chunks;
     }
@@ -118,8 +118,8 @@ impl SendLane {
         true
     }
 
-    /// For which kind of memory the lane has a staging buffer now, or will have none, after it was
-    /// asked for.
+    /// Returns the kind of memory for which the lane has a staging buffer now, or will have none,
+    /// after it was asked for.
     pub(crate) fn known_staging(
         &mut self,
         pool: &mut StagingPool,
@@ -153,7 +153,7 @@ impl SendLane {
         }
     }
 
-    /// One look at the counters.
+    /// Takes one look at the counters.
     pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
         let sample = self.window.sample(self.stats, chunk_bytes);
         self.watch.look(sample.with_copied(self.staged.len()), now)
@@ -173,7 +173,7 @@ impl SendLane {
         Ok(())
     }
 
-    /// Something has happened on one of the comm's descriptors.
+    /// Notes an event on one of the comm's descriptors.
     pub(crate) fn wake(&mut self) {
         self.comm.wake();
     }
@@ -200,18 +200,18 @@ impl SendLane {
         !self.asked_stagings.is_empty()
     }
 
-    /// Nothing in flight, nothing being gathered and nothing waiting.
+    /// Returns whether nothing is in flight, being gathered or waiting.
     pub(crate) fn is_idle(&self) -> bool {
         self.stripes.is_empty()
     }
 
-    /// Returns the newest batch that gathers a chunk of this lane, as far as it was not posted.
+    /// Returns the newest batch that gathers a chunk of this lane, unless the chunk was posted.
     pub(crate) fn newest_batch(&self) -> Option<BatchNumber> {
         self.staged.iter().map(|staged| staged.batch).max()
     }
 
-    /// Gathers and posts what the window takes and reaps what is sent, which goes to `done`, as far
-    /// as one step goes.
+    /// Gathers and posts what the window takes and reaps what is sent, which goes to `done`, within
+    /// one step.
     pub(crate) fn progress(
         &mut self,
         registrations: &mut Registrations,
@@ -254,7 +254,7 @@ impl SendLane {
         self.stats.posts + (self.staged.len() as u64) < self.credit
     }
 
-    /// Posts what lies in one piece, and begins to gather what does not, as far as there is room.
+    /// Posts what lies in one piece, and begins to gather what does not, while there is room.
     fn fill(&mut self, registrations: &mut Registrations, batch: &mut Batch) -> Result<bool> {
         let mut moved = self.post(registrations, batch.reached())?;
         while let Some((stripe, _)) = self.stripes.peek() {
@@ -334,8 +334,8 @@ impl SendLane {
             // SAFETY: the span was checked against the registration when it was posted; the
             // operation, and with it the registration's memory, ends only after the request is done
             // or the comm is closed. The same holds of messages that share the chunk: they lie
-            // behind it in the same registration, or are gathered. A slot holds a chunk, is written
-            // by nobody before the request is done, and is freed after the comm has closed.
+            // behind it in the same registration, or are gathered. A slot holds a chunk, is not
+            // written before the request is done, and is freed after the comm has closed.
             let Some(request) = (unsafe { self.comm.isend(span.address, bytes, tag, mhandle) })?
             else {
                 self.stats.plugin_busy += 1;

@@ -19,7 +19,7 @@ use crate::stats::report::StagingMemory;
 /// Slots begin on pages, as the plugin wants device memory to.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a lane asks for.
+/// Request of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StagingRequest<'a> {
     /// The kind of memory that is gathered.
@@ -27,7 +27,7 @@ pub(crate) struct StagingRequest<'a> {
     /// Gathered chunks that the lane may have under way: the most slots that it can use.
     pub(crate) slots: usize,
     pub(crate) chunk_bytes: u32,
-    /// What device memory is in the session.
+    /// Device memory of the session.
     pub(crate) device: &'a DeviceMemory,
 }
 
@@ -42,12 +42,12 @@ struct Buffer {
     is_used: bool,
 }
 
-/// Where a lane's slots may be.
+/// Place for a lane's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
-    /// In a buffer that nobody uses.
+    /// In a buffer that no lane uses.
     Idle(usize),
-    /// In a new one of so many bytes.
+    /// In a new one of this many bytes.
     New(u64),
 }
 
@@ -63,12 +63,12 @@ pub(crate) struct StagingPool {
 }
 
 impl StagingPool {
-    /// Returns a pool that allocates so many bytes at most, of both kinds of memory together.
+    /// Makes a pool that allocates this many bytes at most, of both kinds of memory together.
     pub(crate) fn new(limit_bytes: u64) -> Self {
         Self { limit_bytes, ..Self::default() }
     }
 
-    /// It in numbers.
+    /// Returns the state of the pool in numbers.
     pub(crate) fn report(&self) -> StagingMemory {
         let Self { limit_bytes, allocated_bytes, used_bytes, .. } = *self;
         StagingMemory { limit_bytes, allocated_bytes, used_bytes }
@@ -104,7 +104,8 @@ impl StagingPool {
         }
     }
 
-    /// An idle buffer of about the right size, else a new one, else whatever has the most slots.
+    /// Chooses an idle buffer of about the right size, else a new one, else the buffer that has the
+    /// most slots.
     fn choose(&self, memory: MemoryType, slots: u64, slot_bytes: u64) -> Option<Choice> {
         let wanted = slots * slot_bytes;
         let idle = || {
@@ -130,7 +131,7 @@ impl StagingPool {
         }
     }
 
-    /// Makes a buffer. `None`: there is no memory, and nobody asks for more of it again.
+    /// Makes a buffer. `None`: there is no memory, and no more of it is asked for again.
     fn allocate(
         &mut self,
         bytes: u64,
@@ -163,8 +164,8 @@ impl StagingPool {
         }
     }
 
-    /// A lane's buffer is there for others. The comm that it was registered with has closed, and
-    /// nobody touches the memory.
+    /// Gives a lane's buffer back for others. The comm that it was registered with has closed, and
+    /// nothing touches the memory.
     pub(crate) fn give_back(&mut self, registration: RegistrationKey) {
         let is_it = |buffer: &&mut Buffer| buffer.registration == registration && buffer.is_used;
         if let Some(buffer) = self.buffers.iter_mut().find(is_it) {
@@ -189,7 +190,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// `slots` slots from `address` on, at least one.
+    /// Makes `slots` slots from `address` on, at least one.
     pub(super) fn new(
         registration: RegistrationKey,
         address: u64,
@@ -272,7 +273,7 @@ mod tests {
         let starts = [(); 3].map(|()| staging.next_slot().address);
         assert_eq!([starts[1] - starts[0], starts[2] - starts[1]], [8192; 2]);
         assert_eq!(starts[0] % PAGE_BYTES, 0);
-        // SAFETY: the last byte of the last slot; nobody else knows of this memory.
+        // SAFETY: the last byte of the last slot; nothing else knows of this memory.
         unsafe { DeviceMemory::Emulated.write(starts[2] + 8191, &[7]) }.expect("it is there");
     }
 

@@ -1,9 +1,9 @@
-//! What a transfer's owner may ask at any time, without the engine's lock.
+//! State of a transfer that its owner may read at any time, without the engine's lock.
 //!
-//! Whoever posts counts what it posts, one at a time. All else is written by whoever holds the
-//! engine, or what the parts of an operation have in common. Both count on `left`, which says to
-//! each of them in turn whether a round ends or begins: after its end nobody but a post writes
-//! before the next one has begun.
+//! A thread that posts counts what it posts, one at a time. All else is written by the thread that
+//! holds the engine, or by the state that the parts of an operation share. Both sides count on
+//! `left`, which tells each of them in turn whether a round ends or begins. After the end of a
+//! round only a post writes before the next round has begun.
 //!
 //! Readers take no lock but that of the error of a round that has one, for as long as a copy of it
 //! takes:
@@ -11,7 +11,7 @@
 //! - What was counted when a round began is kept for this round and the one before. A reader looks
 //!   again if a round has begun meanwhile, which takes longer than its look.
 //!
-//! Who hears of the end of a transfer's rounds at once.
+//! Listener that is notified of the end of a transfer's rounds at once.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -30,7 +30,7 @@ pub(crate) struct TransferCell {
     sums: Sums,
     /// Operations that have not ended.
     left: AtomicU64,
-    /// Held by whoever posts.
+    /// Lock that a posting thread holds.
     posting: Mutex<()>,
     /// The round has sends.
     has_sends: AtomicBool,
@@ -44,7 +44,7 @@ pub(crate) struct TransferCell {
     error: Mutex<Option<Error>>,
     /// Under which key its rounds are reported, if they are.
     pub(crate) reporter: OnceLock<ReporterKey>,
-    /// Who hears of their ends at once, if anybody.
+    /// Listener that is notified of their ends at once, if there is one.
     pub(crate) listener: OnceLock<Arc<dyn RoundListener>>,
 }
 
@@ -60,7 +60,7 @@ impl TransferCell {
         if sends { Direction::Send } else { Direction::Receive }
     }
 
-    /// How the round has ended, once every operation has.
+    /// Returns how the round has ended, once every operation has.
     pub(crate) fn outcome(&self) -> Poll<Result<(), Error>> {
         self.look(|round| match self.is_complete() {
             true => Poll::Ready(self.error_of(round).map_or(Ok(()), Err)),
@@ -78,7 +78,7 @@ impl TransferCell {
         self.sums.read()
     }
 
-    /// The same since the round began.
+    /// Returns the same since the round began.
     pub(crate) fn round_counts(&self) -> TransferCounts {
         self.look(|round| {
             let before = self.sums_before(round).read();
@@ -91,7 +91,7 @@ impl TransferCell {
         loop {
             let round = self.round.load(Ordering::Acquire);
             let seen = look(round);
-            // Whoever has seen something of a later round sees its number, too.
+            // A thread that has seen something of a later round sees its number, too.
             fence(Ordering::Acquire);
             if self.round.load(Ordering::Relaxed) == round {
                 return seen;
@@ -99,8 +99,8 @@ impl TransferCell {
         }
     }
 
-    /// Returns the number of the round. Whoever holds the engine, and knows that it has not ended,
-    /// asks.
+    /// Returns the number of the round. The caller holds the engine, and knows that the round has
+    /// not ended.
     pub(crate) fn round(&self) -> u64 {
         self.round.load(Ordering::Acquire)
     }
@@ -116,8 +116,8 @@ impl TransferCell {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// So many operations are posted. The first ones after the transfer was complete begin a round.
-    /// They may end once this has returned, and not before.
+    /// Counts `operations` operations that are posted. The first ones after the transfer was
+    /// complete begin a round. They may end once this has returned, and not before.
     pub(crate) fn posted(&self, direction: Direction, operations: u64) {
         if operations == 0 {
             return;
@@ -143,25 +143,25 @@ impl TransferCell {
         self.round.store(round, Ordering::Release);
     }
 
-    /// So many chunks are to move.
+    /// Counts this many chunks as to be moved.
     pub(super) fn matched(&self, chunks: u64) {
         add(&self.sums.chunks_posted, chunks);
     }
 
-    /// So many chunks have moved.
+    /// Counts this many chunks as moved.
     pub(super) fn chunks_done(&self, chunks: u64, bytes: u64) {
         add(&self.sums.bytes_done, bytes);
         add(&self.sums.chunks_done, chunks);
     }
 
-    /// An operation has ended. Its error, and all that it has counted, is known by now. Returns
-    /// whether it was the last.
+    /// Counts an operation that has ended. Its error, and all that it has counted, is known by now.
+    /// Returns whether it was the last.
     pub(crate) fn done(&self) -> bool {
         add(&self.sums.operations_done, 1);
         self.left.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// An operation fails. Only the first error of a round is made.
+    /// Notes the error of an operation. Only the first error of a round is made.
     pub(crate) fn failed(&self, error: impl FnOnce() -> Error) {
         let round = self.round.load(Ordering::Relaxed);
         if self.failed_round.load(Ordering::Relaxed) == round {
@@ -188,8 +188,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// Returns what is done is read first: what follows in the fields of the result was true later,
-    /// so it is at least as much as belongs to what was read before it.
+    /// Reads the sums. What is done is read first: what follows in the fields of the result was
+    /// true later, so it is at least as much as belongs to what was read before it.
     fn read(&self) -> TransferCounts {
         let in_order = [
             &self.operations_done,
@@ -224,17 +224,18 @@ impl Sums {
     }
 }
 
-/// Adds to a sum that nobody else adds to, and returns it. Whoever sees the new sum sees all that
-/// was written before it.
+/// Adds to a sum that no other thread adds to, and returns it. A thread that sees the new sum sees
+/// all that was written before it.
 fn add(sum: &AtomicU64, more: u64) -> u64 {
     let sum_now = sum.load(Ordering::Relaxed) + more;
     sum.store(sum_now, Ordering::Release);
     sum_now
 }
 
-/// It is told by whoever holds the engine, so it waits for nobody and comes back soon.
+/// The thread that holds the engine calls the listener, so the listener does not block and returns
+/// soon.
 pub(crate) trait RoundListener: Debug + Send + Sync {
-    /// A round has ended so. The next one may be posted.
+    /// Handles the end of a round. The next one may be posted.
     fn round_ended(&self, outcome: Result<(), Error>);
 }
 

@@ -16,9 +16,9 @@ use crate::types::PeerKey;
 #[derive(Debug)]
 pub(crate) struct TransferState {
     pub(crate) peer: PeerKey,
-    /// What its owner sees of it.
+    /// Cell that its owner sees.
     pub(crate) cell: Arc<TransferCell>,
-    /// Nobody holds it any more: it goes with its last operation.
+    /// Whether its owner has let go of it: it goes with its last operation.
     is_detached: bool,
 }
 
@@ -32,8 +32,8 @@ impl TransferState {
         self.cell.direction()
     }
 
-    /// Its round of this number is overdue, and ends with this error, unless one is there already.
-    /// Returns whether it has not ended before.
+    /// Ends its round of this number with this error, because it is overdue, unless the round has
+    /// an error already. Returns whether the round had not ended before.
     pub(crate) fn overdue(&self, round: u64, error: impl FnOnce() -> Error) -> bool {
         let is_under_way = !self.is_complete() && self.cell.round() == round;
         if is_under_way {
@@ -52,14 +52,14 @@ impl TransferState {
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
     all: SlotMap<TransferKey, TransferState>,
-    /// One has become complete since somebody asked.
+    /// Whether one has become complete since the last question.
     completed: bool,
-    /// Where the end of a round is told.
+    /// Queue to which the end of a round is reported.
     completions: Arc<CompletionQueue>,
 }
 
 impl Transfers {
-    /// No transfer yet. The ends of rounds are told there.
+    /// Makes an empty table. The ends of rounds are reported to `completions`.
     pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
         Self { completions, ..Self::default() }
     }
@@ -72,7 +72,7 @@ impl Transfers {
         (key, cell)
     }
 
-    /// What is posted to a transfer from now on goes to this peer.
+    /// Moves a transfer to this peer: what is posted to it from now on goes there.
     pub(crate) fn move_to(&mut self, key: TransferKey, peer: PeerKey) {
         if let Some(transfer) = self.all.get_mut(key) {
             transfer.peer = peer;
@@ -90,27 +90,27 @@ impl Transfers {
         self.all.get(key).ok_or(Error::Closed)
     }
 
-    /// Returns whether a transfer has become complete since this was asked last: somebody may wait
+    /// Returns whether a transfer has become complete since the last question: a thread may wait
     /// for it.
     pub(crate) fn take_completed(&mut self) -> bool {
         std::mem::take(&mut self.completed)
     }
 
-    /// An operation's counterpart was found: its bytes travel in this many chunks.
+    /// Notes that an operation's counterpart was found: its bytes travel in this many chunks.
     pub(crate) fn matched(&mut self, key: TransferKey, chunks: u64) {
         if let Some(transfer) = self.all.get(key) {
             transfer.cell.matched(chunks);
         }
     }
 
-    /// Chunks were sent, or received and unpacked: `bytes` of them are this transfer's.
+    /// Counts chunks that were sent, or received and unpacked: `bytes` of them are this transfer's.
     pub(crate) fn chunks_done(&mut self, key: TransferKey, chunks: u64, bytes: u64) {
         if let Some(transfer) = self.all.get(key) {
             transfer.cell.chunks_done(chunks, bytes);
         }
     }
 
-    /// An operation has ended well.
+    /// Counts an operation that has ended well.
     pub(crate) fn done(&mut self, key: TransferKey) {
         let Some(transfer) = self.all.get(key) else { return };
         // After the end of a round a post may begin the next one at any time.
@@ -133,8 +133,8 @@ impl Transfers {
         }
     }
 
-    /// An operation has ended with an error. The first error of a round is the one that stays, and
-    /// the only one that is made.
+    /// Ends an operation with an error. The first error of a round is the one that stays, and the
+    /// only one that is made.
     pub(crate) fn failed(&mut self, key: TransferKey, error: impl FnOnce() -> Error) {
         if let Some(transfer) = self.all.get(key) {
             transfer.cell.failed(error);

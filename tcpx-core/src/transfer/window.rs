@@ -2,9 +2,10 @@
 //!
 //! A request goes posted → arrived → gone, strictly oldest first at each step. A send is gone as
 //! soon as it is done (`finish` right after `arrive`); a receive holds its slot until its bytes
-//! were unpacked and the plugin was told.
+//! were unpacked and the plugin was notified.
 //!
-//! How much a lane does at once, so that nobody waits long for the lock. Pure.
+//! The window also bounds what a lane does at once, so that no thread waits long for the lock.
+//! Pure.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ use crate::stats::watch::lane::LaneSample;
 #[derive(Debug)]
 pub(crate) struct Window<T> {
     requests: VecDeque<T>,
-    /// How many from the front have arrived.
+    /// Number of slots from the front that have arrived.
     arrived: usize,
     limit: usize,
 }
@@ -42,18 +43,18 @@ impl<T> Window<T> {
         self.arrived
     }
 
-    /// Slots.
+    /// Returns the number of slots.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// How its lane looks now, to the watch.
+    /// Returns the sample of its lane as it is now, for the watch.
     pub(crate) fn sample(&self, stats: ChannelStats, chunk_bytes: u32) -> LaneSample {
         let (in_flight, arrived) = (self.len(), self.arrived);
         LaneSample { stats, in_flight, arrived, window: self.limit, chunk_bytes }
     }
 
-    /// A request was posted. The caller asked [`has_room`](Self::has_room) first.
+    /// Adds a request that was posted. The caller asked [`has_room`](Self::has_room) first.
     pub(crate) fn post(&mut self, request: T) {
         debug_assert!(self.has_room());
         self.requests.push_back(request);
@@ -69,7 +70,7 @@ impl<T> Window<T> {
         self.requests.get_mut(self.arrived)
     }
 
-    /// `test` said done for the oldest posted request.
+    /// Marks the oldest posted request as arrived: `test` said done for it.
     pub(crate) fn arrive(&mut self) {
         debug_assert!(self.arrived < self.requests.len());
         self.arrived += 1;
@@ -98,7 +99,7 @@ pub(crate) const STEP_BYTES: u64 = 256 << 10;
 /// Requests that one step finishes, about as long.
 const STEP_REQUESTS: u32 = 32;
 
-/// What one step of a lane came to.
+/// Result of one step of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct LaneStep {
@@ -109,7 +110,7 @@ pub(crate) struct LaneStep {
     pub(crate) more: bool,
 }
 
-/// What a step may still do.
+/// Budget that a step has left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepBudget {
     bytes: u64,
@@ -117,12 +118,13 @@ pub(super) struct StepBudget {
 }
 
 impl StepBudget {
-    /// Returns a step that moves so many bytes, `u64::MAX` where the calling thread moves none.
+    /// Makes the budget of a step that moves this many bytes, `u64::MAX` where the calling thread
+    /// moves none.
     pub(super) fn new(bytes: u64) -> Self {
         Self { bytes, requests: STEP_REQUESTS }
     }
 
-    /// A request has finished, and had so many bytes.
+    /// Spends the budget on a request of this many bytes that has finished.
     pub(super) fn spend(&mut self, bytes: u32) {
         self.bytes = self.bytes.saturating_sub(u64::from(bytes));
         self.requests = self.requests.saturating_sub(1);
