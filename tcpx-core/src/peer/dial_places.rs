@@ -193,7 +193,7 @@ mod tests {
         places.standing(SocketAddr::new(ip(text), 5432))
     }
 
-    /// What a peer may not have dialled from another host, whatever was loaded and said.
+    /// Addresses that a peer may not have dialled from another host, whatever was loaded and said.
     const NEVER: [&str; 9] = [
         "127.0.0.1",
         "127.9.9.9",

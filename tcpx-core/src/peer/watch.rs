@@ -40,7 +40,7 @@ struct LaneTroubles {
     behind: Option<LanePlace>,
     gathering: Option<LanePlace>,
     starved: Option<LanePlace>,
-    /// A lane with posted requests none of which was done for [`QUIET`].
+    /// A lane with posted requests that has done nothing for [`QUIET`].
     quiet: Option<LanePlace>,
     zero: Option<LanePlace>,
 }

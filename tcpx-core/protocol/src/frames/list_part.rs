@@ -30,7 +30,7 @@ pub struct ListPart {
 /// Totals of a list. A list without any ranges is for writes that merely bring a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListHead {
-    /// Kind of operation that it is for.
+    /// Kind of operation for which the list is.
     pub kind: OperationKind,
     /// Keys.
     pub keys: u32,

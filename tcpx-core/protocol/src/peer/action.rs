@@ -212,7 +212,7 @@ impl From<Refused> for Outcome {
 }
 
 impl From<Option<Refused>> for Outcome {
-    /// Refused, or withdrawn by the program.
+    /// Converts a reason: refused, or withdrawn by the program.
     fn from(why: Option<Refused>) -> Self {
         why.map_or(Self::Withdrawn(Withdrawal::Cancelled), Self::from)
     }

@@ -1,4 +1,4 @@
-//! Somebody on the way who does anything to the records of one direction, as bytes say. For
+//! Attacker on the way that does anything to the records of one direction, as bytes say. For
 //! properties and for the fuzz target `link_records`.
 
 use tcpx_protocol::frames::conn_info::Secret;
@@ -6,7 +6,7 @@ use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
 use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordError, RecordKeys};
 
-/// The connector's outgoing end, and the listener's incoming one.
+/// Makes the connector's outgoing end, and the listener's incoming one.
 pub(crate) fn ends() -> (Outgoing, Incoming) {
     let keys = || RecordKeys::derive(&Secret([1; 32]), &[2; 32], &[3; 32]);
     (keys().into_records(Role::Connector).0, keys().into_records(Role::Listener).1)
@@ -52,7 +52,7 @@ fn arrive(arrived: &mut Inbound, mut bytes: &[u8]) {
 /// # Panics
 /// It is not.
 pub(crate) fn check(script: &[u8]) {
-    // What nobody has sealed opens nothing.
+    // Bytes that no end has sealed open nothing.
     assert_eq!(open(&mut ends().1, &[script]).0, b"");
     let (says, does) = script.split_at(script.len() / 2);
     let (mut outgoing, mut incoming) = ends();
@@ -79,7 +79,7 @@ pub(crate) fn check(script: &[u8]) {
     }
 }
 
-/// One or several records, and what they say.
+/// Says one or several records. Returns them, and their content.
 fn say(outgoing: &mut Outgoing, number: u8, word: u8) -> (Vec<u8>, Vec<u8>) {
     let mut wire = Vec::new();
     let frame = vec![number; 1 + usize::from(word >> 2)];

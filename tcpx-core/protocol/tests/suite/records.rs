@@ -1,4 +1,4 @@
-//! Both ends of one direction, and somebody between them.
+//! Both ends of one direction, and an attacker between them.
 
 use hmac::{Hmac, KeyInit, Mac};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn keys(secret: u8, connectors: u8, listeners: u8) -> RecordKeys {
     RecordKeys::derive(&Secret([secret; 32]), &[connectors; 32], &[listeners; 32])
 }
 
-/// One record for each body.
+/// Seals one record for each body.
 fn sealed(outgoing: &mut Outgoing, bodies: &[Vec<u8>]) -> Vec<Wire> {
     let seal = |body: &Vec<u8>| {
         let mut wire = Wire::new();

@@ -20,7 +20,8 @@ impl Said {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Ranges of one area, some of which leave it, or of none, or for what it is not for.
+    /// Tells ranges of one area, which may leave it, be of none, or be for what the area is not
+    /// for.
     fn tell(&mut self, [is_write, key, count, offset, each]: [u8; 5]) {
         let (number, count, each) = (self.lists.len() as u8, 1 + count % 3, 1 + each % 60);
         if number == 4 {

@@ -93,7 +93,7 @@ fn a_failed_submit_names_the_job_that_the_backend_names() {
     batch.push(job_at(0), DESCRIPTOR);
     // SAFETY: the double touches no memory.
     unsafe { batch.submit(&mut unpack) }.unwrap();
-    // Two groups, of which the second fails in its second job.
+    // Two groups. The second one fails in its second job.
     (1..=JOBS_PER_SUBMIT as u64 + 2).for_each(|at| batch.push(job_at(at), DESCRIPTOR));
     // SAFETY: as above.
     let failure = unsafe { batch.submit(&mut unpack) }.unwrap_err();

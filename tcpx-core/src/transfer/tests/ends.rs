@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Two ends of this process with lanes between them, and nobody who says what to send: a test deals
-//! the sections, and what stands for the control link is a queue of them.
+//! Two ends of this process with lanes between them, and without a protocol that says what to send.
+//! A test deals the sections, and a queue of them stands for the control link.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ use crate::types::{PeerKey, PeerName, SessionNumber};
 use crate::workers::Workers;
 use crate::{PluginChoice, SessionOptions};
 
-/// As many as a session has unless it is told otherwise.
+/// Number of channels that a session has by default.
 pub(super) const CHANNELS: u16 = 2;
 const SEND_WINDOW: usize = 12;
 const RECV_WINDOW: usize = 16;
 /// Slots of a lane's staging buffer.
 const SLOTS: usize = 2;
 
-/// What the sender has dealt, as it would tell it on the control link.
+/// Sections that the sender has dealt, as it would tell them on the control link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub(super) bytes: u64,
@@ -64,7 +64,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// So many bytes, each of this value.
+    /// Makes this many bytes, each of this value.
     pub(super) fn new(bytes: usize, value: u8) -> Self {
         let buffer = Self { memory: HostBuffer::new(bytes).expect("memory"), bytes };
         buffer.write(&vec![value; bytes]);
@@ -149,7 +149,7 @@ pub(super) struct Sender {
     next_channel: u16,
     /// Bytes that are dealt and not sent.
     under_way: u64,
-    /// How it cuts what it sends.
+    /// Rules by which it cuts what it sends.
     pub(super) rules: CutRules,
     pub(super) chunk_bytes: u32,
 }
@@ -173,7 +173,7 @@ fn label(plugin: &Plugin, channel: u16) -> CommLabel {
     }
 }
 
-/// A comm with both of its ends.
+/// Connects a comm with both of its ends.
 fn connect(plugin: &Arc<Plugin>, channel: u16) -> (SendComm, RecvComm) {
     let mut listening = ListenComm::open(plugin, label(plugin, channel)).expect("listen");
     let handle = listening.handle();
@@ -186,7 +186,7 @@ fn connect(plugin: &Arc<Plugin>, channel: u16) -> (SendComm, RecvComm) {
     })
 }
 
-/// Two ends with channels between them.
+/// Makes two ends with channels between them.
 pub(super) fn ends() -> (Sender, Receiver) {
     let options = SessionOptions::default().plugin(PluginChoice::Soft);
     let plugin = Plugin::open(&options).expect("the software plugin");
@@ -267,7 +267,7 @@ impl Sender {
         }
     }
 
-    /// One round. Bytes that were sent in it.
+    /// Makes one round. Returns the bytes that were sent in it.
     pub(super) fn round(&mut self) -> u64 {
         let Books { registrations, batch, unpack, done, .. } = &mut self.books;
         for lane in &mut self.lanes {
@@ -309,7 +309,7 @@ impl Receiver {
         self.books.pieces(buffer, memory, list)
     }
 
-    /// The sender has dealt a section.
+    /// Takes a section that the sender has dealt.
     pub(super) fn take(&mut self, pieces: &Pieces, cursor: &mut PieceCursor, told: Told) {
         assert!(cursor.allows(pieces, told.bytes, false), "{told:?}");
         let mut plans = cursor.deal(pieces, told.section(Direction::Receive));
@@ -328,7 +328,7 @@ impl Receiver {
         lanes.try_for_each(|lane| lane.progress(registrations, batch, memory).map(drop))
     }
 
-    /// One round. Bytes that were put in place in it.
+    /// Makes one round. Returns the bytes that were put in place in it.
     pub(super) fn round(&mut self) -> u64 {
         self.progress().expect("receives");
         let Books { batch, unpack, done, .. } = &mut self.books;
@@ -359,7 +359,7 @@ impl Receiver {
         let landing = self.books.registrations.landing(&self.books.memory).expect("memory");
         let landing = landing.expect("there is no GPU");
         let mut bytes = vec![0; 4096];
-        // SAFETY: the page is the session's, and nobody writes it.
+        // SAFETY: the page is the session's, and nothing writes it.
         unsafe { self.books.memory.read(landing.address, &mut bytes) }.expect("ordinary memory");
         bytes
     }

@@ -18,7 +18,7 @@ use crate::transfer::send_lane::SendLane;
 
 const CHUNK_BYTES: u32 = 64 << 10;
 
-/// Returns the number of bytes of so many chunks on each channel.
+/// Returns the number of bytes of `count` chunks on each channel.
 fn chunks_of_each(count: u64) -> u64 {
     u64::from(CHANNELS) * count * u64::from(CHUNK_BYTES)
 }
@@ -32,7 +32,7 @@ fn deal(sender: &mut Sender, pieces: &Pieces) -> Told {
     told[0]
 }
 
-/// So many chunks in all arrive on each of these lanes, or fail, and nothing is consumed.
+/// Lets this many chunks in all arrive on each of these lanes, or fail, while nothing is consumed.
 fn arrive(sender: &mut Sender, receiver: &mut Receiver, lanes: usize, all: u64) -> Result<()> {
     eventually(|| {
         sender.round();

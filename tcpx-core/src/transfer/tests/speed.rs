@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What a list of short pieces costs, beside one long message of as many bytes.
+//! Cost of a list of short pieces, beside one long message of as many bytes.
 //!
 //! Nothing here says how fast a session is: one thread has both ends by turns. What counts is the
 //! ratio within one run of the processor time that it takes, and each end's share.
@@ -18,7 +18,7 @@ const PIECES: u64 = 100_000;
 const PIECE_BYTES: u64 = 4096;
 const ROUNDS: usize = 9;
 
-/// How the pieces of one end lie.
+/// Layout of the pieces of one end.
 #[derive(Clone, Copy, Debug)]
 enum Places {
     /// One piece.

@@ -151,7 +151,7 @@ fn a_stable_id_that_is_taken_leads_nowhere_else() {
     assert_eq!(exports.get(opened).unwrap().range(), &range_of(2));
 }
 
-/// As a list of them has them.
+/// Returns the keys as a list of them has them.
 fn together<const N: usize>(mut keys: [ExportKey; N]) -> Arc<[ExportKey]> {
     keys.sort_unstable();
     Arc::new(keys)
@@ -193,7 +193,7 @@ fn what_is_forgotten_in_use_counts_until_it_has_ended() {
     assert!(exports.is_idle(opened) && exports.joint.take_resting().is_empty());
 }
 
-/// What a test knows of an export.
+/// Knowledge of a test about an export.
 struct Known {
     key: RemoteKey,
     opened: ExportKey,
@@ -201,7 +201,7 @@ struct Known {
     memory: u64,
     active: usize,
     is_revoked: bool,
-    /// That it was taken back is known to whoever uses it.
+    /// Whether the requests that use it know that it was taken back.
     is_known: bool,
 }
 
@@ -268,7 +268,7 @@ proptest! {
                     revoked.for_each(|one| one.is_revoked = true);
                 }
             }
-            // Whoever uses what was just taken back is told, once.
+            // The requests that use what was just taken back are notified, once.
             let using: Set<_> = exports.take_revoked().into_iter().collect();
             for one in &mut known {
                 let is_told = using.contains(&one.opened);

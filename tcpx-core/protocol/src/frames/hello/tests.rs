@@ -1,4 +1,4 @@
-//! What two hellos come to, and their proofs.
+//! Agreements of two hellos, and their proofs.
 
 use super::*;
 

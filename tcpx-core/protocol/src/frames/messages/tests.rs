@@ -1,4 +1,4 @@
-//! What frames say of messages, as bytes and back.
+//! Frames about messages, as bytes and back.
 
 use proptest::prelude::*;
 

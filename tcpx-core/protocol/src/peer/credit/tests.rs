@@ -19,14 +19,14 @@ impl Channel {
         Self { credit, pages, posted: 0, sent: 0, consumed: 0 }
     }
 
-    /// The peer sends if it may. Returns whether it did.
+    /// Sends a chunk if the peer may. Returns whether it did.
     fn send(&mut self) -> bool {
         let sends = self.sent < self.credit.limit().min(self.posted);
         self.sent += u64::from(sends);
         sends
     }
 
-    /// The match of what is posted comes, perhaps after some of it.
+    /// Matches what is posted, perhaps after some of it came.
     fn meet(&mut self) {
         self.credit.expect(self.posted - self.credit.dealt);
         self.credit.renew(self.consumed);
@@ -45,8 +45,8 @@ fn in_use(channels: &[Channel]) -> u64 {
 }
 
 proptest! {
-    /// Peers that send whenever they may never fill the pool, whoever comes and goes; every channel
-    /// comes to send; and nothing is left of those that went.
+    /// Peers that send whenever they may never fill the pool, whichever channels come and go. Every
+    /// channel comes to send, and nothing is left of those that went.
     #[test]
     fn whatever_comes_finds_room(
         pages in 1u64..200,
@@ -76,7 +76,7 @@ proptest! {
             prop_assert_eq!(account.promised, channels.iter().map(held).sum::<u64>());
             prop_assert!(account.promised <= pages);
         }
-        // Everybody consumes what is there. Then everybody may send.
+        // All consume what is there. Then all may send.
         channels.iter_mut().for_each(Channel::meet);
         while channels.iter_mut().any(|channel| channel.send() || channel.consume()) {}
         for channel in &mut channels {

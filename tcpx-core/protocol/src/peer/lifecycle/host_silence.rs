@@ -30,9 +30,9 @@ impl HostSilence {
         Self { timeout, pause, looked_at: now, waited: None }
     }
 
-    /// Looks. `unacknowledged`: how long no acknowledgement has come, if something waits for one.
-    /// `pinged`: how long ago the last ping was sent. Returns how long the host was silent, if that
-    /// is too long.
+    /// Takes a look. `unacknowledged`: how long no acknowledgement has come, if something waits for
+    /// one. `pinged`: how long ago the last ping was sent. Returns how long the host was silent, if
+    /// that is too long.
     pub(in super::super) fn look(
         &mut self,
         unacknowledged: Option<Duration>,

@@ -3,8 +3,8 @@
 //! Only silence that this end was there to hear counts. A program that makes no progress for a
 //! while, or is stopped, does not hold its own absence against its peers.
 //!
-//! A peer of which nothing is awaited is left in peace: once its host has acknowledged all that was
-//! sent, no thread here wakes up for it. The system probes an idle link by itself
+//! This end leaves a peer in peace from which it awaits nothing: once its host has acknowledged all
+//! that was sent, no thread here wakes up for it. The system probes an idle link by itself
 //! (`control::socket`), so a host that is gone is found all the same.
 
 use std::time::{Duration, Instant};
@@ -115,8 +115,8 @@ impl Keepalive {
         Some(self.looked_at + due.saturating_sub(self.silence))
     }
 
-    /// Looks. `heard_at`: when the last byte of the peer was read. `is_awaited`: whether anything
-    /// is to come of it.
+    /// Takes a look. `heard_at`: the time at which the last byte of the peer was read.
+    /// `is_awaited`: whether anything is to come of it.
     pub(in super::super) fn look(
         &mut self,
         heard_at: Instant,

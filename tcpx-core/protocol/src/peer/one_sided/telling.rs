@@ -1,8 +1,8 @@
 //! The initiator's lists: which the peer knows, and which it is being told. Pure.
 //!
-//! A list is told once, before the first request of it, a frame at a time. The peer keeps the list
-//! until this end says that it may be forgotten. This end says so when the operation of the list
-//! goes, or to make room for others.
+//! This end tells a list once, before the first request of it, a frame at a time. The peer keeps
+//! the list until this end says that it may be forgotten. This end says so when the operation of
+//! the list goes, or to make room for others.
 //!
 //! A list that an operation was prepared with: its pieces here, and its ranges at the peer.
 
@@ -171,7 +171,7 @@ impl Telling {
         }
         self.uses += 1;
         known.used_at = self.uses;
-        // A list that is being told is told to its end: the peer has begun it.
+        // The list is told to its end all the same: the peer has begun it.
         if matches!(known.progress, Progress::Known) {
             self.rest(key);
         }

@@ -27,7 +27,7 @@ const INLINE_PIECES: usize = 1024;
 pub(in super::super) enum Message {
     /// A tagged one, and how many were posted or matched together with it.
     Tagged { bytes: u64, together: usize },
-    /// A read or write, whose place at the peer is known: pieces at this end, what they
+    /// A read or write, whose place at the peer is known: pieces at this end, their
     /// [cost](crate::plans::pieces::Pieces::cost), and bytes of the notification behind it.
     Access { bytes: u64, pieces: usize, cost: u64, note_bytes: u32 },
 }

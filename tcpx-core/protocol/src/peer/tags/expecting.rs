@@ -51,7 +51,7 @@ impl Tags {
         Ok(Members::Many(members))
     }
 
-    /// Matches a receive of ours that has found its send, all of which is dealt.
+    /// Matches a receive of ours that has found its send and is fully dealt.
     #[inline]
     fn match_receive(&mut self, cx: &mut Conversation, recv: u64) -> Result<Member, Violation> {
         let op = OpKey::from_wire(recv);

@@ -1,4 +1,4 @@
-//! What a driver does when the protocol says so, and whether it may be said.
+//! Actions of a driver for the protocol, and checks that the protocol may ask for them.
 
 use super::driver::{CHUNK_BYTES, Check, Driver, End, Over, ensure};
 use super::payload::Payload;
@@ -62,7 +62,7 @@ impl Driver {
         self.send(frame)
     }
 
-    /// Something was written to the link, of which the kernel of a full one leaves some.
+    /// Fills the link with what was written to it: the kernel of a full link leaves some.
     fn fill_link(&mut self) {
         self.tell_part_room();
         if self.setting.link_is_full {
@@ -71,13 +71,13 @@ impl Driver {
         }
     }
 
-    /// The kernel takes a part.
+    /// Has the kernel take a part.
     fn tell_part_room(&mut self) {
         let room = self.setting.tuning.link_chunk_bytes;
         self.protocol.iter_mut().for_each(|protocol| protocol.handle_part_room(room));
     }
 
-    /// There is nothing more to do, and with room on the link nothing more to say.
+    /// Checks that there is nothing more to do, and with room on the link nothing more to say.
     fn check_silence(&mut self) -> Check {
         let is_room_left = !self.setting.link_is_full;
         let Some(protocol) = &mut self.protocol else { return Ok(()) };
@@ -211,7 +211,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The protocol says that it is over.
+    /// Takes the word of the protocol that it is over.
     fn say_over(&mut self, ending: Ending) -> Check {
         let is_broken = matches!(ending, Ending::Broken(_));
         ensure!(!is_broken, "one correct end is broken to the other: {ending:?}");
@@ -244,7 +244,7 @@ impl Driver {
         Ok(())
     }
 
-    /// No more of long messages is dealt than should be under way.
+    /// Checks that no more of long messages is dealt than should be under way.
     fn check_dealing(&mut self, plan: &ChunkPlan) -> Check {
         let Tuning { short_bytes, section_bytes, ahead_bytes, .. } = self.setting.tuning;
         let is_section = matches!(&plan.members, Members::One(one) if one.bytes > plan.bytes);

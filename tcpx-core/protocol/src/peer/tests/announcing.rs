@@ -34,7 +34,7 @@ fn full() -> Setting {
     Setting { kept: LEAST, one_sided, ..SETTING }
 }
 
-/// The same where messages go ahead.
+/// Returns the same where messages go ahead.
 fn full_and_eager() -> Setting {
     let offer = EagerOffer { bytes: 8, buffer_bytes: 1000, reaches_device: true, access_bytes: 0 };
     let kept = KeptSetting { least_ahead: 1000, ..LEAST };
@@ -60,7 +60,7 @@ struct Quick {
     done: [usize; 2],
     /// Most receives that an end has ever kept.
     most_kept: usize,
-    /// What the notifications cost that came, and that the program took.
+    /// Cost of the notifications that came, and of those that the program took.
     notes: [(u64, u64); 2],
     /// Most of them that an end has ever kept.
     most_noted: u64,
@@ -91,7 +91,7 @@ impl Quick {
         self.act(end);
     }
 
-    /// The program takes all notifications.
+    /// Takes all notifications for the program.
     fn take_notes(&mut self, end: usize) {
         let (came, taken) = &mut self.notes[end];
         *taken = *came;
@@ -129,7 +129,7 @@ impl Quick {
         self.most_kept = self.most_kept.max(self.ends[end].announced());
     }
 
-    /// Everything that is under way arrives, and the programs look at nothing.
+    /// Delivers everything that is under way, while the programs look at nothing.
     fn read(&mut self) {
         while let Some(end) = ENDS.into_iter().find(|end| !self.under_way[*end].is_empty()) {
             while let Some(frame) = self.under_way[end].pop_front() {
@@ -254,7 +254,7 @@ fn what_is_kept_costs_what_it_takes() {
     assert!(EagerTerms::cost(0) as usize >= taken, "{taken} bytes");
 }
 
-/// An end whose session has this budget. Its peer does not keep to anything.
+/// Makes an end whose session has this budget. Its peer does not keep to anything.
 fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
     let mut pair = Pair::new([SETTING; 2]);
     pair.ends[0].keep(KeptTerms::new(budget), pair.now);
@@ -263,7 +263,7 @@ fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
     (pair.ends[0].take_protocol().expect("it is up"), said)
 }
 
-/// The peer announces as many receives as it may. Returns how many that are in the end.
+/// Announces as many receives as the peer may. Returns their number in the end.
 fn announce_all(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
     let mut said = 0;
     while said < allowed {
@@ -289,7 +289,7 @@ fn peers_share_a_budget_and_each_has_something_of_its_own() {
     assert!((40_000..90_000).contains(&taken), "{taken} receives of 16 MiB");
     let used = budget.used();
     assert!((8 << 20..=12 << 20).contains(&used), "{used} bytes");
-    // Whoever comes late has some of the rest, and its own in any case.
+    // A peer that comes late has some of the rest, and its own in any case.
     let late: Vec<_> = (0..30)
         .map(|_| {
             let (mut protocol, allowed) = prey(&budget);

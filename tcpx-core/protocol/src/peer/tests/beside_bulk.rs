@@ -1,5 +1,5 @@
-//! What passes beside a long read or write on a slow link: a part is between, no more, and no peer
-//! is taken for silent. End 0 asks, end 1 exports. A turn is the time that the link takes for one
+//! Traffic beside a long read or write on a slow link: a part is between, no more, and no peer is
+//! taken for silent. End 0 asks, end 1 exports. A turn is the time that the link takes for one
 //! part.
 
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Bulk {
         end_of(&self.pair, self.transfer).is_none()
     }
 
-    /// No frame has more before it than one part.
+    /// Checks that no frame has more before it than one part.
     fn check_ahead(&self) {
         for end in &self.pair.ends {
             let mut ahead = 0;
@@ -93,7 +93,7 @@ impl Bulk {
         }
     }
 
-    /// One part of each direction, and what is before and behind it.
+    /// Moves one part of each direction, and what is before and behind it.
     fn turn(&mut self) {
         for end in ENDS {
             let mut parts = 0;

@@ -123,7 +123,7 @@ fn the_handles_of_one_end_have_the_other_begin() {
         let mut pair = up_with_exports();
         let transfer = ask(&mut pair, kind, MUCH);
         pair.deliver_all().unwrap();
-        // Whoever sends the bytes begins.
+        // The end that sends the bytes begins.
         assert_eq!(have_begun(&pair), [kind == Write, kind == Read]);
         assert!(pair.ends.iter().all(|end| end.stage() == PeerStage::Up));
         pair.settle().unwrap();

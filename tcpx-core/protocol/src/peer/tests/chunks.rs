@@ -7,7 +7,7 @@ use crate::frames::frame::ChunkCounts;
 use crate::types::{OpKey, TransferKey};
 
 impl Driver {
-    /// The oldest chunk of a channel is sent. Returns false when there is none, or no room for it.
+    /// Sends the oldest chunk of a channel. Returns false when there is none, or no room for it.
     pub(super) fn send_chunk(&mut self, channel: usize) -> Result<bool, String> {
         let sent = self.sent_counts[channel];
         if self.credit.as_ref().is_some_and(|credit| sent >= credit[channel]) {
@@ -15,7 +15,7 @@ impl Driver {
         }
         let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
         let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
-        // Once the link is over nobody knows the operations, and nothing is dealt any more.
+        // Once the link is over the operations are unknown, and nothing is dealt any more.
         let is_long = self.protocol.is_some() && self.is_long(&chunk);
         self.check_chunk_touches(&chunk)?;
         self.sent[channel].push_back(chunk);
@@ -27,7 +27,8 @@ impl Driver {
         Ok(true)
     }
 
-    /// The end learns that the oldest chunk of a channel is sent. Returns false when there is none.
+    /// Lets the end learn that the oldest chunk of a channel is sent. Returns false when there is
+    /// none.
     pub(super) fn end_send(&mut self, channel: usize) -> Result<bool, String> {
         let Some((bytes, is_long)) = self.unfinished[channel].pop_front() else {
             return Ok(false);
@@ -64,7 +65,7 @@ impl Driver {
         chunk.iter().try_for_each(touches)
     }
 
-    /// A chunk arrives on a channel. Returns false when none is expected (yet). Returns what was
+    /// Receives a chunk on a channel. Returns false when none is expected (yet), else what was
     /// expected.
     pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
         let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
@@ -73,8 +74,7 @@ impl Driver {
         Ok(Some(chunk))
     }
 
-    /// The oldest chunk that has arrived on a channel is consumed. Returns false when there is
-    /// none.
+    /// Consumes the oldest chunk that has arrived on a channel. Returns false when there is none.
     pub(super) fn consume_chunk(&mut self, channel: usize) -> Result<bool, String> {
         let Some(chunk) = self.arrived[channel].pop_front() else { return Ok(false) };
         self.check_chunk_touches(&chunk)?;

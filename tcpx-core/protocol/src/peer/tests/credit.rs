@@ -44,7 +44,7 @@ fn post(pair: &mut Pair, bytes: u64) {
     pair.deliver_all().unwrap();
 }
 
-/// Sends what may be sent. Returns how many chunks.
+/// Sends what may be sent. Returns the number of chunks.
 fn send_all(pair: &mut Pair) -> usize {
     (0..2).map(|channel| std::iter::from_fn(|| sends(pair, channel)).count()).sum()
 }
@@ -131,7 +131,7 @@ fn credit_only_grows_and_is_for_every_channel() {
     assert!(matches!(again, Some(Violation::Unexpected { .. })), "{again:?}");
 }
 
-/// A channel of somebody else, who has sent whatever may be sent.
+/// Channel of another peer, which has sent whatever may be sent.
 #[derive(Debug)]
 struct Other {
     credit: BounceCredit,
@@ -149,8 +149,8 @@ pub(super) struct Bounce {
 }
 
 impl Bounce {
-    /// Returns a buffer with at least a page for each channel. In one that is crowded somebody else
-    /// has more than one already, if there are any to spare.
+    /// Makes a buffer with at least a page for each channel. In a crowded one another channel has
+    /// more than one already, if there are any to spare.
     pub(super) fn new(pages: u64, channels: u16, is_crowded: bool) -> Self {
         let pool = BouncePool::new(pages);
         let mut others = Vec::new();
@@ -180,7 +180,7 @@ impl Bounce {
         self.consumed[channel] += 1;
     }
 
-    /// New limits, if there are any.
+    /// Returns new limits, if there are any.
     pub(super) fn renew(&mut self) -> Option<ChunkCounts> {
         let mut is_more = false;
         for (credit, consumed) in self.credits.iter_mut().zip(&self.consumed) {
@@ -207,12 +207,12 @@ impl Bounce {
         }
     }
 
-    /// Everybody else goes.
+    /// Removes all other channels.
     pub(super) fn leave_alone(&mut self) {
         self.others.clear();
     }
 
-    /// What the peer has sent, of which this end has consumed some, has a place.
+    /// Checks that all that the peer has sent has a place. This end has consumed some of it.
     pub(super) fn check(&self, sent: &[u64]) -> Check {
         let limits = self.limits();
         let is_allowed = sent.iter().zip(&limits).all(|(sent, limit)| sent <= limit);

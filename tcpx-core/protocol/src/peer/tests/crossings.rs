@@ -1,4 +1,4 @@
-//! What crosses on the link, told step by step.
+//! Crossings on the link, step by step.
 
 use std::time::Duration;
 
@@ -197,7 +197,7 @@ fn a_silent_peer_is_asked_and_given_up_and_one_that_answers_lives() {
         pair.deliver_all().unwrap();
     }
     assert!(pair.ends.iter().all(|end| end.stage() == PeerStage::Up));
-    // Nothing is awaited, so nobody minds.
+    // Nothing is awaited, so the silence does not matter.
     for _ in 0..100 {
         pair.pass(Duration::from_secs(1)).unwrap();
     }

@@ -31,7 +31,7 @@ pub(super) const CHUNK_BYTES: u32 = 64;
 pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is wrong, in words.
+/// Result of a check: the fault, in words.
 pub(super) type Check = Result<(), String>;
 
 macro_rules! ensure {
@@ -55,7 +55,7 @@ pub(super) struct Posted {
     pub(super) end: Option<End>,
 }
 
-/// How an operation ended.
+/// End of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The protocol said so.
@@ -64,12 +64,12 @@ pub(super) enum End {
     WithThePeer,
 }
 
-/// How a conversation ended at this end.
+/// End of a conversation at this end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// The protocol said so.
     Said(Ending),
-    /// The driver ended it: its link or a comm failed, or nobody was there to say goodbye to.
+    /// The driver ended it: its link or a comm failed, or no program was there to say goodbye to.
     ByDriver,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Driver {
     pub(super) over: Option<Over>,
     /// Frames on their way to the other end.
     pub(super) outbox: VecDeque<Frame>,
-    /// What follows some of them.
+    /// Payloads that follow some of them.
     pub(super) following: VecDeque<Payload>,
     pub(super) messages: Messages,
     pub(super) exporting: Exporting,
@@ -92,22 +92,22 @@ pub(super) struct Driver {
     pub(super) sending: Vec<StripeQueue>,
     /// Bytes of those that belong to medium and long messages.
     pub(super) long_under_way: u64,
-    /// The plan that comes next is the first of what the other end was told last.
+    /// Whether the plan that comes next is the first of what the other end heard last.
     pub(super) begins_section: bool,
     /// Chunks that were sent, by channel, and have not arrived.
     pub(super) sent: Vec<VecDeque<Chunk>>,
     /// Bytes of chunks that were sent while the end does not know of it, by channel.
     pub(super) unfinished: Vec<VecDeque<(u32, bool)>>,
-    /// How many were sent so far, by channel.
+    /// Number of chunks sent so far, by channel.
     pub(super) sent_counts: ChunkCounts,
     /// Chunks that are expected, by channel.
     pub(super) receiving: Vec<StripeQueue>,
     /// Chunks that have arrived and are not consumed, by channel.
     pub(super) arrived: Vec<VecDeque<Chunk>>,
     pub(super) bounce: Option<Bounce>,
-    /// How many the other end has room for, by channel; `None`: any number.
+    /// Number of chunks that the other end has room for, by channel; `None`: any number.
     pub(super) credit: Option<ChunkCounts>,
-    /// How many have arrived so far, by channel.
+    /// Number of chunks that have arrived so far, by channel.
     pub(super) arrived_counts: Vec<u64>,
     /// Every message that was ever posted in this conversation; each has a transfer of its own.
     pub(super) posted: SlotMap<TransferKey, Posted>,
@@ -129,7 +129,7 @@ pub(super) struct Driver {
     pub(super) seen: Seen,
 }
 
-/// How an end begins.
+/// Returns the input to a new end.
 fn opening(setting: &Setting) -> Opening {
     let agreement = Agreement {
         channels: setting.channels,
@@ -195,7 +195,7 @@ impl Driver {
         }
     }
 
-    /// The end is of a session whose peers share a budget.
+    /// Puts the end into a session whose peers share a budget.
     pub(super) fn keep(&mut self, kept: KeptTerms, now: Instant) {
         self.is_opening = false;
         self.outbox.clear();
@@ -224,8 +224,8 @@ impl Driver {
         self.act()
     }
 
-    /// Posts messages of this tag; those that are `near` lie behind the one before them. They are
-    /// posted as a batch, of which every third one begins a portion.
+    /// Posts messages of this tag. Those that are `near` lie behind the one before them. They are
+    /// posted as a batch, in which every third message begins a portion.
     pub(super) fn post(
         &mut self,
         direction: Direction,
@@ -257,20 +257,20 @@ impl Driver {
         self.input(|protocol| protocol.handle_batch(false))
     }
 
-    /// The program withdraws a message.
+    /// Withdraws a message for the program.
     pub(super) fn cancel(&mut self, transfer: TransferKey) -> Check {
         self.posted[transfer].was_cancelled = true;
         self.input(|protocol| protocol.handle_cancel(transfer))?;
         self.check_lists()
     }
 
-    /// Every receive comm is accepted.
+    /// Accepts every receive comm.
     pub(super) fn accept_comms(&mut self) -> Check {
         let credit = self.bounce.as_ref().map(Bounce::limits).unwrap_or_default();
         self.input(|protocol| protocol.handle_comms_accepted(credit))
     }
 
-    /// A round. Returns whether it withdraws anything, or lets the other end send more.
+    /// Makes a round. Returns whether it withdraws anything, or lets the other end send more.
     pub(super) fn round(&mut self) -> Result<bool, String> {
         let mut moved = self.speak()?;
         moved |= self.answer_staging();
@@ -285,8 +285,8 @@ impl Driver {
         Ok(moved)
     }
 
-    /// Says what there was no room for on the link. Returns whether that is anything: the driver is
-    /// told before that there is.
+    /// Says what there was no room for on the link. Returns whether there is anything to say, of
+    /// which the driver learns before.
     fn speak(&mut self) -> Result<bool, String> {
         let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
         // What waits for channels may find room on the link first.
@@ -298,14 +298,14 @@ impl Driver {
         Ok(speaks)
     }
 
-    /// Every channel listens.
+    /// Listens on every channel.
     pub(super) fn listen(&mut self) -> Check {
         self.listens = true;
         let handles = vec![ChannelHandle([0; HANDLE_BYTES]); usize::from(self.setting.channels)];
         self.input(|protocol| protocol.handle_listening(handles))
     }
 
-    /// The program leaves.
+    /// Leaves for the program.
     pub(super) fn disconnect(&mut self) -> Check {
         self.is_leaving = true;
         let Some(protocol) = &mut self.protocol else { return Ok(()) };
@@ -318,7 +318,7 @@ impl Driver {
         }
     }
 
-    /// Time has passed: the protocol is told, and of what has arrived.
+    /// Lets time pass, and gives the protocol the time and what has arrived.
     pub(super) fn pass(&mut self, now: Instant) -> Check {
         self.now = now;
         self.input(|protocol| protocol.handle_timeout(now))?;
@@ -341,7 +341,7 @@ impl Driver {
         self.protocol.as_ref().map_or(Ok(()), revocations::check)
     }
 
-    /// The driver ends it, or has been told that it is over: what is left ends with it.
+    /// Ends the conversation, by the driver or after the protocol: what is left ends with it.
     pub(super) fn end(&mut self, over: Over) -> Check {
         let Some(mut protocol) = self.protocol.take() else { return Ok(()) };
         self.over = Some(over);
@@ -365,8 +365,8 @@ impl Driver {
         Ok(())
     }
 
-    /// A frame comes, and perhaps something behind it, which finds its place. What is to be done
-    /// about it comes after that.
+    /// Reads a frame, and perhaps something behind it, which finds its place. The actions that
+    /// follow are taken after that.
     pub(super) fn read(
         &mut self,
         frame: Frame,

@@ -15,7 +15,7 @@ use crate::peer::lifecycle::stage::PeerStage;
 use crate::types::memory::{MemoryId, RemoteAccess};
 use crate::types::{MemoryType, RegistrationKey, Span, note_cost};
 
-/// Where the first area begins, far from what is posted.
+/// Address of the first area, far from what is posted.
 const FIRST: u64 = 1 << 40;
 /// From the start of an area to that of the next one.
 const APART: u64 = 1 << 20;
@@ -33,14 +33,14 @@ pub(super) struct Area {
     pub(super) is_revoked: bool,
 }
 
-/// What one end exports, and has exported.
+/// Exports of one end, present and past.
 #[derive(Debug)]
 pub(super) struct Exporting {
     pub(super) exports: Exports,
     pub(super) areas: Vec<Area>,
 }
 
-/// The exports of an end that has none.
+/// Returns the exports of an end that has none.
 pub(super) fn no_exports() -> Exports {
     Exports::new(StableKeys::new([3; StableKeys::BYTES]))
 }
@@ -82,7 +82,7 @@ impl Exporting {
         self.exports.is_idle(area.key)
     }
 
-    /// Nothing of the peer touches memory here that is not exported, and in use for it.
+    /// Checks that the peer touches no memory here but what is exported and in use for it.
     pub(super) fn check_touched(&self, address: u64, bytes: u64) -> Check {
         let is_in =
             |area: &&Area| area.address <= address && address + bytes <= area.address + area.bytes;
@@ -104,16 +104,16 @@ pub(super) struct Notes {
     inbox: VecDeque<Note>,
     /// Those that have come and were not looked at, and whether they came by themselves.
     pub(super) published: Vec<(Note, bool)>,
-    /// What the program has taken, and what of that the protocol knows.
+    /// Cost that the program has taken, and the part of it that the protocol knows.
     taken: u64,
     told: u64,
 }
 
 impl Notes {
-    /// A note came with a frame that was handled.
+    /// Lands a note that came with a frame that was handled.
     pub(super) fn land(&mut self, note_use: NoteUse, note: Option<Note>, is_alone: bool) -> Check {
         match (note_use, note) {
-            // Nobody wants it.
+            // The note is unwanted.
             (NoteUse::None, _) => {}
             (NoteUse::Publish(bytes), Some(note)) => {
                 ensure!(note.len() == bytes as usize, "{bytes} bytes of {note:?}");
@@ -134,7 +134,7 @@ impl Notes {
         self.published.push((note, is_alone));
     }
 
-    /// A note that was kept is for the program, or for nobody.
+    /// Takes a note that was kept, for the program or to drop it.
     pub(super) fn take_kept(&mut self, number: u64, is_published: bool) -> Check {
         let Some(note) = self.kept.remove(&number) else {
             return Err(format!("no note is kept as {number}"));
@@ -155,7 +155,7 @@ impl Notes {
 }
 
 impl Driver {
-    /// The program sends a note by itself, if its peer is up and there is room for it.
+    /// Sends a note of the program by itself, if its peer is up and there is room for it.
     pub(super) fn notify(&mut self, bytes: usize) -> Check {
         let Some(protocol) = &mut self.protocol else { return Ok(()) };
         if protocol.stage() != PeerStage::Up {
@@ -168,7 +168,7 @@ impl Driver {
         self.act()
     }
 
-    /// The program takes so many notes. Returns whether there are any.
+    /// Takes up to `most` notes for the program. Returns whether there are any.
     pub(super) fn take_notes(&mut self, most: usize) -> Result<bool, String> {
         let count = most.min(self.notes.inbox.len());
         let taken = self.notes.inbox.drain(..count);

@@ -67,7 +67,7 @@ fn filled(budget: &Arc<KeptBudget>, peers: usize, most: u32) -> Vec<(PeerProtoco
     (0..peers).map(of_peer).collect()
 }
 
-/// What a peer has in any case, but for its lists.
+/// Room that a peer has in any case, but for its lists.
 const FLOOR: u64 = LEAST_ANNOUNCED * ANNOUNCED_COST + (8 << 10) + (72 << 10);
 
 #[test]

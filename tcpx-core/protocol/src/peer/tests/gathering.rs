@@ -1,4 +1,4 @@
-//! Scattered small sends over channels of which some have no staging buffer.
+//! Scattered small sends over channels, some without a staging buffer.
 
 use super::pair::Pair;
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
@@ -9,7 +9,7 @@ use crate::types::{Direction, MemoryType};
 
 const MESSAGE_BYTES: u64 = 8;
 
-/// Two ends; the first one sends, and has staging buffers for these channels.
+/// Makes two ends; the first one sends, and has staging buffers for these channels.
 fn up(channels: u16, staging: u16) -> Pair {
     up_with(channels, staging, DEAL_AT_ONCE)
 }

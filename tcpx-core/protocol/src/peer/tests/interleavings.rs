@@ -63,7 +63,8 @@ fn agreed(random: &mut Random) -> OneSidedTerms {
     }
 }
 
-/// Both ends have channels, and make them at once or when something needs them.
+/// Makes a setting in which both ends have channels, and make them at once or when something needs
+/// them.
 fn setting(
     random: &mut Random,
     (channels, on_demand): (u16, bool),
@@ -152,7 +153,7 @@ impl Story {
         }
     }
 
-    /// One step at one end.
+    /// Makes one step at one end.
     fn step(&mut self, end: usize) -> Check {
         match self.random.below(66) {
             0..=9 => self.post(end),
@@ -183,7 +184,7 @@ impl Story {
                 let time = Duration::from_millis(self.random.below(2000) as u64);
                 self.write_down(format!("{time:?} pass"));
                 self.pair.pass(time)?;
-                // Who was silent for too long is given up.
+                // An end that was silent for too long is given up.
                 self.was_disturbed |= self.pair.has_given_up();
                 Ok(())
             }
@@ -242,14 +243,15 @@ impl Story {
         self.pair.ends[end].cancel(transfer)
     }
 
-    /// Leaving before the peer can be up is an abort, after which what the peer posts is lost.
+    /// Leaves. Leaving before the peer can be up is an abort, after which what the peer posts is
+    /// lost.
     fn leave(&mut self, end: usize) -> Check {
         self.pair.ends[end].disconnect()?;
         self.was_disturbed |= self.pair.ends[end].over == Some(Over::ByDriver);
         Ok(())
     }
 
-    /// The link is cut after any frame, or a comm fails at one end.
+    /// Cuts the link after any frame, or has a comm fail at one end.
     fn disturb(&mut self, end: usize) -> Check {
         self.was_disturbed = true;
         if self.random.one_in(2) {
@@ -263,7 +265,7 @@ impl Story {
         self.pair.ends[end].end(Over::ByDriver)
     }
 
-    /// Both ends come to their end, whatever is under way.
+    /// Brings both ends to their end, whatever is under way.
     fn close(&mut self) -> Check {
         self.write_down("everything comes to its end".into());
         for end in ENDS {

@@ -84,7 +84,7 @@ impl Story {
         Self { random: Random::new(seed), pair, operations, requested, notified, under_way: 0 }
     }
 
-    /// One message of each kind at each end, as far as there may be.
+    /// Posts one message of each kind at each end, where there may be one.
     fn turn(&mut self, number: usize) -> Check {
         for end in ENDS {
             // Sends of some turns before their receives, and receives before their sends.
@@ -128,7 +128,7 @@ impl Story {
         }
     }
 
-    /// Everything ends, and every message well.
+    /// Lets everything end, and every message well.
     fn settle(&mut self) -> Check {
         self.pair.settle()?;
         self.pair.check_at_rest()?;

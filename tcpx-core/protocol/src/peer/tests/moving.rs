@@ -24,7 +24,7 @@ pub(super) struct Moved {
 /// Bytes of a transfer, or of the peer's, that lie somewhere.
 type Place = (TransferKey, u64, u64);
 
-/// Which bytes go where, of what two ends put into a chunk and expect in it.
+/// Returns the moves of bytes between what two ends put into a chunk and expect in it.
 fn moves(sender: usize, came: &[Place], expected: &[Place]) -> Result<Vec<Moved>, String> {
     let total = |places: &[Place]| places.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
     ensure!(total(came) == total(expected), "{came:?} came for {expected:?}");
@@ -64,7 +64,7 @@ impl Pair {
         moves(sender, &places(came), &places(expected))
     }
 
-    /// What came behind a frame is in place.
+    /// Places what came behind a frame.
     pub(super) fn place_landed(&mut self, sender: usize, landed: &Landed) -> Check {
         let places = |(transfer, bytes): &(TransferKey, Stretch)| {
             let place = |piece: Piece| (*transfer, piece.address, piece.bytes);
@@ -74,7 +74,7 @@ impl Pair {
         self.place(&moved)
     }
 
-    /// Bytes are where they belong.
+    /// Places bytes where they belong.
     pub(super) fn place(&mut self, moved: &[Moved]) -> Check {
         for Moved { initiator, transfer, here, there, bytes } in moved.iter().copied() {
             let Some(request) = self.ends[initiator].requests.all.get_mut(&transfer) else {
@@ -118,7 +118,7 @@ impl Pair {
         Ok(())
     }
 
-    /// A request has ended for a reason that there is, and after what that means.
+    /// Checks that a request has ended for a reason that there is, and after what that means.
     fn check_ended(&self, end: usize, transfer: TransferKey) -> Check {
         let request = &self.ends[end].requests.all[&transfer];
         let Some(post) = &request.post else { return Err(format!("{request:?}")) };
@@ -172,7 +172,8 @@ impl Pair {
         }
     }
 
-    /// Nothing is under way: both ends count the same, and nothing that was exported is in use.
+    /// Checks that nothing is under way: both ends count the same, and nothing that was exported is
+    /// in use.
     pub(super) fn check_at_rest(&self) -> Check {
         for end in ENDS {
             let (here, there) = (&self.ends[end], &self.ends[1 - end]);

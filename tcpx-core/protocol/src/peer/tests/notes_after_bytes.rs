@@ -35,7 +35,7 @@ impl Writes {
         Self { pair, all }
     }
 
-    /// The next generation of each.
+    /// Posts the next generation of each.
     fn post(&mut self, generation: u8) {
         for (transfer, _) in &self.all {
             let note: Note = vec![generation; 9].into();
@@ -48,7 +48,7 @@ impl Writes {
         post.expect("it was posted").is_note_there
     }
 
-    /// The reader looks. Returns how many notifications it has been shown.
+    /// Lets the reader look. Returns the number of notifications that it has seen.
     fn look(&self) -> usize {
         let shown = self.all.iter().filter(|(transfer, _)| self.is_shown(*transfer));
         let whole = |(transfer, bytes): &(TransferKey, u64)| {
@@ -58,7 +58,7 @@ impl Writes {
         shown.inspect(|it| whole(it)).count()
     }
 
-    /// Everything moves but what is late, and the reader looks at each step.
+    /// Moves everything but what is late, while the reader looks at each step.
     fn move_but(&mut self, late: Option<Lane>) {
         self.look();
         while step_but(&mut self.pair, late) {
@@ -91,7 +91,7 @@ fn delayed(setting: Setting, ways: &[Way], late: Lane, steps: usize) -> (bool, b
     (has_waited, is_long_enough)
 }
 
-/// Each lane is late after any number of steps.
+/// Delays each lane in turn after any number of steps.
 fn delayed_in_turn(setting: Setting, ways: &[Way], must_wait: impl Fn(Lane) -> bool) {
     for late in Lane::all() {
         let mut waited = 0;

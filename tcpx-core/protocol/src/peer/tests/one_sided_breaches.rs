@@ -23,7 +23,7 @@ use crate::types::memory::OperationKind::{Read, Write};
 use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, OpKey};
 
-/// Bytes of the lists that are told.
+/// Bytes of the lists that the peer tells.
 pub(super) const BYTES: u64 = 1000;
 /// The initiator's name for a request.
 pub(super) const OP: u64 = 1 << 32 | 77;
@@ -38,13 +38,13 @@ pub(super) struct Prey {
 }
 
 impl Prey {
-    /// An end that is up, with an area of host memory and one of a GPU's that the CPU does not
-    /// reach.
+    /// Makes an end that is up, with an area of host memory and one of a GPU's that the CPU does
+    /// not reach.
     pub(super) fn new() -> Self {
         Self::whose_cpu_reaches(false)
     }
 
-    /// The same where the CPU reaches it, if that is said.
+    /// Makes the same end; `reaches_device`: the CPU reaches the second area.
     pub(super) fn whose_cpu_reaches(reaches_device: bool) -> Self {
         let offer = EagerOffer { bytes: 16, buffer_bytes: 0, reaches_device, access_bytes: 64 };
         let eager = EagerTerms::agree(offer, offer, 64);
@@ -68,7 +68,7 @@ impl Prey {
         self.exporting.areas[number]
     }
 
-    /// The peer says this. What is wrong with it.
+    /// Lets the end hear this from the peer. Returns the breach, if it is one.
     pub(super) fn hear(&mut self, frame: Frame) -> Option<Violation> {
         let place = frame.as_part().map(|part| self.protocol.place_of(part));
         let landing = self.protocol.handle_frame(frame, &mut self.exporting.exports);
@@ -91,7 +91,7 @@ impl Prey {
         None
     }
 
-    /// The peer tells a list of one range at the beginning of an area.
+    /// Lets the peer tell a list of one range at the beginning of an area.
     pub(super) fn know(&mut self, list: u32, kind: OperationKind, area: usize, bytes: u64) {
         let key = self.area(area).listed;
         let range = ListedRange { key: 0, offset: 0, bytes };
@@ -118,19 +118,19 @@ impl Prey {
         self.said.iter().rev().find_map(grant).expect("it was granted")
     }
 
-    /// The end takes an area back.
+    /// Takes an area back.
     pub(super) fn unexport(&mut self, number: usize) {
         let key = self.exporting.revoke(number);
         self.protocol.handle_revoked(&[key]);
         assert_eq!(self.act(), None);
     }
 
-    /// The end asks itself for a lot. Returns its name for it.
+    /// Asks for a lot from the end itself. Returns its name for the request.
     pub(super) fn ask(&mut self, kind: OperationKind) -> u64 {
         self.ask_of(kind, BYTES)
     }
 
-    /// The end asks itself for so many bytes. Returns its name for it.
+    /// Asks for this many bytes from the end itself. Returns its name for the request.
     pub(super) fn ask_of(&mut self, kind: OperationKind, bytes: u64) -> u64 {
         let mut pair = Pair::up([SETTING; 2]);
         let area = self.area(0);

@@ -1,5 +1,5 @@
-//! What of reads, writes and notifications crosses on the link, told step by step. End 0 asks, end
-//! 1 exports.
+//! Crossings of reads, writes and notifications on the link, step by step. End 0 asks, end 1
+//! exports.
 
 use OperationKind::{Read, Write};
 
@@ -50,14 +50,14 @@ pub(super) const SETTING: Setting = Setting {
     on_demand: false,
 };
 
-/// Little messages travel on the link.
+/// Returns a setting in which little messages travel on the link.
 pub(super) fn eager() -> Setting {
     let offer =
         EagerOffer { bytes: LITTLE as u32, buffer_bytes: 0, reaches_device: true, access_bytes: 0 };
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), ..SETTING }
 }
 
-/// Two ends that are up, and an area at the second one.
+/// Makes two ends that are up, and an area at the second one.
 pub(super) fn up_as(setting: Setting) -> Pair {
     let mut pair = Pair::up([setting; 2]);
     export(&mut pair);
@@ -128,7 +128,7 @@ fn is_inline(frame: &Frame) -> bool {
     matches!(frame, Frame::Offer(Offer::Write { way: WriteWay::Inline(_), .. }))
 }
 
-/// This end reads everything, and what it answers is under way.
+/// Lets this end read everything; what it answers is under way.
 pub(super) fn hear(pair: &mut Pair, end: usize) {
     while pair.deliver(end).unwrap() {}
 }
@@ -146,7 +146,7 @@ pub(super) fn assert_parted(pair: &mut Pair) {
     pair.check_end(false).unwrap();
 }
 
-/// Chunks move, and no frame.
+/// Moves chunks, and no frame.
 pub(super) fn move_chunks(pair: &mut Pair, sender: usize) {
     while pair.send_chunk(sender, 0).unwrap()
         || pair.receive_chunk(1 - sender, 0).unwrap()
@@ -349,7 +349,7 @@ fn an_answer_may_come_before_the_sends_have_ended() {
     assert_parted(&mut pair);
 }
 
-/// What is done in a flow, besides asking.
+/// Event in a flow, besides asking.
 #[derive(Clone, Copy, Debug)]
 enum Twist {
     None,

@@ -24,11 +24,11 @@ pub(super) struct Pair {
     /// Of a link that is cut: how many more frames each end reads. What comes behind them is lost.
     still_read: Option<[usize; 2]>,
     has_seen_end: [bool; 2],
-    /// Which receive each send was matched with, by sending end.
+    /// Receive that each send was matched with, by sending end.
     matches: [BTreeMap<TransferKey, TransferKey>; 2],
     /// Pieces of each receive that have arrived, by offset, by sending end.
     arrived: [BTreeMap<TransferKey, BTreeMap<u64, u64>>; 2],
-    /// What chunks that have arrived and are not consumed hold of requests, by receiving end and
+    /// Bytes of requests in chunks that have arrived and are not consumed, by receiving end and
     /// channel.
     moved: [Vec<VecDeque<Vec<Moved>>>; 2],
 }
@@ -50,7 +50,7 @@ impl Pair {
         pair
     }
 
-    /// Two ends that are up.
+    /// Makes two ends that are up.
     pub(super) fn up(settings: [Setting; 2]) -> Self {
         let mut pair = Self::new(settings);
         pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
@@ -58,7 +58,7 @@ impl Pair {
         pair
     }
 
-    /// Everything that belongs to connecting, in the usual order.
+    /// Does everything that belongs to connecting, in the usual order.
     pub(super) fn connect(&mut self) -> Check {
         if ENDS.iter().all(|end| !self.ends[*end].is_opening) {
             return Ok(());
@@ -72,7 +72,7 @@ impl Pair {
         Ok(())
     }
 
-    /// The next frame reaches an end. Returns false when none is under way.
+    /// Delivers the next frame to an end. Returns false when none is under way.
     pub(super) fn deliver(&mut self, end: usize) -> Result<bool, String> {
         if let Some(still_read) = &mut self.still_read {
             if still_read[end] == 0 {
@@ -108,7 +108,7 @@ impl Pair {
         Ok(())
     }
 
-    /// The link is cut: an end reads so many more frames, then sees the end of the link.
+    /// Cuts the link: an end reads `still_read` more frames, then sees the end of the link.
     pub(super) fn cut(&mut self, still_read: [usize; 2]) {
         self.still_read.get_or_insert(still_read);
     }
@@ -136,7 +136,7 @@ impl Pair {
         self.ends[end].end(Over::ByDriver)
     }
 
-    /// The oldest chunk of a channel is sent by an end. Returns false when there is none.
+    /// Sends the oldest chunk of a channel from an end. Returns false when there is none.
     pub(super) fn send_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
         let sends = self.ends[end].send_chunk(channel)?;
         let sent = self.ends[end].sent_counts();
@@ -144,7 +144,8 @@ impl Pair {
         Ok(sends)
     }
 
-    /// The oldest chunk that was sent on a channel arrives at an end, if the end expects it by now.
+    /// Delivers the oldest chunk that was sent on a channel to an end, if the end expects it by
+    /// now.
     pub(super) fn receive_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
         if self.ends[1 - end].sent[channel].is_empty() {
             return Ok(false);
@@ -156,8 +157,7 @@ impl Pair {
         Ok(true)
     }
 
-    /// The oldest chunk that has arrived on a channel is consumed. Returns false when there is
-    /// none.
+    /// Consumes the oldest chunk that has arrived on a channel. Returns false when there is none.
     pub(super) fn consume_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
         if let Some(moved) = self.moved[end][channel].pop_front()
             && self.ends[end].over.is_none()
@@ -169,7 +169,7 @@ impl Pair {
         Ok(consumes)
     }
 
-    /// What the one end put into a chunk is what the other expects in it, message by
+    /// Checks that what the one end put into a chunk is what the other expects in it, message by
     /// message.
     fn check_chunk(
         &mut self,
@@ -194,7 +194,7 @@ impl Pair {
         Ok(Vec::new())
     }
 
-    /// A send met this receive.
+    /// Checks a send that met this receive.
     fn check_message(
         &mut self,
         sender: usize,
@@ -232,7 +232,7 @@ impl Pair {
         Ok(())
     }
 
-    /// A receive comm closes after the send comm at its other end.
+    /// Checks that a receive comm closes after the send comm at its other end.
     fn check_order(&self, end: usize) -> Check {
         let is_parted = self.ends[end].over == Some(Over::Said(Ending::Goodbye));
         ensure!(
@@ -242,7 +242,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Time passes, and both ends are told.
+    /// Lets time pass, and gives both ends the time.
     pub(super) fn pass(&mut self, time: Duration) -> Check {
         self.now += time;
         let now = self.now;
@@ -257,7 +257,7 @@ impl Pair {
         })
     }
 
-    /// Everything that is under way comes to its end: frames, chunks, what connecting needs.
+    /// Brings everything that is under way to its end: frames, chunks, what connecting needs.
     pub(super) fn settle(&mut self) -> Check {
         self.ends.iter_mut().filter_map(Driver::bounce).for_each(Bounce::leave_alone);
         loop {
@@ -290,7 +290,7 @@ impl Pair {
         }
     }
 
-    /// Comms come up as far as they can. Returns whether any did.
+    /// Brings comms up until no more can come. Returns whether any did.
     pub(super) fn step_comms(&mut self, end: usize) -> Result<bool, String> {
         if !self.ends[end].is_opening {
             return Ok(false);
@@ -343,9 +343,9 @@ impl Pair {
         ENDS.into_iter().try_for_each(|sender| self.check_messages(sender))
     }
 
-    /// In a conversation that nothing disturbed: a send is done if and only if its receive is,
-    /// equal tags met in the order in which they were posted, and a size that did not fit has
-    /// failed at both ends.
+    /// Checks a conversation that nothing disturbed. A send is done if and only if its receive is.
+    /// Equal tags met in the order in which they were posted. A size that did not fit has failed at
+    /// both ends.
     fn check_messages(&self, sender: usize) -> Check {
         let (sends, receives) = (&self.ends[sender].posted, &self.ends[1 - sender].posted);
         let done = Some(End::Completed(Outcome::Done));

@@ -106,7 +106,7 @@ fn what_was_refused_may_go_on_to_its_end_and_no_further() {
     assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it has stopped");
     let mut prey = begun();
     assert_eq!(prey.hear(write(OP, 3)), Some(Violation::Request { op: OP, list: 3 }), "in use");
-    // What nobody reads to its end counts as asked for.
+    // Bytes that are not read to their end count as asked for.
     let mut prey = Prey::with_lists();
     prey.unexport(0);
     assert_eq!([1, 2].map(|op| prey.hear(write_on_link(op, 3))), [None, None]);
@@ -135,7 +135,7 @@ fn what_was_decided_is_told_to_whoever_ends_the_peer() {
     }
     let key = prey.exporting.revoke(0);
     prey.protocol.handle_revoked(&[key]);
-    // The peer is lost before anybody has acted on it.
+    // The peer is lost before the end has acted on it.
     let under_way = prey.protocol.take_operations().len();
     let of_key = |action| matches!(action, Action::Served(uses) if uses.contains(&key));
     let ended = prey.protocol.take_actions().map(of_key).filter(|is_it| *is_it).count();

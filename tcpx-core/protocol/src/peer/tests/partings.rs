@@ -9,12 +9,12 @@ use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Ending, Violation};
 use crate::types::Direction;
 
-/// An end of a pair, without its driver.
+/// Returns an end of a pair, without its driver.
 fn taken(pair: &mut Pair) -> PeerProtocol {
     pair.ends[0].take_protocol().expect("it has not ended")
 }
 
-/// The peer says this. How that ends the link, if it does.
+/// Lets the end hear this from the peer. Returns how that ends the link, if it does.
 fn hear(protocol: &mut PeerProtocol, frame: Frame) -> Option<Ending> {
     protocol.handle_frame(frame, &mut no_exports());
     std::iter::from_fn(|| protocol.poll_action()).find_map(|action| match action {
@@ -23,7 +23,7 @@ fn hear(protocol: &mut PeerProtocol, frame: Frame) -> Option<Ending> {
     })
 }
 
-/// `closed` in this state ends the link.
+/// Checks that `closed` in this state ends the link.
 fn assert_closed_breaks(protocol: &mut PeerProtocol, state: &'static str) {
     let violation = Violation::Unexpected { frame: "Closed".into(), state };
     assert_eq!(hear(protocol, Frame::Closed), Some(Ending::Broken(violation)));

@@ -18,7 +18,7 @@ use crate::types::TransferKey;
 use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};
 
-/// Longest read or write on the link, in parts of so many bytes.
+/// Longest read or write on the link, in parts of 1000 bytes or fewer.
 const LONGEST: u64 = 2000;
 const PART: u64 = 50;
 
@@ -33,12 +33,12 @@ pub(super) fn with_parts() -> Setting {
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), tuning, ..SETTING }
 }
 
-/// The same where the kernel takes one part at a time.
+/// Returns the same where the kernel takes one part at a time.
 pub(super) fn slowly() -> Setting {
     Setting { link_is_full: true, ..with_parts() }
 }
 
-/// What is under way comes through, and each end says what the link has room for.
+/// Moves what is under way, and has each end say what the link has room for.
 fn step(pair: &mut Pair) {
     pair.deliver_all().unwrap();
     for end in ENDS {
@@ -46,7 +46,7 @@ fn step(pair: &mut Pair) {
     }
 }
 
-/// Bytes of the parts of this end that are under way.
+/// Returns the bytes of the parts of this end that are under way.
 fn parts(pair: &Pair, end: usize) -> Vec<u32> {
     let parts = under_way(pair, end).into_iter().filter_map(|frame| match frame {
         Frame::Part(LinkPart { bytes, .. }) => Some(*bytes),
@@ -165,7 +165,7 @@ fn a_read_that_is_cancelled_stops_when_the_target_hears_of_it() {
     assert!(bytes_moved(&pair, transfer) < LONGEST);
 }
 
-/// The target waits for nobody.
+/// The target does not wait for its peer.
 #[test]
 fn memory_that_is_taken_back_is_free_at_once() {
     for kind in [Read, Write] {

@@ -1,4 +1,4 @@
-//! What follows a frame on the link.
+//! Payloads that follow a frame on the link.
 //!
 //! A chunk on its way, as the parts of messages that it has.
 //!
@@ -17,14 +17,14 @@ use crate::plans::stretch::Stretch;
 use crate::plans::stripe_queue::StripeQueue;
 use crate::types::{OpKey, TransferKey};
 
-/// What follows a frame.
+/// Payload that follows a frame.
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     Message(TransferKey),
     Listed { bytes: Option<(TransferKey, Stretch)>, note: Option<Note> },
 }
 
-/// What has come of the other end behind a frame.
+/// Payload that has come of the other end behind a frame.
 #[derive(Debug)]
 pub(super) enum Came {
     Message(Message),
@@ -52,7 +52,7 @@ pub(super) fn is_followed(frame: &Frame) -> bool {
     )
 }
 
-/// The bytes of a part land where they belonged while they were on their way.
+/// Checks that the bytes of a part land where they belonged while they were on their way.
 pub(super) fn check_place(place: Option<&Stretch>, landing: &Landing) -> Check {
     let landed = match landing {
         Landing::Pieces { stretch, .. } => Some(stretch),
@@ -65,7 +65,7 @@ pub(super) fn check_place(place: Option<&Stretch>, landing: &Landing) -> Check {
 }
 
 impl Driver {
-    /// What came behind a frame finds its place. Returns what pieces of what was moved.
+    /// Lands what came behind a frame. Returns the moved bytes of pieces.
     pub(super) fn land(
         &mut self,
         landing: Landing,
@@ -97,14 +97,14 @@ impl Driver {
         }
     }
 
-    /// The memory of some bytes of a list may be used now.
+    /// Checks that the memory of some bytes of a list may be used now.
     pub(super) fn check_pieces(&self, transfer: TransferKey, bytes: &Stretch) -> Check {
         let memory = bytes.list().memory;
         ensure!(self.setting.eager.reaches(memory), "the CPU reaches none of {bytes:?}");
         bytes.iter().try_for_each(|piece| self.check_touched(transfer, piece.address, piece.bytes))
     }
 
-    /// Some memory may be used now, for a transfer of ours or for the peer.
+    /// Checks that some memory may be used now, for a transfer of ours or for the peer.
     pub(super) fn check_touched(&self, transfer: TransferKey, address: u64, bytes: u64) -> Check {
         match transfer == TransferKey::default() {
             true => self.exporting.check_touched(address, bytes),
@@ -159,12 +159,12 @@ pub(super) struct Messages {
     pub(super) placed: Vec<(TransferKey, TransferKey)>,
     /// Those that met a receive of another size.
     pub(super) misfits: Vec<(TransferKey, TransferKey)>,
-    /// Those that nobody wanted.
+    /// Messages that were unwanted.
     pub(super) thrown_away: Vec<TransferKey>,
 }
 
 impl Messages {
-    /// A message came with a frame that was handled.
+    /// Lands a message that came with a frame that was handled.
     pub(super) fn land(
         &mut self,
         landing: Landing,
@@ -192,7 +192,7 @@ impl Messages {
         Ok(())
     }
 
-    /// A message that was kept goes into a receive, or nowhere.
+    /// Takes a message that was kept into a receive, or nowhere.
     pub(super) fn take_kept(&mut self, number: u64, into: Option<Member>) -> Result<(), String> {
         let Some(message) = self.kept.remove(&number) else {
             return Err(format!("no message is kept as {number}"));
@@ -200,7 +200,7 @@ impl Messages {
         self.land(into.map_or(Landing::Nowhere, Landing::Place), Some(message))
     }
 
-    /// A receive has ended.
+    /// Notes that a receive has ended.
     pub(super) fn receive_ended(&mut self, receive: TransferKey, outcome: Outcome) {
         if let Outcome::SizeMismatch { .. } = outcome
             && let Some(message) = self.unwanted.take()
@@ -210,7 +210,7 @@ impl Messages {
         self.none_follows();
     }
 
-    /// No receive ends because of the message that came last.
+    /// Notes that no receive ends because of the message that came last.
     pub(super) fn none_follows(&mut self) {
         self.thrown_away.extend(self.unwanted.take());
     }

@@ -19,7 +19,7 @@ use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
 
 const POSTS: usize = 10 * PORTION;
 
-/// An end that is up, all of whose actions were taken.
+/// Makes an end that is up, all of whose actions were taken.
 fn up() -> PeerProtocol {
     let agreement = Agreement {
         channels: 1,
@@ -61,7 +61,7 @@ fn operation(direction: Direction, number: usize) -> NewOperation {
     NewOperation { transfer, direction, tag, span, bytes: 1 }
 }
 
-/// Room of the lists that posts grow.
+/// Returns the room of the lists that posts grow.
 fn room(protocol: &PeerProtocol) -> [usize; 2] {
     [protocol.cx.operations.capacity(), protocol.cx.actions.capacity()]
 }

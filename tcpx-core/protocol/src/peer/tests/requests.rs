@@ -22,7 +22,7 @@ const FIRST_TRANSFER: u64 = 1 << 24;
 /// A notification, which is known by where it lies.
 pub(super) type Note = Arc<[u8]>;
 
-/// Where the bytes of a pair lie at both ends.
+/// Place of the bytes of a pair at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranges {
     pub(super) here: u64,
@@ -37,7 +37,7 @@ pub(super) struct Request {
     pub(super) ranges: Vec<Ranges>,
     /// Numbers of the areas of the other end that it means.
     pub(super) areas: Vec<usize>,
-    /// Why the other end must refuse it, and because of which range.
+    /// Reason why the other end must refuse it, and the range that the refusal is about.
     pub(super) fault: Option<(Refusal, u32)>,
     pub(super) is_dropped: bool,
     pub(super) post: Option<PostedRequest>,
@@ -64,7 +64,7 @@ pub(super) struct Requests {
 }
 
 impl Request {
-    /// An operation on the beginning of an area of the other end.
+    /// Makes an operation on the beginning of an area of the other end.
     pub(super) fn of_one(
         requests: &Requests,
         kind: OperationKind,
@@ -115,7 +115,7 @@ impl Request {
         None
     }
 
-    /// Bytes are in place at the end that receives them.
+    /// Notes that bytes are in place at the end that receives them.
     pub(super) fn place(&mut self, here: u64, there: u64, bytes: u64) -> Check {
         let Some((offset, of_pair)) = self.offset_of(here, there, bytes) else {
             return Err(format!("{bytes} bytes of {here:#x} here and {there:#x} there"));
@@ -157,7 +157,7 @@ impl Requests {
         PreparedKey::from(KeyData::from_ffi(1 << 32 | (1 + self.all.len() as u64)))
     }
 
-    /// Bytes that a request moves lie in its memory as long as it uses that.
+    /// Checks that bytes that a request moves lie in its memory as long as it uses that.
     pub(super) fn check_touched(&self, transfer: TransferKey) -> Check {
         let Some(request) = self.all.get(&transfer) else { return Ok(()) };
         ensure!(request.is_active(), "memory of {request:?} is used");
@@ -166,7 +166,7 @@ impl Requests {
 }
 
 impl Driver {
-    /// The program posts an operation, unless its peer is not up or it is under way. Returns
+    /// Posts an operation of the program, unless its peer is not up or it is under way. Returns
     /// whether it does.
     pub(super) fn post_request(
         &mut self,
@@ -186,7 +186,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// The program gives an operation up.
+    /// Gives an operation up for the program.
     pub(super) fn cancel_request(&mut self, transfer: TransferKey) -> Check {
         if let Some(request) = self.requests.all.get_mut(&transfer)
             && let Some(post) = &mut request.post
@@ -196,7 +196,7 @@ impl Driver {
         self.input(|protocol| protocol.handle_cancel(transfer))
     }
 
-    /// The program has no more time for an operation.
+    /// Abandons an operation that the program has no more time for.
     pub(super) fn abandon_request(&mut self, transfer: TransferKey) -> Check {
         if let Some(request) = self.requests.all.get_mut(&transfer)
             && let Some(post) = &mut request.post
@@ -206,7 +206,7 @@ impl Driver {
         self.input(|protocol| protocol.handle_overdue(transfer))
     }
 
-    /// The program lets go of an operation, for good.
+    /// Lets go of an operation for the program, for good.
     pub(super) fn drop_request(&mut self, transfer: TransferKey) -> Check {
         let Some(request) = self.requests.all.get_mut(&transfer) else { return Ok(()) };
         if std::mem::replace(&mut request.is_dropped, true) {
@@ -219,7 +219,7 @@ impl Driver {
         self.input(|protocol| protocol.handle_unprepared(key))
     }
 
-    /// The protocol says that an operation has ended.
+    /// Takes the word of the protocol that an operation has ended.
     pub(super) fn request_ended(&mut self, transfer: TransferKey, end: End) -> Check {
         self.seen.ends(transfer, end);
         let Some(request) = self.requests.all.get_mut(&transfer) else {
@@ -239,7 +239,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The program takes an area back.
+    /// Takes an area back for the program.
     pub(super) fn unexport(&mut self, area: usize) -> Check {
         let key = self.exporting.revoke(area);
         self.input(|protocol| {

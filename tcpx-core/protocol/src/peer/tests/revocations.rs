@@ -109,14 +109,15 @@ fn an_operation_is_given_up_at_every_step() {
     }
 }
 
-/// What a search finds of one transfer.
+/// Result of a search for one transfer.
 #[derive(Default)]
 struct Found {
     waiting: BTreeSet<OpKey>,
     unmatched: usize,
 }
 
-/// Every operation stands in the list that its state tells, once, and the numbers are right.
+/// Checks that every operation stands in the list that its state tells, once, and that the numbers
+/// are right.
 pub(super) fn check(protocol: &PeerProtocol) -> Check {
     let mut found: BTreeMap<TransferKey, Found> = BTreeMap::new();
     let mut cancelling = BTreeSet::new();

@@ -11,7 +11,7 @@ use crate::peer::action::Outcome;
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind;
 
-/// How memory is taken back.
+/// Way in which memory is taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
     /// One of the two areas that an operation uses.
@@ -80,7 +80,7 @@ fn taken_after(steps: usize, way: Way, kind: OperationKind, taken: Taken) -> (Ou
     (ended, moved, was_over)
 }
 
-/// How operations ended whose memory was taken back at every step.
+/// Endings of operations whose memory was taken back at every step.
 #[derive(Debug, Default)]
 struct Ended {
     done: usize,

@@ -1,4 +1,4 @@
-//! What a peer may make a round do, whose requests are a few bytes each.
+//! Work in a round for a peer whose requests are a few bytes each.
 
 use std::collections::HashMap;
 
@@ -84,7 +84,7 @@ impl Target {
         }
     }
 
-    /// The peer asks for all of the list.
+    /// Asks for all of the list.
     fn read(&mut self, on_link: bool) {
         self.reads += 1;
         let op = 1 << 32 | self.reads;
@@ -132,8 +132,8 @@ impl Target {
         }
     }
 
-    /// A turn of the peer, which asks for as much as it may, up to so many reads. Returns what was
-    /// done for it.
+    /// Makes a turn of the peer, which asks for as much as it may, up to `most` reads. Returns the
+    /// work that was done for it.
     fn turn(&mut self, most: u64, on_link: bool) -> u64 {
         self.protocol.handle_round();
         let before = self.protocol.cx.work.spent;

@@ -8,12 +8,12 @@ use crate::frames::list_part::{ListHead, ListPart};
 use crate::frames::messages::{Chunks, Ended, LinkPart, MessageId, Names, Offer, Ready, WriteWay};
 use crate::types::memory::OperationKind;
 
-/// A receive was posted, into memory that is unpacked to.
+/// Says that a receive was posted, into memory that is unpacked to.
 pub(super) fn announce(recv: u64, tag: i64, bytes: u64) -> Frame {
     Frame::Ready(Ready::Receive { recv, tag, bytes, delivery: Delivery::Unpacked })
 }
 
-/// These bytes of a message follow on the channels.
+/// Says that these bytes of a message follow on the channels.
 pub(super) fn section(
     recv: u64,
     first_channel: u16,
@@ -24,19 +24,19 @@ pub(super) fn section(
     Frame::Chunks(Chunks { recvs, first_channel, chunk_bytes, offset, bytes })
 }
 
-/// These messages, of this many bytes together, follow on the first channel.
+/// Says that these messages, of this many bytes together, follow on the first channel.
 pub(super) fn matched(recvs: &[u64], bytes: u64, chunk_bytes: u32) -> Frame {
     let recvs = Names::from_slice(recvs);
     Frame::Chunks(Chunks { recvs, first_channel: 0, chunk_bytes, offset: 0, bytes })
 }
 
-/// All of a list in one frame, which says that it comes to this.
+/// Tells all of a list in one frame, with these totals.
 pub(super) fn list(list: u32, head: ListHead, keys: &[ListedKey], ranges: &[ListedRange]) -> Frame {
     let (keys, ranges) = (keys.into(), ranges.into());
     Frame::List(Box::new(ListPart { list, head: Some(head), keys, ranges }))
 }
 
-/// More of a list.
+/// Tells more of a list.
 pub(super) fn more_of(list: u32, keys: &[ListedKey], ranges: &[ListedRange]) -> Frame {
     Frame::List(Box::new(ListPart { list, head: None, keys: keys.into(), ranges: ranges.into() }))
 }
@@ -61,20 +61,20 @@ pub(super) fn part(kind: OperationKind, op: u64, bytes: u32) -> Frame {
     Frame::Part(LinkPart { of: MessageId::of(kind, op), bytes })
 }
 
-/// The target's word about a write.
+/// Answers a write, for its target.
 pub(super) fn answer(op: u64, refused: Option<Refusal>) -> Frame {
     let refused = refused.map(|why| Refused { why, range: 0 });
     let how = refused.map_or(Ended::Done, Ended::Refused);
     Frame::End { message: MessageId::Write(op), how }
 }
 
-/// The sender's word about a read or a write: no more comes.
+/// Says, for the sender of a read or a write, that no more comes.
 pub(super) fn stopped(kind: OperationKind, op: u64) -> Frame {
     let how = Ended::Stopped(Refused { why: Refusal::Cancelled, range: 0 });
     Frame::End { message: MessageId::of(kind, op), how }
 }
 
-/// The receiver's word: it wants no more.
+/// Says, for the receiver, that it wants no more.
 pub(super) fn halt(kind: OperationKind, op: u64) -> Frame {
     Frame::Cancel { message: MessageId::of(kind, op), why: Refusal::Cancelled }
 }

@@ -22,7 +22,7 @@ const TAG: i64 = 7;
 /// chunks, and of one that is dealt in sections.
 const SIZES: [u64; 7] = [1, 8, 8, 20, CHUNK_BYTES as u64 + 1, 200, 1000];
 
-/// Which messages may travel on the link.
+/// Messages that may travel on the link.
 #[derive(Clone, Copy, Debug)]
 enum Eager {
     Off,
@@ -80,7 +80,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// The next messages to be posted at one end.
+    /// Returns the next messages to be posted at one end.
     fn next(&mut self, direction: Direction, most: usize) -> &[u64] {
         let posted = match direction {
             Direction::Send => &mut self.sent,
@@ -96,7 +96,7 @@ impl Queue {
     }
 }
 
-/// Who posts first.
+/// Kind of operations that are posted first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Sends,

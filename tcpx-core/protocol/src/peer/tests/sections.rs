@@ -46,7 +46,7 @@ fn up() -> Pair {
     Pair::up([SETTING; 2])
 }
 
-/// End 0 sends a message of this size to end 1, and is told of the receive.
+/// Sends a message of this size from end 0 to end 1. End 0 knows of the receive.
 fn send(pair: &mut Pair, bytes: u64) -> TransferKey {
     let message = [(1, bytes, MemoryType::Device, false)];
     pair.ends[1].post(Direction::Receive, &message).unwrap();

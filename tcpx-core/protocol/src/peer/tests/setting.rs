@@ -1,4 +1,4 @@
-//! What one end of a conversation is like.
+//! Setting of one end of a conversation.
 
 use super::driver::CHUNK_BYTES;
 use crate::frames::eager_terms::EagerTerms;
@@ -38,7 +38,7 @@ pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
 pub(super) const KEEPS_ALL: Kept =
     Kept { bytes: 1 << 30, least: 256, usual: 4096, least_ahead: 8 << 10 };
 
-/// What an end keeps for the other one.
+/// Limits on what an end keeps for the other one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     /// Bytes of the session's budget, which the end has alone.
@@ -57,10 +57,10 @@ impl Kept {
     }
 }
 
-/// What is left of a full link as soon as the other end has read everything.
+/// Room that is left on a full link as soon as the other end has read everything.
 pub(super) const LITTLE_ROOM: usize = 40;
 
-/// What one end is like.
+/// Setting of one end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) channels: u16,
@@ -68,7 +68,7 @@ pub(super) struct Setting {
     pub(super) staging: u16,
     /// Whether it answers only in a later round which they are.
     pub(super) staging_is_late: bool,
-    /// What gathers; `None`: nothing does.
+    /// Copier that gathers; `None`: nothing is gathered.
     pub(super) copier: Option<Copier>,
     pub(super) tuning: Tuning,
     pub(super) has_progress_thread: bool,
@@ -79,12 +79,12 @@ pub(super) struct Setting {
     pub(super) bounce_pages: Option<u64>,
     /// Whether others have more of those than one each.
     pub(super) is_crowded: bool,
-    /// Which small messages travel on the link, as this end sees it.
+    /// Terms of small messages on the link, as this end sees them.
     pub(super) eager: EagerTerms,
     /// The kernel takes hardly anything that is written to the link, and nothing before the other
     /// end has read the rest.
     pub(super) link_is_full: bool,
-    /// What is read and written of the other end's memory.
+    /// Terms of reads and writes of the other end's memory.
     pub(super) one_sided: OneSidedTerms,
     pub(super) kept: Kept,
     /// Channels are made when something needs them.

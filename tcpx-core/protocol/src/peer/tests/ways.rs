@@ -22,13 +22,14 @@ use crate::types::{MemoryType, RegistrationKey, TransferKey};
 const CHANNELS: u16 = 3;
 /// Bytes of each area.
 const AREA_BYTES: u64 = 6000;
-/// Where memory of requests begins, and from that of one to that of the next.
+/// Address of the first memory of requests, and distance from the memory of one request to that of
+/// the next.
 const FIRST: u64 = 1 << 50;
 const APART: u64 = 1 << 16;
 /// From one piece of a list to the next, at either end.
 const PIECES_APART: u64 = 100;
 
-/// How bytes travel.
+/// Way on which bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// With the request or its answer.
@@ -66,21 +67,21 @@ impl Way {
     }
 }
 
-/// The same with several channels, and sections that have a chunk for each.
+/// Returns the same with several channels, and sections that have a chunk for each.
 fn on_all_channels(setting: Setting) -> Setting {
     let section_bytes = u64::from(CHUNK_BYTES) * (1 + u64::from(CHANNELS));
     let tuning = Tuning { section_bytes, ahead_bytes: section_bytes, ..setting.tuning };
     Setting { channels: CHANNELS, tuning, ..setting }
 }
 
-/// Two ends that are up, and the areas.
+/// Makes two ends that are up, and the areas.
 pub(super) fn up(setting: Setting) -> Pair {
     let mut pair = Pair::up([setting; 2]);
     (0..2).for_each(|_| export(&mut pair, 1));
     pair
 }
 
-/// An end exports one more area.
+/// Exports one more area at an end.
 pub(super) fn export(pair: &mut Pair, end: usize) {
     pair.ends[end].exporting.export(AREA_BYTES, MemoryType::Device, RemoteAccess::ReadWrite);
 }
@@ -96,7 +97,7 @@ pub(super) fn prepare(
     prepare_at(pair, 0, kind, lengths, areas)
 }
 
-/// The same of any end.
+/// Does the same at any end.
 pub(super) fn prepare_at(
     pair: &mut Pair,
     end: usize,
@@ -139,7 +140,7 @@ pub(super) fn step(pair: &mut Pair) -> bool {
     step_but(pair, None)
 }
 
-/// What may be late.
+/// Lane that may be late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     /// Frames to this end.
@@ -158,7 +159,7 @@ impl Lane {
     }
 }
 
-/// The same, while nothing moves on one lane.
+/// Does the same, while nothing moves on one lane.
 pub(super) fn step_but(pair: &mut Pair, late: Option<Lane>) -> bool {
     let is_late = |lane| late == Some(lane);
     for end in ENDS {
@@ -192,7 +193,7 @@ pub(super) fn step_but(pair: &mut Pair, late: Option<Lane>) -> bool {
     under_way(pair) != before
 }
 
-/// Which ways bytes are seen to take.
+/// Ways that bytes are seen to take.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     inline: bool,

@@ -108,7 +108,7 @@ impl Lone {
         self.act();
     }
 
-    /// A round begins. Returns how many operations it withdraws.
+    /// Begins a round. Returns the number of operations that it withdraws.
     fn round(&mut self) -> usize {
         let before = self.asked.len() + self.ended.len();
         let moved = self.protocol.handle_round();
@@ -140,7 +140,7 @@ impl Lone {
         revocations::check(&self.protocol).unwrap();
     }
 
-    /// The peer agrees to every withdrawal that it was asked for.
+    /// Has the peer agree to every withdrawal that it was asked for.
     fn agree(&mut self) {
         for recv in std::mem::take(&mut self.asked) {
             self.input(|protocol| {
@@ -149,13 +149,13 @@ impl Lone {
         }
     }
 
-    /// The peer matches a receive.
+    /// Has the peer match a receive.
     fn match_receive(&mut self, op: OpKey) {
         let frame = matched(&[op.to_wire()], 0, CHUNK_BYTES);
         self.input(|protocol| protocol.handle_frame(frame, &mut no_exports()));
     }
 
-    /// The peer announces a receive for a send.
+    /// Has the peer announce a receive for a send.
     fn announce(&mut self, tag: i64) {
         let frame = announce(1_000_000 + tag as u64, tag, 0);
         self.input(|protocol| protocol.handle_frame(frame, &mut no_exports()));

@@ -11,7 +11,7 @@ use crate::plans::pieces::tests::LOOKS;
 use crate::plans::plan::ChunkRange;
 use crate::types::{MemoryType, RegistrationKey};
 
-/// How one end's pieces lie: in what order, with what gaps, of which registrations.
+/// Layout of one end's pieces: their order, gaps and registrations.
 #[derive(Clone, Debug)]
 struct Layout {
     /// Sorts the pieces by address.
@@ -38,7 +38,7 @@ fn layout(pairs: usize) -> impl Strategy<Value = Layout> {
     (ranks, gaps, owners).prop_map(|(ranks, gaps, owners)| Layout { ranks, gaps, owners })
 }
 
-/// The pieces of an end, the last of which ends where addresses do.
+/// Makes the pieces of an end. The last one ends where addresses do.
 fn pieces(lengths: &[u64], layout: &Layout) -> Pieces {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|pair| std::cmp::Reverse(layout.ranks[*pair]));
@@ -233,7 +233,7 @@ fn both_ends_move_the_same(moved: Moved) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A list of one end, and lengths of sections that it is told, which may be any.
+/// A list of one end, and lengths of sections that the end hears of, which may be any.
 #[derive(Clone, Debug)]
 struct Dealt {
     list: (Vec<u64>, Layout, Layout),

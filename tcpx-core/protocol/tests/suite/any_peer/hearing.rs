@@ -1,4 +1,4 @@
-//! What the peer says, as bytes choose it.
+//! Statements of the peer, as bytes choose them.
 
 use super::memory::Memory;
 use tcpx_protocol::exports::capability::ListedRange;
@@ -14,7 +14,7 @@ use tcpx_protocol::types::memory::OperationKind;
 pub(super) const CHANNELS: u16 = 2;
 pub(super) const CHUNK_BYTES: u32 = 64;
 
-/// What a fuzzer gives, from the front. When it is used up, 0 comes.
+/// Bytes that a fuzzer gives, from the front. When they are used up, 0 comes.
 pub(super) struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -34,7 +34,8 @@ impl<'a> Bytes<'a> {
         self.next() & 1 == 1
     }
 
-    /// Few numbers, so that what belongs together is found; and those where sums end.
+    /// Returns one of few numbers, so that what belongs together is found; and those where sums
+    /// end.
     fn number(&mut self) -> u64 {
         match self.next() {
             255 => u64::MAX - u64::from(self.next()),
@@ -80,7 +81,7 @@ impl<'a> Bytes<'a> {
         (0..count).map(|_| range(self)).collect()
     }
 
-    /// Returns a list that is told well, whatever its keys and ranges are.
+    /// Returns a well-told list, whatever its keys and ranges are.
     fn whole_list(&mut self, memory: &Memory) -> Vec<Frame> {
         let (list, kind) = (self.list(), self.kind());
         let keys: Vec<_> = (0..1 + self.next() % 3).map(|_| memory.key(self.next())).collect();

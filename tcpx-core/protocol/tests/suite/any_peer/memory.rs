@@ -1,5 +1,5 @@
-//! The memory of one end: what it exports, between what nobody may touch, and what its own requests
-//! are about.
+//! Memory of one end: its exports, forbidden memory between them, and the memory of its own
+//! requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use tcpx_protocol::types::{
     Direction, MemoryType, PreparedKey, RegistrationKey, Span, TransferKey,
 };
 
-/// Where the first area begins, and how far the next one is.
+/// Address of the first area, and distance to the next one.
 const FIRST: u64 = 1 << 20;
 const APART: u64 = 1000;
 /// Most areas, revoked ones included.
 const MOST: usize = 8;
-/// Where the memory of the end's own requests lies.
+/// Address of the memory of the end's own requests.
 const OWN: u64 = 1 << 30;
 const OWN_APART: u64 = 1 << 12;
 
@@ -39,12 +39,12 @@ pub(super) struct Area {
 pub(super) struct Memory {
     pub(super) exports: Exports,
     pub(super) areas: Vec<Area>,
-    /// What the end itself has under way.
+    /// Requests of the end itself that are under way.
     pub(super) own: BTreeMap<TransferKey, Arc<PreparedList>>,
 }
 
 impl Memory {
-    /// Three areas: to read, to write, and for both in memory of a GPU.
+    /// Makes three areas: to read, to write, and for both in memory of a GPU.
     pub(super) fn new() -> Self {
         let exports = Exports::new(StableKeys::new([3; StableKeys::BYTES]));
         let mut memory = Self { exports, areas: Vec::new(), own: BTreeMap::new() };
@@ -93,8 +93,9 @@ impl Memory {
         area.map_or(unknown, |area| area.listed)
     }
 
-    /// Bytes that are read, or written, are where they may be: of the peer's requests in an export
-    /// that is in use, which is for that; of the end's own in a request that has not ended.
+    /// Checks that bytes that are read, or written, are where they may be. Bytes of the peer's
+    /// requests must be in an export that is in use and allows the operation. Bytes of the end's
+    /// own must be in a request that has not ended.
     pub(super) fn check(
         &self,
         transfer: TransferKey,
@@ -129,7 +130,7 @@ impl Memory {
         assert!(!begins || !area.is_revoked, "{bytes} bytes at {address:#x} were taken back");
     }
 
-    /// A request of the end's own, of one piece or of two that lie apart.
+    /// Prepares a request of the end's own, of one piece or of two that lie apart.
     pub(super) fn prepare(&mut self, transfer: TransferKey, shape: u8) -> Arc<PreparedList> {
         let kind = if shape & 1 == 0 { OperationKind::Read } else { OperationKind::Write };
         let memory = if shape & 2 == 0 { MemoryType::Host } else { MemoryType::Device };

@@ -47,8 +47,7 @@ struct Prey {
     receiving: Vec<StripeQueue>,
     /// Names that it has told its peer: of receives, and of requests.
     names: Vec<u64>,
-    /// What notes have cost that came and that the program gets, and what of it the program has
-    /// taken.
+    /// Cost of the notes that came for the program, and the part of it that the program has taken.
     noted: u64,
     taken: u64,
     kept: VecDeque<(u64, u32)>,
@@ -176,7 +175,7 @@ impl Prey {
         self.kept.iter().map(|(_, bytes)| 64 + u64::from(*bytes)).sum()
     }
 
-    /// The peer says this.
+    /// Lets the end hear this from the peer.
     fn hear(&mut self, frame: Frame) {
         use tcpx_protocol::frames::link_frame::LinkFrame;
         let payload = frame.payload_bytes();
@@ -222,7 +221,7 @@ impl Prey {
         assert!(self.noted - self.taken <= NOTE_BYTES, "more notes than there is room for");
     }
 
-    /// The plugin has sent, or received, the oldest chunk of a channel.
+    /// Notes that the plugin has sent, or received, the oldest chunk of a channel.
     fn move_chunk(&mut self, direction: Direction, channel: u8) {
         let lanes = match direction {
             Direction::Send => &mut self.sending,
@@ -251,7 +250,7 @@ impl Prey {
         }
     }
 
-    /// The program asks for something of the peer's.
+    /// Asks for something of the peer's, for the program.
     fn post(&mut self, bytes: &mut Bytes<'_>) {
         let transfer = transfer(bytes.next());
         let may_post = self.protocol.check_posts(Direction::Send, 1).is_ok();
@@ -342,7 +341,7 @@ impl Prey {
         }
     }
 
-    /// The books have an end.
+    /// Checks that the books have an end.
     fn check(&self) {
         let counts = self.protocol.one_sided_counts();
         let (lists, ranges) = counts.lists_known;
@@ -360,7 +359,7 @@ fn handles() -> Vec<ChannelHandle> {
     vec![ChannelHandle([0; HANDLE_BYTES]); CHANNELS.into()]
 }
 
-/// The end has a transfer for each of its requests.
+/// Returns the transfer that the end has for this request.
 fn transfer(number: u8) -> TransferKey {
     KeyData::from_ffi(1 << 32 | (1 + u64::from(number) % OWN as u64)).into()
 }

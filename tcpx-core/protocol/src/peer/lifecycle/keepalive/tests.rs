@@ -1,4 +1,4 @@
-//! When a sign of life is asked for, in virtual time.
+//! Requests for a sign of life, in virtual time.
 
 use proptest::prelude::*;
 
@@ -104,7 +104,7 @@ fn a_host_that_is_gone_is_found_in_a_second_more_than_its_time() {
     }
 }
 
-/// A peer that says something each second wakes nobody up besides, and is asked as soon as one
+/// A peer that says something each second causes no other wake-ups. It is asked as soon as a peer
 /// that was silent from the same time on.
 #[test]
 fn a_peer_that_talks_puts_the_next_look_off() {
@@ -198,7 +198,7 @@ proptest! {
         let (mut now, mut heard, mut answer) = (start, start, None);
         for step in steps {
             now += Duration::from_millis(step);
-            // Bytes that came while nobody looked are read before looking.
+            // Bytes that came while this end did not look are read before looking.
             if answer.is_some_and(|at| at <= now) {
                 answer = None;
                 heard = now;

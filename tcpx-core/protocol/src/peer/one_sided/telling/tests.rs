@@ -1,4 +1,4 @@
-//! Lists as they are told and forgotten.
+//! Lists that are told and forgotten.
 
 use slotmap::KeyData;
 
@@ -8,7 +8,7 @@ use crate::plans::pieces::{Piece, Pieces};
 use crate::types::memory::OperationKind;
 use crate::types::{MemoryType, RegistrationKey};
 
-/// Returns a list of this number with so many keys, and ranges of one byte.
+/// Returns a list of this number with `keys` keys, and ranges of one byte.
 fn list(number: u64, keys: usize, ranges: usize) -> Arc<PreparedList> {
     let secret = ExportSecret::new([number as u8; 16]);
     let key = |at| ListedKey { export: ExportId::from_wire(at as u64), secret };
@@ -36,7 +36,7 @@ fn telling(lists: usize, ranges: usize) -> Telling {
     Telling::new(ListLimits { lists, ranges })
 }
 
-/// Everything that is to be said, with the requests that are ready then.
+/// Says everything that is due. Returns the frames, with the requests that are ready then.
 fn say_all(telling: &mut Telling) -> (Vec<Frame>, Vec<OpKey>) {
     let (mut frames, mut ready) = (Vec::new(), Vec::new());
     while let Some(said) = telling.next() {
@@ -49,7 +49,7 @@ fn say_all(telling: &mut Telling) -> (Vec<Frame>, Vec<OpKey>) {
     (frames, ready)
 }
 
-/// Returns a request of a list that is told at once, and answered.
+/// Uses a list once, for a request that is asked at once, and answered.
 fn use_once(telling: &mut Telling, list: &Arc<PreparedList>) -> Vec<Frame> {
     assert_ne!(telling.begin_use(list, op(1)), Use::NoRoom);
     let (frames, _) = say_all(telling);

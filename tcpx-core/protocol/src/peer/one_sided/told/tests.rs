@@ -89,7 +89,7 @@ impl ToldLists {
         self.handle_part(&part, exports)
     }
 
-    /// A list begins, and nothing else of it has come.
+    /// Begins a list, and sends nothing else of it.
     fn begin_list(
         &mut self,
         list: u32,

@@ -1,4 +1,4 @@
-//! Which messages share a chunk.
+//! Choice of the messages that share a chunk.
 
 use proptest::prelude::*;
 use slotmap::KeyData;
@@ -25,12 +25,12 @@ fn in_place() -> Tuning {
     Tuning::new(CHUNK_BYTES, 1)
 }
 
-/// The CPU copies segments of up to 32 bytes, from two on.
+/// Makes a tuning with which the CPU copies segments of up to 32 bytes, from two on.
 fn by_cpu() -> Tuning {
     Tuning::new(CHUNK_BYTES, 1).gathering(Some(Copier::Cpu))
 }
 
-/// The GPU copies segments of up to 5 bytes, from twelve on.
+/// Makes a tuning with which the GPU copies segments of up to 5 bytes, from twelve on.
 fn by_gpu() -> Tuning {
     Tuning::new(CHUNK_BYTES, 1).gathering(Some(Copier::Gpu))
 }

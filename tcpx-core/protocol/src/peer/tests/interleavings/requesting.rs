@@ -1,4 +1,4 @@
-//! What programs do with memory of the other end, in any order.
+//! Operations of programs on memory of the other end, in any order.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::types::{MemoryType, RegistrationKey, TransferKey};
 
 /// Bytes of an area.
 const AREA_BYTES: u64 = 6000;
-/// Where memory of requests begins, far from messages and from what is exported.
+/// Address of the first memory of requests, far from messages and from what is exported.
 const FIRST: u64 = 1 << 50;
 /// From the memory of one request to that of the next.
 const APART: u64 = 1 << 16;
 
-/// What is wrong with the keys of a list.
+/// Flaw of the keys of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -44,7 +44,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// One more pair, in this area of the other end.
+    /// Adds one more pair, in this area of the other end.
     fn add(&mut self, number: usize, area: &Area, flaw: Flaw, wanted: OperationKind, at: [u64; 3]) {
         let [here, offset, bytes] = at;
         let mut listed = area.listed;
@@ -92,7 +92,7 @@ fn places(random: &mut Random, lengths: &[u64]) -> Vec<u64> {
 }
 
 impl Story {
-    /// One step at one end.
+    /// Makes one step at one end.
     pub(super) fn step_request(&mut self, end: usize) -> Check {
         match self.random.below(20) {
             0 | 1 => self.export(end),
@@ -121,7 +121,7 @@ impl Story {
         }
     }
 
-    /// Some of what is under way comes through, at both ends.
+    /// Moves some of what is under way, at both ends.
     fn hurry(&mut self) -> Check {
         let times = self.random.below(8);
         self.write_down(format!("much moves, {times} times"));
@@ -213,7 +213,7 @@ impl Story {
             key_bytes: keys.iter().map(|_| AREA_BYTES).collect(),
             keys: keys.into(),
             ranges: ranges.into(),
-            // Keys say of which kind their memory is; those that are wrong may say anything.
+            // Keys name the kind of their memory; those that are wrong may say anything.
             remote_memory: memory.unwrap_or(remote),
         });
         let transfer = requests.next_transfer();

@@ -16,10 +16,10 @@ use crate::peer::message::{Message, State};
 use crate::peer::tests::driver::End;
 use crate::types::TransferKey;
 
-/// How often each pair has occurred.
+/// Number of occurrences of each pair.
 type Pairs = BTreeMap<(&'static str, String), u64>;
 
-/// What has occurred in the conversations of a thread that counts.
+/// Occurrences in the conversations of a thread that counts.
 #[derive(Debug, Default)]
 struct Tally {
     frames: Pairs,
@@ -46,7 +46,7 @@ fn count(pairs: impl FnOnce(&mut Tally) -> &mut Pairs, first: &'static str, seco
     });
 }
 
-/// A frame comes to an end.
+/// Counts a frame that comes to an end.
 pub(in crate::peer::tests) fn frame_comes(stage: PeerStage, frame: &Frame) {
     if is_counting() {
         count(|tally| &mut tally.frames, stage_name(stage), frame_name(frame).into());
@@ -54,7 +54,7 @@ pub(in crate::peer::tests) fn frame_comes(stage: PeerStage, frame: &Frame) {
 }
 
 impl Seen {
-    /// An end has nothing more to do.
+    /// Counts an end that has nothing more to do.
     pub(in crate::peer::tests) fn look(&mut self, protocol: Option<&PeerProtocol>) {
         if !is_counting() {
             return;
@@ -64,7 +64,7 @@ impl Seen {
         self.0.extend(operations.map(|it| (it.posted.transfer, state_name(it))));
     }
 
-    /// An operation comes to its end.
+    /// Counts an operation that comes to its end.
     pub(in crate::peer::tests) fn ends(&self, transfer: TransferKey, end: End) {
         if is_counting() {
             let seen = self.0.iter().find(|(other, _)| *other == transfer);
