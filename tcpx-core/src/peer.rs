@@ -94,7 +94,7 @@ pub(crate) struct Peer {
     name: PeerName,
     origin: Origin,
     state: State,
-    /// The program has disconnected it, or closed the session.
+    /// Whether the program has disconnected it, or closed the session.
     is_left: bool,
     /// Gate that shows others whether operations may be posted to it.
     gate: Arc<PostGate>,
@@ -162,7 +162,7 @@ impl Peer {
         &self.name
     }
 
-    /// Returns what it said when it came in, if it has come in.
+    /// Returns the introduction with which it came in, if it has come in.
     pub(crate) fn introduction(&self) -> Option<&Introduction> {
         self.origin.introduction()
     }
@@ -181,7 +181,7 @@ impl Peer {
         }
     }
 
-    /// Returns which of the connections with this session it is, if it is one, and neither end is
+    /// Returns the number of this connection with this session, if it is one, and neither end is
     /// leaving.
     pub(crate) fn connection_with(&self, session: &SessionId) -> Option<u16> {
         let Origin { session: other, connection, .. } = &self.origin;
@@ -240,7 +240,7 @@ impl Peer {
         self.is_left
     }
 
-    /// Returns why it is over, if it is.
+    /// Returns the reason why it is over, if it is.
     pub(crate) fn why_gone(&self) -> Option<&Error> {
         match &self.state {
             State::Gone(gone) => Some(&gone.why),
@@ -354,7 +354,8 @@ impl Peer {
         }
     }
 
-    /// Returns when it is to be driven next, apart from when something happens on its descriptors.
+    /// Returns the attention that it needs: when it must be driven next, apart from when something
+    /// happens on its descriptors.
     pub(crate) fn attention(&self) -> Attention {
         match &self.state {
             State::Dialling(connector) => connector.attention(),

@@ -101,7 +101,7 @@ pub struct TransferCounts {
 }
 
 impl TransferCounts {
-    /// Returns what was counted since the counts were `before`.
+    /// Returns the counts since the counts were `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             operations_posted: self.operations_posted - before.operations_posted,

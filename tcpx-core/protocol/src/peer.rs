@@ -194,8 +194,8 @@ impl PeerProtocol {
         }
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) next has anything to do, unless the
-    /// peer is heard. `None`: when it is heard, or a program asks for something.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) next has anything to do,
+    /// unless the peer is heard. `None`: when it is heard, or a program asks for something.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.is_over() { None } else { self.cx.life.next_timeout() }
     }
@@ -291,12 +291,12 @@ impl PeerProtocol {
         std::mem::take(&mut self.cx.operations)
     }
 
-    /// Returns what both ends use.
+    /// Returns the agreement of both ends.
     pub fn agreement(&self) -> Agreement {
         self.cx.life.agreement
     }
 
-    /// Returns where in its life the peer is.
+    /// Returns the stage of the peer.
     pub fn stage(&self) -> PeerStage {
         self.cx.life.stage.seen()
     }

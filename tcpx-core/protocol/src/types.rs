@@ -68,7 +68,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Returns what an operation needs its memory for.
+    /// Returns the access that an operation needs to its memory.
     pub fn access(self) -> Access {
         match self {
             Self::Send => Access::ReadOnly,

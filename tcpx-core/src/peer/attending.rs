@@ -40,7 +40,8 @@ impl Connection {
         }
     }
 
-    /// Returns when it is to be driven next, apart from when something happens.
+    /// Returns the attention that it needs: when it must be driven next, apart from when something
+    /// happens.
     pub(super) fn attention(&self) -> Attention {
         if self.protocol.is_parted() {
             // Its last comms are closing. Its link may have ended, and is not looked at any more.
@@ -123,7 +124,7 @@ impl Connection {
 }
 
 impl Peer {
-    /// Returns what was counted so far, also on channels that are closed.
+    /// Returns the counts so far, also of channels that are closed.
     pub(crate) fn report(&self) -> PeerReport {
         let mut report = PeerReport {
             name: self.name.to_string(),

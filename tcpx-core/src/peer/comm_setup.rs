@@ -34,7 +34,7 @@ pub(crate) struct SetupNews {
     /// Chunks that there is room for on each channel, once every receive comm is accepted; empty:
     /// any number.
     pub(crate) accepted: Option<ChunkCounts>,
-    /// Every send comm is connected by now.
+    /// Whether every send comm is connected by now.
     pub(crate) is_connected: bool,
 }
 
@@ -44,7 +44,7 @@ struct Shared {
     /// The peer's handles, once they came, and what speaks for the addresses in them.
     peer_handles: Option<(Vec<NetHandle>, Standing)>,
     news: SetupNews,
-    /// Something in the news has not been looked at.
+    /// Whether something in the news has not been looked at.
     has_news: bool,
     /// The first channel on which the peer is not accepted.
     accepting: Option<CommLabel>,
@@ -154,7 +154,7 @@ impl CommSetup {
         Some(LongCall { peer: label.peer_key, call, hang })
     }
 
-    /// Returns what has come of it, if anything is new.
+    /// Returns the news of it, if there is any.
     pub(crate) fn poll(&self) -> Result<Option<SetupNews>> {
         let mut shared = lock(&self.shared);
         if let Some(error) = &shared.error {
@@ -184,7 +184,8 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns what the worker does next. All comms that are not wanted any more are closed by it.
+/// Takes the worker's next step, and returns it. The worker closes all comms that are not wanted
+/// any more.
 fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
     let peer_handles = {
         let mut shared = lock(shared);

@@ -124,13 +124,13 @@ impl Connection {
         }
     }
 
-    /// Returns why nothing can be posted to this peer, if nothing can.
+    /// Checks that operations can be posted to this peer. Fails with the reason if none can.
     pub(crate) fn check_up(&self) -> Result<()> {
         if self.protocol.stage() == PeerStage::Up { Ok(()) } else { Err(self.not_up()) }
     }
 
-    /// Returns why no operations and notifications go to this peer, now or when it is up, if none
-    /// do.
+    /// Checks that operations and notifications go to this peer, now or when it is up. Fails with
+    /// the reason if none do.
     pub(super) fn check_requests(&self) -> Result<()> {
         match self.protocol.stage() {
             PeerStage::Connecting => Ok(()),
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Returns what of a transfer has no counterpart.
+    /// Returns the operations of a transfer that have no counterpart.
     pub(crate) fn unmatched(&self, transfer: TransferKey) -> Unmatched {
         self.protocol.unmatched(transfer)
     }

@@ -42,7 +42,7 @@ impl DeferredFailure {
         }
     }
 
-    /// Returns when the link's time is over.
+    /// Returns the time at which the link's time is over.
     pub(super) fn ends_at(&self) -> Instant {
         self.since + SETTLES_IN
     }

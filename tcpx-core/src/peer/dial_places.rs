@@ -73,7 +73,7 @@ impl DialPlaces {
         self.local
     }
 
-    /// Returns what speaks for an address; `None`: it is not dialled.
+    /// Returns the source that speaks for an address; `None`: the address is not dialled.
     pub(crate) fn standing(&self, address: SocketAddr) -> Option<Standing> {
         let ip = address.ip().to_canonical();
         if self.link == Some(ip) {

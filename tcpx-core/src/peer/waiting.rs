@@ -113,7 +113,7 @@ impl Origin {
         }
     }
 
-    /// Returns what it said when it came in; nothing if it did not.
+    /// Returns the introduction with which it came in; nothing if it did not.
     pub(crate) fn introduction(&self) -> Option<&Introduction> {
         self.introduction.as_deref()
     }

@@ -55,8 +55,8 @@ pub(crate) struct Batch {
     /// Time at which the unpacker first had no room.
     busy_since: Option<Instant>,
     in_flight: VecDeque<InFlight>,
-    /// The unpacker has failed, and what was abandoned may still be under way: nothing counts as
-    /// finished.
+    /// Whether the unpacker has failed, and what was abandoned may still be under way: nothing
+    /// counts as finished.
     is_frozen: bool,
     busy: Duration,
     /// Pages in which fragments lay so far.
@@ -225,7 +225,8 @@ impl Batch {
         Err(self.submit_failed(source.into()))
     }
 
-    /// Returns what is known when the submit of the oldest batch's next group has failed.
+    /// Returns the failure of the submit of the oldest batch's next group, with what is known of
+    /// it.
     fn submit_failed(&self, source: UnpackError) -> BatchFailure {
         let oldest = self.closed.front().unwrap_or(&self.filling);
         let named = source.job().and_then(|job| oldest.job_of_group(job));
@@ -263,7 +264,7 @@ impl Batch {
         self.finished
     }
 
-    /// Returns what is known when something under way has failed.
+    /// Returns the failure of something under way, with what is known of it.
     fn under_way_failed(&self, source: UnpackError) -> BatchFailure {
         let jobs: usize = self.in_flight.iter().map(|batch| batch.jobs).sum();
         let suspect = self.in_flight.front().map(|batch| Box::new(batch.first));

@@ -132,7 +132,7 @@ impl Collected {
         count
     }
 
-    /// Returns where the descriptors of the next group begin.
+    /// Returns the index at which the descriptors of the next group begin.
     fn start(&self) -> usize {
         self.submitted.checked_sub(1).map_or(0, |before| self.jobs[before].1)
     }

@@ -130,8 +130,8 @@ impl RecvLane {
         self.comm.wake();
     }
 
-    /// Returns when the lane may get further: soon, where no descriptor says when a request
-    /// arrives, or when the plugin takes one more.
+    /// Returns the time at which the lane may get further: soon, where no descriptor says when a
+    /// request arrives, or when the plugin takes one more.
     pub(crate) fn next_call(&self) -> NextCall {
         match self.stripes.peek().is_some() && self.window.has_room() {
             true => NextCall::Soon,

@@ -178,8 +178,8 @@ impl SendLane {
         self.comm.wake();
     }
 
-    /// Returns when the lane may get further: soon, where no descriptor says when a request is
-    /// sent, or when the plugin takes one more.
+    /// Returns the time at which the lane may get further: soon, where no descriptor says when a
+    /// request is sent, or when the plugin takes one more.
     pub(crate) fn next_call(&self) -> NextCall {
         let is_in_one_piece = self.stripes.peek().is_some_and(|(it, _)| it.gathered.is_none());
         let wants_post = is_in_one_piece && self.window.has_room() && self.has_credit();
@@ -352,8 +352,8 @@ impl SendLane {
         Ok(moved)
     }
 
-    /// Returns where the bytes of the chunk are that must be posted next, how many, and its tag, if
-    /// they are there and the window has room.
+    /// Returns the place of the bytes of the chunk that must be posted next, their number, and its
+    /// tag, if they are there and the window has room.
     fn next_ready(&self, reached: BatchNumber) -> Option<(Span, u32, i64)> {
         if let Some(Staged { bytes, tag, slot, batch }) = self.staged.front() {
             return (*batch <= reached).then_some((*slot, *bytes, *tag));

@@ -58,7 +58,7 @@ pub(crate) struct StagingPool {
     buffers: Vec<Buffer>,
     allocated_bytes: u64,
     used_bytes: u64,
-    /// The log says once that some channels go without.
+    /// Whether the log has said that some channels go without, which it does once.
     has_told: bool,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct TransferCell {
     left: AtomicU64,
     /// Lock that a posting thread holds.
     posting: Mutex<()>,
-    /// The round has sends.
+    /// Whether the round has sends.
     has_sends: AtomicBool,
     /// The sums when a round began, by the last bit of the round's number.
     sums_before: [Sums; 2],
@@ -54,7 +54,7 @@ impl TransferCell {
         self.left.load(Ordering::Acquire) == 0
     }
 
-    /// Returns what it does in this round; one that does both sends.
+    /// Returns its direction in this round; a transfer that does both sends.
     pub(crate) fn direction(&self) -> Direction {
         let sends = self.has_sends.load(Ordering::Relaxed);
         if sends { Direction::Send } else { Direction::Receive }

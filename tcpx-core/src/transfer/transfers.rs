@@ -27,7 +27,7 @@ impl TransferState {
         self.cell.is_complete()
     }
 
-    /// Returns what it does in this round; one that does both sends.
+    /// Returns its direction in this round; a transfer that does both sends.
     pub(crate) fn direction(&self) -> Direction {
         self.cell.direction()
     }
@@ -79,7 +79,7 @@ impl Transfers {
         }
     }
 
-    /// Returns where the ends of rounds wait for the program.
+    /// Returns the queue in which the ends of rounds wait for the program.
     pub(crate) fn completions(&self) -> &Arc<CompletionQueue> {
         &self.completions
     }

@@ -103,10 +103,10 @@ const STEP_REQUESTS: u32 = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct LaneStep {
-    /// Anything was posted, sent, or has arrived.
+    /// Whether anything was posted, sent, or has arrived.
     pub(crate) moved: bool,
-    /// The step ended because it was long enough: there is more to do at once, and no descriptor
-    /// need become ready for it.
+    /// Whether the step ended because it was long enough: there is more to do at once, and no
+    /// descriptor need become ready for it.
     pub(crate) more: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct ExportedRange {
 }
 
 impl ExportedRange {
-    /// Returns what a stable key stands for: the same of whichever registration.
+    /// Returns the identity for which a stable key stands: the same for whichever registration.
     pub(super) fn identity(&self) -> (u64, u64, MemoryType, RemoteAccess) {
         (self.span.address, self.bytes, self.span.memory, self.access)
     }
@@ -53,12 +53,12 @@ pub(super) struct JointUse {
     pub(super) keys: Arc<[ExportKey]>,
     /// Requests that use them.
     pub(super) active: usize,
-    /// They count as used, each once, whether or not anything is active.
+    /// Whether they count as used, each once, whether or not anything is active.
     pub(super) is_counted: bool,
     /// Whether none of these was revoked when `looked_at` had been revoked in all.
     pub(super) is_open: bool,
     pub(super) looked_at: u64,
-    /// No further request comes.
+    /// Whether no further request comes.
     pub(super) is_forgotten: bool,
 }
 

@@ -119,7 +119,7 @@ impl RemoteKey {
         self.memory
     }
 
-    /// Returns what peers may do with it.
+    /// Returns the operations that peers may do with it.
     #[must_use]
     pub fn access(&self) -> RemoteAccess {
         self.access
@@ -182,7 +182,7 @@ pub fn seal(body: &[u8; BODY_BYTES]) -> [u8; RemoteKey::SERIALIZED_BYTES] {
     std::array::from_fn(|index| sealed[index])
 }
 
-/// Returns why an envelope of `have` bytes could not be opened.
+/// Returns the reason why an envelope of `have` bytes could not be opened.
 fn of_envelope(error: SealError, have: usize) -> RemoteKeyError {
     match error {
         SealError::Magic => RemoteKeyError::Magic,

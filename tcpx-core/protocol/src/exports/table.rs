@@ -148,7 +148,7 @@ impl Exports {
         self.all.get(key)
     }
 
-    /// Returns what an id and its secret open.
+    /// Returns the export that an id and its secret open.
     ///
     /// # Errors
     /// [`Refusal::Revoked`]; [`Refusal::UnknownKey`], the same for what never was and for a wrong
@@ -245,7 +245,8 @@ impl Exports {
         self.forget_if_over(key);
     }
 
-    /// Returns what was revoked while something used it, since this was asked last: that is to end.
+    /// Returns the exports that were revoked while something used them, since the last question:
+    /// their uses must end.
     pub fn take_revoked(&mut self) -> Vec<ExportKey> {
         std::mem::take(&mut self.revoked)
     }
@@ -274,7 +275,7 @@ impl Exports {
 }
 
 impl Export {
-    /// Returns where a part of it lies that a peer names, if the peer may do this there.
+    /// Returns the place of a part of it that a peer names, if the peer may do this there.
     pub fn address_of(
         &self,
         offset: u64,

@@ -51,8 +51,8 @@ impl EagerTerms {
         access_bytes: 0,
     };
 
-    /// Returns what `ours` and `theirs` come to, with chunks of this size. No message on the link
-    /// is longer than a chunk.
+    /// Returns the terms that `ours` and `theirs` come to, with chunks of this size. No message on
+    /// the link is longer than a chunk.
     pub fn agree(ours: EagerOffer, theirs: EagerOffer, chunk_bytes: u32) -> Self {
         let bytes = ours.bytes.min(theirs.bytes).min(chunk_bytes).min(MAX_EAGER_BYTES);
         if bytes == 0 {
@@ -107,7 +107,7 @@ impl EagerTerms {
         memory == MemoryType::Host || self.peer_reaches_device
     }
 
-    /// Returns what a message takes of the buffer of its receiver.
+    /// Returns the bytes that a message takes of the buffer of its receiver.
     pub fn cost(bytes: u64) -> u64 {
         COST.saturating_add(bytes)
     }

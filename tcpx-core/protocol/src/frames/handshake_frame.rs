@@ -99,12 +99,12 @@ impl Introduction {
         Device::from_number(self.proven.hello.to)
     }
 
-    /// Returns which connection of the two sessions it is to be.
+    /// Returns the number of the connection of the two sessions that it asks for.
     pub fn connection(&self) -> u16 {
         self.proven.hello.connection
     }
 
-    /// Returns what tells this hello from every other.
+    /// Returns the mark that tells this hello from every other.
     pub fn nonce(&self) -> &Nonce {
         &self.proven.hello.nonce
     }

@@ -45,7 +45,7 @@ impl Default for Inbound {
 }
 
 impl Inbound {
-    /// Returns what waits to be decoded.
+    /// Returns the bytes that wait to be decoded.
     pub fn waiting(&self) -> &[u8] {
         &self.storage[self.taken..self.filled]
     }
@@ -60,8 +60,8 @@ impl Inbound {
         &self.storage[self.taken.saturating_sub(bytes)..self.taken]
     }
 
-    /// Returns where the next bytes are to be written: room for some at least. More than one read
-    /// waits only when nothing is decoded; the storage grows then.
+    /// Returns the room for the next bytes: some at least. More than one read waits only when
+    /// nothing is decoded; the storage grows then.
     pub fn room(&mut self) -> &mut [u8] {
         let waiting = self.filled - self.taken;
         let is_short = self.storage.len() - self.filled < self.read_bytes / 2;
@@ -123,7 +123,7 @@ pub fn take_frame<F: LinkFrame>(
     Ok(next_of_part(arrived, part))
 }
 
-/// Returns what has come of the part on its way.
+/// Returns the frame of what has come of the part on its way.
 fn next_of_part<F: LinkFrame>(arrived: &mut Inbound, part: &mut Option<LinkPart>) -> Option<F> {
     let whole = (*part)?;
     let came = whole.first(arrived.waiting().len());

@@ -117,7 +117,7 @@ pub trait LinkFrame: Sized {
     /// Longest body that is read, in bytes.
     const MAX_BODY: usize;
 
-    /// Returns what this frame is.
+    /// Returns the kind of this frame.
     fn kind(&self) -> FrameKind;
 
     /// Returns the number of bytes of a message that follow the frame.
@@ -231,7 +231,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Returns what a header alone is answered.
+    /// Returns the answer to a header alone.
     fn header<F: LinkFrame>(bytes: u32, kind: u16) -> Result<bool, FrameError> {
         let header = [&bytes.to_le_bytes()[..], &kind.to_le_bytes(), &[0, 0]].concat();
         F::decode(&header).map(|frame| frame.is_some())

@@ -189,7 +189,7 @@ pub enum Ready {
         op: u64,
         /// The target's name for the receive of the write.
         recv: u64,
-        /// Each range is to travel by itself.
+        /// Whether each range is to travel by itself.
         cut: bool,
     },
     /// A list is to be read.
@@ -198,9 +198,9 @@ pub enum Ready {
         op: u64,
         /// Number of the list, given by the initiator.
         list: u32,
-        /// Each range is to travel by itself.
+        /// Whether each range is to travel by itself.
         cut: bool,
-        /// Its bytes may come on the link.
+        /// Whether its bytes may come on the link.
         on_link: bool,
     },
 }
@@ -356,7 +356,7 @@ impl LinkPart {
         Self { bytes: self.bytes.min(bytes.try_into().unwrap_or(u32::MAX)), ..self }
     }
 
-    /// Returns what is left of it behind this many bytes, if anything is.
+    /// Returns the rest of it behind this many bytes, if there is any.
     pub fn after(self, bytes: usize) -> Option<Self> {
         let left = self.bytes - self.first(bytes).bytes;
         (left > 0).then_some(Self { bytes: left, ..self })

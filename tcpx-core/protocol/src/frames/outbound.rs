@@ -33,13 +33,12 @@ impl Outbound {
         self.bytes.try_reserve(bytes)
     }
 
-    /// Returns the number of bytes that the queue takes, used or not. Returns the bytes that it has
-    /// room for.
+    /// Returns the number of bytes that the queue has room for, used or not.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Returns what waits, oldest first.
+    /// Returns the bytes that wait, oldest first.
     pub fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }

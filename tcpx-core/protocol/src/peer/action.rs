@@ -196,7 +196,7 @@ pub enum Withdrawal {
 }
 
 impl Outcome {
-    /// Returns why it was refused, if it was.
+    /// Returns the reason why it was refused, if it was.
     pub(super) fn refused(self) -> Option<Refused> {
         match self {
             Self::Refused { why, range } => Some(Refused { why, range }),

@@ -33,7 +33,7 @@ pub(super) struct LinkRoom {
     pub(super) terms: EagerTerms,
     /// Bytes of messages that it may take now.
     pub(super) bytes: usize,
-    /// Nothing waits there for the kernel.
+    /// Whether nothing waits there for the kernel.
     pub(super) is_clear: bool,
     /// Bytes of chunks that the kernel takes now, about.
     pub(super) chunk_bytes: u64,
@@ -132,7 +132,7 @@ impl Conversation {
         self.operations.get_mut(op).filter(|message| message.asking().is_some())
     }
 
-    /// Returns what was asked for with it.
+    /// Returns the request that was made with it.
     pub(super) fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
         match &mut self.operations.get_mut(op)?.access.as_mut()?.role {
             Role::Asks(asking) => Some(asking),

@@ -84,7 +84,7 @@ impl BouncePool {
         Some(credit)
     }
 
-    /// Returns what is kept for the channels that are there.
+    /// Returns the pages that are kept for the channels that are there.
     pub fn kept(&self) -> Kept {
         let account = self.lock();
         Kept { channels: account.channels, pages: account.kept }

@@ -64,7 +64,7 @@ impl PeerProtocol {
         self.one_sided.unsent_notes()
     }
 
-    /// Returns what notifications cost that wait to be sent.
+    /// Returns the cost of the notifications that wait to be sent.
     pub fn queued_notes(&self) -> u64 {
         self.one_sided.queued_notes()
     }

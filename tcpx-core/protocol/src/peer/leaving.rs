@@ -186,7 +186,7 @@ impl PeerProtocol {
         self.tags.is_withdrawing()
     }
 
-    /// Returns what of a transfer has no counterpart.
+    /// Returns the operations of a transfer that have no counterpart.
     pub fn unmatched(&self, transfer: TransferKey) -> Unmatched {
         self.tags.unmatched(&self.cx, transfer)
     }

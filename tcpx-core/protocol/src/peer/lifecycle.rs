@@ -161,7 +161,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns when time next matters, unless the peer is heard.
+    /// Returns the time that next matters, unless the peer is heard.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let look = self.keepalive.next_look(self.heard_at);
         let setup_ends_at = self.setup().and_then(|setup| setup.give_up_at);

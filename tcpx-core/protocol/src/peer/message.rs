@@ -56,7 +56,8 @@ pub enum State {
     Ending {
         /// Reason why the target has refused or stopped it; `None`: its initiator wants it no more.
         why: Option<Refused>,
-        /// Nothing more comes: the sender has stopped, or the receiver of a write has answered.
+        /// Whether nothing more comes: the sender has stopped, or the receiver of a write has
+        /// answered.
         is_agreed: bool,
     },
     /// All bytes of a write are sent: the answer is to come.
@@ -109,7 +110,7 @@ pub(super) enum Lane {
 pub(super) struct Access {
     /// Place of its bytes at this end.
     pub(super) pieces: Arc<Pieces>,
-    /// Each pair travels by itself.
+    /// Whether each pair travels by itself.
     pub(super) cuts_pairs: bool,
     pub(super) lane: Lane,
     pub(super) role: Role,
@@ -128,9 +129,9 @@ pub(super) enum Role {
 pub(super) struct Asking {
     pub(super) list: Arc<PreparedList>,
     pub(super) note: Option<Arc<[u8]>>,
-    /// Its list counts as used.
+    /// Whether its list counts as used.
     pub(super) uses_list: bool,
-    /// It ends as soon as its memory is free, whatever the peer says later.
+    /// Whether it ends as soon as its memory is free, whatever the peer says later.
     pub(super) is_abandoned: bool,
 }
 
@@ -177,7 +178,8 @@ impl Message {
         }
     }
 
-    /// Returns what of this end it uses for the peer; `None`: it is of this end's program.
+    /// Returns the exports of this end that it uses for the peer; `None`: it is of this end's
+    /// program.
     pub fn serves(&self) -> Option<&Arc<[ExportKey]>> {
         match &self.access.as_ref()?.role {
             Role::Serves(serving) => Some(&serving.uses),
@@ -208,7 +210,7 @@ impl Message {
         matches!(self.state, State::Moving | State::Ending { is_agreed: false, .. })
     }
 
-    /// Returns what this end's program has asked for with it, if it is a request.
+    /// Returns the request that this end's program has made with it, if it is a request.
     pub(super) fn asking(&self) -> Option<&Asking> {
         match &self.access.as_ref()?.role {
             Role::Asks(asking) => Some(asking),

@@ -116,7 +116,7 @@ pub(super) struct OneSided {
     reads_on_link: u64,
     /// Operations whose parts this end deals, in the order of their turns.
     parts: VecDeque<OpKey>,
-    /// Something else was said since the last part.
+    /// Whether something else was said since the last part.
     is_turn_of_parts: bool,
     /// Writes of the peer that travel on the link and were refused, by the initiator's names: the
     /// number of unwanted bytes that are to come.
@@ -130,7 +130,7 @@ pub(super) struct OneSided {
     /// Number of reads among them that are not dealt to the end.
     undealt_reads: usize,
     stats: OneSidedStats,
-    /// The driver knows that the peer was refused something.
+    /// Whether the driver knows that the peer was refused something.
     has_warned: bool,
 }
 
@@ -166,7 +166,7 @@ impl OneSided {
         self.served.len() - self.served_writes - self.undealt_reads
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     pub(super) fn stats(&self) -> OneSidedStats {
         self.stats
     }
@@ -176,7 +176,7 @@ impl OneSided {
         self.notes.waiting()
     }
 
-    /// Returns what notifications cost that wait to be sent.
+    /// Returns the cost of the notifications that wait to be sent.
     pub(super) fn queued_notes(&self) -> u64 {
         self.notes.queued()
     }
@@ -196,8 +196,8 @@ impl OneSided {
         self.notes.allowed.hear(Keeping::Notes, cost)
     }
 
-    /// Returns what notifications of the peer may cost at first, if that is more than what is its
-    /// own.
+    /// Returns the cost that notifications of the peer may have at first, if that is more than its
+    /// own room.
     pub(super) fn first_room(&mut self) -> Option<(Keeping, u64)> {
         self.notes.given.first().map(|count| (Keeping::Notes, count))
     }
@@ -245,7 +245,7 @@ pub struct Counts {
 
 #[cfg(test)]
 impl OneSided {
-    /// Returns what notifications may cost that the peer takes, from the first one on.
+    /// Returns the cost of the notifications that the peer takes, from the first one on.
     pub(super) fn allowed(&self) -> u64 {
         self.notes.allowed.allowed
     }

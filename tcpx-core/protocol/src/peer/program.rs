@@ -81,7 +81,7 @@ impl PeerProtocol {
         self.one_sided.sends_parts()
     }
 
-    /// Returns where the bytes of a chunk belong that is on its way on the link, as things stand
+    /// Returns the place of the bytes of a chunk that is on its way on the link, as things stand
     /// now. `None`: nowhere.
     pub fn place_of(&self, part: LinkPart) -> Option<Stretch> {
         self.one_sided.place_of(&self.cx, part)

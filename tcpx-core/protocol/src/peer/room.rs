@@ -68,7 +68,7 @@ impl Given {
         Self { terms, given: terms.own, came: 0, share, seen: (0, 0) }
     }
 
-    /// Returns what may come.
+    /// Returns the room that the peer may use.
     pub(super) fn given(&self) -> u64 {
         self.given
     }
@@ -83,7 +83,7 @@ impl Given {
         may_come
     }
 
-    /// Returns what may come at first, if that is more than what is the peer's own.
+    /// Returns the room at first, if it is more than the peer's own.
     pub(super) fn first(&mut self) -> Option<u64> {
         let RoomTerms { unit_bytes, usual, most, .. } = self.terms;
         let more = (usual / FIRST).min(most).saturating_sub(self.given);
@@ -106,7 +106,7 @@ impl Given {
         true
     }
 
-    /// Returns what may come from now on, if that is more and worth a word.
+    /// Returns the room from now on, if it is more than before and worth a word.
     pub(super) fn give(&mut self) -> Option<u64> {
         let RoomTerms { unit_bytes, usual, most, longest, .. } = self.terms;
         let (kept, left) = (self.seen.0, self.given - self.came);

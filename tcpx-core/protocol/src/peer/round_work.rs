@@ -13,7 +13,7 @@ pub(super) const ROUND_WORK: u64 = 2048 * FRAME_WORK;
 pub(super) struct RoundWork {
     /// Below zero: more was done than there was for a round.
     left: i64,
-    /// Sections of requests wait for the next round.
+    /// Whether sections of requests wait for the next round.
     pub(super) holds_sections: bool,
     #[cfg(test)]
     pub(super) spent: u64,

@@ -101,7 +101,7 @@ impl Schedule {
         self.queues.iter_mut().for_each(Coalescer::give_room_back);
     }
 
-    /// Returns what is dealt next. `None`: nothing waits, or enough is under way.
+    /// Returns the next thing to deal. `None`: nothing waits, or enough is under way.
     pub(super) fn turn(&self) -> Option<Turn> {
         let [has_short, has_medium, has_long] =
             self.queues.each_ref().map(|queue| !queue.is_empty());

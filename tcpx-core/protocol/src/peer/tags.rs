@@ -110,7 +110,7 @@ impl Tags {
         }
     }
 
-    /// Returns what the peer may send at first, if that is more than what is its own.
+    /// Returns the room that the peer may use at first, if it is more than the peer's own.
     pub(super) fn first_room(&mut self) -> [Option<(Keeping, u64)>; 2] {
         let receives = self.announcing.given.first().map(|count| (Keeping::Receives, count));
         [receives, self.eager.given.first().map(|count| (Keeping::Ahead, count))]
@@ -213,7 +213,8 @@ impl Tags {
         [self.announcing.allowed.allowed, self.eager.allowed.allowed]
     }
 
-    /// Returns what of each transfer has not ended, and receives that are being withdrawn.
+    /// Returns the operations of each transfer that have not ended, and receives that are being
+    /// withdrawn.
     pub(super) fn backlogs(&self) -> (&Backlogs, OpList) {
         (&self.backlogs, self.cancelling)
     }

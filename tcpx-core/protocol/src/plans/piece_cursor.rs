@@ -28,7 +28,7 @@ pub struct CutRules {
     pub section_bytes: u64,
     /// Gathering of the memory that the pieces are in; `None`: nothing can be gathered.
     pub gathering: Option<Gathering>,
-    /// The receiver takes no section that is of several pairs.
+    /// Whether the receiver takes no section that is of several pairs.
     pub cut_pairs: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct CutRules {
 pub struct CutSection {
     /// Bytes of the section.
     pub bytes: u64,
-    /// It is of several segments, which are copied together.
+    /// Whether it is of several segments, which are copied together.
     pub is_gathered: bool,
 }
 
@@ -104,7 +104,7 @@ impl PieceCursor {
         (segment.bytes > 0).then_some(segment)
     }
 
-    /// Returns what the sender deals next. `None`: everything is dealt.
+    /// Returns the next section that the sender deals. `None`: everything is dealt.
     pub fn next_section(mut self, pieces: &Pieces, rules: &CutRules) -> Option<CutSection> {
         let most_pairs = if rules.cut_pairs { 1 } else { MAX_SECTION_PAIRS };
         let first = self.take(pieces, rules.section_bytes, most_pairs)?;
@@ -147,7 +147,7 @@ impl PieceCursor {
         last == Some(left)
     }
 
-    /// Returns what lies ahead of it, the rest of the piece that it is in first.
+    /// Returns the pieces ahead of it, the rest of the piece that it is in first.
     pub fn ahead(self, pieces: &Pieces) -> impl Iterator<Item = Piece> {
         let mut within = self.within;
         (self.piece..).map_while(move |index| pieces.get(index)).map(move |piece| {

@@ -82,7 +82,7 @@ impl Pieces {
         self.pieces.iter()
     }
 
-    /// Returns where the first byte lies; nowhere, if there is none.
+    /// Returns the place of the first byte; nowhere, if there is none.
     pub fn start(&self) -> Span {
         match self.pieces.first() {
             Some(first) => self.span(first, 0),

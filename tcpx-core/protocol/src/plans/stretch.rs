@@ -87,7 +87,7 @@ mod tests {
         Arc::new(Pieces::new(MemoryType::Host, owners, pieces).expect("they have bytes"))
     }
 
-    /// Returns where each byte lies.
+    /// Returns the place of each byte.
     fn bytes_of(stretch: &Stretch) -> Vec<u64> {
         stretch.iter().flat_map(|piece| piece.address..piece.address + piece.bytes).collect()
     }

@@ -74,7 +74,7 @@ impl Device {
         }
     }
 
-    /// Returns what the peer is called that has a device of this name.
+    /// Returns the name of the peer that has a device of this name.
     pub fn peer_name(name: &str) -> &str {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
         match name.rsplit_once("/gpu") {
@@ -139,7 +139,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// Returns which way its bytes go.
+    /// Returns the direction of its bytes.
     pub fn direction(self) -> Direction {
         match self {
             Self::Write => Direction::Send,
@@ -181,7 +181,7 @@ impl RemoteAccess {
         }
     }
 
-    /// Returns what the registration of such memory must allow.
+    /// Returns the access that the registration of such memory must allow.
     pub fn needs(self) -> Access {
         if self.allows(OperationKind::Write) { Access::ReadWrite } else { Access::ReadOnly }
     }

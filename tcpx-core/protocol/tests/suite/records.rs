@@ -33,8 +33,8 @@ fn sealed(outgoing: &mut Outgoing, bodies: &[Vec<u8>]) -> Vec<Wire> {
     bodies.iter().map(seal).collect()
 }
 
-/// Returns what an end opens of these bytes, which are followed by as many others as a record has
-/// at most: so nothing is merely waited for.
+/// Returns the bytes that an end opens of these, which are followed by as many others as a record
+/// has at most: so nothing is merely waited for.
 fn open_with_more_behind(wire: &[u8]) -> (Vec<u8>, Result<(), RecordError>) {
     let (_, mut incoming) = ends();
     let more = vec![1; MAX_BODY_BYTES + OVERHEAD_BYTES];

@@ -354,7 +354,7 @@ impl Receiver {
         self.lanes.iter().map(|lane| lane.stats.fragments).sum()
     }
 
-    /// Returns what is at the page that scattered receives name.
+    /// Returns the bytes of the page that scattered receives name.
     pub(super) fn landing(&mut self) -> Vec<u8> {
         let landing = self.books.registrations.landing(&self.books.memory).expect("memory");
         let landing = landing.expect("there is no GPU");

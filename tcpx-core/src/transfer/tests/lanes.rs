@@ -150,7 +150,7 @@ fn lengths() -> Vec<u64> {
     lengths
 }
 
-/// Returns where pairs of these lengths lie: in an order of their own, some of them neighbours.
+/// Returns the places of pairs of these lengths: in an order of their own, some of them neighbours.
 fn places(lengths: &[u64], stride: usize, gap_at: usize) -> Vec<(u64, u64)> {
     let count = lengths.len();
     let mut places = vec![(0, 0); count];

@@ -43,7 +43,8 @@ impl Places {
     }
 }
 
-/// Returns what this thread has had of a processor: others of the machine add little to it.
+/// Returns the time that this thread has had of a processor: others of the machine add little to
+/// it.
 fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills a struct of its type.

@@ -20,16 +20,16 @@ pub(in super::super) struct Setup {
     /// waits for it.
     pub(in super::super) began_at: Option<Instant>,
     pub(in super::super) give_up_at: Option<Instant>,
-    /// The peer's connect handles came.
+    /// Whether the peer's connect handles came.
     pub(in super::super) has_handles: bool,
     /// Chunks that there is room for on each receive comm, once all of them at this end are
     /// accepted.
     pub(in super::super) accepted: Option<ChunkCounts>,
-    /// Every send comm of this end is connected.
+    /// Whether every send comm of this end is connected.
     pub(in super::super) is_connected: bool,
     /// Whether the peer knows that every comm here is there. The peer may be up from then on.
     pub(in super::super) said_open: bool,
-    /// Every comm of the peer is there.
+    /// Whether every comm of the peer is there.
     pub(in super::super) peer_is_open: bool,
 }
 

@@ -44,9 +44,10 @@ pub(in super::super) struct Keepalive {
     host_look_at: Option<Duration>,
     /// Whether anything is awaited of it, as of the last look.
     is_awaited: bool,
-    /// Its session says that it has lost this connection, and nothing was heard on it since.
+    /// Whether its session says that it has lost this connection, and nothing was heard on it
+    /// since.
     is_doubted: bool,
-    /// Nothing is awaited, and its host has acknowledged everything.
+    /// Whether nothing is awaited, and its host has acknowledged everything.
     is_resting: bool,
     host: HostSilence,
 }
@@ -99,8 +100,9 @@ impl Keepalive {
         }
     }
 
-    /// Returns when a look next finds anything due, if nothing is heard until then and nothing new
-    /// awaited. `heard_at`: when the last byte of the peer was read, perhaps since the last look.
+    /// Returns the time at which a look next finds anything due, if nothing is heard until then and
+    /// nothing new awaited. `heard_at`: the time at which the last byte of the peer was read,
+    /// perhaps since the last look.
     pub(in super::super) fn next_look(&self, heard_at: Instant) -> Option<Instant> {
         if heard_at > self.heard_at {
             // The next look begins anew from there.

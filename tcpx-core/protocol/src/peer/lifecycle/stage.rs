@@ -8,12 +8,13 @@
 pub(in super::super) enum Stage {
     /// The first channels are being made, both ways.
     Connecting {
-        /// This end leaves as soon as it is up, because the peer may be up already.
+        /// Whether this end leaves as soon as it is up, because the peer may be up already.
         leaves: bool,
     },
     /// Transfers may be posted.
     Up {
-        /// The peer has said goodbye before an accept had named it: the answer waits for that.
+        /// Whether the peer has said goodbye before an accept had named it: the answer waits for
+        /// that.
         peer_left: bool,
     },
     /// Saying goodbye.
@@ -64,7 +65,7 @@ pub enum PeerStage {
     Up,
     /// Saying goodbye.
     Closing {
-        /// The peer has said it.
+        /// Whether the peer has said it.
         peer_left: bool,
     },
     /// It has ended.
@@ -148,7 +149,8 @@ impl Shutdown {
         self.comms == Comms::ClosingReceives
     }
 
-    /// Returns what is due now, each once. `is_drained`: nothing posted here is unfinished.
+    /// Returns the step that is due now, each once. `is_drained`: nothing posted here is
+    /// unfinished.
     pub(in super::super) fn step(&mut self, is_drained: bool) -> Option<Step> {
         if !self.said_goodbye && is_drained {
             self.said_goodbye = true;

@@ -24,7 +24,7 @@ pub(in crate::peer) struct Notes {
     /// Those that wait, oldest first.
     queue: VecDeque<Arc<[u8]>>,
     queued: u64,
-    /// The room was used last for the note of a write, while others waited.
+    /// Whether the room was used last for the note of a write, while others waited.
     owes_turn: bool,
     /// Those that have come and belong to writes under way.
     pub(super) numbers_used: u64,
@@ -74,7 +74,7 @@ impl Notes {
         self.queued + cost(bytes) <= self.queue_room
     }
 
-    /// Returns what those cost that wait.
+    /// Returns the cost of those that wait.
     pub(super) fn queued(&self) -> u64 {
         self.queued
     }

@@ -124,7 +124,7 @@ impl OneSided {
         Landing::Pieces { transfer, stretch, note: NoteUse::None }
     }
 
-    /// Returns where the bytes of a part belong that is on its way, as things stand now. `None`:
+    /// Returns the place of the bytes of a part that is on its way, as things stand now. `None`:
     /// nowhere.
     pub(in super::super) fn place_of(&self, cx: &Conversation, part: LinkPart) -> Option<Stretch> {
         if let Stage::Over = cx.life.stage {
@@ -135,7 +135,7 @@ impl OneSided {
         Some(Stretch::ahead(message.cursor, &message.access.as_ref()?.pieces, part.bytes.into()))
     }
 
-    /// Returns which operation a part is of.
+    /// Returns the operation that a part is of.
     fn whose(&self, cx: &Conversation, part: LinkPart) -> Whose {
         let op = match part.of {
             MessageId::Write(op) => self.whose_write(cx, op, part.bytes),
@@ -147,7 +147,7 @@ impl OneSided {
         if is_fit { Whose::Of(op) } else { Whose::Nobodys }
     }
 
-    /// Returns which write of the peer.
+    /// Returns the write of the peer that a part is of.
     fn whose_write(&self, cx: &Conversation, write: u64, bytes: u32) -> Whose {
         if let Some(left) = self.unwanted.get(&write) {
             let is_fit = u64::from(bytes) <= *left;
@@ -172,7 +172,7 @@ impl OneSided {
     }
 }
 
-/// Returns which read of ours.
+/// Returns the read of ours that a part is of.
 fn whose_read(cx: &Conversation, op: OpKey) -> Whose {
     let takes_parts = |message: &&Message| {
         let posted = message.posted;

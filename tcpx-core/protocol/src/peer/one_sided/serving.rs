@@ -39,8 +39,8 @@ impl OneSided {
         is_allowed
     }
 
-    /// Returns what a request of the peer names, if it may ask for it now; `None`: the peer breaks
-    /// the protocol.
+    /// Returns the list that a request of the peer names, if it may ask for it now; `None`: the
+    /// peer breaks the protocol.
     fn requested(
         &mut self,
         cx: &mut Conversation,
@@ -65,7 +65,7 @@ impl OneSided {
         }
     }
 
-    /// Returns what the list of a request opens, from now on in use.
+    /// Returns the exports that the list of a request opens, from now on in use.
     fn begin(
         &self,
         cx: &Conversation,

@@ -44,7 +44,7 @@ struct KnownList {
     active: usize,
     /// Time of the last use, counted in uses.
     used_at: u64,
-    /// Its operation is gone.
+    /// Whether its operation is gone.
     is_dropped: bool,
 }
 
@@ -171,7 +171,7 @@ impl Telling {
         }
         self.uses += 1;
         known.used_at = self.uses;
-        // The list is told to its end all the same: the peer has begun it.
+        // This end tells the list to its end all the same: the peer has begun it.
         if matches!(known.progress, Progress::Known) {
             self.rest(key);
         }
@@ -288,7 +288,7 @@ impl PreparedList {
         }
     }
 
-    /// Returns what all of it comes to.
+    /// Returns the totals of the list.
     fn head(&self) -> ListHead {
         ListHead {
             kind: self.kind,
@@ -298,7 +298,7 @@ impl PreparedList {
         }
     }
 
-    /// Returns which way its bytes go.
+    /// Returns the direction of its bytes.
     pub fn direction(&self) -> Direction {
         self.kind.direction()
     }
@@ -308,7 +308,7 @@ impl PreparedList {
         self.keys.iter().any(|key| key.export.is_stable())
     }
 
-    /// Returns what was asked for with one of its ranges, for the words of an error.
+    /// Returns the request for one of its ranges, for the words of an error.
     pub fn asked_range(&self, index: u32) -> AskedRange {
         let index = index as usize;
         let range = self.ranges.get(index);

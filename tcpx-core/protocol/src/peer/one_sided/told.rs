@@ -350,7 +350,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Returns where a range lies.
+    /// Returns the place of a range.
     fn place(&mut self, range: &ListedRange, exports: &Exports) -> Result<Piece, Refusal> {
         let ListedRange { key, offset, bytes } = *range;
         let opened = self.opened.get(key as usize).copied().unwrap_or(Err(Refusal::NoMemory))?;

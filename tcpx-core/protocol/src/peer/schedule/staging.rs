@@ -31,7 +31,7 @@ impl StagingChannels {
         Self { host: unasked(), device: unasked() }
     }
 
-    /// Returns what is known of a channel. One that is not there gets nothing.
+    /// Returns the knowledge about a channel. A channel that is not there gets nothing.
     pub(in super::super) fn of(&self, channel: u16, memory: MemoryType) -> ChannelStaging {
         let channels = match memory {
             MemoryType::Host => &self.host,

@@ -110,7 +110,7 @@ impl Tuning {
         Self { host: Some(by(Copier::Cpu)), device: device.map(by), ..self }
     }
 
-    /// Returns what is gathered of this kind of memory, if anything.
+    /// Returns the gathering of this kind of memory, if any.
     pub(in super::super) fn gathered(&self, memory: MemoryType) -> Option<Gathering> {
         match memory {
             MemoryType::Host => self.host,

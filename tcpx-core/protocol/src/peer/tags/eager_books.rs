@@ -57,8 +57,8 @@ impl EagerBooks {
         self.ahead.len()
     }
 
-    /// Returns where a receive that is announced waits for a message that crosses the announcement;
-    /// the null place if none can.
+    /// Lets an announced receive wait for a message that crosses the announcement. Returns its
+    /// place; the null place if no message can.
     #[inline]
     pub(in super::super) fn await_message(&mut self, tag: i64, recv: OpKey) -> Place {
         if self.takes_ahead { self.receives.push(tag, recv) } else { Place::default() }

@@ -45,7 +45,7 @@ impl Tags {
         !self.cancelled.is_empty() || is_sweeping
     }
 
-    /// Returns what of a transfer has no counterpart.
+    /// Returns the operations of a transfer that have no counterpart.
     pub(in super::super) fn unmatched(
         &self,
         cx: &Conversation,

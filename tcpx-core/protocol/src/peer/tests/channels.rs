@@ -52,7 +52,7 @@ fn assert_done(pair: &Pair, end: usize, transfers: &[TransferKey]) {
     }
 }
 
-/// Returns what an end has said and the other has not read.
+/// Returns the number of handles that an end has said and the other has not read.
 fn handles_under_way(pair: &Pair, end: usize) -> usize {
     pair.ends[end].outbox.iter().filter(|frame| matches!(frame, Frame::Handles(_))).count()
 }
@@ -306,7 +306,7 @@ fn a_link_that_is_cut_while_channels_are_made_ends_everything() {
     }
 }
 
-/// Returns what the peer says until this end finds fault with it.
+/// Lets an end hear frames of the peer, until it finds fault with one. Returns the ending.
 fn hear(protocol: &mut PeerProtocol, frames: Vec<Frame>) -> Option<Ending> {
     let mut exports = no_exports();
     frames.into_iter().for_each(|frame| drop(protocol.handle_frame(frame, &mut exports)));

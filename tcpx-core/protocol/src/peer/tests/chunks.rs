@@ -56,7 +56,7 @@ impl Driver {
         chunk.iter().all(|piece| self.operation_bytes(piece.of, piece.op) > short_bytes)
     }
 
-    /// Returns what a chunk has of lists lies in memory that may be used.
+    /// Checks that the bytes of lists in a chunk lie in memory that may be used.
     fn check_chunk_touches(&self, chunk: &Chunk) -> Check {
         if self.protocol.is_none() {
             return Ok(());
@@ -65,8 +65,8 @@ impl Driver {
         chunk.iter().try_for_each(touches)
     }
 
-    /// Receives a chunk on a channel. Returns false when none is expected (yet), else what was
-    /// expected.
+    /// Receives a chunk on a channel. Returns what was expected, or `None` when nothing is expected
+    /// (yet).
     pub(super) fn receive_chunk(&mut self, channel: usize) -> Result<Option<Chunk>, String> {
         let Some(chunk) = take_chunk(&mut self.receiving[channel]) else { return Ok(None) };
         self.arrived_counts[channel] += 1;

@@ -103,7 +103,7 @@ fn an_end_that_counts_nothing_sends_no_credit() {
     assert_eq!(send_all(&mut pair), 100);
 }
 
-/// Returns what an end says of a peer whose credit is not right.
+/// Returns the word of an end on a peer whose credit is not right.
 fn violation(frames: impl IntoIterator<Item = Frame>) -> Option<Violation> {
     let mut pair = Pair::up([SETTING; 2]);
     let mut protocol = pair.ends[0].take_protocol().expect("it is up");

@@ -50,7 +50,7 @@ pub(super) struct Posted {
     pub(super) tag: i64,
     pub(super) bytes: u64,
     pub(super) was_cancelled: bool,
-    /// It was sent before its sender knew of a receive.
+    /// Whether it was sent before its sender knew of a receive.
     pub(super) went_ahead: bool,
     pub(super) end: Option<End>,
 }
@@ -116,7 +116,7 @@ pub(super) struct Driver {
     pub(super) asked_for: BTreeSet<(u16, bool)>,
     /// Those of them that are not answered.
     pub(super) unanswered: VecDeque<(u16, MemoryType)>,
-    /// Its comms are being connected.
+    /// Whether its comms are being connected.
     pub(super) is_opening: bool,
     pub(super) listens: bool,
     pub(super) has_connect_handles: bool,
@@ -124,7 +124,7 @@ pub(super) struct Driver {
     pub(super) has_closed_sends: bool,
     pub(super) said_goodbye: bool,
     pub(super) is_leaving: bool,
-    /// Nothing waits on the link for the kernel.
+    /// Whether nothing waits on the link for the kernel.
     pub(super) is_link_clear: bool,
     pub(super) seen: Seen,
 }
@@ -285,8 +285,8 @@ impl Driver {
         Ok(moved)
     }
 
-    /// Says what there was no room for on the link. Returns whether there is anything to say, of
-    /// which the driver learns before.
+    /// Says what there was no room for on the link. Returns whether it says anything. The driver
+    /// knows before whether there is anything to say.
     fn speak(&mut self) -> Result<bool, String> {
         let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
         // What waits for channels may find room on the link first.

@@ -32,12 +32,12 @@ struct Story {
     random: Random,
     pair: Pair,
     steps: Vec<String>,
-    /// Something happened after which operations may be lost: a cut, a failed comm, a leave too
-    /// early.
+    /// Whether something happened after which operations may be lost: a cut, a failed comm, a leave
+    /// too early.
     was_disturbed: bool,
 }
 
-/// Returns which small messages an end takes on the link.
+/// Returns an offer of the small messages that an end takes on the link.
 fn offer(random: &mut Random) -> EagerOffer {
     EagerOffer {
         bytes: random.pick(&[0, 3, 8, 64, 64, 64]),
@@ -302,7 +302,7 @@ thread_local! {
     static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns what is wrong with the story of a seed, and its steps.
+/// Tells the story of a seed. Returns its fault as an error, and its steps.
 fn tell(seed: u64) -> Result<(), (String, Vec<String>)> {
     let mut story = Story::new(seed);
     let told = catch_unwind(AssertUnwindSafe(|| story.tell()));

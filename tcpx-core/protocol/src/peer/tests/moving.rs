@@ -55,7 +55,7 @@ fn places(chunk: &Chunk) -> Vec<Place> {
 }
 
 impl Pair {
-    /// Returns which bytes of requests a chunk moves.
+    /// Returns the bytes of requests that a chunk moves.
     pub(super) fn moves_of_chunk(
         sender: usize,
         came: &Chunk,

@@ -125,12 +125,12 @@ impl Prey {
         assert_eq!(self.act(), None);
     }
 
-    /// Asks for a lot from the end itself. Returns its name for the request.
+    /// Has the end itself ask for a lot. Returns its name for the request.
     pub(super) fn ask(&mut self, kind: OperationKind) -> u64 {
         self.ask_of(kind, BYTES)
     }
 
-    /// Asks for this many bytes from the end itself. Returns its name for the request.
+    /// Has the end itself ask for this many bytes. Returns its name for the request.
     pub(super) fn ask_of(&mut self, kind: OperationKind, bytes: u64) -> u64 {
         let mut pair = Pair::up([SETTING; 2]);
         let area = self.area(0);

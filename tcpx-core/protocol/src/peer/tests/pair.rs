@@ -311,7 +311,7 @@ impl Pair {
         Ok(self.ends[end].outbox.len() != before || self.ends[end].is_open != was_open)
     }
 
-    /// Returns what must be true of every conversation that is over.
+    /// Checks what must be true of every conversation that is over.
     pub(super) fn check_end(&self, was_disturbed: bool) -> Check {
         for end in ENDS {
             let driver = &self.ends[end];

@@ -18,7 +18,7 @@ use crate::types::TransferKey;
 use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};
 
-/// Longest read or write on the link, in parts of 1000 bytes or fewer.
+/// Longest read or write on the link, and length of its parts, in bytes.
 const LONGEST: u64 = 2000;
 const PART: u64 = 50;
 
@@ -128,7 +128,7 @@ fn no_more_travels_so_at_a_time_than_agreed() {
     }
 }
 
-/// Returns a write of which some parts are in place, and the next is under way.
+/// Returns a write with some parts in place and the next one under way.
 fn begun(kind: OperationKind) -> (Pair, TransferKey) {
     let mut pair = up_as(slowly());
     let transfer = ask(&mut pair, kind, LONGEST);

@@ -48,7 +48,7 @@ pub(super) struct PostedRequest {
     pub(super) note: Option<Note>,
     pub(super) is_note_there: bool,
     pub(super) was_cancelled: bool,
-    /// It does not wait for what the other end still does with it.
+    /// Whether it does not wait for what the other end still does with it.
     pub(super) was_abandoned: bool,
     /// Bytes that are in place, by where in the list they begin.
     pub(super) in_place: BTreeMap<u64, u64>,

@@ -81,13 +81,13 @@ pub(super) struct Setting {
     pub(super) is_crowded: bool,
     /// Terms of small messages on the link, as this end sees them.
     pub(super) eager: EagerTerms,
-    /// The kernel takes hardly anything that is written to the link, and nothing before the other
-    /// end has read the rest.
+    /// Whether the kernel takes hardly anything that is written to the link, and nothing before the
+    /// other end has read the rest.
     pub(super) link_is_full: bool,
     /// Terms of reads and writes of the other end's memory.
     pub(super) one_sided: OneSidedTerms,
     pub(super) kept: Kept,
-    /// Channels are made when something needs them.
+    /// Whether channels are made when something needs them.
     pub(super) on_demand: bool,
     /// Whether it learns only later that a chunk is sent.
     pub(super) sends_end_late: bool,

@@ -53,7 +53,7 @@ fn pieces(lengths: &[u64], layout: &Layout) -> Pieces {
     Pieces::new(MemoryType::Host, owners(), pieces).expect("pieces that can be")
 }
 
-/// Returns where each byte of a list lies at one end, by place, and which it is.
+/// Returns the index of each byte of a list, by its place at one end.
 fn places(pieces: &Pieces) -> HashMap<(RegistrationKey, u64), u64> {
     let list = (0..).map_while(|index| pieces.get(index));
     let bytes = list.flat_map(|piece| {
@@ -113,7 +113,7 @@ impl End {
     }
 }
 
-/// Returns which bytes of the list a chunk has, in its order. Each must be in a piece.
+/// Returns the bytes of the list that a chunk has, in its order. Each must be in a piece.
 fn bytes_of(
     places: &HashMap<(RegistrationKey, u64), u64>,
     members: &[Member],

@@ -106,7 +106,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Returns what the peer says next. It is only what can be on the wire.
+    /// Returns the next frames of the peer. They are only what can be on the wire.
     pub(super) fn frames(&mut self, memory: &Memory, names: &[u64]) -> Vec<Frame> {
         let said = match self.next() % 20 {
             0..=2 => self.whole_list(memory),

@@ -341,7 +341,7 @@ impl Prey {
         }
     }
 
-    /// Checks that the books have an end.
+    /// Checks that the books are bounded.
     fn check(&self) {
         let counts = self.protocol.one_sided_counts();
         let (lists, ranges) = counts.lists_known;

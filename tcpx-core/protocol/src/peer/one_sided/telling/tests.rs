@@ -1,4 +1,4 @@
-//! Lists that are told and forgotten.
+//! Lists from the first frame of them to their last.
 
 use slotmap::KeyData;
 

@@ -10,7 +10,7 @@ use crate::types::kept_budget::KeptBudget;
 use crate::types::memory::{MemoryId, RemoteAccess};
 use OperationKind::{Read, Write};
 
-/// Returns where the memory of this number lies.
+/// Returns the address of the memory of this number.
 fn address(memory: u64) -> u64 {
     1 << 20 | memory << 12
 }
@@ -101,7 +101,7 @@ impl ToldLists {
     }
 }
 
-/// Returns why the list of these is refused.
+/// Returns the reason why the list of these is refused.
 fn refused(
     kind: OperationKind,
     keys: &[ListedKey],

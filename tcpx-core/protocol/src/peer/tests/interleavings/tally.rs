@@ -84,7 +84,7 @@ fn stage_name(stage: PeerStage) -> &'static str {
     }
 }
 
-/// Returns what a frame is about, finer than its kind.
+/// Returns the subject of a frame, finer than its kind.
 fn frame_name(frame: &Frame) -> &'static str {
     match frame {
         Frame::Handles(_) => "Handles",
@@ -229,7 +229,7 @@ fn is_among(known: &[Known], first: &str, second: &str) -> bool {
     known.iter().any(|(firsts, seconds, _)| firsts.contains(&first) && seconds.contains(&second))
 }
 
-/// Returns what is wrong with the pairs that have occurred.
+/// Returns the faults of the pairs that have occurred.
 fn faults(pairs: &Pairs, firsts: &[&'static str], seconds: &[&str], are_many: bool) -> Vec<String> {
     let mut faults = Vec::new();
     for (first, second) in pairs.keys() {
