@@ -1,6 +1,7 @@
-//! One peer: what it is called, where in its life it is, and how it ends.
+//! Peer of a session: its name, the stage of its life, and its end.
 //!
-//! What two peers say to each other is the protocol's (`tcpx_protocol::peer`), which does nothing.
+//! The protocol (`tcpx_protocol::peer`) decides what two peers say to each other, and does nothing
+//! itself.
 //!
 //! - `connection`: a proven link, its comms and its lanes. `posting`: what a program does with it.
 //!   `driving`: a step of it. Both call `actions`, which does what the protocol says, and
@@ -71,11 +72,11 @@ use crate::types::{PeerKey, PeerName};
 enum State {
     /// Its control listener is being reached, and the secret proven.
     Dialling(Box<Connector>),
-    /// It came in and has proven itself.
+    /// The peer came in and has proven itself.
     Welcomed,
     /// Its link is proven: comms when they are needed, transfers, then the goodbye.
     Linked(Box<Connection>),
-    /// It is over.
+    /// The peer is over.
     Gone(Box<Gone>),
 }
 
@@ -112,7 +113,7 @@ pub(crate) enum PeerStatus<'a> {
     Up,
     /// Both ends said goodbye.
     Parted,
-    /// It ended with an error.
+    /// The peer ended with an error.
     Failed(&'a Error),
 }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use tcpx_protocol::types::memory::MemoryId;
 
-/// One send or receive to post.
+/// Send or receive to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post {
     /// The registration that the bytes lie in.
@@ -89,7 +89,7 @@ impl<'a> PostOptions<'a> {
 pub struct TransferCounts {
     /// Sends and receives that were posted.
     pub operations_posted: u64,
-    /// Those that ended, in whatever way.
+    /// Number of those that ended, in whatever way.
     pub operations_done: u64,
     /// Chunks of all matched operations. One that several small messages share counts for each of
     /// them.

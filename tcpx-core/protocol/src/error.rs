@@ -112,7 +112,7 @@ pub enum RemoteProblem {
     /// No export has this number and secret.
     #[error("its session knows no such key")]
     UnknownKey,
-    /// It was exported, and is not any more.
+    /// The range was exported, and is not any more.
     #[error("its export was taken back")]
     Revoked,
     /// A range reaches past the end of what is exported.
@@ -130,7 +130,7 @@ pub enum RemoteProblem {
         /// Number of bytes that are exported.
         exported_bytes: u64,
     },
-    /// It is exported, but not for this.
+    /// The range is exported, but not for this use.
     #[error("it is not exported for peers to {wanted}")]
     Access {
         /// Kind of operation that was wanted.

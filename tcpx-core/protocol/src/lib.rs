@@ -12,7 +12,7 @@
 //! - [`plans`]: which bytes travel together.
 //! - [`peer`]: one peer, from the moment when its link has proven itself.
 //!
-//! It is a part of `tcpx-core`, whose users need nothing of it; no version promises another
+//! This crate is a part of `tcpx-core`, whose users need nothing of it; no version promises another
 //! anything.
 
 pub mod error;

@@ -13,9 +13,9 @@ pub struct MessageStats {
     pub sent: u64,
     /// Receives that found their send.
     pub received: u64,
-    /// Those of them that travelled on the control link.
+    /// Counts of the sends that travelled on the control link.
     pub sent_on_link: EagerStats,
-    /// Those of the received ones that travelled on the control link.
+    /// Counts of the receives that travelled on the control link.
     pub received_on_link: EagerStats,
     /// Counts of exported memory and notifications.
     pub one_sided: OneSidedStats,

@@ -45,7 +45,8 @@ impl Connection {
         // Only a link on which nothing waits takes parts.
         let is_asked = left > 0 && self.protocol.sends_parts() && self.link.unsent_bytes() == 0;
         let room = if is_asked { self.link.room() } else { None };
-        // Whatever the kernel takes, some must be sent for it to say when it takes more.
+        // Whatever the kernel takes, this end must send some for the kernel to say when it takes
+        // more.
         self.protocol.handle_part_room(room.unwrap_or(USUAL_ROOM).max(1).min(left));
     }
 
@@ -167,7 +168,7 @@ impl Connection {
         self.record.nics = setup.nics().to_vec();
         self.setup = Some(setup);
         self.protocol.handle_channels_begun(now);
-        // It has a deadline, which the protocol is to be asked for.
+        // The set-up has a deadline, for which the protocol must be asked.
         self.timeout = Some(now);
         Ok(())
     }

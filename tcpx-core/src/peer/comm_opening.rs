@@ -1,6 +1,7 @@
 //! Steps of a worker that connects the comms of a peer. Every step makes calls that may block.
 //!
-//! What the channels of one peer need of the bounce buffer, where that counts.
+//! The module also holds the needs of one peer's channels in the bounce buffer, where the buffer
+//! counts.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,10 +32,10 @@ pub(super) struct CommOpening {
     labels: Vec<CommLabel>,
     /// Whether the handles of the listen comms were given out.
     has_told: bool,
-    /// Those whose peer has not come.
+    /// Listen comms whose peer has not come.
     listens: Vec<Option<ListenComm>>,
     accepted: Vec<Option<RecvComm>>,
-    /// Those without a final answer; empty until the peer's handles came.
+    /// Connects without a final answer; empty until the peer's handles came.
     connects: Vec<Option<PendingConnect>>,
     connected: Vec<Option<SendComm>>,
     /// Answer that the peer gets to a dial that fails, and its time.

@@ -47,7 +47,7 @@ pub(super) struct Closing {
     pub(super) stagings: Vec<RegistrationKey>,
 }
 
-/// One proven link, with everything that hangs on it.
+/// Proven link, with everything that hangs on it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(super) key: PeerKey,

@@ -7,12 +7,13 @@
 //! tells no address that channels could have. They are never dialled where that leads into this
 //! host or to many.
 //!
-//! When this end says that it could not connect a peer's data channels. Pure.
+//! The module also decides when this end says that it could not connect a peer's data channels.
+//! Pure.
 //!
-//! Where a peer alone says that an address is its own, it may want to know what is there: how soon
-//! a dial fails tells a closed port from an open one, and from a host that is not there. So the
-//! failure is kept until a time that no outcome changes, and a dial that is still under way then
-//! has failed, too. What is said is the same in any case ([`Error::told_to_peer`]).
+//! Where only a peer says that an address is its own, the peer may want to know what is there. The
+//! time after which a dial fails tells a closed port from an open one, and from a host that is not
+//! there. So the failure is kept until a time that no outcome changes, and a dial that is still
+//! under way then has failed, too. What is said is the same in any case ([`Error::told_to_peer`]).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ type Interface = (String, IpAddr);
 /// Source that speaks for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
-    /// It is the link's, or was loaded.
+    /// The address is the link's, or was loaded.
     Known,
     /// The peer alone says that it is its own.
     Claimed,

@@ -43,7 +43,7 @@ impl Connection {
             failure.check(now)?;
             return Ok(moved);
         }
-        // What the peer has to know of chunks goes before them: sending them takes a while.
+        // Frames that the peer needs before the chunks go first: sending chunks takes a while.
         moved |= self.flush()?;
         match self.drive_comms(cx) {
             Ok(comms_moved) => moved |= comms_moved,
@@ -52,7 +52,7 @@ impl Connection {
         // Without a time, whatever brings it here may end its rest.
         if self.timeout.is_none_or(|timeout| now >= timeout) {
             self.protocol.handle_timeout(now);
-            // What is asked for now decides when to look again.
+            // The requests of now decide when to look again.
             self.act(cx)?;
             self.timeout = self.protocol.next_timeout();
         }
@@ -84,7 +84,7 @@ impl Connection {
             }
         }
         if moved {
-            // It need not be asked for a sign of life for a while.
+            // The peer need not be asked for a sign of life for a while.
             self.timeout = self.timeout.and_then(|_| self.protocol.next_timeout());
             self.act(cx)?;
         }

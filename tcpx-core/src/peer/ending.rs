@@ -1,7 +1,7 @@
 //! End of a peer: what ends with it at once, and what is left over.
 //!
-//! What is left of a peer that ended: comms that are being closed, and what they and copies under
-//! way still use.
+//! The module also holds what is left of a peer that ended: comms that are being closed, and what
+//! they and copies under way still use.
 
 use tcpx_diagnosis::table::requests;
 use tcpx_protocol::frames::frame::Frame;
@@ -96,7 +96,7 @@ impl Peer {
                 continue;
             }
             let NewOperation { transfer, direction, .. } = message.posted;
-            // What has no counterpart was withdrawn when the program left.
+            // Operations without a counterpart were withdrawn when the program left.
             let error = || if self.is_left { Error::Closed } else { why.seen_by(direction) };
             cx.ledger.failed(transfer, message.owners(), error);
         }
@@ -118,7 +118,7 @@ impl Peer {
 pub(crate) struct Leftover {
     /// Lanes whose chunks are being unpacked. Their comms close after that.
     pub(crate) lanes: Vec<RecvLane>,
-    /// Of the other comms, which are being closed.
+    /// Tickets of the other comms, which are being closed.
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) stagings: Vec<RegistrationKey>,
     /// Operations whose memory a comm or a copy may still write or read, of this end's program and

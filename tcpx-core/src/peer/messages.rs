@@ -68,7 +68,7 @@ impl Connection {
         }
         let frame = Frame::Part(LinkPart { bytes: came, ..part });
         let landing = self.protocol.handle_frame(frame, &mut cx.ledger.exports);
-        // It has a place, so it is neither refused nor a breach.
+        // The part has a place, so it is neither refused nor a breach.
         if let Landing::Pieces { transfer, stretch, .. } = landing {
             self.count_listed(transfer, &stretch, &mut cx.ledger);
         }

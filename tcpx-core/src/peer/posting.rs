@@ -124,7 +124,7 @@ fn room_for_plans(
 ) -> std::result::Result<Vec<u8>, TryReserveError> {
     let mut room = Vec::new();
     let matched = if direction == Direction::Send { protocol.matched_by(count) } else { 0 };
-    // Of a long batch few may be matched, and what it needs beside leaves nothing for these.
+    // Few of a long batch may be matched, and what the batch needs beside leaves nothing for these.
     if matched > 0 && count > PORTION {
         // A list that grows may have room for as many again.
         let each = 2 * (size_of::<Stripe>() + size_of::<Member>());

@@ -33,7 +33,7 @@ impl Waiting {
     /// those that wait.
     ///
     /// # Errors
-    /// What those cost that wait already.
+    /// Cost of the notifications that wait already.
     pub(super) fn push_note(&mut self, note: Arc<[u8]>, room: u64) -> Result<(), u64> {
         let cost = self.note_cost + note_cost(note.len());
         if cost > room {
@@ -51,7 +51,7 @@ impl Waiting {
             connection.protocol.handle_request(request);
         }
         for note in notes {
-            // It finds room: see `push_note`.
+            // The notification finds room: see `push_note`.
             connection.protocol.handle_note(note);
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Batch {
     /// The batch that chunks arriving now belong to.
     filling: Collected,
     filling_number: BatchNumber,
-    /// Those before it that were not submitted, oldest first. None is without jobs.
+    /// Batches before it that were not submitted, oldest first. None is without jobs.
     closed: VecDeque<Collected>,
     /// Empty ones, whose room is used again.
     spare: Vec<Collected>,
@@ -279,7 +279,7 @@ impl Batch {
         self.busy_since = None;
         self.in_flight.clear();
         self.is_frozen = true;
-        // What arrives from now on is not of the abandoned batch.
+        // Chunks that arrive from now on are not of the abandoned batch.
         self.filling_number.0 += 1;
     }
 

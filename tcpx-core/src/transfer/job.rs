@@ -6,7 +6,7 @@ use tcpx_unpack::UnpackJob;
 
 use crate::types::PeerKey;
 
-/// One chunk: where its fragments lie, where they belong, and whose it is.
+/// Copy of one chunk: the place of its fragments, their destination, and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) bounce: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Job {
     pub(crate) label: JobLabel,
 }
 
-/// Whose chunk a job is, for errors.
+/// Label that says whose chunk a job is, for errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JobLabel {
     pub(crate) peer: PeerKey,

@@ -58,7 +58,7 @@ pub(crate) struct SendLane {
     credit: u64,
     host_staging: Option<Staging>,
     device_staging: Option<Staging>,
-    /// Those that the comm does not know yet.
+    /// Stagings that the comm does not know yet.
     asked_stagings: SmallVec<[Staging; 2]>,
     gather: Gather,
     pub(crate) stats: ChannelStats,
@@ -282,7 +282,7 @@ impl SendLane {
         registrations: &Registrations,
         batch: &mut Batch,
     ) -> Result<()> {
-        // It was prepared before the chunk was dealt.
+        // The staging was prepared before the chunk was dealt.
         let Some(staging) = self.staging(memory) else { return Err(Error::Cancelled) };
         let slot = staging.next_slot();
         let Some((stripe, range)) = self.stripes.peek() else { return Ok(()) };

@@ -2,8 +2,8 @@
 //! The memory in which all lanes of a session gather: allocated as lanes ask for it, up to a limit,
 //! and used again by other lanes when one has closed.
 //!
-//! It is freed with the session and not before. A GPU frees memory only when all its work has
-//! ended, and that of the program, too: a peer that leaves must not make it wait.
+//! The memory is freed with the session and not before. A GPU frees memory only when all its work
+//! has ended, and that of the program, too: a peer that leaves must not make the program wait.
 //!
 //! The staging buffer of a lane that sends: scattered small messages are copied together there, a
 //! chunk in each slot.
@@ -34,7 +34,7 @@ pub(crate) struct StagingRequest<'a> {
 /// A buffer, which stays allocated.
 #[derive(Clone, Copy, Debug)]
 struct Buffer {
-    /// Of the session's own memory.
+    /// Registration of the session's own memory.
     registration: RegistrationKey,
     address: u64,
     bytes: u64,
@@ -179,7 +179,7 @@ impl StagingPool {
 /// order in which they were gathered, so the slot whose turn it is has been sent.
 #[derive(Debug)]
 pub(crate) struct Staging {
-    /// Of the session's own memory; goes back to the
+    /// Registration of the session's own memory; goes back to the
     /// [`StagingPool`](super::staging_pool::StagingPool).
     pub(crate) registration: RegistrationKey,
     address: u64,

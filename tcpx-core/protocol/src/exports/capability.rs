@@ -31,7 +31,7 @@ impl ExportId {
 
     /// Returns the id of the export that `others` counted exports came before.
     pub(super) fn after(others: u64) -> Self {
-        // They do not reach the bit: 1 in each nanosecond does not in 292 years.
+        // Ids do not reach the bit: 1 in each nanosecond does not in 292 years.
         Self((others + 1) & !STABLE_BIT)
     }
 

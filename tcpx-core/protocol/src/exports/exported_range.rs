@@ -1,6 +1,6 @@
 //! A range of a registration that peers may reach, and its bounds.
 //!
-//! What the requests of one list use together. Pure.
+//! Exports that the requests of one list use together. Pure.
 //!
 //! A request of a list is a few bytes, and its list may be of any number of exports. So the uses
 //! are counted for the first request of the list, and stay counted while nothing uses the exports,

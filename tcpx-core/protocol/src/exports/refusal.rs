@@ -8,11 +8,11 @@ use crate::types::memory::OperationKind;
 pub enum Refusal {
     /// No export has this id and secret.
     UnknownKey,
-    /// It was exported, and is not any more.
+    /// The range was exported, and is not any more.
     Revoked,
     /// A range reaches past the end of what is exported.
     OutOfRange,
-    /// It is exported, but not for this.
+    /// The range is exported, but not for this use.
     Access,
     /// There is no memory for the list.
     NoMemory,

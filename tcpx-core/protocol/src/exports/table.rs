@@ -1,10 +1,10 @@
 //! Table of a session's exports. Pure.
 //!
-//! What a peer has opened is named by an [`ExportKey`], which is never used again, even where the
-//! id is stable. So what was opened before an export was taken back never reaches what was exported
+//! An [`ExportKey`] names what a peer has opened. No key is ever used again, even where the id is
+//! stable. So an export that was opened before it was taken back never reaches what was exported
 //! after that.
 //!
-//! What peers do with exports: what they ask for is checked, and counted while it is under way.
+//! The table checks the requests of peers for exports, and counts them while they are under way.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ struct OfMemory {
 #[derive(Debug)]
 pub struct Exports {
     all: SlotMap<ExportKey, Export>,
-    /// Those that are not revoked, by id. A stable id has one for each time that its range is
+    /// Exports that are not revoked, by id. A stable id has one for each time that its range is
     /// exported, the latest last.
     by_id: HashMap<ExportId, SmallVec<[ExportKey; 1]>>,
     by_memory: HashMap<MemoryId, OfMemory>,
@@ -287,7 +287,7 @@ impl Export {
             return Err(Refusal::Access);
         }
         match is_part(offset, bytes, range.bytes) {
-            // It lies in a registration, and no registration reaches past the end of memory.
+            // The range lies in a registration, and no registration reaches past the end of memory.
             true => Ok(range.span.address + offset),
             false => Err(Refusal::OutOfRange),
         }
@@ -324,7 +324,7 @@ impl Exports {
     pub fn end_all(&mut self, keys: &[ExportKey]) {
         let Some(joint) = self.joint.get_mut(keys).filter(|joint| joint.active > 0) else { return };
         joint.active -= 1;
-        // What was taken back goes with its last use.
+        // An export that was taken back goes with its last use.
         if joint.active == 0 && (joint.is_forgotten || self.leaving > 0) {
             self.forget_uses(keys);
         }

@@ -122,9 +122,9 @@ pub enum HandshakeError {
     /// The versions of the protocol differ.
     #[error("control link protocol {ours} here, {theirs} there: use the same tcpx on both ends")]
     Protocol {
-        /// Of this end.
+        /// Value of this end.
         ours: u16,
-        /// Of the other end.
+        /// Value of the other end.
         theirs: u16,
     },
     /// The MAC does not fit: the secret is another one.
@@ -136,29 +136,29 @@ pub enum HandshakeError {
     /// The plugins differ.
     #[error("plugin \"{ours}\" here, \"{theirs}\" there: both ends need the same plugin")]
     Plugin {
-        /// Of this end.
+        /// Value of this end.
         ours: String,
-        /// Of the other end.
+        /// Value of the other end.
         theirs: String,
     },
     /// The unpack queues differ.
     #[error("unpack version {ours} here, {theirs} there")]
     UnpackVersion {
-        /// Of this end.
+        /// Value of this end.
         ours: i32,
-        /// Of the other end.
+        /// Value of the other end.
         theirs: i32,
     },
     /// The other end's chunks are too small.
     #[error("chunk of {theirs} bytes there, at least {MIN_CHUNK_BYTES} are needed")]
     Chunk {
-        /// Of the other end.
+        /// Value of the other end.
         theirs: u32,
     },
     /// The other end has none, or too many.
     #[error("{theirs} channels there, 1 to {MAX_CHANNELS} are possible")]
     Channels {
-        /// Of the other end.
+        /// Value of the other end.
         theirs: u16,
     },
     /// Both ends are the same session.

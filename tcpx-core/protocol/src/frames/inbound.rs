@@ -15,8 +15,8 @@ const GROWTH: usize = 4;
 
 /// Storage for a socket to write to, and the bytes in it that have not been decoded.
 ///
-/// They move to the front when the room behind them gets short and as many have been decoded: each
-/// byte that is decoded pays for moving one.
+/// The bytes move to the front when the room behind them gets short and as many have been decoded:
+/// each byte that is decoded pays for moving one.
 #[derive(Debug)]
 pub struct Inbound {
     /// Written to its end, so that none of it is ever undefined. The bytes in `taken..filled` have

@@ -335,8 +335,8 @@ impl Ended {
 
 /// Some bytes of a message that travels on the link, which follow a frame.
 ///
-/// How the bytes of a read or a write are cut into parts means nothing. So the end that receives a
-/// part may take it in several, as its bytes come. A message with a tag is one part.
+/// The cuts of a read or a write into parts have no meaning. So the end that receives a part may
+/// take it in several, as its bytes come. A message with a tag is one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkPart {
     /// The message.

@@ -173,7 +173,7 @@ impl Incoming {
     /// longest that there is before more is waited for.
     ///
     /// # Errors
-    /// It is not the next record of the other end. The link is of no use any more.
+    /// The record is not the next one of the other end. The link is of no use any more.
     pub fn open_next(&mut self, arrived: &mut Inbound) -> Result<bool, RecordError> {
         let Some((length, rest)) = arrived.waiting().split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(false);
@@ -209,8 +209,8 @@ const FULL_BYTES: usize = 16 << 10;
 
 /// The record that is being made at the end of a link's queue.
 ///
-/// What is queued between two writes shares records. Nothing of a record may be sent before it is
-/// closed, which is when its length and its MAC are known.
+/// Frames that are queued between two writes share records. Nothing of a record may be sent before
+/// it is closed, which is when its length and its MAC are known.
 #[derive(Debug)]
 pub struct Outgoing {
     authenticator: Authenticator,

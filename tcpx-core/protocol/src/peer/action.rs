@@ -17,7 +17,7 @@ use crate::plans::plan::{ChunkPlan, Member};
 use crate::plans::stretch::Stretch;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
-/// One thing to do, in the order in which they come.
+/// Thing to do. Actions are done in the order in which they come.
 #[derive(Debug)]
 pub enum Action {
     /// Queue a frame on the control link.
@@ -97,7 +97,7 @@ pub enum Action {
     /// Close the receive comms, and say so with
     /// [`handle_receives_closed`](super::PeerProtocol::handle_receives_closed).
     CloseReceives,
-    /// It is over. What has not ended is the driver's to end, with
+    /// The conversation is over. The driver ends what has not ended, with
     /// [`take_operations`](super::PeerProtocol::take_operations).
     End {
         /// Reason of the end.
@@ -166,7 +166,7 @@ pub struct Completion {
 pub enum Outcome {
     /// Its bytes were sent, or are in place.
     Done,
-    /// It has no counterpart, and will have none.
+    /// The operation has no counterpart, and will have none.
     Withdrawn(Withdrawal),
     /// The two ends posted different sizes.
     SizeMismatch {

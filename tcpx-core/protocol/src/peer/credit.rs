@@ -35,11 +35,11 @@ pub struct Kept {
 #[derive(Debug)]
 struct Account {
     pages: u64,
-    /// Of chunks that peers may have in it now.
+    /// Pages of chunks that peers may have in it now.
     promised: u64,
-    /// Of channels that have nothing promised: one chunk of each.
+    /// Pages of channels that have nothing promised: one chunk of each.
     owed: u64,
-    /// One chunk of each channel.
+    /// Pages of one chunk of each channel.
     kept: u64,
     channels: usize,
 }
@@ -145,7 +145,7 @@ impl BounceCredit {
     /// there is for those that are expected. Returns whether the peer may send more than before.
     pub fn renew(&mut self, consumed: u64) -> bool {
         let back = consumed.saturating_sub(self.consumed).min(self.held);
-        // What comes first may come before its match.
+        // The first chunks may come before their match.
         let wanted = self.dealt.saturating_sub(consumed).max(1);
         if back == 0 && self.held >= wanted {
             return false;

@@ -35,7 +35,7 @@ impl PeerProtocol {
             Stage::Closing(shutdown) if !shutdown.has_said_goodbye() => false,
             Stage::Connecting { .. } | Stage::Closing(_) | Stage::Over => return false,
         };
-        // What one kind gives back may be what another one waits for.
+        // Room that one kind gives back may be what another one waits for.
         let of_tags = if is_up { self.tags.look_at_room() } else { [false; 2] };
         let of_notes = self.one_sided.look_at_room();
         if of_tags == [false; 2] && !of_notes {

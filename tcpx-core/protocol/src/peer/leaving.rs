@@ -201,7 +201,7 @@ impl PeerProtocol {
         let on =
             self.cx.operations.values().filter(|message| message.owners().contains(&registration));
         let mut transfers: Vec<_> = on.map(|message| message.posted.transfer).collect();
-        // Those of the peer have none.
+        // Operations of the peer have none.
         transfers.retain(|transfer| !transfer.is_null());
         transfers.sort_unstable();
         transfers.dedup();

@@ -267,7 +267,7 @@ impl Lifecycle {
         handles: Vec<ChannelHandle>,
         actions: &mut Actions,
     ) -> Result<(), Violation> {
-        // It began before it heard this end's goodbye.
+        // The peer began it before it heard this end's goodbye.
         if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_said_goodbye()) {
             return Ok(());
         }

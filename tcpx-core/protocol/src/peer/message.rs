@@ -6,7 +6,7 @@
 //! is done  it is no more; a write waits for its answer: Awaiting, or Answered before it is sent
 //! ```
 //!
-//! Whatever a message is, what is dealt of it and what of that has moved is counted here.
+//! The module counts, for every kind of message, what is dealt and what of that has moved.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub enum State {
     Asked,
     /// Its bytes move.
     Moving,
-    /// It was given up, and what was dealt moves on.
+    /// The message was given up, and what was dealt moves on.
     Ending {
         /// Reason why the target has refused or stopped it; `None`: its initiator wants it no more.
         why: Option<Refused>,
@@ -85,7 +85,7 @@ pub struct Message {
     pub(super) cursor: PieceCursor,
     /// Bytes that were sent, or have arrived and are in place.
     pub(super) moved: u64,
-    /// Those of a transfer that have no counterpart stand in one list, receives that are being
+    /// Messages of a transfer that have no counterpart stand in one list, receives that are being
     /// withdrawn in another.
     pub(super) links: Links,
     /// Its place among those of its tag, while it waits for its counterpart.

@@ -67,7 +67,7 @@ impl PeerProtocol {
             if self.cx.is_dealt(op) {
                 return if self.cx.has_channels() { self.deal_section(op, turn) } else { None };
             }
-            // It was given up.
+            // The operation was given up.
             self.cx.schedule.queue(turn).pop();
         }
     }
@@ -129,7 +129,7 @@ impl PeerProtocol {
         self.cx.schedule.dealt(turn, bytes);
         let chunk_bytes = match route {
             Route::Channels { chunk_bytes } if portion.messages == 1 => chunk_bytes,
-            // Those that share a chunk are not cut.
+            // Messages that share a chunk are not cut.
             _ => tuning.chunk_bytes,
         };
         let first_channel = self.cx.schedule.take_channels(bytes, chunk_bytes);
@@ -140,7 +140,7 @@ impl PeerProtocol {
         if bytes > 0 {
             self.cx.actions.push_back(Action::SendChunks(plan));
         } else {
-            // It has no chunks, and is done.
+            // The message has no chunks, and is done.
             self.tags.complete(&mut self.cx, first.member.op, Outcome::Done);
         }
         None

@@ -5,7 +5,8 @@
 //! came is taken, or as long as others do not need the memory. Numbers only grow, and need no
 //! answer. So room that was given is held until it has been used and what came was taken.
 //!
-//! What one end keeps for its peer, and what it knows of announced receives. Pure.
+//! The module also holds what one end keeps for its peer, and what it knows of announced receives.
+//! Pure.
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(super) struct RoomTerms {
     pub(super) unit_bytes: u64,
     /// Units that are the peer's own, whatever others do. Both ends know how many.
     pub(super) own: u64,
-    /// Those that it may send unasked, as long as there is memory.
+    /// Units that it may send unasked, as long as there is memory.
     pub(super) usual: u64,
     /// Most that are kept, ever.
     pub(super) most: u64,
@@ -167,7 +168,7 @@ impl Allowed {
 pub(super) const ANNOUNCED_COST: u64 = 192;
 /// Receives that a peer may announce and that have no counterpart, whatever others do.
 pub const LEAST_ANNOUNCED: u64 = 256;
-/// Those that it may announce unasked, as long as there is memory.
+/// Receives that it may announce unasked, as long as there is memory.
 pub const USUAL_ANNOUNCED: u64 = 4096;
 /// Most of them ever: a bound on what an end has to count, far above any real backlog.
 pub(super) const MAX_ANNOUNCED: usize = 1 << 22;
@@ -187,7 +188,7 @@ pub struct KeptTerms {
     /// Receives that a peer may always announce, [`LEAST_ANNOUNCED`] but for tests. Both ends of a
     /// link have the same.
     pub least: u64,
-    /// Those that it may announce as long as there is memory, [`USUAL_ANNOUNCED`] but for tests.
+    /// Receives that it may announce as long as there is memory, [`USUAL_ANNOUNCED`] but for tests.
     pub usual: u64,
     /// Bytes of messages ahead that a peer may always send, `LEAST_AHEAD` but for tests. Both ends
     /// of a link have the same.

@@ -1,8 +1,8 @@
 //! Schedule of what is sent on the channels: in which order messages of all kinds are dealt, and
 //! how much of them is under way. Pure.
 //!
-//! What is dealt leaves its channel in that order. So a long message is dealt a *section* at a
-//! time, and what is matched meanwhile goes before its next section:
+//! Messages that are dealt leave their channel in that order. So a long message is dealt a
+//! *section* at a time, and messages that are matched meanwhile go before its next section:
 //!
 //! ```text
 //! short messages   dealt first, but while others wait no more at once than costs what a section

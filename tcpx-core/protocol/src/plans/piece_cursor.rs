@@ -12,7 +12,7 @@
 //! does not is gathered to be sent, and unpacked to where its pieces lie when it is received.
 //! Everything goes forwards: nothing is searched for.
 //!
-//! What is worth copying together. Pure.
+//! The module also decides which segments are worth copying together. Pure.
 
 use super::pieces::{Piece, Pieces};
 use super::plan::{ChunkPlan, Member, Members, chunk_count};

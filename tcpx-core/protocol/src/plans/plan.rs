@@ -4,11 +4,12 @@
 //! The protocol makes plans, the lanes carry them out, and what has been carried out comes back to
 //! the protocol. A plan owns its messages, so a lane needs to look nothing up.
 //!
-//! How a plan is cut into chunks and dealt to channels. Pure; both ends compute the same.
+//! The module also cuts a plan into chunks and deals them to channels. Pure; both ends compute the
+//! same.
 
 use crate::types::{MemoryType, OpKey, Span, TransferKey};
 
-/// One matched message: whose it is, and where its bytes are at this end.
+/// Matched message: its operation and transfer, and the place of its bytes at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The operation at this end.

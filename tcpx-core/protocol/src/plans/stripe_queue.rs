@@ -9,7 +9,7 @@
 //!                                        ^ the next chunk is taken here
 //! ```
 //!
-//! What is in flight needs only the number of its stripe to find its messages.
+//! A chunk in flight needs only the number of its stripe to find its messages.
 
 use std::collections::VecDeque;
 

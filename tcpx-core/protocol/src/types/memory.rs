@@ -1,5 +1,6 @@
-//! Whose memory it is, the host's or a GPU's; the number that a program knows a registration by;
-//! what an operation does with memory of the other end, and what an export allows.
+//! Memory as both ends speak of it: its owner, the host or a GPU; the number by which a program
+//! knows a registration; the kind of an operation on memory of the other end; and the access that
+//! an export allows.
 //!
 //! The last two bytes of the id of a session, as a hello names it, say which device it is. The
 //! host's are 0, and so are those of a session of one device. So a remote key says where it leads,
@@ -17,7 +18,7 @@ pub enum Device {
     /// The host's.
     #[default]
     Host,
-    /// That of the GPU with this CUDA ordinal.
+    /// Memory of the GPU with this CUDA ordinal.
     Gpu(u32),
 }
 

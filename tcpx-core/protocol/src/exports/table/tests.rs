@@ -141,7 +141,7 @@ fn a_stable_key_opens_until_it_was_taken_back_as_often_as_it_was_given() {
 fn a_stable_id_that_is_taken_leads_nowhere_else() {
     let mut exports = exports();
     let (id, _) = exports.stable_keys.of(&range_of(1), 0);
-    // What luck of one in 2^63 would do.
+    // A stroke of luck of one in 2^63 would do this.
     exports.insert(id, ExportSecret::new(SECRET), range_of(2));
     let key = exports.add_stable(range_of(1)).remote_key([1; 16]);
     assert_ne!(key.export, id);
@@ -171,7 +171,7 @@ fn only_the_first_request_of_a_list_looks_at_its_exports() {
     }
     assert_eq!(exports.take_looked(), 2000, "whether they are open, and to count them");
 
-    // One that was taken back is found out once.
+    // An export that was taken back is found out once.
     exports.revoke(keys[999]);
     assert_eq!(exports.take_looked(), 1000, "nothing of it counts as used");
     for _ in 0..100 {

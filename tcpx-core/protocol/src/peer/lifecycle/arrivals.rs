@@ -29,7 +29,7 @@ pub struct Loss {
     pub channel: u16,
     /// Chunks that the peer has sent on it.
     pub sent: u64,
-    /// Those of them that have arrived.
+    /// Number of those that have arrived.
     pub arrived: u64,
     /// Time for which none has.
     pub waited: Duration,

@@ -3,9 +3,9 @@
 //! Only silence that this end was there to hear counts. A program that makes no progress for a
 //! while, or is stopped, does not hold its own absence against its peers.
 //!
-//! This end leaves a peer in peace from which it awaits nothing: once its host has acknowledged all
-//! that was sent, no thread here wakes up for it. The system probes an idle link by itself
-//! (`control::socket`), so a host that is gone is found all the same.
+//! This end leaves a peer in peace when it awaits nothing from the peer: once its host has
+//! acknowledged all that was sent, no thread here wakes up for it. The system probes an idle link
+//! by itself (`control::socket`), so a host that is gone is found all the same.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,8 @@ pub(in super::super) enum Due {
     HostLook,
     /// The same, and ask it for a sign of life.
     Ping,
-    /// It makes progress by itself and was asked, and has been silent for so long: it is frozen.
+    /// The peer makes progress by itself and was asked, and has been silent for this long: it is
+    /// frozen.
     Frozen(Duration),
 }
 
@@ -83,7 +84,7 @@ impl Keepalive {
         &mut self,
         unacknowledged: Option<Duration>,
     ) -> Option<Duration> {
-        // What was sent just before the look may be on its way.
+        // Bytes that were sent just before the look may be on their way.
         let has_pinged = self.is_awaited && self.pinged_at == Some(self.silence);
         let looks_again = has_pinged || unacknowledged.is_some();
         self.host_look_at = looks_again.then(|| self.silence + self.ping_after / HOST_LOOKS);

@@ -19,7 +19,7 @@ pub(in super::super) enum Stage {
     },
     /// Saying goodbye.
     Closing(Shutdown),
-    /// It has ended.
+    /// The conversation has ended.
     Over,
 }
 
@@ -68,14 +68,14 @@ pub enum PeerStage {
         /// Whether the peer has said it.
         peer_left: bool,
     },
-    /// It has ended.
+    /// The conversation has ended.
     Over,
 }
 
 /// Result of asking for a goodbye.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
-    /// It is said when it is due, and answered by the peer.
+    /// The goodbye is said when it is due, and the peer answers it.
     Begun,
     /// The peer cannot be up at its end: no program there would answer.
     NobodyThere,

@@ -60,7 +60,7 @@ impl OneSided {
         }
         let op = OpKey::from_wire(name);
         let Some(message) = cx.operations.get_mut(op) else {
-            // It was given up meanwhile.
+            // The write was given up meanwhile.
             return self.say_stopped_write(cx, name, Refusal::Cancelled);
         };
         if message.state != State::Asked {
@@ -120,7 +120,7 @@ impl OneSided {
             State::Moving if is_write => {
                 self.stop_sending(cx, op, Some(Refused { why, range: 0 }));
             }
-            // It is sent, or given up: the answer says what has become of it.
+            // The write is sent, or given up: the answer says what has become of it.
             State::Awaiting | State::Ending { .. } if is_write => {}
             _ => cx.broken(Violation::UnknownRequest { op: name }),
         }

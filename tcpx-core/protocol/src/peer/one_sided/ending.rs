@@ -60,7 +60,7 @@ impl OneSided {
         let Some(access) = &message.access else { return };
         let is_sent = message.posted.direction == Direction::Send;
         let is_last = message.left() == 0;
-        // What the peer makes this end look at.
+        // Work that the peer makes this end do.
         if message.serves().is_some() || (message.is_on_link() && !is_sent) {
             cx.work.spend(pieces as u64);
         }

@@ -21,12 +21,12 @@ pub(in crate::peer) struct Notes {
     /// Cost of those that the program has taken, and of those that were dropped.
     taken: u64,
     dropped: u64,
-    /// Those that wait, oldest first.
+    /// Notifications that wait, oldest first.
     queue: VecDeque<Arc<[u8]>>,
     queued: u64,
     /// Whether the room was used last for the note of a write, while others waited.
     owes_turn: bool,
-    /// Those that have come and belong to writes under way.
+    /// Notifications that have come and belong to writes under way.
     pub(super) numbers_used: u64,
 }
 

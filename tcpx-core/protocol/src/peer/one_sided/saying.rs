@@ -124,12 +124,12 @@ impl OneSided {
         let name = op.to_wire();
         let note_bytes = note.as_ref().map(|note| note.len() as u32);
         let message = access(&pieces, note_bytes);
-        // Where many are under way the channels move more.
+        // Where many operations are under way the channels move more.
         let load = Load { link_room: cx.link.bytes, on_link: self.writes_on_link };
         let peer_reaches = cx.link.terms.peer_reaches_memory(remote_memory);
         let numbers = (&cx.schedule.tuning, &cx.link.terms);
         let route = route(numbers, load, message, pieces.memory, peer_reaches);
-        // One that travels inline has no more than 32 bits of bytes.
+        // An operation that travels inline has no more than 32 bits of bytes.
         let (state, on_link, way) = match route {
             Route::Inline => (State::Awaiting, pieces.bytes, WriteWay::Inline(pieces.bytes as u32)),
             Route::Link => (State::Moving, pieces.bytes, WriteWay::Link),
@@ -147,7 +147,7 @@ impl OneSided {
         self.stats.notifications_sent += u64::from(note.is_some());
         let frame = Frame::Offer(Offer::Write { op: name, list, way, note: note_bytes });
         cx.link.take(frame.payload_bytes());
-        // What nothing follows leaves together with the next bytes.
+        // A frame that nothing follows leaves together with the next bytes.
         cx.actions.push_back(match (&sent, &note) {
             (None, None) => Action::Send(frame),
             _ => Action::SendListed { frame, bytes: sent, note },

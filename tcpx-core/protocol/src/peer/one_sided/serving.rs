@@ -110,7 +110,7 @@ impl OneSided {
         let Some(told) = self.requested(cx, op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
-        // One of nothing needs no grant, and no chunks.
+        // A write of no bytes needs no grant, and no chunks.
         let is_allowed = match way {
             WriteWay::Inline(0) => told.bytes == 0,
             WriteWay::Inline(bytes) => {
@@ -301,7 +301,7 @@ impl OneSided {
         name: u64,
         refused: Refused,
     ) {
-        // It was refused, or passed over, as all requests are after this end's goodbye.
+        // The write was refused, or passed over, as all requests are after this end's goodbye.
         if self.unwanted.remove(&name).is_some() || cx.life.is_leaving_target().is_none() {
             return;
         }

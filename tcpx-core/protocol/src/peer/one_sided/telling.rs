@@ -88,10 +88,10 @@ pub(in crate::peer) struct Telling {
     next_number: u32,
     /// Ranges of all of them.
     ranges: usize,
-    /// Those that nothing waits for, by when they were used last.
+    /// Lists that nothing waits for, by the time of their last use.
     idle: BTreeMap<u64, PreparedKey>,
     uses: u64,
-    /// Those that are being told, oldest first.
+    /// Lists that are being told, oldest first.
     queue: VecDeque<PreparedKey>,
     /// The peer may forget these.
     forgotten: VecDeque<u32>,

@@ -1,8 +1,7 @@
 //! The target's part in lists: what the peer has told, and where its ranges lie. Pure.
 //!
-//! What a peer says is never taken for what will come: memory is made for what has come. A list
-//! that cannot be opened is known all the same, with the reason, which is the answer to each
-//! request of it.
+//! Memory is made for what has come, never for what a peer says will come. A list that cannot be
+//! opened is known all the same, with the reason, which is the answer to each request of it.
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -48,7 +47,7 @@ pub(super) struct ToldList {
 /// Breach of the rules of lists, which a well-behaved initiator never commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListFault {
-    /// It is known already.
+    /// The list is known already.
     #[error("it is known already")]
     Known,
     /// Another one is not whole.
@@ -57,7 +56,7 @@ pub enum ListFault {
     /// A request uses it.
     #[error("a request of it is under way")]
     InUse,
-    /// It was not begun.
+    /// The list was not begun.
     #[error("it is not being told")]
     NotTold,
     /// Its sizes are out of bounds.
@@ -314,7 +313,7 @@ impl Partial {
             let found = opened.ok().and_then(|key| exports.get(key));
             let owner = found.map(|export| export.range().span.registration);
             self.opened.push(opened);
-            // Of a list with many keys each is most often of a registration of its own.
+            // Of a list with many keys, each key is most often of a registration of its own.
             let place = match (owner, self.owners.last()) {
                 (Some(owner), Some(last)) if owner == *last => self.owners.len() - 1,
                 (Some(owner), _) => {

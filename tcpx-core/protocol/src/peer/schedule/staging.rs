@@ -12,9 +12,9 @@ pub(in super::super) enum ChannelStaging {
     /// The driver was asked, and has not answered: nothing is planned meanwhile, since chunks are
     /// dealt in the order of their matches.
     Asked,
-    /// It has a buffer, for as long as it is open.
+    /// The channel has a buffer, for as long as it is open.
     There,
-    /// It gets none.
+    /// The channel gets none.
     Refused,
 }
 

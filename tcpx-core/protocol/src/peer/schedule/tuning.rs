@@ -5,7 +5,7 @@
 //! ([`EagerTerms`](crate::frames::eager_terms::EagerTerms)). `route` chooses.
 //!
 //! Where processors move the bytes, one of them sends, and another receives and unpacks. They work
-//! at the same time only on different chunks, so a message of middling size is cut into several,
+//! at the same time only on different chunks. So a message of middling size is cut into several,
 //! and what was just received is unpacked from the cache. A hardware plugin moves bytes by itself,
 //! a GPU unpacks whatever has arrived in one go, and each request costs: chunks stay whole.
 

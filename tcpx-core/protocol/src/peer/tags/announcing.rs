@@ -96,7 +96,7 @@ impl Tags {
     /// Returns whether a send that is posted goes ahead.
     pub(in super::super) fn goes_ahead(&self, cx: &Conversation, posted: &NewOperation) -> bool {
         let Self { eager, matcher, .. } = self;
-        // What the peer takes bounds what is on the link of these.
+        // The room that the peer gives bounds what is on the link of these.
         let load = Load { link_room: usize::MAX, on_link: 0 };
         let message = Message::Tagged { bytes: posted.bytes, together: eager.batch };
         let numbers = (&cx.schedule.tuning, &cx.link.terms);
@@ -117,7 +117,7 @@ impl Tags {
         self.eager.ahead.push(tag, ());
         self.eager.allowed.sent += EagerTerms::cost(bytes);
         let op = self.insert_matched(cx, posted);
-        // What is allowed has no more than 32 bits.
+        // The allowed room has no more than 32 bits.
         self.send_on_link(cx, op, Frame::Offer(Offer::Ahead { tag, bytes: bytes as u32 }));
         op
     }

@@ -27,7 +27,7 @@ pub(in super::super) struct Announced {
 pub(in super::super) enum PostedSend {
     /// A receive was announced for it.
     Matched(Announced),
-    /// It waits, at this place.
+    /// The send waits, at this place.
     Waits(Place),
 }
 

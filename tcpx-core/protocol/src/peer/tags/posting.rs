@@ -90,7 +90,7 @@ impl Tags {
         if self.goes_ahead(cx, &posted) {
             return self.go_ahead(cx, posted);
         }
-        // It is matched unless it turns out that it waits.
+        // The operation is matched unless it turns out that it waits.
         let op = self.insert_matched(cx, posted);
         match self.matcher.post_send(posted.tag, op) {
             PostedSend::Waits(place) => {
@@ -129,7 +129,7 @@ impl Tags {
             return Err(given.refused(Keeping::Receives));
         }
         if self.eager.strike_out(tag) {
-            // It has its message by now.
+            // The receive has its message by now.
             return Ok(());
         }
         let send = self.matcher.announce(tag, announced);

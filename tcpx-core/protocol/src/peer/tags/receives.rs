@@ -39,7 +39,7 @@ impl MessageEnd {
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Receives {
     end: MessageEnd,
-    /// Of all of them.
+    /// Bytes of all of them.
     pub(in super::super) bytes: u64,
 }
 

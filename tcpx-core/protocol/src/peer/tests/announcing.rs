@@ -140,7 +140,7 @@ impl Quick {
 
     fn settle(&mut self) {
         loop {
-            // What there was no room for on the link goes with the next round.
+            // Frames that there was no room for on the link go with the next round.
             ENDS.iter().for_each(|end| self.take_notes(*end));
             if self.under_way.iter().all(VecDeque::is_empty) {
                 return;
@@ -190,7 +190,7 @@ fn a_full_end_keeps_no_more_than_it_has_said_and_lets_go_on_what_is_not_a_receiv
     pair.settle().unwrap();
     assert_eq!((announced(&pair, 1), unannounced(&pair, 0)), (4, 96));
 
-    // One that was not announced ends at once, one that was by the other end's word.
+    // A receive that was not announced ends at once, an announced one by the other end's word.
     let withdrawn = Some(End::Completed(Outcome::Withdrawn(Withdrawal::Cancelled)));
     pair.ends[0].cancel(receives[50]).unwrap();
     assert_eq!(end_of(&pair, 0, receives[50]), withdrawn);
@@ -227,7 +227,7 @@ fn what_goes_ahead_meets_a_receive_that_waits_to_be_announced() {
     assert_eq!([end_of(&pair, 1, sent), end_of(&pair, 0, first)], [done; 2]);
     assert_eq!((end_of(&pair, 0, second), unannounced(&pair, 0)), (None, 1));
     assert_eq!(pair.ends[1].protocol().map(|protocol| protocol.unreceived()), Some(0), "it knows");
-    // One of another size fails, as it would if it were announced.
+    // A message of another size fails, as it would if the receive were announced.
     post(&mut pair, 1, Direction::Send, 9, 3);
     pair.settle().unwrap();
     let misfit = Outcome::SizeMismatch { send_bytes: 3, recv_bytes: 8 };
@@ -300,7 +300,7 @@ fn peers_share_a_budget_and_each_has_something_of_its_own() {
         .collect();
     assert!(late[0].1 > 2 * LEAST_ANNOUNCED, "{} receives", late[0].1);
     assert!(budget.used() <= 16 << 20);
-    // What one gives up is the others'.
+    // Room that one peer gives up is the others'.
     let before = budget.used();
     drop(greedy);
     assert_eq!(before - budget.used(), used);

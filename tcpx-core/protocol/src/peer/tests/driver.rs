@@ -114,7 +114,7 @@ pub(super) struct Driver {
     next_address: BTreeMap<bool, u64>,
     /// Channels whose staging was asked for, for host memory and for device memory.
     pub(super) asked_for: BTreeSet<(u16, bool)>,
-    /// Those of them that are not answered.
+    /// Number of those that are not answered.
     pub(super) unanswered: VecDeque<(u16, MemoryType)>,
     /// Whether its comms are being connected.
     pub(super) is_opening: bool,
@@ -289,7 +289,7 @@ impl Driver {
     /// knows before whether there is anything to say.
     fn speak(&mut self) -> Result<bool, String> {
         let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
-        // What waits for channels may find room on the link first.
+        // Messages that wait for channels may find room on the link first.
         let has_more = has_more || self.is_opening;
         let said = self.outbox.len();
         self.act()?;

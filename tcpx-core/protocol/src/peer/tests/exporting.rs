@@ -96,13 +96,13 @@ impl Exporting {
 
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// Those by themselves that the other end has not got, oldest first.
+    /// Notes by themselves that the other end has not got, oldest first.
     pub(super) sent: VecDeque<Note>,
-    /// Those that belong to writes under way, by number.
+    /// Notes that belong to writes under way, by number.
     pub(super) kept: BTreeMap<u64, Note>,
-    /// Those that the program has not taken.
+    /// Notes that the program has not taken.
     inbox: VecDeque<Note>,
-    /// Those that have come and were not looked at, and whether they came by themselves.
+    /// Notes that have come and were not looked at, and whether they came by themselves.
     pub(super) published: Vec<(Note, bool)>,
     /// Cost that the program has taken, and the part of it that the protocol knows.
     taken: u64,

@@ -2,7 +2,7 @@
 //!
 //! A chunk on its way, as the parts of messages that it has.
 //!
-//! What one end does with messages of the other that come on the link.
+//! The module also does what one end does with messages of the other that come on the link.
 
 use std::collections::BTreeMap;
 
@@ -151,13 +151,13 @@ pub(super) type Message = (TransferKey, u64);
 /// Messages that came, by the keys of their transfers at the other end.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    /// Those that wait for a receive, with their bytes, by number.
+    /// Messages that wait for a receive, with their bytes, by number.
     pub(super) kept: BTreeMap<u64, Message>,
     /// A message that is in no receive. If a receive ends now for its size, it was meant for that.
     unwanted: Option<TransferKey>,
-    /// Those that are in place, and in which receive.
+    /// Messages that are in place, and their receives.
     pub(super) placed: Vec<(TransferKey, TransferKey)>,
-    /// Those that met a receive of another size.
+    /// Messages that met a receive of another size.
     pub(super) misfits: Vec<(TransferKey, TransferKey)>,
     /// Messages that were unwanted.
     pub(super) thrown_away: Vec<TransferKey>,

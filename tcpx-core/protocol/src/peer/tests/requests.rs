@@ -59,7 +59,7 @@ pub(super) struct PostedRequest {
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     pub(super) all: BTreeMap<TransferKey, Request>,
-    /// Those that have ended and were not looked at.
+    /// Operations that have ended and were not looked at.
     pub(super) ended: Vec<TransferKey>,
 }
 

@@ -106,7 +106,8 @@ impl Memory {
     ) {
         if !transfer.is_null() {
             let list = self.own.get(&transfer).expect("a request under way");
-            // What has just been delivered has ended by then, and its memory is still its.
+            // An operation that was just delivered has ended by then, and its memory still belongs
+            // to it.
             let lies_in = |piece: &Piece| {
                 piece.address <= address && address + bytes <= piece.address + piece.bytes
             };

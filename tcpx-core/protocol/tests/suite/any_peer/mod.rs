@@ -184,7 +184,7 @@ impl Prey {
         let place = part.and_then(|part| self.protocol.place_of(part)).as_ref().map(pieces);
         let landing = self.protocol.handle_frame(frame, &mut self.memory.exports);
         if part.is_some() {
-            // It may be written to its place before the frame is handled.
+            // The payload may be written to its place before the frame is handled.
             let landed = match &landing {
                 Landing::Pieces { stretch, .. } => Some(pieces(stretch)),
                 _ => None,
