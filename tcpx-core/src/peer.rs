@@ -3,24 +3,24 @@
 //! The protocol (`tcpx_protocol::peer`) decides what two peers say to each other, and does nothing
 //! itself.
 //!
-//! - `connection`: a proven link, its comms and its lanes. `posting`: what a program does with it.
-//!   `driving`: a step of it. Both call `actions`, which does what the protocol says, and
+//! - `connection`: a proven link, its comms and its lanes. `posting`: operations of a program on
+//!   it. `driving`: a step of it. Both call `actions`, which executes the protocol's actions, and
 //!   `messages`, which moves the bytes on the link.
-//! - `attending`: what wakes a connection, and when it wants to be driven; it in numbers.
-//! - `commons`: what every peer of a session reads and writes, and whether operations may be
-//!   posted, for threads that do not hold the engine.
-//! - `comm_setup`, `comm_opening`: connects the comms, both ways at once, with a worker, with
-//!   credit so that bounce buffers have room.
+//! - `attending`: wake-ups of a connection, the time of its next drive, and its counts.
+//! - `commons`: state that every peer of a session reads and writes, and the gate that tells
+//!   threads without the engine whether operations may be posted.
+//! - `comm_setup`, `comm_opening`: set-up of the comms, both ways at once, by a worker, with credit
+//!   so that bounce buffers have room.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
-//! - `dial_places`: where a peer's channels may be dialled, and when this end says that it could
-//!   not. Pure.
-//! - `ending`: how a peer ends, and what cannot be freed yet then.
-//! - `kept_messages`: small messages and notifications that are there before they are wanted.
+//! - `dial_places`: addresses at which a peer's channels may be dialled, and the time at which this
+//!   end says that it could not. Pure.
+//! - `ending`: end of a peer, and what cannot be freed yet then.
+//! - `kept_messages`: unexpected messages, and unread answers.
 //! - `session_context`: settings, plugin and identity of the session.
-//! - `waiting`: operations and notifications that wait for its link, and which connection with
-//!   which session it is.
-//! - `watch`: what a peer's numbers say is wrong.
+//! - `waiting`: operations and notifications that wait for a peer's link, and the connection and
+//!   session that it is.
+//! - `watch`: watch on what a peer's counters say is wrong.
 
 mod actions;
 mod attending;

@@ -1,16 +1,16 @@
-//! Moving bytes: the lanes of a channel, and what they carry. What a program posts is here, and a
-//! transfer in numbers.
+//! Lanes of a channel, and the bytes that they move. The module also holds what a program posts,
+//! and the counts of a transfer.
 //!
 //! - `transfers`: the transfers that a program waits for, in numbers. `transfer_cell`: one
 //!   transfer, as its owner sees it, and the listener that is notified of its end.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
-//! - `window`: requests in flight, in the order that the plugin demands, and how much a lane does
-//!   at once.
-//! - `job`: what is copied for one chunk, and what is not submitted yet. `batch`: what is unpacked,
-//!   or gathered, by one submit.
+//! - `window`: requests in flight, in the order that the plugin demands, and the limit of what a
+//!   lane does at once.
+//! - `job`: copies for one chunk, and those that are not submitted yet. `batch`: copies that are
+//!   unpacked, or gathered, by one submit.
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
-//! - `gather`: where scattered small messages are, to be copied together. `staging_pool`: the
-//!   memory for it that all lanes have together, and a lane's part.
+//! - `gather`: places of scattered small messages that are copied together. `staging_pool`: the
+//!   memory for gathering that all lanes share, and a lane's part.
 
 pub(crate) mod batch;
 mod descriptor_splitter;

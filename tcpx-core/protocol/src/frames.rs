@@ -1,17 +1,17 @@
 //! Frames, hellos and records: the bytes of a control link.
 //!
-//! - [`conn_info`]: what one session must know to reach another, as bytes to give away.
-//! - [`hello`]: what both ends say in a handshake, the proof, and what they agree on.
-//! - [`eager_terms`]: which small messages they let travel on the link, and what an end makes the
-//!   other one keep.
-//! - [`link_frame`]: what all frames have in common. [`handshake_frame`]: those until both ends are
-//!   proven, and what a session says when it comes in. [`frame`]: those between two peers;
-//!   [`messages`]: what they say of messages; [`list_part`]: and of lists of ranges.
-//! - [`fields`]: what is in their bodies: numbers, handles of channels, how the bytes of a receive
-//!   reach their place.
-//! - [`outbound`], [`inbound`]: the buffers of a link, which take no more than what waits in them,
-//!   and frames out of what has come.
-//! - [`records`]: how the bytes travel when the ends authenticate them.
+//! - [`conn_info`]: knowledge that one session needs to reach another, as bytes to give away.
+//! - [`hello`]: hellos of both ends in a handshake, the proof, and their agreement.
+//! - [`eager_terms`]: terms of small messages on the link, and of what an end makes the other one
+//!   keep.
+//! - [`link_frame`]: the common part of all frames. [`handshake_frame`]: frames until both ends are
+//!   proven, with the introduction of a session that comes in. [`frame`]: frames between two peers;
+//!   [`messages`]: their statements on messages; [`list_part`]: and on lists of ranges.
+//! - [`fields`]: fields of their bodies: numbers, handles of channels, the delivery of a receive's
+//!   bytes.
+//! - [`outbound`], [`inbound`]: the buffers of a link, which take no more than the bytes that wait
+//!   in them, and frames out of the bytes that have come.
+//! - [`records`]: the form in which the bytes travel when the ends authenticate them.
 
 pub mod conn_info;
 pub mod eager_terms;

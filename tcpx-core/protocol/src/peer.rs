@@ -1,7 +1,7 @@
 //! State machine of the conversation between two peers, from the moment when their control link has
 //! proven itself. Pure: no socket, no comm, no plugin, no clock.
 //!
-//! [`PeerProtocol`] routes: each input goes to the types that own what it is about.
+//! [`PeerProtocol`] routes: each input goes to the types that own its subject.
 //!
 //! ```text
 //! PeerProtocol     program, frames, planning, leaving, keeping
@@ -12,28 +12,29 @@
 //!     Schedule     schedule: which message is dealt next, and which way it takes
 //! ```
 //!
-//! A folder is a room: what its type owns, nothing outside changes.
+//! A folder is a room: code outside does not change what its type owns.
 //!
-//! - `action`: what the protocol asks of its driver.
-//! - `program`: what a program posts. `frames`: what each frame of the peer does. `planning`: which
-//!   plan is made next, and what chunks come to that have moved. `dealing`: sections of messages,
-//!   at both ends. `leaving`: how both ends leave. `keeping`: what an end makes the other one keep,
-//!   and `room`: how much of it.
-//! - `lifecycle`: `stage`: the stages, and how far the goodbye of both ends is. `channels`: the
-//!   channels to the peer, which may be made when something needs them. `keepalive`: when to ask
-//!   for a sign of life, and when a peer is frozen. `host_silence`: how long a host has
+//! - `action`: actions that the protocol asks of its driver.
+//! - `program`: inputs of the program. `frames`: dispatch of the peer's frames. `planning`: plans,
+//!   and counts of chunks that have moved. `dealing`: sections of messages, at both ends.
+//!   `leaving`: goodbyes of both ends. `keeping`: limits of what an end makes the other one keep,
+//!   and `room`: their amount.
+//! - `lifecycle`: `stage`: the stages, and the progress of the goodbye of both ends. `channels`:
+//!   the channels to the peer, which may be made when something needs them. `keepalive`: requests
+//!   for a sign of life, and frozen peers. `host_silence`: the time for which a host has
 //!   acknowledged nothing. `arrivals`: chunks that the peer has sent and that do not arrive.
-//! - `schedule`: `coalescer`: which messages share a chunk. `route`: which way each travels, by the
-//!   numbers of `tuning`. `staging`: which channels have a buffer to gather in.
+//! - `schedule`: `coalescer`: messages that share a chunk. `route`: the path of each message, by
+//!   the numbers of `tuning`. `staging`: channels that have a buffer to gather in.
 //! - `tags`: `posting`: posts, and room for a batch of them. `matcher`: tags of sends here and of
 //!   receives there. `tag_queues`: first-in-first-out queues by tag. `announcing`: receives that
-//!   are announced, and small messages on the control link; `eager_books`: what an end knows of
-//!   them. `expecting`: chunks that several receives share; `receives`: which may. `withdrawing`:
-//!   how operations end that find no counterpart; `backlogs`: what of each transfer has none.
+//!   are announced, and small messages on the control link; `eager_books`: the books of an end on
+//!   them. `expecting`: chunks that several receives share; `receives`: receives that may share
+//!   one. `withdrawing`: the end of operations that find no counterpart; `backlogs`: those
+//!   operations, by transfer.
 //! - `message`: one message under way, of whatever kind.
-//! - `credit`: how many chunks may be sent, so that bounce buffers have room. `deferral`: what the
-//!   peer has dealt and this end has not planned. `round_work`: how much of a round the peer may
-//!   ask for.
+//! - `credit`: credit for chunks, so that bounce buffers have room. `deferral`: sections that the
+//!   peer has dealt and this end has not planned. `round_work`: limit of the work that the peer may
+//!   ask for in a round.
 
 pub mod action;
 mod conversation;

@@ -1,9 +1,9 @@
-//! Plans: which bytes travel together, and how they are cut into chunks.
+//! Plans of bytes that travel together, and their cutting into chunks.
 //!
-//! - [`plan`]: what travels together, and how it is cut into chunks and dealt to channels.
+//! - [`plan`]: bytes that travel together, and their cutting into chunks and dealing to channels.
 //!   [`stripe_queue`]: the chunks of one lane.
-//! - [`pieces`]: where the bytes of a list lie. [`piece_cursor`]: how they are cut into plans, and
-//!   which of them are worth copying together. [`stretch`]: some of them, to be copied.
+//! - [`pieces`]: places of the bytes of a list. [`piece_cursor`]: their cutting into plans, and the
+//!   choice of those worth copying together. [`stretch`]: some of them, to be copied.
 
 pub mod piece_cursor;
 pub mod pieces;

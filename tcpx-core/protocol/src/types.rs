@@ -1,8 +1,8 @@
 //! Keys, kinds and limits that both ends of a link agree on. The lowest room.
 //!
 //! - [`kept_budget`]: memory that peers may take, all together.
-//! - [`memory`]: whose memory it is, what a program knows a registration by, and what is done with
-//!   memory of the other end.
+//! - [`memory`]: owners of memory, the numbers by which a program knows registrations, and
+//!   operations on memory of the other end.
 
 pub mod kept_budget;
 pub mod memory;

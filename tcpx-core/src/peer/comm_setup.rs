@@ -1,8 +1,8 @@
-//! Connecting the comms of a peer, both ways at once, after its control link has proven itself.
+//! Set-up of the comms of a peer, both ways at once, after its control link has proven itself.
 //!
 //! Each end listens on every channel and sends its handles; each end connects to the other's
-//! handles and accepts on its own. A worker does it, because all of these calls may block. This is
-//! what the peer sees of it; [`CommOpening`] is what the worker does.
+//! handles and accepts on its own. A worker makes these calls, because all of them may block. This
+//! module is the peer's view of the set-up; [`CommOpening`] is the worker's part.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! A peer whose control link is proven: drives the link, the comms and the lanes as the protocol
-//! says.
+//! Connection of a peer whose control link is proven. It drives the link, the comms and the lanes
+//! as the protocol says.
 
 use std::sync::Arc;
 use std::time::Instant;

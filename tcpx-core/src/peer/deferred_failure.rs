@@ -1,5 +1,5 @@
-//! A plugin call that failed as calls do when the other end, or the way to it, has died, or when
-//! the other end cannot take a connection. Pure.
+//! Deferred failure of a plugin call. Calls fail in this way when the other end, or the way to it,
+//! has died, or when the other end cannot take a connection. Pure.
 //!
 //! The control link tells best why a peer ended. The system closes the sockets of a dead process
 //! one by one, so a comm may fail before the link does. Such a failure waits a moment for the

@@ -1,5 +1,5 @@
-//! A step of a connection: what its link has brought, what its comms have done, and what the
-//! protocol says then.
+//! Step of a connection: it handles what its link has brought and what its comms have done, and
+//! then takes the protocol's actions.
 
 use std::ops::BitOr;
 use std::time::Instant;

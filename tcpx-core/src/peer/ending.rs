@@ -1,4 +1,4 @@
-//! End of a peer: what ends with it at once, and what is left over.
+//! End of a peer: things that end with it at once, and things that are left over.
 //!
 //! The module also holds what is left of a peer that ended: comms that are being closed, and what
 //! they and copies under way still use.

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! All chunks that arrived in one progress round, across channels and peers, unpacked by one
-//! submit; and with them the scattered messages that are gathered to be sent.
+//! Batch of all chunks that arrived in one progress round, across channels and peers, unpacked by
+//! one submit. The scattered messages that are gathered to be sent go with them.
 //!
 //! A GPU takes everything at once. Where the calling thread copies, a batch is closed when it has
 //! as many bytes as one round should copy, and each round submits one.

@@ -1,4 +1,5 @@
-//! The unpack descriptors of a chunk, cut where one message ends and the next begins. Pure.
+//! Splitter of the unpack descriptors of a chunk, which cuts where one message ends and the next
+//! begins. Pure.
 
 use tcpx_rx::UnpackDescriptor;
 

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Scattered messages on their way into one slot of a staging buffer.
+//! Gathering of scattered messages into one slot of a staging buffer.
 
 use tcpx_protocol::plans::plan::Member;
 use tcpx_protocol::types::{MemoryType, Span};

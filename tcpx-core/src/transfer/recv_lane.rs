@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The lane that receives.
+//! Lane that receives the chunks of one comm.
 
 use std::time::Instant;
 

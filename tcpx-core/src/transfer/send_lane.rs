@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The lane that sends.
+//! Lane that sends the chunks of one comm.
 
 use std::collections::VecDeque;
 use std::time::Instant;

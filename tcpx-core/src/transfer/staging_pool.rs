@@ -1,12 +1,12 @@
 #![cfg_attr(test, allow(unsafe_code))]
-//! The memory in which all lanes of a session gather: allocated as lanes ask for it, up to a limit,
-//! and used again by other lanes when one has closed.
+//! Pool of the memory in which all lanes of a session gather. The memory is allocated as lanes ask
+//! for it, up to a limit, and used again by other lanes when one has closed.
 //!
 //! The memory is freed with the session and not before. A GPU frees memory only when all its work
 //! has ended, and that of the program, too: a peer that leaves must not make the program wait.
 //!
-//! The staging buffer of a lane that sends: scattered small messages are copied together there, a
-//! chunk in each slot.
+//! The staging buffer of a lane that sends is a part of the pool: scattered small messages are
+//! copied together there, a chunk in each slot.
 
 use std::fmt::Display;
 

@@ -11,7 +11,7 @@
 //! - What was counted when a round began is kept for this round and the one before. A reader looks
 //!   again if a round has begun meanwhile, which takes longer than its look.
 //!
-//! Listener that is notified of the end of a transfer's rounds at once.
+//! The module also holds the listener that is notified of the end of a transfer's rounds at once.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};

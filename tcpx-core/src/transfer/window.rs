@@ -1,4 +1,4 @@
-//! The window of a comm: requests in flight, in the order that the plugin demands. Pure.
+//! Window of a comm: requests in flight, in the order that the plugin demands. Pure.
 //!
 //! A request goes posted → arrived → gone, strictly oldest first at each step. A send is gone as
 //! soon as it is done (`finish` right after `arrive`); a receive holds its slot until its bytes

@@ -1,4 +1,5 @@
-//! Credit for chunks: how many peers may have in a bounce buffer. It calls no plugin.
+//! Credit for chunks: the number of chunks that peers may have in a bounce buffer. The module calls
+//! no plugin.
 //!
 //! The plugin takes pages as packets come, whether a receive is posted or not, and gives them back
 //! only with whole requests. Parts of many chunks can hold every page, and then nothing moves any

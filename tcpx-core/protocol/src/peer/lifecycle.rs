@@ -1,5 +1,5 @@
-//! Life of a conversation: where it is between the link that has proven itself and the end, how
-//! both ends make the channels between them, and signs of life. Pure.
+//! Life of a conversation: its stage between the proven link and the end, the set-up of the
+//! channels by both ends, and signs of life. Pure.
 //!
 //! Where messages may travel on the control link, a peer is up without channels. The first end that
 //! has something to deal to them begins a set-up, and its handles tell the other end, which begins

@@ -1,5 +1,5 @@
-//! Schedule of what is sent on the channels: in which order messages of all kinds are dealt, and
-//! how much of them is under way. Pure.
+//! Schedule of what is sent on the channels: the order in which messages of all kinds are dealt,
+//! and the amount of them under way. Pure.
 //!
 //! Messages that are dealt leave their channel in that order. So a long message is dealt a
 //! *section* at a time, and messages that are matched meanwhile go before its next section:

@@ -1,4 +1,4 @@
-//! The initiator: what becomes of a request, from the post to its end.
+//! Initiator of requests: the course of a request, from the post to its end.
 
 use std::sync::Arc;
 
@@ -218,7 +218,7 @@ impl OneSided {
                 State::Unasked => unheard.push((op, Outcome::Withdrawn(why))),
                 _ if !has_peer_left => {}
                 State::Asked | State::Awaiting => unheard.push((op, Outcome::Withdrawn(why))),
-                // It has finished what it had begun, and this end comes after it.
+                // The peer has finished what it had begun, and this end comes after it.
                 State::Answered | State::Ending { is_agreed: true, .. } => {}
                 _ if is_read && message.left() == 0 => {}
                 _ if is_read && dealt == 0 => unheard.push((op, Outcome::Withdrawn(why))),

@@ -1,4 +1,4 @@
-//! The target: what it does about requests of the peer. Its program does not know of them.
+//! Target of requests: its handling of the peer's requests. Its program does not know of them.
 
 use super::super::action::{Action, Landing, NoteUse, Violation};
 use super::super::conversation::Conversation;

@@ -1,4 +1,4 @@
-//! The initiator's lists: which the peer knows, and which it is being told. Pure.
+//! Lists of the initiator: those that the peer knows, and those that it is learning. Pure.
 //!
 //! This end tells a list once, before the first request of it, a frame at a time. The peer keeps
 //! the list until this end says that it may be forgotten. This end says so when the operation of

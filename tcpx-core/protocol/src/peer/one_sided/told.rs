@@ -1,4 +1,4 @@
-//! The target's part in lists: what the peer has told, and where its ranges lie. Pure.
+//! Lists at the target: the parts that the peer has told, and the places of their ranges. Pure.
 //!
 //! Memory is made for what has come, never for what a peer says will come. A list that cannot be
 //! opened is known all the same, with the reason, which is the answer to each request of it.

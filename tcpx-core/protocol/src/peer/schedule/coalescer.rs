@@ -1,5 +1,5 @@
-//! Small messages that were matched one after the other travel as one chunk, which costs the plugin
-//! one request instead of one each. Pure.
+//! Coalescer of small messages that were matched one after the other. They travel as one chunk,
+//! which costs the plugin one request instead of one each. Pure.
 //!
 //! The sender decides. It looks at all messages that were matched between two polls, in their
 //! order, and cuts plans off the front:

@@ -1,4 +1,4 @@
-//! Route of a message: which way its bytes travel, and how long its chunks are. Pure.
+//! Route of a message: the path of its bytes, and the length of its chunks. Pure.
 //!
 //! ```text
 //! Inline     behind the frame that offers the message, or that answers a request for it

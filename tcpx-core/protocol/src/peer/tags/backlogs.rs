@@ -1,5 +1,5 @@
-//! Backlogs of transfers: what of each has no counterpart, kept so that nothing needs to be
-//! searched for. Pure.
+//! Backlogs of transfers: the operations of each that have no counterpart, kept so that nothing
+//! needs to be searched for. Pure.
 //!
 //! Messages that wait stand one behind the other in lists. The links are in the messages
 //! themselves, so that one is taken out of the middle without a search. A message stands in one

@@ -186,7 +186,7 @@ fn a_receive_is_announced_and_withdrawn_beside_bulk() {
 fn another_operation_is_cancelled_beside_bulk() {
     for kind in [Read, Write] {
         of_each_kind(|mut bulk| {
-            // It has too many bytes for the link, beside the others there.
+            // The message has too many bytes for the link, beside the others there.
             let other = ask(&mut bulk.pair, kind, BULK);
             // More sections of it would be under way later, and would have to end first.
             bulk.turn();

@@ -1,4 +1,4 @@
-//! One end: the protocol, and a driver that gives it what happens.
+//! End of a conversation under test: the protocol, and a driver that gives it what happens.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

@@ -108,7 +108,7 @@ fn sends_that_meet_their_receives_have_room_too() {
     let mut protocol = up();
     for recv in 0..POSTS {
         protocol.handle_frame(announce(recv as u64, recv as i64, 2), &mut no_exports());
-        // It may announce more before it has announced all that it may.
+        // The peer may announce more before it has announced all that it may.
         while protocol.poll_action().is_some() {}
     }
     assert_eq!(protocol.matched_by(usize::MAX), POSTS);
