@@ -93,7 +93,7 @@ pub struct Message {
     /// The peer's name for it: the receive that its bytes go to, or the request that is served.
     pub(super) name: u64,
     /// State that a read or write has in addition.
-    pub(super) access: Option<Box<Access>>,
+    pub(super) access: Option<Access>,
 }
 
 /// Path on which the chunks of a message travel.
