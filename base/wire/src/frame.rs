@@ -6,8 +6,8 @@
 //! | 4–5 | kind, u16, little-endian: what the body is |
 //! | 6–7 | zero |
 //!
-//! The caller sets the limit of a body for each frame that it reads, so a link can allow less to
-//! somebody who has not yet proven who they are.
+//! The caller sets the body limit of each frame that it reads. A link can thus allow less to a peer
+//! that has not yet proven its identity.
 //!
 //! ```
 //! use tcpx_wire::frame;
@@ -31,19 +31,19 @@ use std::io::{self, Read};
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 8;
 
-/// Why bytes are no frame. A stream cannot be read on after that.
+/// Reason why bytes are not a frame. The stream cannot be read any further after such an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The body is longer than the reader allows.
+    /// Body longer than the reader allows.
     #[error("frame of {bytes} bytes, at most {limit} are allowed here")]
     Oversized {
-        /// Bytes of the body, as the header says.
+        /// Length of the body in bytes, according to the header.
         bytes: usize,
         /// Bytes allowed.
         limit: usize,
     },
-    /// The last two bytes of the header are not zero: most likely this is another protocol.
+    /// Nonzero last two bytes of the header: most likely the peer speaks another protocol.
     #[error("reserved header bits are set")]
     Reserved,
 }
@@ -54,12 +54,12 @@ impl From<FrameError> for io::Error {
     }
 }
 
-/// What the first 8 bytes of a frame say, once checked.
+/// Checked contents of the first 8 bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the body is. Any number: the caller knows its own kinds.
+    /// Kind of the body. Any number is allowed: the caller knows its own kinds.
     pub kind: u16,
-    /// Bytes of the body, at most the limit of [`Header::decode`].
+    /// Length of the body in bytes, at most the limit of [`Header::decode`].
     pub body_bytes: usize,
 }
 
@@ -74,7 +74,7 @@ impl Header {
         if reserved != [0, 0] {
             return Err(FrameError::Reserved);
         }
-        // A length that a usize cannot hold is past every limit.
+        // A length that does not fit a usize is past every limit.
         let body_bytes =
             usize::try_from(u32::from_le_bytes([l0, l1, l2, l3])).unwrap_or(usize::MAX);
         if body_bytes > body_limit {
@@ -90,32 +90,32 @@ impl Header {
     }
 }
 
-/// A frame at the front of some bytes.
+/// Frame at the front of a byte slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split<'a> {
-    /// What the body is.
+    /// Kind of the body.
     pub kind: u16,
     /// The body.
     pub body: &'a [u8],
-    /// Bytes of the whole frame: the next one begins there.
+    /// Length of the whole frame in bytes: the next frame begins there.
     pub taken: usize,
 }
 
-/// The frame at the front of `bytes`; `None` when more bytes are needed.
+/// Returns the frame at the front of `bytes`, or `None` when more bytes are needed.
 ///
 /// # Errors
-/// Those of [`Header::decode`], as soon as the header is there.
+/// Returns the errors of [`Header::decode`], as soon as the header is complete.
 pub fn split(bytes: &[u8], body_limit: usize) -> Result<Option<Split<'_>>, FrameError> {
     let Some((header, rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let Header { kind, body_bytes } = Header::decode(*header, body_limit)?;
     Ok(rest.get(..body_bytes).map(|body| Split { kind, body, taken: HEADER_BYTES + body_bytes }))
 }
 
-/// Appends a frame whose body is what `write_body` appends. Allocates only when `out` has to grow.
+/// Appends a frame whose body `write_body` appends. Allocates only when `out` has to grow.
 ///
-/// `write_body` must leave what is already in `out` alone. The length is filled in afterwards. A
-/// body of 4 GiB or more cannot be told, and says [`u32::MAX`], which is past the limit of any
-/// sensible reader.
+/// `write_body` must not touch what `out` already contains. The length is filled in afterwards. The
+/// header cannot express a body of 4 GiB or more: it then says [`u32::MAX`], which is past the
+/// limit of any sensible reader.
 pub fn append(out: &mut Vec<u8>, kind: u16, write_body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
@@ -127,14 +127,16 @@ pub fn append(out: &mut Vec<u8>, kind: u16, write_body: impl FnOnce(&mut Vec<u8>
     }
 }
 
-/// Reads one frame: its kind and its body. `None` when the reader ends where a frame would begin.
+/// Reads one frame and returns its kind and its body. Returns `None` when the reader ends where a
+/// frame would begin.
 ///
-/// Blocks as long as the reader does: a deadline is the reader's business. It asks the reader for
-/// no byte past the frame.
+/// Blocks as long as the reader does: deadlines are up to the reader. Requests no byte past the
+/// frame from the reader.
 ///
 /// # Errors
-/// Those of the reader, among them [`io::ErrorKind::UnexpectedEof`] when it ends inside a frame,
-/// and [`io::ErrorKind::InvalidData`] around a [`FrameError`], before a body is allocated.
+/// Returns the reader's errors. A reader that ends inside a frame gives
+/// [`io::ErrorKind::UnexpectedEof`]. A bad header gives [`io::ErrorKind::InvalidData`] around a
+/// [`FrameError`], before a body is allocated.
 pub fn read(reader: &mut impl Read, body_limit: usize) -> io::Result<Option<(u16, Vec<u8>)>> {
     let mut header = [0; HEADER_BYTES];
     let (first, others) = header.split_at_mut(1);
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(split(&long, LIMIT), Err(oversized));
         assert_eq!(split(b"\0\0\0\0\x01\0\0\x01", LIMIT), Err(FrameError::Reserved));
         assert!(split(b"GET / HTTP/1.1\r\n", LIMIT).is_err(), "another protocol");
-        // Were the body asked for first, the answer would be that the reader has ended.
+        // If the body were read first, the error would be that the reader has ended.
         let error = read(&mut &b"\xff\xff\xff\xff\x01\0\0\0"[..], LIMIT).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert!(error.to_string().contains("4294967295"), "{error}");
@@ -244,7 +246,7 @@ mod tests {
             bytes in proptest::collection::vec(any::<u8>(), 0..LIMIT + 20),
             short: bool,
         ) {
-            // Small lengths are rare among arbitrary ones.
+            // Small lengths are rare among arbitrary lengths.
             let mut bytes = bytes;
             if short {
                 for at in [1, 2, 3, 6, 7] {

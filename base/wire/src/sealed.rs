@@ -1,4 +1,4 @@
-//! Sealed envelopes: bytes that say what they are, and notice when they were damaged.
+//! Sealed envelopes: bytes that name their own format and detect damage.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | 12–(11 + n) | body |
 //! | the last 8 | the first 8 bytes of the SHA-256 of everything before |
 //!
-//! The digest finds truncation and damage. It proves nothing about who made the bytes.
+//! The digest detects truncation and damage. It does not authenticate the author of the bytes.
 //!
 //! ```
 //! use tcpx_wire::sealed::{Envelope, SealError};
@@ -31,7 +31,7 @@ pub const DIGEST_BYTES: usize = 8;
 /// Longest body, in bytes.
 pub const MAX_BODY_BYTES: usize = u16::MAX as usize;
 
-/// Why bytes cannot be opened.
+/// Reason why bytes cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
@@ -49,36 +49,36 @@ pub enum SealError {
         /// Bytes past the end.
         extra: usize,
     },
-    /// The bytes are something else.
+    /// Bytes of another format.
     #[error("these bytes begin with another magic")]
     Magic,
-    /// The body has a format of another version.
+    /// Body format of another version.
     #[error("format version {found}, this end reads {supported}")]
     Version {
-        /// Version of the bytes.
+        /// Version found in the bytes.
         found: u16,
-        /// Version that is read.
+        /// Version that this envelope reads.
         supported: u16,
     },
-    /// Bits changed on the way.
+    /// Digest mismatch: bits changed on the way.
     #[error("damaged on the way: the checksum does not match")]
     Digest,
 }
 
-/// A kind of sealed bytes. Make it a constant, one for each format.
+/// Kind of sealed bytes. Make it a constant, one for each format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// What the bytes are: their first eight.
+    /// Magic number of the format: its first eight bytes.
     pub magic: [u8; 8],
     /// Version of the body's format. Only this version is opened.
     pub version: u16,
 }
 
 impl Envelope {
-    /// Puts header and digest around a body.
+    /// Puts a header and a digest around a body.
     ///
-    /// A body has at most [`MAX_BODY_BYTES`]. Of a longer one the header cannot tell the length:
-    /// such bytes are [`SealError::Trailing`] to whoever opens them.
+    /// A body has at most [`MAX_BODY_BYTES`]. The header cannot express a longer length: opening
+    /// such bytes returns [`SealError::Trailing`].
     #[must_use]
     pub fn seal(&self, body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len() + DIGEST_BYTES);
@@ -91,11 +91,11 @@ impl Envelope {
         bytes
     }
 
-    /// The body in `bytes`, which may come from anywhere.
+    /// Returns the body in `bytes`, which may come from any source.
     ///
     /// # Errors
-    /// Each [`SealError`], the first that applies: a header that is not there in full, the magic,
-    /// the version, the length, the digest.
+    /// Returns the first [`SealError`] that applies. The order of checks: a complete header, the
+    /// magic, the version, the length, the digest.
     pub fn open<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], SealError> {
         let have = bytes.len();
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
@@ -145,7 +145,7 @@ mod tests {
     fn the_bytes_are_laid_out_as_documented() {
         let bytes = SAMPLE.seal(b"hello");
         assert_eq!(bytes[..17], *b"TCPXTEST\x03\0\x05\0hello");
-        // As `printf 'TCPXTEST\3\0\5\0hello' | sha256sum` says.
+        // Computed with `printf 'TCPXTEST\3\0\5\0hello' | sha256sum`.
         assert_eq!(bytes[17..], 0xb79a_6bf2_8347_b2be_u64.to_be_bytes());
     }
 

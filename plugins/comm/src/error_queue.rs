@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the system says of calls that sent in place: it puts their ends into the socket's error
+//! Notifications of zero-copy sends. The system reports the end of each send in the socket's error
 //! queue.
 
 use std::io;
@@ -13,21 +13,21 @@ use libc::{c_int, cmsghdr, sock_extended_err, socklen_t};
 const ORIGIN: u8 = 5;
 const COPIED: u8 = 1;
 
-/// Calls that are over.
+/// Range of calls that are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedSends {
-    /// The first of them, as the system numbers them.
+    /// First call of the range, as the system numbers calls.
     pub from: u32,
-    /// The last of them.
+    /// Last call of the range.
     pub to: u32,
-    /// Whether the system copied after all.
+    /// Whether the system copied the bytes after all.
     pub copied: bool,
 }
 
-/// Lets calls on this socket send in place.
+/// Enables zero-copy sends on this socket.
 ///
 /// # Errors
-/// The system's, and `Unsupported` where it does not know the option.
+/// Returns the system's error, and `Unsupported` where the system does not know the option.
 pub fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
     let on: c_int = 1;
     let mut found: c_int = 0;
@@ -38,9 +38,8 @@ pub fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
     if set != 0 {
         return Err(io::Error::last_os_error());
     }
-    // A system that ignores options which it does not know would never tell of an end.
-    // SAFETY: as above; the system writes at most `bytes` bytes to `found`, and their number to
-    // `bytes`.
+    // A system that ignores unknown options would never report the end of a send. SAFETY: as above;
+    // the system writes at most `bytes` bytes to `found`, and their number to `bytes`.
     let got = unsafe { libc::getsockopt(fd, level, name, (&raw mut found).cast(), &raw mut bytes) };
     match (got, found) {
         (0, 1) => Ok(()),
@@ -49,10 +48,10 @@ pub fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// The next ends that the system tells of; `None` when it has told of all.
+/// Returns the next range of ended calls, or `None` when the queue is empty.
 #[must_use]
 pub fn next_ended(socket: &TcpStream) -> Option<EndedSends> {
-    /// One message with its address, and room for others that a system may add.
+    /// Buffer for one message with its address, and for others that a system may add.
     #[repr(align(8))]
     struct Room([u8; 256]);
     loop {
@@ -62,7 +61,7 @@ pub fn next_ended(socket: &TcpStream) -> Option<EndedSends> {
         message.msg_control = room.0.as_mut_ptr().cast();
         message.msg_controllen = room.0.len() as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: `message` points to `room`, as long as it says and live during the call.
+        // SAFETY: `message` points to `room`, which has the given length and lives during the call.
         if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) } < 0 {
             return None;
         }
@@ -83,10 +82,10 @@ pub fn next_ended(socket: &TcpStream) -> Option<EndedSends> {
     }
 }
 
-/// The error that a control message brings, if it does.
+/// Returns the error in a control message, if the message has one.
 ///
 /// # Safety
-/// `header` is a control message as the system wrote it.
+/// `header` must be a control message as the system wrote it.
 unsafe fn extended_error(header: *const cmsghdr) -> Option<sock_extended_err> {
     // SAFETY: the caller's promise.
     let cmsghdr { cmsg_len, cmsg_level, cmsg_type, .. } = unsafe { header.read() };
@@ -99,7 +98,7 @@ unsafe fn extended_error(header: *const cmsghdr) -> Option<sock_extended_err> {
     if !is_error || (cmsg_len as u64) < u64::from(least) {
         return None;
     }
-    // SAFETY: the message is long enough for the struct, which is integers only; it may lie
-    // anywhere.
+    // SAFETY: the message is long enough for the struct, which consists of integers only. The read
+    // needs no alignment.
     Some(unsafe { libc::CMSG_DATA(header).cast::<sock_extended_err>().read_unaligned() })
 }

@@ -1,11 +1,11 @@
-//! What the comms of tcpx's own plugins have in common.
+//! Code that the comms of tcpx's own plugins share.
 //!
-//! - [`wire`]: what travels on the sockets of a comm. Pure
-//! - [`SendsUnderWay`]: which calls that sent in place are over. Pure
-//! - [`allow_sends_in_place`], [`next_ended`]: where the system tells of their ends
+//! - [`wire`]: the protocol on the sockets of a comm. Pure
+//! - [`SendsUnderWay`]: the zero-copy sends that are over. Pure
+//! - [`allow_sends_in_place`], [`next_ended`]: the system's notifications of their ends
 //! - [`poll`]: waiting for sockets. [`reset()`]: ending a connection at once
 //!
-//! docs/devmem.md says what else is to come here, and in which order.
+//! docs/devmem.md lists what this crate will contain later, and in which order.
 
 mod error_queue;
 pub mod poll;

@@ -1,42 +1,42 @@
 #![allow(unsafe_code)]
-//! Waits for sockets, and ends such a wait from another thread.
+//! Waiting for sockets, with a way to end a wait from another thread.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// An event that ends another thread's [`wait`].
+/// Event that ends another thread's [`wait`].
 #[derive(Debug)]
 pub struct Waker {
     event: File,
 }
 
 impl Waker {
-    /// One that nobody has notified.
+    /// Creates an event without a notification.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn new() -> io::Result<Self> {
         // SAFETY: takes no pointers; the result is checked below.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `fd` was just opened and belongs to nobody else.
+        // SAFETY: `fd` was just opened and has no other owner.
         let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { event: File::from(owned) })
     }
 
     /// Wakes the waiter, or lets its next wait return at once.
     pub fn notify(&self) {
-        // The only failure is a counter that is full, and then the waiter is being woken already.
+        // The only failure is a full counter, and then the waiter is being woken already.
         let _ = (&self.event).write(&1u64.to_ne_bytes());
     }
 
-    /// Forgets notifications.
+    /// Clears all notifications.
     pub fn clear(&self) {
-        // Nothing to read means that there was none.
+        // Nothing to read means that there was no notification.
         let _ = (&self.event).read(&mut [0; 8]);
     }
 }
@@ -47,22 +47,22 @@ impl AsFd for Waker {
     }
 }
 
-/// What to wait for on one descriptor.
+/// Condition to wait for on one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub enum Interest {
-    /// That there is something to read.
+    /// Bytes to read.
     Read,
-    /// That there is room to write.
+    /// Room to write.
     Write,
-    /// That it has failed, or that its error queue is not empty. Both end any other wait, too.
+    /// A failure or an entry in the error queue. Both also end any other wait.
     Error,
 }
 
-/// Waits until a descriptor is ready or has failed, or until the time is over. Says of each
+/// Waits until a descriptor is ready or has failed, or until the timeout. Reports for each
 /// descriptor whether it is ready or has failed.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub fn wait(
     descriptors: &[(BorrowedFd<'_>, Interest)],
     timeout: Option<Duration>,
@@ -80,7 +80,7 @@ pub fn wait(
         })
         .collect();
     let millis = timeout.map_or(-1, |time| {
-        // Rounded up, so that a wait for less than a millisecond does not become a spin.
+        // Rounds up, so that a wait of less than a millisecond does not become a spin.
         i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
     });
     // SAFETY: the array has as many elements as it says, and outlives the call.

@@ -1,20 +1,20 @@
 #![allow(unsafe_code)]
-//! Ends a connection at once.
+//! Abortive close of a connection.
 
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
-/// Drops what was not sent and tells the peer with a reset. The descriptor stays open, and every
-/// later call on it fails.
+/// Drops unsent bytes and sends a reset to the peer. The descriptor stays open, and every later
+/// call on it fails.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub fn reset(socket: &TcpStream) -> io::Result<()> {
     let nowhere =
         libc::sockaddr { sa_family: libc::AF_UNSPEC as libc::sa_family_t, sa_data: [0; 14] };
-    // SAFETY: the address is as long as the call is told, and outlives it. Connecting to AF_UNSPEC
-    // dissolves a connection.
+    // SAFETY: the address has the length that the call receives, and outlives the call. Connecting
+    // to AF_UNSPEC dissolves a connection.
     let result = unsafe {
         libc::connect(socket.as_raw_fd(), &raw const nowhere, size_of_val(&nowhere) as u32)
     };

@@ -1,7 +1,7 @@
-//! Which calls that sent in place are over, so that the system reads their memory no more. Pure.
+//! Tracker of zero-copy sends: tells when the system no longer reads their memory. Pure.
 //!
-//! The system numbers those calls of a socket from 0, with 32 bits. It tells of their ends in
-//! ranges, of several calls at once, and not always in order.
+//! The system numbers the zero-copy sends of a socket from 0, with 32 bits. It reports ends as
+//! ranges of several calls, not always in order.
 
 use std::collections::VecDeque;
 
@@ -12,24 +12,24 @@ struct SendInPlace {
     is_over: bool,
 }
 
-/// The calls of one socket.
+/// Outstanding calls of one socket.
 #[derive(Debug, Default)]
 pub struct SendsUnderWay {
-    /// The number of the oldest call that is not over.
+    /// Number of the oldest call that is not over.
     first: u64,
-    /// That one and all later ones.
+    /// The oldest call that is not over, and all later calls.
     calls: VecDeque<SendInPlace>,
 }
 
 impl SendsUnderWay {
-    /// A call has sent so many bytes. Returns how many calls there have been by now.
+    /// Records a call that has sent `bytes` bytes. Returns the number of calls so far.
     pub fn begin(&mut self, bytes: usize) -> u64 {
         self.calls.push_back(SendInPlace { bytes, is_over: false });
         self.first + self.calls.len() as u64
     }
 
-    /// The calls `from..=to`, as the system numbers them, are over. Returns how many bytes those
-    /// have sent that were not over before.
+    /// Marks the calls `from..=to`, as the system numbers them, as over. Returns the number of
+    /// bytes sent by calls of the range that were not over before.
     pub fn end(&mut self, from: u32, to: u32) -> usize {
         let mut bytes = 0;
         for (number, call) in (self.first..).zip(&mut self.calls) {
@@ -47,13 +47,13 @@ impl SendsUnderWay {
         bytes
     }
 
-    /// Whether the first `count` calls are over.
+    /// Returns whether the first `count` calls are over.
     #[must_use]
     pub fn are_over(&self, count: u64) -> bool {
         count <= self.first
     }
 
-    /// Whether all of them are.
+    /// Returns whether all calls are over.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
@@ -99,7 +99,8 @@ mod tests {
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Begin(usize),
-        /// Which call, counted from some before the oldest one that the model knows, and how many.
+        /// Number of a call, counted from some calls before the oldest one that the model knows,
+        /// and the length of the range.
         End(u8, u8),
     }
 
@@ -112,7 +113,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that keeps every call that is not over, by its whole number.
+        /// Compares with a model that keeps every outstanding call by its full number.
         #[test]
         fn behaves_like_a_set_of_calls(
             steps in steps(),

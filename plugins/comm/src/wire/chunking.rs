@@ -1,25 +1,26 @@
-//! How a message is cut into chunks, and whether a record may follow the ones before it. Pure.
+//! Cutting of messages into chunks, and the check that a record may follow its predecessors. Pure.
 
 use super::record::{Record, RecordError};
 
-/// Bytes of the chunk at `offset` of a message of `total` bytes: the chunk size, or what is left.
+/// Returns the length of the chunk at `offset` of a message of `total` bytes. It is the chunk size,
+/// or the rest of the message.
 #[must_use]
 pub fn chunk_at(offset: u32, total: u32, chunk_bytes: u32) -> u32 {
     chunk_bytes.min(total - offset)
 }
 
-/// A record that fits: the next chunk, or all, of a message.
+/// Part of a message that a valid record announces: the next chunk, or the whole message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessagePart {
-    /// Bytes of the whole message.
+    /// Length of the whole message in bytes.
     pub total: u32,
-    /// Nothing of the message was announced before.
+    /// Whether nothing of the message was announced before.
     pub first: bool,
-    /// Nothing of the message is left to announce.
+    /// Whether nothing of the message is left to announce.
     pub last: bool,
 }
 
-/// The message that records announce now.
+/// Order of records: the message that records currently announce.
 #[derive(Debug)]
 pub struct RecordOrder {
     chunk_bytes: u32,
@@ -28,7 +29,7 @@ pub struct RecordOrder {
 }
 
 impl RecordOrder {
-    /// `chunk_bytes` is what the sender said in its hello.
+    /// Creates the state for chunks of `chunk_bytes`, which the sender announced in its hello.
     #[must_use]
     pub fn new(chunk_bytes: u32) -> Self {
         Self { chunk_bytes, current: None }
@@ -37,7 +38,7 @@ impl RecordOrder {
     /// Checks the next record against the sender's own rule for cutting messages.
     ///
     /// # Errors
-    /// The record that does not follow.
+    /// Returns an error for a record that does not follow.
     pub fn check(&mut self, record: Record) -> Result<MessagePart, RecordError> {
         match (record, self.current) {
             (Record::Inline { size }, None) => {

@@ -1,4 +1,4 @@
-//! What opens a socket: the connector's hello and the listener's answer. Pure; every field is
+//! Handshake of a socket: the connector's hello and the listener's answer. Pure; every field is
 //! checked.
 
 use super::protocol::{MAGIC, MAX_CHUNK_BYTES, MAX_SOCKETS, SocketRole, VERSION, take};
@@ -7,67 +7,67 @@ use super::protocol::{MAGIC, MAX_CHUNK_BYTES, MAX_SOCKETS, SocketRole, VERSION, 
 const CONTROL_INDEX: u16 = u16::MAX;
 const FLAG_RECV_SYNC: u16 = 1;
 
-/// Random name of one listen comm, known only to those who were given its handle.
+/// Random name of one listen comm. Only holders of the comm's handle know the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionId(
-    /// The name.
+    /// Bytes of the name.
     pub [u8; 16],
 );
 
-/// First bytes on every socket, connector to listener.
+/// First bytes on every socket, from connector to listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Which listen comm is meant.
+    /// Name of the listen comm.
     pub id: ConnectionId,
-    /// Random, one per connect attempt: sockets of different attempts never mix.
+    /// Random number of the connect attempt: sockets of different attempts never mix.
     pub attempt: u64,
-    /// Which socket of the comm this one is.
+    /// Role of this socket in the comm.
     pub role: SocketRole,
-    /// Data sockets that the connector will open.
+    /// Number of data sockets that the connector will open.
     pub sockets: u16,
     /// Whether sends wait for their receives.
     pub recv_sync: bool,
-    /// The sender's chunk size: every chunk but a message's last has exactly this many bytes.
+    /// The sender's chunk size in bytes. Every chunk except a message's last has exactly this size.
     pub chunk_bytes: u32,
 }
 
-/// Why hello bytes were refused.
+/// Reason why the bytes of a hello were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelloError {
-    /// Not ours.
+    /// Magic number of another protocol.
     #[error("magic {0:#018x}")]
     Magic(u64),
-    /// Another version.
+    /// Another version of the protocol.
     #[error("version {0}, this end speaks {VERSION}")]
     Version(u16),
-    /// No socket has this index.
+    /// Index for which there is no socket.
     #[error("data socket index {index} of {sockets}")]
     Index {
-        /// The index.
+        /// Index in the hello.
         index: u16,
-        /// How many data sockets there are.
+        /// Number of data sockets.
         sockets: u16,
     },
-    /// None, or too many.
+    /// Zero data sockets, or too many.
     #[error("{0} data sockets")]
     Sockets(u16),
-    /// Some that have no meaning.
+    /// Flags without a meaning.
     #[error("flags {0:#06x}")]
     Flags(u16),
-    /// None, or too large.
+    /// Chunk size of zero, or too large.
     #[error("chunk size {0}")]
     Chunk(u32),
-    /// They have a meaning in another version.
+    /// Nonzero reserved bytes, which have a meaning in another version.
     #[error("reserved bytes are not zero")]
     Reserved,
 }
 
 impl Hello {
-    /// Bytes of a hello.
+    /// Length of a hello in bytes.
     pub const BYTES: usize = 48;
 
-    /// As it travels.
+    /// Encodes the hello for the wire.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let index = match self.role {
@@ -87,10 +87,10 @@ impl Hello {
         bytes
     }
 
-    /// Reads one.
+    /// Decodes a hello.
     ///
     /// # Errors
-    /// The first field that is not allowed.
+    /// Returns an error for the first invalid field.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, HelloError> {
         let magic = u64::from_le_bytes(take(bytes, 0));
         if magic != MAGIC {
@@ -133,7 +133,7 @@ impl Hello {
     }
 }
 
-/// What the listener says to a hello.
+/// The listener's reply to a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The socket is part of the comm.
@@ -147,17 +147,17 @@ pub enum Verdict {
 /// The listener's reply to one hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The hello's attempt, so that an answer cannot belong to another socket.
+    /// Attempt of the hello, so that an answer cannot belong to another socket.
     pub attempt: u64,
-    /// What becomes of the socket.
+    /// Decision about the socket.
     pub verdict: Verdict,
 }
 
 impl Answer {
-    /// Bytes of an answer.
+    /// Length of an answer in bytes.
     pub const BYTES: usize = 24;
 
-    /// As it travels.
+    /// Encodes the answer for the wire.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let verdict: u64 = match self.verdict {
@@ -172,7 +172,7 @@ impl Answer {
         bytes
     }
 
-    /// `None` when the bytes are not an answer to the hello of `attempt`.
+    /// Decodes an answer. Returns `None` when the bytes do not answer the hello of `attempt`.
     #[must_use]
     pub fn decode(bytes: &[u8; Self::BYTES], attempt: u64) -> Option<Self> {
         let ours = u64::from_le_bytes(take(bytes, 0)) == MAGIC

@@ -1,17 +1,17 @@
-//! Numbers and names that both ends know, and how fields are read.
+//! Numbers and names that both ends know, and reading of fields.
 
-/// "TCPXSOFT", the first eight bytes of every hello and answer and a field of the handle.
+/// "TCPXSOFT": the first eight bytes of every hello and answer, and a field of the handle.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TCPXSOFT");
-/// Version of the handle and of everything here.
+/// Version of the handle and of the whole protocol.
 pub const VERSION: u16 = 1;
-/// Most data sockets of one comm.
+/// Maximum number of data sockets of one comm.
 pub const MAX_SOCKETS: u16 = 8;
 /// Largest chunk that a sender may announce.
 pub const MAX_CHUNK_BYTES: u32 = 1 << 30;
 /// Largest payload that may follow a record on the control socket.
 pub const MAX_INLINE_BYTES: u32 = 32 << 10;
 
-/// The end of a comm that this process holds.
+/// End of a comm that this process holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Send comms.
@@ -20,16 +20,16 @@ pub enum Side {
     Recv,
 }
 
-/// A socket of a comm.
+/// Socket of a comm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketRole {
     /// The control socket.
     Control,
-    /// A data socket by index.
+    /// A data socket, by index.
     Data(u16),
 }
 
-/// Field of `N` bytes at `at`; all fields lie inside what was read.
+/// Returns the field of `N` bytes at `at`. All fields lie inside the bytes that were read.
 pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut value = [0; N];
     value.copy_from_slice(&bytes[at..at + N]);

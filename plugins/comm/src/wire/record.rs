@@ -1,59 +1,60 @@
-//! What the control socket carries. Pure; every field is checked.
+//! Records on the control socket. Pure; every field is checked.
 
 use super::protocol::{MAX_INLINE_BYTES, take};
 
-/// One record on the control socket. Records of message i all precede those of i + 1.
+/// Record on the control socket. All records of message i precede those of i + 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The next `size` bytes on data socket `index` are bytes `offset..` of a message of `total`
-    /// bytes.
+    /// A chunk: the next `size` bytes on data socket `index` are bytes `offset..` of a message of
+    /// `total` bytes.
     Chunk {
-        /// Which data socket.
+        /// Index of the data socket.
         index: u16,
-        /// Bytes of the chunk.
+        /// Length of the chunk in bytes.
         size: u32,
-        /// Where it begins in its message.
+        /// Offset of the chunk in its message.
         offset: u32,
-        /// Bytes of the message.
+        /// Length of the message in bytes.
         total: u32,
     },
-    /// A whole message; its `size` bytes follow this record.
+    /// A whole message, whose `size` bytes follow this record.
     Inline {
-        /// Bytes of the message.
+        /// Length of the message in bytes.
         size: u32,
     },
 }
 
-/// Why record bytes were refused. The control stream cannot be trusted after that.
+/// Reason why the bytes of a record were refused. The control stream cannot be trusted after such
+/// an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// Neither a chunk nor a message.
+    /// Kind that is neither a chunk nor a message.
     #[error("record type {0}")]
     Kind(u16),
-    /// No data socket has this index.
+    /// Index for which there is no data socket.
     #[error("data socket index {0}")]
     Index(u16),
-    /// A chunk outside of its message, or out of line.
+    /// Chunk outside its message, or out of order.
     #[error("chunk of {size} bytes at {offset} in a message of {total}")]
     Range {
-        /// Bytes of the chunk.
+        /// Length of the chunk in bytes.
         size: u32,
-        /// Where it would begin.
+        /// Offset of the chunk, if it were valid.
         offset: u32,
-        /// Bytes of the message.
+        /// Length of the message in bytes.
         total: u32,
     },
-    /// A message that is too long, or in the middle of another.
+    /// Message that is too long, or that comes in the middle of another message.
     #[error("inline payload of {0} bytes")]
     Inline(u32),
 }
 
 impl Record {
-    /// Bytes of a record.
+    /// Length of a record in bytes.
     pub const BYTES: usize = 16;
 
-    /// As it travels.
+    /// Encodes the record for the wire.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let (kind, index, size, offset, total) = match *self {
@@ -69,11 +70,11 @@ impl Record {
         bytes
     }
 
-    /// Checks what can be told from one record; [`super::chunking::RecordOrder`] checks it against
-    /// its neighbours.
+    /// Decodes a record and checks all that one record shows. [`super::chunking::RecordOrder`]
+    /// checks it against its neighbours.
     ///
     /// # Errors
-    /// The first field that is not allowed.
+    /// Returns an error for the first invalid field.
     pub fn decode(bytes: &[u8; Self::BYTES], sockets: u16) -> Result<Self, RecordError> {
         let kind = u16::from_le_bytes(take(bytes, 0));
         let index = u16::from_le_bytes(take(bytes, 2));
