@@ -1,17 +1,17 @@
-//! Bytes go from one NIC's device memory to another's, and every one is looked at.
+//! Example transport: sends bytes from one NIC's device memory to another's, and checks every byte.
 //!
 //! ```text
 //! stream receive NIC ADDRESS:PORT TOTAL [option=value ...]
 //! stream send    NIC ADDRESS:PORT TOTAL [option=value ...]
 //! ```
 //!
-//! Options, of both: `connections`, 1; `region`, bytes of the device memory, 8 MiB; `deadline`,
-//! seconds in which nothing happens until it gives up, 60. Of the sender: `step`, bytes of a call,
-//! 256 KiB; `from`, the address to send from; `memory`, `device` or `host`. Of the receiver:
-//! `hold`, chunks that are held after they were unpacked, 2; `queue`, which one is bound, if it is
-//! not to be chosen; `way`, `devmem`, or `ring` for io_uring.
+//! Options of both ends: `connections`, 1; `region`, bytes of the device memory, 8 MiB; `deadline`,
+//! seconds without progress until the end gives up, 60. Options of the sender: `step`, bytes of a
+//! call, 256 KiB; `from`, the address to send from; `memory`, `device` or `host`. Options of the
+//! receiver: `hold`, chunks that are held after they were unpacked, 2; `queue`, the queue to bind
+//! instead of a chosen queue; `way`, `devmem`, or `ring` for io_uring.
 //!
-//! Host memory stands in for a GPU's, so that this runs on any machine with such NICs.
+//! Host memory stands in for a GPU's, so that the example runs on any machine with such NICs.
 
 mod stream {
     pub(crate) mod options;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         }
     };
     use std::io::Write;
-    // Whoever closed the output does not want to know.
+    // A reader that has closed the output does not want the line.
     let _ = writeln!(std::io::stdout(), "{words}");
     status
 }

@@ -1,17 +1,18 @@
-//! What holds for any bytes that the kernel may answer. Both tests and a fuzz target ask for it.
+//! Properties that hold for any bytes that the kernel may answer. Tests and a fuzz target check
+//! them.
 
 use crate::netlink::message::{Answer, Attribute, answers, attributes, generic_attributes, nested};
 
-/// The request that is answered.
+/// Sequence number of the request that is answered.
 pub(crate) const SEQUENCE: u32 = 7;
 const HEADER_BYTES: usize = 16;
-/// Longer values are cut when they are written, because requests have none.
+/// Limit of a value in bytes. Longer values are cut on writing, because no request has one.
 const MOST_VALUE_BYTES: usize = 1 << 10;
 
-/// Reads a datagram as the answer to a request, and what is in it in every way there is.
+/// Reads a datagram as the answer to a request, and decodes its content in every way there is.
 ///
 /// # Panics
-/// When what was read is not what a naive reading finds.
+/// Panics when a naive reading finds something else.
 pub(crate) fn check(datagram: &[u8]) {
     let found: Vec<_> = answers(datagram, SEQUENCE).collect();
     assert_eq!(found, read_naively(datagram));
@@ -28,7 +29,8 @@ pub(crate) fn check(datagram: &[u8]) {
     check_list(datagram, 0);
 }
 
-/// Attributes nest as deep as whoever writes them likes; nobody here looks deeper than three.
+/// Depth to which nested attributes are read. A datagram may nest attributes to any depth; no code
+/// here reads deeper than three.
 const DEPTH: u8 = 4;
 
 fn check_list(bytes: &[u8], depth: u8) {
@@ -54,7 +56,7 @@ fn check_attribute(attribute: Attribute<'_>, depth: u8) {
     check_list(value, depth + 1);
 }
 
-/// The same as `answers`, one byte after the other.
+/// Decodes the same as `answers`, one byte after the other.
 fn read_naively(datagram: &[u8]) -> Vec<Answer<'_>> {
     let number = |at: usize, bytes: usize| -> usize {
         let word = &datagram[at..at + bytes];
@@ -84,7 +86,7 @@ fn read_naively(datagram: &[u8]) -> Vec<Answer<'_>> {
     found
 }
 
-/// The words of a refusal lie in the first attribute of kind 1 behind the copy of the request.
+/// Returns the text of a refusal: the first attribute of kind 1 behind the copy of the request.
 fn words(is_error: bool, flags: usize, payload: &[u8]) -> String {
     if !is_error || flags & 0x200 == 0 {
         return String::new();
@@ -106,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// A message whose length is right, or off by as much as `lie` says.
+    /// Returns a message whose length field is right, or off by `lie`.
     fn message(kind: u16, flags: u16, lie: i8, payload: &[u8]) -> Vec<u8> {
         let length = (HEADER_BYTES + payload.len()) as u32;
         let mut bytes = length.saturating_add_signed(lie.into()).to_ne_bytes().to_vec();

@@ -1,5 +1,5 @@
-//! Memory that a NIC receives into, or sends from. The kernel ends a binding with the netlink
-//! socket that made it, so one never outlives its process.
+//! Bindings of memory that a NIC receives into or sends from. The kernel ends a binding with the
+//! netlink socket that made it, so no binding outlives its process.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -17,10 +17,10 @@ const ID: u16 = 4;
 const QUEUE_ID: u16 = 1;
 const QUEUE_TYPE: u16 = 3;
 const RX: u32 = 0;
-/// Never a file: the kernel stops at the dma-buf, after it has looked at the device.
+/// Descriptor that is never a file. The kernel looks at the device first and stops at the dma-buf.
 const NO_FILE: RawFd = -1;
 
-/// A dma-buf into which receive queues of a NIC put the payload of what is steered to them.
+/// Dma-buf into which receive queues of a NIC put the payload of steered packets.
 #[derive(Debug)]
 pub struct RxBinding {
     netlink: Netlink,
@@ -30,10 +30,10 @@ pub struct RxBinding {
 }
 
 impl RxBinding {
-    /// Binds, which resets the queues. Takes CAP_NET_ADMIN.
+    /// Binds the queues, which resets them. Requires CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// Each refusal of the kernel as what it means.
+    /// Returns each refusal of the kernel as the error that it means.
     pub fn new(
         nic: &Nic,
         queues: &[u32],
@@ -44,7 +44,7 @@ impl RxBinding {
         match bind(&netlink, nic, Direction::Receive, queues, dma_buf.as_raw_fd()) {
             Ok(id) => Ok(Self { netlink, nic: nic.clone(), queues: queues.to_vec(), id }),
             Err(DevmemError::MemoryRefused { nic: name, words }) => {
-                // The kernel says no more of a queue that is not there than of bad memory.
+                // The kernel gives the same error for a missing queue as for bad memory.
                 let there = rx_queues(&netlink, nic.ifindex()).unwrap_or_default();
                 let is_there = |id: &u32| there.iter().any(|queue| queue.id == *id);
                 Err(match queues.iter().find(|id| !is_there(id)) {
@@ -60,10 +60,10 @@ impl RxBinding {
         }
     }
 
-    /// Binds `count` queues that nobody else has. Where somebody else is faster, others are chosen.
+    /// Binds `count` free queues. Chooses other queues where another process takes one first.
     ///
     /// # Errors
-    /// As [`choose_queues`] and [`new`](Self::new).
+    /// Returns the errors of [`choose_queues`] and [`new`](Self::new).
     pub fn on_free_queues(
         nic: &Nic,
         count: usize,
@@ -72,42 +72,43 @@ impl RxBinding {
     ) -> Result<Self, DevmemError> {
         let choose = || {
             let chosen = choose_queues(&NicFacts::ask(nic, deadline)?, count);
-            // No setting helps a NIC that cannot.
+            // No setting helps a NIC that lacks support.
             chosen.map_err(|error| incapable(nic, deadline).unwrap_or(error))
         };
         take_free(choose, |queues| Self::new(nic, queues, dma_buf, deadline))
     }
 
-    /// Its number, by which fragments name it.
+    /// Returns the number of the binding, by which fragments name it.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// The queues that it has.
+    /// Returns the bound queues.
     #[must_use]
     pub fn queues(&self) -> &[u32] {
         &self.queues
     }
 
-    /// Asks whether the NIC still has it. One that is down does: it is there again with the NIC.
+    /// Checks that the NIC still has the binding. A NIC that is down has it: the binding works
+    /// again with the NIC.
     ///
     /// # Errors
-    /// [`DevmemError::BindingLost`] and [`DevmemError::NoNic`].
+    /// Returns [`DevmemError::BindingLost`] and [`DevmemError::NoNic`].
     pub fn check(&self) -> Result<(), DevmemError> {
         self.is_up().map(drop)
     }
 
-    /// As [`check`](Self::check), and whether the NIC is up.
+    /// Checks as [`check`](Self::check) does, and returns whether the NIC is up.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// Returns the errors of [`check`](Self::check).
     pub fn is_up(&self) -> Result<bool, DevmemError> {
         has_queues(&self.netlink, &self.nic, &self.queues, QueueUser::DeviceMemory(self.id))
     }
 }
 
-/// Asks whether `user` still has these queues of a NIC, and whether the NIC is up.
+/// Checks that `user` still has these queues of a NIC. Returns whether the NIC is up.
 pub(crate) fn has_queues(
     netlink: &Netlink,
     nic: &Nic,
@@ -127,7 +128,7 @@ pub(crate) fn has_queues(
     }
 }
 
-/// A dma-buf from which a NIC sends.
+/// Dma-buf from which a NIC sends.
 #[derive(Debug)]
 pub struct TxBinding {
     _netlink: Netlink,
@@ -135,10 +136,10 @@ pub struct TxBinding {
 }
 
 impl TxBinding {
-    /// Binds. Takes no privilege.
+    /// Binds the dma-buf. Requires no privilege.
     ///
     /// # Errors
-    /// As [`RxBinding::new`].
+    /// Returns the errors of [`RxBinding::new`].
     pub fn new(
         nic: &Nic,
         dma_buf: BorrowedFd<'_>,
@@ -149,10 +150,11 @@ impl TxBinding {
         Ok(Self { _netlink: netlink, id })
     }
 
-    /// Asks whether the NIC can send from device memory. Binds nothing.
+    /// Checks whether the NIC can send from device memory. Binds nothing.
     ///
     /// # Errors
-    /// [`DevmemError::SendUnsupported`], and what keeps the kernel from an answer.
+    /// Returns [`DevmemError::SendUnsupported`], and any error that keeps the kernel from an
+    /// answer.
     pub fn check(nic: &Nic, deadline: Duration) -> Result<(), DevmemError> {
         let netlink = netdev_family(deadline)?;
         match bind(&netlink, nic, Direction::Send, &[], NO_FILE) {
@@ -161,23 +163,24 @@ impl TxBinding {
         }
     }
 
-    /// Its number, by which each send names it.
+    /// Returns the number of the binding, by which each send names it.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 }
 
-/// Whether the NIC can receive into device memory as it is set up, and send from it, for this
-/// process. Binds nothing.
+/// Checks whether the NIC, as it is set up, can receive into device memory and send from it for
+/// this process. Binds nothing.
 ///
 /// # Errors
-/// What is missing: a queue, a setting, a privilege, or what the driver cannot do.
+/// Returns what is missing: a queue, a setting, a privilege, or a capability of the driver.
 pub fn check_nic(nic: &Nic, deadline: Duration) -> Result<(), DevmemError> {
     let queues = choose_queues(&NicFacts::ask(nic, deadline)?, 1)?;
     let netlink = netdev_family(deadline)?;
     for (direction, queues) in [(Direction::Receive, queues.as_slice()), (Direction::Send, &[])] {
-        // As in `incapable`: who gets as far as the dma-buf can.
+        // As in `incapable`: a request that reaches the check of the dma-buf comes from a capable
+        // NIC.
         match bind(&netlink, nic, direction, queues, -1) {
             Ok(_) | Err(DevmemError::MemoryRefused { .. }) => {}
             Err(error) => return Err(error),
@@ -186,14 +189,14 @@ pub fn check_nic(nic: &Nic, deadline: Duration) -> Result<(), DevmemError> {
     Ok(())
 }
 
-/// Why no queue of the NIC can ever be bound, if that is so.
+/// Returns the reason why no queue of the NIC can ever be bound, if there is such a reason.
 fn incapable(nic: &Nic, deadline: Duration) -> Option<DevmemError> {
     let netlink = netdev_family(deadline).ok()?;
     let refusal = bind(&netlink, nic, Direction::Receive, &[0], NO_FILE).err()?;
     matches!(refusal, DevmemError::ReceiveUnsupported { .. }).then_some(refusal)
 }
 
-/// Chooses and binds until that is done, or until a refusal is no race that was lost.
+/// Chooses queues and binds them. Repeats both while a refusal means a lost race.
 pub(crate) fn take_free<T>(
     mut choose: impl FnMut() -> Result<Vec<u32>, DevmemError>,
     mut bind: impl FnMut(&[u32]) -> Result<T, DevmemError>,
@@ -205,7 +208,7 @@ pub(crate) fn take_free<T>(
             answer => return answer,
         };
         let others = choose()?;
-        // Nobody has taken them: the NIC is not willing for another reason.
+        // The same queues are still free: the NIC refuses for another reason.
         if others == queues {
             return Err(error);
         }
@@ -235,7 +238,7 @@ fn bind(
     id.ok_or(DevmemError::NoKernelSupport { what: "a binding without a number" })
 }
 
-/// What a refusal to bind means.
+/// Returns the meaning of a refusal to bind.
 fn bind_error(nic: &Nic, direction: Direction, queues: &[u32], refusal: Refusal) -> DevmemError {
     let nic = nic.name().to_owned();
     let queues = queues.to_vec();
@@ -330,7 +333,7 @@ mod tests {
         let send = TxBinding::new(&nic, file.as_fd(), deadline).map(drop);
         for (refusal, ids) in [(receive, [403, 420, 421]), (send, [404, 420, 420])] {
             let error = refusal.expect_err("it has no queues");
-            // A kernel that does not know the command says EOPNOTSUPP as well.
+            // A kernel that does not know the command also says EOPNOTSUPP.
             let id = error.diagnosis().map(|diagnosis| diagnosis.code.number());
             assert!(id.is_some_and(|id| ids.contains(&id)), "{error}");
         }
@@ -339,7 +342,7 @@ mod tests {
         assert!(id.is_some_and(|id| [407, 420].contains(&id)), "{checked}");
         let error = RxBinding::on_free_queues(&nic, 1, file.as_fd(), deadline);
         let id = error.expect_err("it has none").diagnosis().map(|it| it.code.number());
-        // Who may not ask hears of the settings.
+        // A process without the privilege sees an error about the settings.
         assert!(id.is_some_and(|id| [403, 407, 420].contains(&id)), "{id:?}");
     }
 }

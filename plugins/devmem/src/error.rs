@@ -1,47 +1,47 @@
-//! What goes wrong, each with its diagnosis.
+//! Errors of device memory, each with its diagnosis.
 
 use std::io;
 
 use tcpx_diagnosis::Diagnosis;
 use tcpx_diagnosis::table::{kernel as table, limits, requests};
 
-/// Where device memory goes.
+/// Direction of the data in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Packets come into it.
+    /// Packets come into the memory.
     Receive,
-    /// Packets go out of it.
+    /// Packets go out of the memory.
     Send,
 }
 
-/// Why device memory cannot be used, or is not used any more.
+/// Reason why device memory cannot be used, or is not used any more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevmemError {
     /// The kernel has no device-memory TCP.
     #[error("the kernel has no device-memory TCP: {what}")]
     NoKernelSupport {
-        /// What it lacks.
+        /// Missing support.
         what: &'static str,
     },
-    /// There is no such NIC, or not any more.
+    /// The NIC does not exist, or no longer exists.
     #[error("there is no NIC {nic} (any more)")]
     NoNic {
-        /// The name that was asked for.
+        /// Name in the request.
         nic: String,
     },
-    /// The driver or the device cannot do it.
+    /// The driver or the device cannot receive into device memory.
     #[error("{nic} cannot receive into device memory: {words}")]
     ReceiveUnsupported {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
         /// The kernel's words.
         words: String,
     },
-    /// The driver or the device cannot do it.
+    /// The driver or the device cannot send from device memory.
     #[error("{nic} cannot send from device memory: {words}")]
     SendUnsupported {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
         /// The kernel's words.
         words: String,
@@ -49,27 +49,27 @@ pub enum DevmemError {
     /// Headers are not split from payload.
     #[error("{nic}: tcp-data-split is off")]
     HeaderSplitOff {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
     },
     /// Small packets are not split.
     #[error("{nic}: hds-thresh is not 0")]
     HeaderSplitThreshold {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
     },
-    /// Connections cannot be sent to a queue.
+    /// The NIC cannot steer connections to a queue.
     #[error("{nic}: ntuple is off")]
     FlowSteeringOff {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
     },
     /// The process may not bind a receive queue, or make a rule.
     #[error("{nic}: {what} is not permitted: it takes CAP_NET_ADMIN")]
     NotPermitted {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
     },
     /// Every receive queue has ordinary packets, or another user.
@@ -78,43 +78,43 @@ pub enum DevmemError {
          packets, {taken} have another user"
     )]
     NoFreeQueue {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// Queues that were asked for.
+        /// Number of requested queues.
         wanted: usize,
-        /// Queues that could be had.
+        /// Number of free queues.
         free: usize,
-        /// Receive queues of the NIC.
+        /// Number of receive queues of the NIC.
         queues: usize,
-        /// Those over which it spreads what no rule is about.
+        /// Number of queues over which the NIC spreads packets without a rule.
         shared: usize,
-        /// Those that device memory, AF_XDP or io_uring has.
+        /// Number of queues that device memory, AF_XDP or io_uring has.
         taken: usize,
     },
-    /// Somebody was faster.
+    /// Another process has bound the queue first.
     #[error("{nic}: receive queues {queues:?} cannot be bound: {words}")]
     QueueTaken {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// The queues that were asked for.
+        /// Requested queues.
         queues: Vec<u32>,
         /// The kernel's words.
         words: String,
     },
-    /// The NIC could not start a queue anew.
+    /// The NIC could not restart a queue.
     #[error("{nic}: receive queues {queues:?} cannot be reset: {words}")]
     ResetFailed {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// The queues that were asked for.
+        /// Requested queues.
         queues: Vec<u32>,
         /// The kernel's words.
         words: String,
     },
-    /// The memory is not what a NIC can use.
+    /// The NIC cannot use the memory.
     #[error("{nic} refuses the dma-buf: {words}")]
     MemoryRefused {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
         /// The kernel's words.
         words: String,
@@ -122,7 +122,7 @@ pub enum DevmemError {
     /// Host memory cannot stand in for a GPU's.
     #[error("host memory of {bytes} bytes cannot be made a dma-buf: {source}")]
     NoUdmabuf {
-        /// How much was asked for.
+        /// Requested bytes.
         bytes: u64,
         /// The system's error.
         source: io::Error,
@@ -130,62 +130,62 @@ pub enum DevmemError {
     /// A flow rule was refused.
     #[error("{nic}: a flow rule is refused: {source}")]
     RuleRefused {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
         /// The system's error.
         source: io::Error,
     },
-    /// The NIC does not know the binding any more.
+    /// The NIC no longer knows the binding.
     #[error("{nic}: queue {queue} has lost its device memory")]
     BindingLost {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// The queue that is not bound any more.
+        /// Queue that is no longer bound.
         queue: u32,
     },
     /// The NIC that has the memory is down.
     #[error("{nic} is down")]
     NicDown {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
     },
-    /// The memory is that of a GPU, which cannot be handed to a NIC.
+    /// The memory belongs to a GPU and cannot be handed to a NIC.
     #[error("memory of GPU {gpu} cannot be handed to a NIC: {why}")]
     GpuMemory {
         /// The GPU's ordinal.
         gpu: u32,
-        /// What the GPU or its driver lacks, or what is wrong with the memory.
+        /// Missing support of the GPU or its driver, or what is wrong with the memory.
         why: String,
     },
-    /// The region is too small for what is asked of it.
+    /// The region is too small for the request.
     #[error("{what} takes {pages} pages that {nic} receives into, and {free} are free for it")]
     PoolTooSmall {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// What is asked of it.
+        /// Request.
         what: &'static str,
-        /// Pages that it takes.
+        /// Pages that the request takes.
         pages: u64,
-        /// Pages that there are for it.
+        /// Pages that are free for the request.
         free: u64,
     },
-    /// The kernel's description of what it received does not hold.
+    /// The kernel's description of the received bytes is inconsistent.
     #[error("recvmsg returned {bytes} bytes, and described {described}: {what}")]
     BadDescription {
-        /// What `recvmsg` returned.
+        /// Bytes that `recvmsg` returned.
         bytes: u64,
-        /// What its control messages add up to.
+        /// Bytes that its control messages add up to.
         described: u64,
         /// What is wrong.
         what: String,
     },
-    /// One packet has both kinds of memory, or another user's.
+    /// One packet has both kinds of memory, or another user's memory.
     #[error("a packet has memory that is not ours in it")]
     ForeignPacket,
-    /// A connection's packets would leave by another NIC than its memory is bound to.
+    /// A connection's packets would leave by another NIC than the NIC that its memory is bound to.
     #[error("the connection does not leave by the NIC that its memory is bound to")]
     WrongRoute,
-    /// A socket's memory for notifications is used up although nothing is under way.
+    /// A socket's memory for notifications is used up although no send is in flight.
     #[error("there is no memory for the notice that a send is over")]
     NoNoticeMemory,
     /// The kernel would not take fragments back.
@@ -194,10 +194,10 @@ pub enum DevmemError {
         /// The system's error.
         source: io::Error,
     },
-    /// Nothing comes any more, because the program holds what has come.
+    /// Nothing comes any more, because the program holds the received fragments.
     #[error("nothing comes any more: {held} of {pages} pages that the NIC has are held")]
     PoolHeld {
-        /// Fragments that were not given back, at most as many pages.
+        /// Fragments that were not given back. They hold at most this many pages.
         held: u64,
         /// Pages of the region.
         pages: u64,
@@ -205,21 +205,21 @@ pub enum DevmemError {
     /// A chunk came in more pieces than a request may have.
     #[error("a chunk came in more than {limit} fragments")]
     TooManyFragments {
-        /// How many it may have.
+        /// Largest number of pieces.
         limit: usize,
     },
-    /// More bytes were received than there is a place for.
+    /// More bytes were received than there is room for.
     #[error("{bytes} bytes have no place, there is room for {room}")]
     NoRoom {
-        /// Bytes that came.
+        /// Received bytes.
         bytes: u64,
-        /// Bytes that there is room for.
+        /// Bytes of room.
         room: u64,
     },
     /// The kernel has no zero-copy receive of io_uring.
     #[error("the kernel has no zero-copy receive of io_uring: {what}")]
     NoRingReceive {
-        /// What it lacks.
+        /// Missing support.
         what: &'static str,
     },
     /// The process may not use io_uring.
@@ -228,44 +228,44 @@ pub enum DevmemError {
         /// The system's error.
         source: io::Error,
     },
-    /// The driver or the device cannot do it.
+    /// The driver or the device cannot receive by io_uring.
     #[error("{nic} cannot receive into memory of a process: {words}")]
     RingUnsupported {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// What the kernel says.
+        /// The kernel's words.
         words: String,
     },
-    /// More memory than the process may lock.
+    /// The memory exceeds what the process may lock.
     #[error("{bytes} bytes for {nic} to receive into are more than may be locked: {limit}")]
     MemoryNotLocked {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
-        /// How much was asked for.
+        /// Requested bytes.
         bytes: u64,
         /// Bytes that the user may lock, in all processes together.
         limit: u64,
     },
-    /// The ring is of no use any more.
+    /// The ring can no longer be used.
     #[error("io_uring tells of nothing any more: {source}")]
     RingFailed {
         /// The system's error.
         source: io::Error,
     },
-    /// The CUDA driver does not let a GPU read memory of the host that a NIC receives into.
+    /// The CUDA driver does not let a GPU read host memory that a NIC receives into.
     #[error("what {nic} receives into cannot be pinned for GPU {gpu}: {words}")]
     NotPinned {
-        /// Which NIC.
+        /// Name of the NIC.
         nic: String,
         /// The GPU's ordinal.
         gpu: u32,
-        /// What the driver says.
+        /// The driver's words.
         words: String,
     },
-    /// Anything else that the system says.
+    /// Any other error of the system.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// Attempted operation.
         what: &'static str,
         /// The system's error.
         source: io::Error,
@@ -273,8 +273,8 @@ pub enum DevmemError {
 }
 
 impl DevmemError {
-    /// What is known about it. None for errors of the system that say all there is, and for calls
-    /// that take more than there is room for.
+    /// Returns the diagnosis of this error. Returns `None` for errors of the system that explain
+    /// themselves, and for calls that exceed the room.
     #[must_use]
     pub fn diagnosis(&self) -> Option<&'static Diagnosis> {
         Some(match self {

@@ -1,20 +1,20 @@
-//! What the command line says.
+//! Options of the command line.
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Whatever goes wrong.
+/// Any error of the example.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Which end this is.
+/// End of the connections that this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Receive,
     Send,
 }
 
-/// All of it.
+/// All options.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) side: Side,
@@ -30,13 +30,13 @@ pub(crate) struct Options {
     pub(crate) deadline: Duration,
     /// Chunks of a connection that are unpacked and not given back yet.
     pub(crate) hold: usize,
-    /// The receive queue to bind, whether or not it is a good choice.
+    /// Receive queue to bind, whether or not it is a good choice.
     pub(crate) queue: Option<u32>,
-    /// Whether io_uring brings what comes.
+    /// Whether io_uring receives the bytes.
     pub(crate) is_ring: bool,
 }
 
-/// How long a question to the kernel, or a queue's reset, may take.
+/// Longest time of a request to the kernel, or of a queue's reset.
 pub(crate) const KERNEL_DEADLINE: Duration = Duration::from_secs(10);
 
 impl Options {

@@ -1,4 +1,4 @@
-//! The receiving end: binds one queue, steers each connection to it, and looks at every byte. As a
+//! The receiving end: binds one queue, steers each connection to it, and checks every byte. As a
 //! plugin does, it takes chunks, unpacks them by their descriptors, and holds some meanwhile.
 
 use std::collections::VecDeque;
@@ -20,9 +20,9 @@ use super::pattern;
 
 /// Bytes of a chunk.
 const CHUNK: u64 = 48_000;
-/// For bytes that come in host memory.
+/// Bytes of spare pages, for payload that comes in host memory.
 const SPARE: usize = 1 << 20;
-/// How often the NIC is asked whether it still has the memory, while nothing comes.
+/// Interval between checks that the NIC still has the memory, while nothing comes.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
@@ -37,15 +37,15 @@ struct Counts {
 struct Connection {
     number: usize,
     socket: TcpStream,
-    /// Bytes of the chunks that are unpacked.
+    /// Bytes of the unpacked chunks.
     unpacked: u64,
     chunk: DescriptorBuilder,
-    /// What the chunk holds, and before it those of earlier ones.
+    /// Holdings of the current chunk, and before it those of earlier chunks.
     held: VecDeque<Held>,
     _steered: SteeredFlow,
 }
 
-/// What all connections share.
+/// Memory that all connections share.
 struct Memory {
     buffer: HostBuffer,
     spare: SparePages,
@@ -61,9 +61,9 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     };
     let queue = *binding.queues().first().ok_or("a binding has a queue")?;
     let listener = TcpListener::bind(options.address)?;
-    // What waits in the sockets holds pages as well. Together they must leave some for the segment
-    // that is missing, or nothing moves any more. The system doubles the number, and takes one
-    // packet beyond it.
+    // Bytes that wait in the sockets hold pages as well. All sockets together must leave some pages
+    // for a missing segment, or nothing moves any more. The system doubles the number, and takes
+    // one packet beyond it.
     let window = buffer.dma_buf_bytes() / options.connections.max(1) / 8;
     set_socket_recv_buffer_size(&listener, window)?;
     let mut connections = Vec::new();
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         }
     }
     for connection in &mut connections {
-        // Tells the sender that all of it was looked at.
+        // Tells the sender that all bytes were checked.
         connection.socket.write_all(b"!")?;
     }
     let Counts { device, linear, entries, calls, wrong } = counts;
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     if wrong > 0 { Err(words.into()) } else { Ok(words) }
 }
 
-/// A connection, steered before its sender may send.
+/// Accepts a connection and steers it before its sender may send.
 fn accept(
     number: usize,
     options: &Options,
@@ -125,7 +125,7 @@ fn accept(
     })
 }
 
-/// Takes what is there for the chunk, and says whether there was anything.
+/// Receives what is available for the chunk. Returns whether there was anything.
 fn take(
     options: &Options,
     connection: &mut Connection,
@@ -158,7 +158,7 @@ fn take(
     Ok(true)
 }
 
-/// Looks at all bytes of the chunk, begins the next one, and gives the oldest back.
+/// Checks all bytes of the chunk, begins the next chunk, and gives the oldest one back.
 fn unpack(
     options: &Options,
     connection: &mut Connection,
@@ -179,7 +179,7 @@ fn unpack(
         }
         counts.wrong +=
             pattern::wrong(connection.number, connection.unpacked + entry.dst_off, &copy);
-        // What is read a second time must have come a second time.
+        // Overwrites the bytes: what is read a second time must have come a second time.
         let _ = buffer.write(entry.src_off as usize, &vec![0xdb; copy.len()]);
     }
     counts.entries += list.len() as u64;
@@ -199,7 +199,7 @@ fn unpack(
     Ok(())
 }
 
-/// Waits for bytes, and says whether there are any.
+/// Waits for bytes. Returns whether there are any.
 fn wait(connections: &[Connection]) -> Result<bool, Failure> {
     let mut sockets: Vec<PollFd<'_>> = connections
         .iter()

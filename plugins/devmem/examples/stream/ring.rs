@@ -1,4 +1,5 @@
-//! The receiving end by io_uring: a NIC puts payload into host memory, and a ring tells where.
+//! The receiving end by io_uring: a NIC puts payload into host memory, and a ring reports its
+//! place.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -15,17 +16,17 @@ use tcpx_devmem::{
 use super::options::{Failure, KERNEL_DEADLINE, Options};
 use super::pattern;
 
-/// Bytes that are asked for at once.
+/// Bytes of one request.
 const CHUNK: u64 = 48_000;
-/// How often the NIC is asked whether it still has the memory, while nothing comes.
+/// Interval between checks that the NIC still has the memory, while nothing comes.
 const LOOK: Duration = Duration::from_millis(500);
 
 struct Connection {
     socket: TcpStream,
     received: u64,
-    /// Whether bytes were asked for.
+    /// Whether a receive is outstanding.
     is_asked: bool,
-    /// Pages of the chunk that is coming, and before it those of earlier ones.
+    /// Pages of the current chunk, and before it those of earlier chunks.
     held: VecDeque<Vec<u32>>,
     _steered: SteeredFlow,
 }
@@ -38,7 +39,7 @@ struct Counts {
     wrong: u64,
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Receiving<'a> {
     options: &'a Options,
     memory: HostMemory,
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     };
     let binding = RingBinding::new(&nic, queue.queue(), KERNEL_DEADLINE)?;
     let listener = TcpListener::bind(options.address)?;
-    // What waits in the sockets holds pages as well; see `receive`.
+    // Bytes that wait in the sockets hold pages as well; see `receive`.
     set_socket_recv_buffer_size(&listener, bytes / options.connections.max(1) / 8)?;
     let connections = (0..options.connections)
         .map(|_| accept(&nic, &listener, queue.queue()))
@@ -82,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         }
     }
     for connection in &mut all.connections {
-        // Tells the sender that all of it was looked at.
+        // Tells the sender that all bytes were checked.
         connection.socket.write_all(b"!")?;
     }
     let Counts { ring, linear, entries, wrong } = all.counts;
@@ -93,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     if wrong > 0 { Err(words.into()) } else { Ok(words) }
 }
 
-/// A connection, steered before its sender may send.
+/// Accepts a connection and steers it before its sender may send.
 fn accept(nic: &Nic, listener: &TcpListener, queue: u32) -> Result<Connection, Failure> {
     let (mut socket, from) = listener.accept()?;
     let rule = FlowRule { from, to: socket.local_addr()?, queue };
@@ -105,7 +106,7 @@ fn accept(nic: &Nic, listener: &TcpListener, queue: u32) -> Result<Connection, F
 }
 
 impl Receiving<'_> {
-    /// Asks for the next chunk of each connection that has not asked.
+    /// Requests the next chunk of each connection without an outstanding receive.
     fn ask(&mut self, queue: &mut RingQueue) -> Result<(), Failure> {
         let total = self.options.total;
         for (number, connection) in self.connections.iter_mut().enumerate() {
@@ -126,7 +127,7 @@ impl Receiving<'_> {
         }
     }
 
-    /// Looks at a piece, and writes over it: what is read a second time must come a second time.
+    /// Checks a piece and overwrites it: what is read a second time must come a second time.
     fn look(&mut self, number: usize, offset: u64, bytes: u32) -> Result<(), Failure> {
         let connection = &mut self.connections[number];
         let mut copy = vec![0; bytes as usize];
@@ -164,7 +165,7 @@ impl Receiving<'_> {
         }
     }
 
-    /// Reads what the kernel found no page for, as from any socket.
+    /// Reads bytes that the kernel found no page for, as from any socket.
     fn read(&mut self, number: usize) -> Result<(), Failure> {
         let connection = &mut self.connections[number];
         let most = CHUNK.min(self.options.total - connection.received);
@@ -176,7 +177,7 @@ impl Receiving<'_> {
                 connection.received += bytes as u64;
                 Ok(())
             }
-            // It lies in the area, and nobody can read it so.
+            // The bytes lie in the area, where an ordinary read cannot reach them.
             Err(error) if error.raw_os_error() == Some(14) => Ok(()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error.into()),

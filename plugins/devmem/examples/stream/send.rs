@@ -42,7 +42,7 @@ fn send_all(
 ) -> Result<u64, Failure> {
     let mut word = [0];
     socket.set_read_timeout(Some(options.deadline))?;
-    // The receiver says so once the connection is steered.
+    // The receiver sends this byte once the connection is steered.
     socket.read_exact(&mut word)?;
     let calls = match options.is_device {
         true => send_device(options, nic, number, socket)?,
@@ -52,7 +52,7 @@ fn send_all(
     Ok(calls)
 }
 
-/// Until somebody listens.
+/// Connects. Tries again until the receiver listens.
 fn dial(options: &Options) -> Result<TcpStream, Failure> {
     let until = Instant::now() + options.deadline;
     let family = match options.address {
@@ -72,7 +72,7 @@ fn dial(options: &Options) -> Result<TcpStream, Failure> {
     }
 }
 
-/// From the dma-buf, whose bytes are changed only when they were read for the last time.
+/// Sends from the dma-buf. Changes its bytes only after they were read for the last time.
 fn send_device(
     options: &Options,
     nic: &Nic,
@@ -84,7 +84,8 @@ fn send_device(
     let mut sender = Sender::new(socket, binding.id())?;
     let (mut sent, mut calls) = (0u64, 0);
     while sent < options.total {
-        // One buffer after the other: simple, and every wait for the end of a send is made.
+        // Sends one buffer after the other. That is simple, and exercises every wait for the end of
+        // a send.
         let bytes = (options.total - sent).min(buffer.len() as u64) as usize;
         let mut content = vec![0; bytes];
         pattern::fill(number, sent, &mut content);
@@ -125,7 +126,7 @@ fn send_host(options: &Options, number: usize, socket: &mut TcpStream) -> Result
     Ok(calls)
 }
 
-/// Waits until the socket is ready, or has a notice; not for ever.
+/// Waits until the socket is ready or has a notification. The wait has a deadline.
 fn wait(options: &Options, socket: &TcpStream, flags: PollFlags) -> Result<(), Failure> {
     let mut sockets = [PollFd::new(socket, flags)];
     match poll(&mut sockets, Some(&Timespec::try_from(options.deadline)?))? {
