@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Giving fragments back to the kernel, which puts their memory into the NIC's pool again.
+//! Return of fragments to the kernel, which puts their memory into the NIC's pool again.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,11 +9,12 @@ use tcpx_rx::{Dialect, TokenBatch, TokenBatches, TokenRanges};
 
 use crate::error::DevmemError;
 
-/// Gives fragments back on the socket that they came from, and forgets them. Returns how many the
-/// kernel took; it passes over those that it does not know.
+/// Returns fragments on the socket that they came from, and clears `tokens`. Returns how many
+/// fragments the kernel took; the kernel passes over unknown fragments.
 ///
 /// # Errors
-/// What the system says. All tokens are forgotten then, and closing the socket gives them back.
+/// Returns the system's error. `tokens` is cleared then as well, and closing the socket gives its
+/// fragments back.
 pub fn give_back(socket: BorrowedFd<'_>, tokens: &mut TokenRanges) -> Result<u64, DevmemError> {
     tokens.coalesce();
     let given = give_all(tokens, |batch| call(socket, batch));
@@ -21,7 +22,7 @@ pub fn give_back(socket: BorrowedFd<'_>, tokens: &mut TokenRanges) -> Result<u64
     given.map_err(|source| DevmemError::GiveBackRefused { source })
 }
 
-/// The kernel looks at so many tokens and fragments in one call, and may stop before.
+/// Limits of one call: this many tokens and fragments. The kernel may stop before.
 fn give_all(
     tokens: &TokenRanges,
     mut call: impl FnMut(&TokenBatch) -> io::Result<u32>,
@@ -32,7 +33,7 @@ fn give_all(
         while let Some(batch) = rest {
             let freed = call(&batch)?;
             given += u64::from(freed);
-            // It knows none of what is left.
+            // The kernel knows none of the remaining fragments.
             if freed == 0 {
                 break;
             }

@@ -20,8 +20,8 @@ struct Create {
 const CREATE: u64 = 0x4018_7542;
 const CLOSE_ON_EXEC: u32 = 1;
 
-/// Zeroed host memory and the dma-buf that it is to NICs. They write to it at any time, so there is
-/// no slice of it, only copies.
+/// Zeroed host memory, and the dma-buf by which NICs use it. NICs write to the memory at any time,
+/// so there is no slice of it, only copies.
 #[derive(Debug)]
 pub struct HostBuffer {
     memory: HostMemory,
@@ -30,18 +30,19 @@ pub struct HostBuffer {
 }
 
 impl HostBuffer {
-    /// So many bytes, rounded up to whole pages.
+    /// Allocates `bytes` bytes, rounded up to whole pages.
     ///
     /// # Errors
-    /// [`DevmemError::NoUdmabuf`].
+    /// Returns [`DevmemError::NoUdmabuf`].
     pub fn new(bytes: usize) -> Result<Self, DevmemError> {
         Self::with_spare(bytes, 0)
     }
 
-    /// As [`new`](Self::new), with `spare` bytes behind them that are not part of the dma-buf.
+    /// Allocates as [`new`](Self::new) does, with `spare` bytes behind the dma-buf that are not
+    /// part of it.
     ///
     /// # Errors
-    /// [`DevmemError::NoUdmabuf`].
+    /// Returns [`DevmemError::NoUdmabuf`].
     pub fn with_spare(bytes: usize, spare: usize) -> Result<Self, DevmemError> {
         Self::make(bytes, spare)
             .map_err(|source| DevmemError::NoUdmabuf { bytes: bytes as u64, source })
@@ -66,66 +67,67 @@ impl HostBuffer {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+        // SAFETY: the kernel has just made this descriptor, which has no other owner.
         let dma_buf = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { memory, dma_buf, dma_buf_bytes: bytes })
     }
 
-    /// The largest dma-buf that the system makes of host memory; `None` when it does not say.
+    /// Returns the size of the largest dma-buf that the system makes of host memory, or `None` when
+    /// the system does not say.
     #[must_use]
     pub fn largest() -> Option<u64> {
         let text = std::fs::read_to_string("/sys/module/udmabuf/parameters/size_limit_mb").ok()?;
         text.trim().parse::<u64>().ok()?.checked_mul(1 << 20)
     }
 
-    /// The memory as a file, for copies between it and memory of which nobody knows whether it is
-    /// there: the system then says so.
+    /// Returns the memory as a file, for copies between it and memory that may not be mapped. The
+    /// system then returns an error.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.memory.file()
     }
 
-    /// Bytes of the dma-buf. It begins where the buffer does.
+    /// Returns the size of the dma-buf in bytes. The dma-buf begins where the buffer does.
     #[must_use]
     pub fn dma_buf_bytes(&self) -> usize {
         self.dma_buf_bytes
     }
 
-    /// Its size in bytes, those beside the dma-buf included.
+    /// Returns the size of the buffer in bytes, including the spare bytes beside the dma-buf.
     #[must_use]
     pub fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Whether it has no bytes: never.
+    /// Returns whether the buffer has no bytes: always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.memory.as_mut_ptr()
     }
 
-    /// Copies bytes out of it; false when they do not all lie in it.
+    /// Copies bytes out of the buffer. Returns false when the range is not inside the buffer.
     #[must_use]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
         self.memory.read(offset, to)
     }
 
-    /// Copies bytes into it; false when they do not all fit.
+    /// Copies bytes into the buffer. Returns false when the range is not inside the buffer.
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         self.memory.write(offset, from)
     }
 
-    /// Gives the memory back to the system, which has it as soon as no binding does. The addresses
-    /// stay: who reads there all the same finds zeros. What [`AsFd`] gives is no dma-buf any more.
+    /// Returns the memory to the system, which frees it once no binding has it. The addresses stay
+    /// mapped and read as zeros. The descriptor of [`AsFd`] is no longer a dma-buf.
     ///
     /// # Errors
-    /// The system's; the memory stays then.
+    /// Returns the system's error; the memory stays then.
     pub fn discard(&self) -> io::Result<()> {
         let (memory, dma_buf) = (self.memory.file().as_raw_fd(), self.dma_buf.as_raw_fd());
         // SAFETY: both descriptors are open, and this buffer's own. The second, which closes the
@@ -138,7 +140,7 @@ impl HostBuffer {
 }
 
 impl AsFd for HostBuffer {
-    /// The dma-buf.
+    /// Returns the descriptor of the dma-buf.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.dma_buf.as_fd()
     }
@@ -150,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// `None`: the system has no udmabuf.
+    /// Returns `None` when the system has no udmabuf.
     fn buffer() -> Option<HostBuffer> {
         let made = HostBuffer::with_spare(5000, 1);
         made.inspect_err(|error| {

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Host memory that others write to: NICs, and the kernel for them.
+//! Host memory that NICs write to, and the kernel on their behalf.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,8 +9,8 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
 
-/// Zeroed host memory, in whole pages. Others write to it at any time, so there is no slice of it,
-/// only copies. A fork shares it.
+/// Zeroed host memory, in whole pages. NICs and the kernel write to it at any time, so there is no
+/// slice of it, only copies. A forked process shares the memory.
 #[derive(Debug)]
 pub struct HostMemory {
     map: MmapRaw,
@@ -18,10 +18,10 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// So many bytes, rounded up to whole pages.
+    /// Allocates `bytes` bytes, rounded up to whole pages.
     ///
     /// # Errors
-    /// The system's. No bytes are refused.
+    /// Returns the system's error. Zero bytes are refused.
     pub fn new(bytes: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
         let bytes = bytes.checked_next_multiple_of(page).filter(|&bytes| bytes > 0);
@@ -29,59 +29,58 @@ impl HostMemory {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("tcpx-devmem", flags)?;
         ftruncate(&file, bytes as u64)?;
-        // Pages that a NIC has must not go away; udmabuf asks for it.
+        // Pages that a NIC has must stay; udmabuf requires this seal.
         fcntl_add_seals(&file, SealFlags::SHRINK)?;
         let map = MmapOptions::new().len(bytes).map_raw(&file)?;
         Ok(Self { map, file })
     }
 
-    /// The memory as a file, for copies between it and memory of which nobody knows whether it is
-    /// there: the system then says so.
+    /// Returns the memory as a file, for copies between it and memory that may not be mapped. The
+    /// system then returns an error.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Gives the memory back to the system. The addresses stay: who reads there all the same finds
-    /// zeros.
+    /// Returns the memory to the system. The addresses stay mapped and read as zeros.
     ///
     /// # Errors
-    /// The system's; the memory stays then.
+    /// Returns the system's error; the memory stays then.
     pub fn discard(&self) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(fallocate(&self.file, flags, 0, self.len() as u64)?)
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether it has no bytes: never.
+    /// Returns whether the memory has no bytes: always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.map.as_mut_ptr()
     }
 
-    /// Copies bytes out of it; false when they do not all lie in it.
+    /// Copies bytes out of the memory. Returns false when the range is not inside the memory.
     #[must_use]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> bool {
         let Some(from) = self.range(offset, to.len()) else { return false };
         // SAFETY: `from` is the first of as many bytes of the mapping, which lives as long as
-        // `self`; `to` is exclusively borrowed, so it is elsewhere. What a NIC writes meanwhile
-        // comes out as old or new bytes.
+        // `self`. `to` is exclusively borrowed, so it does not overlap the mapping. Bytes that a
+        // NIC writes during the copy come out old or new.
         unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
         true
     }
 
-    /// Copies bytes into it; false when they do not all fit.
+    /// Copies bytes into the memory. Returns false when the range is not inside the memory.
     #[must_use]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         let Some(to) = self.range(offset, from.len()) else { return false };

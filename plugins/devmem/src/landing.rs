@@ -1,7 +1,8 @@
-//! From what a call has received to unpack descriptors of one kind.
+//! Conversion of received bytes to unpack descriptors of one kind.
 //!
 //! The NIC puts payload into its part of a region. Some bytes come in host memory nevertheless:
-//! they are copied to spare pages behind that part. So whoever unpacks reads all from one region.
+//! they are copied to spare pages behind that part. The unpack step thus reads all bytes from one
+//! region.
 
 use tcpx_rx::{BuildError, DescriptorBuilder, DeviceFragment, Fragment, TokenRanges};
 
@@ -11,16 +12,16 @@ use crate::receive::Arrival;
 /// Bytes of a spare page.
 const PAGE_BYTES: usize = 4096;
 
-/// What a chunk holds until its bytes were copied out.
+/// Resources that a chunk holds until its bytes were copied out.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// Fragments, to be given back on their socket.
+    /// Fragments to give back on their socket.
     pub tokens: TokenRanges,
-    /// Spare pages, to be released.
+    /// Spare pages to release.
     pages: Vec<u32>,
 }
 
-/// The spare pages of a region.
+/// Free spare pages of a region.
 #[derive(Debug)]
 pub struct SparePages {
     begin: u64,
@@ -28,7 +29,7 @@ pub struct SparePages {
 }
 
 impl SparePages {
-    /// `bytes` of spare pages, from byte `begin` of the region on.
+    /// Creates `bytes` of spare pages, from byte `begin` of the region on.
     #[must_use]
     pub fn new(begin: u64, bytes: usize) -> Self {
         let pages = u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX);
@@ -36,18 +37,19 @@ impl SparePages {
         Self { begin, free: (0..pages).rev().collect() }
     }
 
-    /// So many bytes in host memory find room. Receive no more at once: any of them may be.
+    /// Returns how many bytes in host memory find room. Receive no more at once: any byte may come
+    /// in host memory.
     #[must_use]
     pub fn room(&self) -> usize {
         self.free.len() * PAGE_BYTES
     }
 
-    /// Places all of `arrival` behind what `chunk` has. `write` copies bytes to an offset of the
-    /// region. What the chunk holds from now on is added to `held`.
+    /// Appends all of `arrival` to `chunk`. `write` copies bytes to an offset of the region. The
+    /// newly held fragments and pages are added to `held`.
     ///
     /// # Errors
-    /// [`DevmemError::TooManyFragments`], and [`DevmemError::NoRoom`] when more came in host memory
-    /// than there is [`room`](Self::room) for, or than the chunk has left.
+    /// Returns [`DevmemError::TooManyFragments`]. Returns [`DevmemError::NoRoom`] when more bytes
+    /// came in host memory than there is [`room`](Self::room) for, or than the chunk has left.
     pub fn land(
         &mut self,
         arrival: Arrival<'_>,
@@ -68,7 +70,7 @@ impl SparePages {
         Ok(())
     }
 
-    /// Gives spare pages back. The tokens stay: they go back to the kernel.
+    /// Releases spare pages. The tokens stay in `held`: they go back to the kernel.
     pub fn release(&mut self, held: &mut Held) {
         self.free.append(&mut held.pages);
     }
@@ -102,14 +104,14 @@ impl SparePages {
     }
 }
 
-/// The linear bytes of one arrival, in spare pages.
+/// Linear bytes of one arrival, in spare pages.
 struct Copied {
     offsets: Vec<u64>,
     used: usize,
 }
 
 impl Copied {
-    /// Places the next `bytes` of them, no piece over the end of a page.
+    /// Places the next `bytes` linear bytes. No piece crosses the end of a page.
     fn place(&mut self, bytes: u32, chunk: &mut DescriptorBuilder) -> Result<(), DevmemError> {
         let mut left = bytes;
         while left > 0 {
@@ -149,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// The NIC has 64 KiB; so many spare pages lie behind them.
+    /// Bytes of the NIC's part: 64 KiB. As many bytes of spare pages lie behind it.
     const NIC_BYTES: usize = 64 << 10;
 
     struct Region {
@@ -180,7 +182,7 @@ mod tests {
             self.spare.land(Arrival { fragments, linear }, chunk, held, write)
         }
 
-        /// What a consumer puts together.
+        /// Puts a chunk together as a consumer does.
         fn unpack(&self, chunk: DescriptorBuilder) -> Vec<u8> {
             let expected = chunk.filled_bytes();
             let mut list = chunk.finish().descriptors;
@@ -236,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any mixture, in several arrivals, with pages that come back in any order.
+        /// Lands any mixture in several arrivals, with pages that come back in any order.
         #[test]
         fn every_byte_is_where_it_belongs(
             arrivals in prop::collection::vec(

@@ -1,9 +1,9 @@
-//! The kernel's own device-memory TCP: what a transport over it is made of.
+//! Building blocks of a transport over the kernel's own device-memory TCP.
 //!
-//! Linux receives TCP payload into the memory of a GPU since 6.12, and sends from there since 6.16,
-//! over NICs whose drivers can. A dma-buf is bound to a receive queue of the NIC, connections are
-//! steered to that queue, and from then on `recvmsg` says where the payload of each packet is,
-//! instead of copying it.
+//! Linux receives TCP payload into the memory of a GPU since 6.12, and sends from there since 6.16.
+//! The NIC's driver must support both. A dma-buf is bound to a receive queue of the NIC, and
+//! connections are steered to that queue. From then on `recvmsg` returns the place of each packet's
+//! payload instead of copying the payload.
 //!
 //! ```text
 //! NicFacts ── choose_queues ──► RxBinding ──► SteeredFlow, one for each connection
@@ -14,27 +14,28 @@
 //!            socket ◄── Sender ◄── TxBinding
 //! ```
 //!
-//! - [`NicFacts`] and [`choose_queues`] say which queues can be had, or what is to be set up first.
+//! - [`NicFacts`] and [`choose_queues`] return the free queues, or what to set up first.
 //! - [`RxBinding`] and [`TxBinding`] give a NIC memory, for as long as they live;
-//!   [`RxBinding::on_free_queues`] chooses anew where somebody else was faster.
-//! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds what killed ones left.
-//! - [`Receiver`] receives. [`SparePages`] makes unpack descriptors of what it has received, and
-//!   finds a place for what came in host memory. [`give_back()`] returns fragments, within the
-//!   kernel's limits.
+//!   [`RxBinding::on_free_queues`] chooses other queues where another process was faster.
+//! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds the rules of killed
+//!   processes.
+//! - [`Receiver`] receives. [`SparePages`] makes unpack descriptors of the received bytes, and
+//!   finds a place for bytes that came in host memory. [`give_back()`] returns fragments, within
+//!   the kernel's limits.
 //! - [`RingQueue`] receives into host memory by io_uring, from the same queues, steered by the same
-//!   rules; [`Refill`] takes pages back, and [`RingBinding`] says whether the NIC still has them.
-//! - [`Sender`] sends in place, and hears when its memory was read for the last time.
-//! - [`HostBuffer`] is host memory that can be bound in place of a GPU's; [`HostMemory`] is what it
-//!   is made of.
-//! - [`netlink`] is how the kernel is asked.
+//!   rules; [`Refill`] takes pages back, and [`RingBinding`] checks that the NIC still has them.
+//! - [`Sender`] sends in place, and reports when its memory was read for the last time.
+//! - [`HostBuffer`] is host memory that can be bound in place of a GPU's; it is built on
+//!   [`HostMemory`].
+//! - [`netlink`] sends requests to the kernel.
 //!
 //! # For whom
-//! For transports, of which `examples/stream.rs` is the smallest, and for the doctor, which asks
-//! the same questions. docs/devmem.md says what a NIC needs.
+//! Users are transports (`examples/stream.rs` is the smallest) and the doctor, which makes the same
+//! requests. docs/devmem.md lists what a NIC needs.
 //!
 //! # What it will never do
-//! It changes no setting of a NIC but bindings and flow rules, and takes both back. It never waits
-//! without a deadline, never prints, and trusts no number from the kernel.
+//! The crate changes no setting of a NIC except bindings and flow rules, and removes both again. It
+//! never waits without a deadline, never prints, and trusts no number from the kernel.
 
 #[cfg(any(test, fuzzing))]
 mod any_answer;

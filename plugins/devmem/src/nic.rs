@@ -1,12 +1,12 @@
-//! A NIC: how it is set up, who has its queues, and which connections go to which.
+//! A NIC: its settings, the users of its queues, and the steering of connections to queues.
 //!
 //! - `identity`: its name and number
-//! - `facts`: all that decides about device memory; `choice`: what it decides. Pure
+//! - `facts`: all that decides about device memory; `choice`: the resulting choice. Pure
 //! - `settings`: header split, ntuple, the table of queues. `queues`: receive queues, their users
-//! - `ethtool_socket`: the older way to ask a driver
-//! - `flow_rule`: one rule, as the kernel has it. Pure. `rules`: a NIC's table of them
-//! - `steering`: rules that end with their owner, and those whose owner is gone
-//! - `connections`: those that processes have
+//! - `ethtool_socket`: the older interface to a driver
+//! - `flow_rule`: one rule in the kernel's format. Pure. `rules`: a NIC's table of rules
+//! - `steering`: rules that end with their owner, and rules whose owner is gone
+//! - `connections`: the connections of processes
 
 mod choice;
 mod connections;
@@ -32,7 +32,7 @@ pub use steering::{SteeredFlow, delete_stale_rules, stale_rules};
 pub(crate) use facts::netdev_family;
 pub(crate) use queues::rx_queues;
 
-/// Reads what may be any answer about a NIC, for properties and a fuzz target.
+/// Decodes any bytes as an answer about a NIC, for properties and a fuzz target.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn read_any(payload: &[u8]) {
     queues::read_any(payload);

@@ -1,19 +1,19 @@
-//! Which receive queues device memory gets. Pure.
+//! Choice of the receive queues for device memory. Pure.
 //!
-//! Only queues to which no ordinary packet goes are taken. A flow rule (`steering`) then sends
-//! exactly one connection there.
+//! Only queues without ordinary packets are taken. A flow rule (`steering`) then sends exactly one
+//! connection to such a queue.
 
 use super::facts::NicFacts;
 use super::settings::HeaderSplit;
 use crate::error::DevmemError;
 
-/// The last `count` queues that nobody else has, or why there are not as many.
+/// Returns the last `count` free queues, or the reason why there are fewer.
 ///
-/// A bound queue hands out memory that ordinary sockets cannot read, so one to which any packet may
-/// go is no choice.
+/// A bound queue hands out memory that ordinary sockets cannot read. A queue that any packet may
+/// reach is therefore never chosen.
 ///
 /// # Errors
-/// What has to be set up otherwise first, with the diagnosis that says how.
+/// Returns the setting to change first, with the diagnosis that explains how.
 pub fn choose_queues(facts: &NicFacts, count: usize) -> Result<Vec<u32>, DevmemError> {
     let nic = || facts.nic.clone();
     if let Some(rings) = facts.rings {
@@ -29,7 +29,8 @@ pub fn choose_queues(facts: &NicFacts, count: usize) -> Result<Vec<u32>, DevmemE
     }
     let is_shared = |id: u32| facts.shared.as_ref().is_none_or(|shared| shared.contains(&id));
     let free = facts.queues.iter().filter(|queue| queue.user.is_none() && !is_shared(queue.id));
-    // From the end: whoever takes queues away from ordinary packets leaves the first ones to them.
+    // Queues are taken from the end: administrators who reserve queues leave the first ones to
+    // ordinary packets.
     let mut chosen: Vec<u32> = free.map(|queue| queue.id).collect();
     chosen.sort_unstable();
     if count == 0 || chosen.len() < count {
@@ -53,7 +54,7 @@ mod tests {
     use crate::nic::queues::{QueueUser, RxQueue};
     use crate::nic::settings::Rings;
 
-    /// Eight queues, of which the first four have ordinary packets.
+    /// Returns the facts of a NIC with eight queues. The first four have ordinary packets.
     fn facts() -> NicFacts {
         NicFacts {
             nic: "eth1".to_owned(),

@@ -1,10 +1,10 @@
-//! The TCP connections of this network namespace that a process has, as `/proc/net/tcp` and `tcp6`
-//! list them. Those of processes that are gone linger there without an inode.
+//! TCP connections of this network namespace that a process has, as `/proc/net/tcp` and `tcp6` list
+//! them. Connections of dead processes remain listed without an inode.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Local address and peer's address of each.
+/// Returns the local address and the peer's address of each connection.
 pub(super) fn read() -> io::Result<Vec<(SocketAddr, SocketAddr)>> {
     let mut all = parse(&std::fs::read_to_string("/proc/net/tcp")?);
     // A kernel may lack the newer family.
@@ -22,7 +22,7 @@ fn parse(table: &str) -> Vec<(SocketAddr, SocketAddr)> {
     table.lines().skip(1).filter_map(read).collect()
 }
 
-/// `0100007F:1F90`: words of 32 bits in the machine's order, then the port.
+/// Parses `0100007F:1F90`: words of 32 bits in the machine's byte order, then the port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (host, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -33,7 +33,7 @@ fn address(text: &str) -> Option<SocketAddr> {
     }
     match host.len() {
         8 => Some((Ipv4Addr::from(*bytes.first_chunk::<4>()?), port).into()),
-        // An IPv4 connection of an IPv6 socket is the same to a NIC.
+        // To a NIC, an IPv4 connection of an IPv6 socket is an IPv4 connection.
         32 => Some((Ipv6Addr::from(bytes).to_canonical(), port).into()),
         _ => None,
     }

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The older of ethtool's two ways to ask a driver, for what the netlink family lacks: an ioctl on
-//! a struct of the caller's.
+//! Older of ethtool's two interfaces to a driver: an ioctl on a struct of the caller's. It has what
+//! the netlink family lacks.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,7 +19,7 @@ struct InterfaceRequest {
 
 const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
 
-/// A socket for calls about one NIC.
+/// Socket for calls about one NIC.
 #[derive(Debug)]
 pub struct EthtoolSocket {
     socket: OwnedFd,
@@ -27,10 +27,10 @@ pub struct EthtoolSocket {
 }
 
 impl EthtoolSocket {
-    /// The NIC is not looked for before the first call.
+    /// Opens a socket. The first call looks the NIC up.
     ///
     /// # Errors
-    /// A name that is too long for any, or the system's.
+    /// Returns an error for a name that is too long, and the system's error.
     pub fn open(nic: &str) -> io::Result<Self> {
         let mut name = [0; 16];
         // The last byte stays 0: names end there.
@@ -46,11 +46,11 @@ impl EthtoolSocket {
     /// Makes the call that the first word of `words` names.
     ///
     /// # Errors
-    /// The kernel's, or the driver's.
+    /// Returns the error of the kernel or the driver.
     ///
     /// # Safety
-    /// `words` is as large as what the kernel reads and writes for that command: its struct, and as
-    /// many items behind it as the struct says or the driver has.
+    /// `words` must be as large as what the kernel reads and writes for that command. This is its
+    /// struct, and as many items behind it as the struct says or the driver has.
     pub unsafe fn call(&self, words: &mut [u64]) -> io::Result<()> {
         let mut request =
             InterfaceRequest { name: self.name, data: words.as_mut_ptr(), rest: [0; 2] };

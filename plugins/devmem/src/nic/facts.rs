@@ -1,4 +1,4 @@
-//! All that decides whether a NIC can receive into device memory.
+//! Facts that decide whether a NIC can receive into device memory.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,27 +10,27 @@ use super::settings::{Rings, has_flow_steering, rings, rss_queues};
 use crate::error::DevmemError;
 use crate::netlink::Netlink;
 
-/// How a NIC is set up.
+/// Settings and queues of a NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicFacts {
-    /// Its name.
+    /// Name of the NIC.
     pub nic: String,
-    /// Header split; `None` when the driver does not say, and the kernel decides.
+    /// Header split, or `None` when the driver does not say, and the kernel decides.
     pub rings: Option<Rings>,
     /// Whether flow rules can be made.
     pub has_flow_steering: bool,
-    /// Its receive queues; none while it is down.
+    /// Receive queues, none while the NIC is down.
     pub queues: Vec<RxQueue>,
-    /// The queues to which a packet may go that no rule is about; `None` when the driver does not
-    /// say, and it may be any.
+    /// Queues that a packet without a rule may reach. `None` when the driver does not say: it may
+    /// be any queue.
     pub shared: Option<BTreeSet<u32>>,
 }
 
 impl NicFacts {
-    /// Asks the kernel, for at most `deadline` a question. Changes nothing.
+    /// Asks the kernel, for at most `deadline` a request. Changes nothing.
     ///
     /// # Errors
-    /// [`DevmemError::NoKernelSupport`], or the system's.
+    /// Returns [`DevmemError::NoKernelSupport`], or the system's error.
     pub fn ask(nic: &Nic, deadline: Duration) -> Result<Self, DevmemError> {
         let netlink = netdev_family(deadline)?;
         let queues = rx_queues(&netlink, nic.ifindex()).map_err(|refusal| {
@@ -47,7 +47,7 @@ impl NicFacts {
     }
 }
 
-/// A socket for the family that has bindings.
+/// Opens a socket for the netlink family that has bindings.
 pub(crate) fn netdev_family(deadline: Duration) -> Result<Netlink, DevmemError> {
     Netlink::open("netdev", deadline).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => {

@@ -1,15 +1,15 @@
-//! A rule that sends one TCP connection to a receive queue, and its form in the kernel's
-//! `struct ethtool_rxnfc`. Pure.
+//! Rule that sends one TCP connection to a receive queue, and its form in the kernel's `struct
+//! ethtool_rxnfc`. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What the kernel calls packets of TCP over IPv4, and over IPv6.
+/// The kernel's numbers of TCP packets over IPv4, and over IPv6.
 const TCP_V4: u32 = 1;
 const TCP_V6: u32 = 5;
-/// A rule of any kind may have these beside it; rules made here do not.
+/// Extension flags that any kind of rule may have. Rules made here have none.
 const FLOW_EXTENSIONS: u32 = 0xe000_0000;
 
-/// Where things are in `struct ethtool_rxnfc`: in 64-bit words, as it is aligned, and in bytes.
+/// Offsets in `struct ethtool_rxnfc`: in 64-bit words, as the struct is aligned, and in bytes.
 pub(super) const RXNFC_WORDS: usize = 24;
 const FLOW_TYPE: usize = 16;
 const VALUES: usize = 20;
@@ -20,21 +20,21 @@ const LOCATION: usize = 176;
 pub(super) const RULE_COUNT: usize = 184;
 pub(super) const RULE_LOCATIONS: usize = 188;
 
-/// The driver finds a place for the rule.
+/// Location that lets the driver find a place for the rule.
 const ANY_LOCATION: u32 = u32::MAX;
 
-/// A rule: what one end of a connection sends goes to `queue` of the other end's NIC.
+/// Rule that sends the packets of one end of a connection to `queue` of the other end's NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRule {
-    /// Whose packets.
+    /// Source address of the packets.
     pub from: SocketAddr,
-    /// The address that they are sent to, which the NIC has.
+    /// Destination address of the packets, which the NIC has.
     pub to: SocketAddr,
-    /// Which receive queue they go to.
+    /// Receive queue for the packets.
     pub queue: u32,
 }
 
-/// Addresses and ports of either family, as they lie in the union of the kernel's struct.
+/// Returns addresses and ports of either family, as they lie in the union of the kernel's struct.
 fn union_bytes(from: SocketAddr, to: SocketAddr) -> (u32, [u8; UNION_BYTES]) {
     let mut bytes = [0; UNION_BYTES];
     let (kind, ports) = match (from.ip().to_canonical(), to.ip().to_canonical()) {
@@ -61,14 +61,14 @@ fn as_v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Which bits of the union matter: all of the addresses and the ports.
+/// Returns the mask of significant bits of the union: all of the addresses and the ports.
 fn full_mask(kind: u32) -> [u8; UNION_BYTES] {
     let used = if kind == TCP_V4 { 12 } else { 36 };
     std::array::from_fn(|at| if at < used { 0xff } else { 0 })
 }
 
 impl FlowRule {
-    /// The struct that inserts it.
+    /// Returns the struct that inserts the rule.
     pub(super) fn encode(&self, command: u32) -> [u64; RXNFC_WORDS] {
         let mut bytes = [0; RXNFC_WORDS * 8];
         let (kind, values) = union_bytes(self.from, self.to);
@@ -81,8 +81,8 @@ impl FlowRule {
         to_words(&bytes)
     }
 
-    /// The rule that the kernel describes, if it is one that could have been made here: whole
-    /// addresses and ports of one connection, to one queue.
+    /// Decodes the kernel's description of a rule. Returns a rule only if it could have been made
+    /// here: whole addresses and ports of one connection, to one queue.
     pub(super) fn decode(words: &[u64; RXNFC_WORDS]) -> Option<Self> {
         let bytes = to_bytes(words);
         let kind = u32_at(&bytes, FLOW_TYPE);
@@ -111,7 +111,7 @@ impl FlowRule {
     }
 }
 
-/// A struct with nothing but a command and a rule's place.
+/// Returns a struct that has only a command and the location of a rule.
 pub(super) fn about_location(command: u32, location: u32) -> [u64; RXNFC_WORDS] {
     let mut bytes = [0; RXNFC_WORDS * 8];
     bytes[..4].copy_from_slice(&command.to_ne_bytes());
@@ -119,12 +119,12 @@ pub(super) fn about_location(command: u32, location: u32) -> [u64; RXNFC_WORDS] 
     to_words(&bytes)
 }
 
-/// Where the kernel has put a rule.
+/// Returns the location at which the kernel has put a rule.
 pub(super) fn location(words: &[u64]) -> u32 {
     u32_at(&to_bytes(words), LOCATION)
 }
 
-/// How many rules it says there are.
+/// Returns the number of rules according to the struct.
 pub(super) fn rule_count(words: &[u64]) -> u32 {
     u32_at(&to_bytes(words), RULE_COUNT)
 }

@@ -1,11 +1,11 @@
-//! Which NIC it is.
+//! Identity of a NIC: its name and its number.
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::error::DevmemError;
 
-/// A NIC of this process's network namespace.
+/// NIC of this process's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Nic {
     name: String,
@@ -13,10 +13,10 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Looks it up.
+    /// Looks the NIC up by its name.
     ///
     /// # Errors
-    /// [`DevmemError::NoNic`], or the system's.
+    /// Returns [`DevmemError::NoNic`], or the system's error.
     pub fn named(name: &str) -> Result<Self, DevmemError> {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None);
@@ -30,13 +30,13 @@ impl Nic {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the NIC.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number.
+    /// Returns the number of the NIC.
     #[must_use]
     pub fn ifindex(&self) -> u32 {
         self.ifindex

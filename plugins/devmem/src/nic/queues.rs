@@ -1,8 +1,8 @@
-//! A NIC's receive queues, and who has them.
+//! Receive queues of a NIC, and their users.
 
 use crate::netlink::{Attribute, Netlink, Refusal, generic_attributes};
 
-/// What uses a receive queue besides ordinary sockets.
+/// User of a receive queue besides ordinary sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueUser {
@@ -14,12 +14,12 @@ pub enum QueueUser {
     Xdp,
 }
 
-/// One receive queue.
+/// Receive queue of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxQueue {
-    /// Its number.
+    /// Number of the queue.
     pub id: u32,
-    /// Who has it, if anybody does.
+    /// User of the queue, if it has one.
     pub user: Option<QueueUser>,
 }
 
@@ -31,7 +31,7 @@ const DMABUF: u16 = 5;
 const IO_URING: u16 = 6;
 const XSK: u16 = 7;
 
-/// Asks a socket of the family `netdev`. A NIC that is down has none.
+/// Returns the queues, over a socket of the family `netdev`. A NIC that is down has none.
 pub(crate) fn rx_queues(netlink: &Netlink, ifindex: u32) -> Result<Vec<RxQueue>, Refusal> {
     let mut request = netlink.request(QUEUE_GET).of_all();
     request.push_u32(IFINDEX, ifindex);
@@ -54,7 +54,7 @@ fn read_queue<'a>(attributes: impl Iterator<Item = Attribute<'a>>) -> Option<RxQ
     id.filter(|_| is_rx).map(|id| RxQueue { id, user })
 }
 
-/// Any payload is no queue, or one that the payload names.
+/// Checks that any payload decodes to no queue, or to a queue that the payload names.
 #[cfg(any(test, fuzzing))]
 pub(super) fn read_any(payload: &[u8]) {
     if let Some(queue) = read_queue(generic_attributes(payload)) {
