@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Receiving into device memory: one call, and what it says it has received.
+//! Receiving into device memory: one call, and the decoding of its result.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,42 +9,44 @@ use tcpx_rx::{Dialect, Fragment, walk};
 
 use crate::error::DevmemError;
 
-/// Fragments of one call. With more, the kernel returns fewer bytes, and the rest with the next.
+/// Largest number of fragments of one call. The kernel then returns fewer bytes, and the rest with
+/// the next call.
 const MAX_FRAGMENTS: usize = 512;
-/// What a NIC takes of a region for one fragment.
+/// Bytes of a region that a NIC takes for one fragment.
 const PAGE_BYTES: u64 = 4096;
-/// The kernel had no room to describe even one fragment. It has no name outside of the kernel.
+/// The kernel had no room to describe even one fragment. This error has no name outside of the
+/// kernel.
 const ETOOSMALL: i32 = 525;
 
-/// What came of one call.
+/// Result of one call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
     /// Bytes have come.
     Bytes(Arrival<'a>),
-    /// Nothing is there yet.
+    /// No bytes are there yet.
     Blocked,
     /// The peer has sent its last byte.
     Closed,
 }
 
-/// Bytes of the stream, and where they are.
+/// Received bytes of the stream, and their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival<'a> {
-    /// All of them, in the order of the stream.
+    /// All fragments, in the order of the stream.
     pub fragments: &'a [Fragment],
-    /// Those of linear fragments, one behind the other.
+    /// Bytes of the linear fragments, one behind the other.
     pub linear: &'a [u8],
 }
 
 impl Arrival<'_> {
-    /// How many bytes have come.
+    /// Returns the number of received bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.fragments.iter().map(|fragment| u64::from(fragment.bytes())).sum()
     }
 }
 
-/// Receives from sockets whose packets go to one binding. Keeps the room that calls need.
+/// Receiver for sockets whose packets go to one binding. Keeps the buffers that calls need.
 #[derive(Debug)]
 pub struct Receiver {
     binding: u32,
@@ -55,7 +57,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// `binding`: the number of the binding; `region_bytes`: how large its dma-buf is.
+    /// Creates a receiver. `binding` is the number of the binding, `region_bytes` the size of its
+    /// dma-buf.
     #[must_use]
     pub fn new(binding: u32, region_bytes: u64) -> Self {
         let control = MAX_FRAGMENTS * Dialect::Mainline.cmsg_space();
@@ -70,12 +73,12 @@ impl Receiver {
 
     /// Takes at most `most` bytes off the stream of `socket`. Never waits.
     ///
-    /// A fragment's token goes back by [`give_back`](crate::give_back()), on the same socket. After
-    /// an error the place in the stream is lost, and tokens may be: close the socket, which gives
-    /// all of them back.
+    /// A fragment's token goes back by [`give_back`](crate::give_back()), on the same socket. An
+    /// error loses the place in the stream, and may lose tokens: close the socket, which gives all
+    /// tokens back.
     ///
     /// # Errors
-    /// The system's, and a description that does not hold.
+    /// Returns the system's error, and an error for an inconsistent description.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -106,15 +109,16 @@ impl Receiver {
         }
     }
 
-    /// Why nothing comes, if the cause may be that so many fragments, of all sockets over the
-    /// binding, were not given back. To be asked when a deadline is over: a pool that is full for a
-    /// while is nothing bad.
+    /// Returns an error if unreturned fragments may be the cause of a stall. `held_fragments`
+    /// counts them over all sockets of the binding. Call this after a deadline: a pool that is full
+    /// for a while is normal.
     #[must_use]
     pub fn blame_pool(&self, held_fragments: u64) -> Option<DevmemError> {
         blame_pool(held_fragments, self.region_bytes / PAGE_BYTES)
     }
 
-    /// How many bytes have come, how many of control messages, and whether some of those were cut.
+    /// Returns the number of received bytes, the number of bytes of control messages, and whether
+    /// control messages were truncated.
     fn call(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<(usize, usize, bool)> {
         let mut vector = libc::iovec { iov_base: self.linear.as_mut_ptr().cast(), iov_len: most };
         // SAFETY: `msghdr` is plain C data for which all zeros is a valid value.
@@ -144,7 +148,7 @@ impl Receiver {
             .take(control)
             .collect();
         if was_cut {
-            // What was cut off held tokens, which nobody can give back any more.
+            // The truncated part held tokens, which can no longer be given back.
             return Err(bad(bytes, 0, "the description was cut"));
         }
         let linear =
@@ -153,11 +157,11 @@ impl Receiver {
     }
 }
 
-/// Why nothing comes to a region of so many pages, if the cause may be that so many fragments were
-/// not given back; see [`Receiver::blame_pool`].
+/// Returns an error if unreturned fragments may be the cause of a stall of a region of `pages`
+/// pages. See [`Receiver::blame_pool`].
 #[must_use]
 pub fn blame_pool(held_fragments: u64, pages: u64) -> Option<DevmemError> {
-    // A NIC keeps some pages in its rings, and a packet may need more than one.
+    // A NIC keeps some pages in its rings, and a packet may need more than one page.
     (held_fragments >= pages - pages / 4)
         .then_some(DevmemError::PoolHeld { held: held_fragments, pages })
 }
@@ -166,9 +170,9 @@ fn bad(bytes: usize, described: u64, what: impl ToString) -> DevmemError {
     DevmemError::BadDescription { bytes: bytes as u64, described, what: what.to_string() }
 }
 
-/// Reads what the kernel says of `bytes` bytes, and returns how many of them are in host memory.
-/// Bytes of which it says nothing are in host memory as well: their packet has none of another
-/// kind, or came to another queue.
+/// Decodes the kernel's description of `bytes` bytes, and returns how many of them are in host
+/// memory. Bytes without a description are in host memory as well: their packet has no other
+/// memory, or came to another queue.
 fn read_fragments(
     control: &[u8],
     bytes: usize,
@@ -184,7 +188,7 @@ fn read_fragments(
             if device.dmabuf_id != Some(binding) {
                 return Err(DevmemError::ForeignPacket);
             }
-            // The walk has seen that the sum fits.
+            // The walk has checked that the sum does not overflow.
             if device.offset + u64::from(device.bytes) > region_bytes {
                 return Err(bad(bytes, 0, format_args!("a fragment at {}", device.offset)));
             }

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Sending from device memory, and hearing that it was read for the last time.
+//! Sending from device memory, and notification of the last read.
 
 use std::io;
 use std::net::TcpStream;
@@ -11,24 +11,24 @@ use tcpx_rx::dialect::{SOL_SOCKET, mainline};
 
 use crate::error::DevmemError;
 
-/// What came of one call.
+/// Result of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// So many bytes are on their way. Their memory is read until `calls_over` of
-    /// [`Sender::are_over`] calls are over.
+    /// `bytes` bytes are in flight. Their memory is read until [`Sender::are_over`] is true for
+    /// `calls` calls.
     Bytes {
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
-        /// How many calls of this sender there have been by now.
+        /// Number of calls of this sender so far.
         calls: u64,
     },
     /// The socket must become writable first.
     Blocked,
-    /// There is no memory for another notice: some sends must be over first.
+    /// There is no memory for another notification: some sends must be over first.
     NoNoticeMemory,
 }
 
-/// Sends on one socket, from one binding at a time.
+/// Sender on one socket, from one binding at a time.
 #[derive(Debug)]
 pub struct Sender {
     binding: u32,
@@ -39,11 +39,11 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Prepares a socket. `binding`: the number of the binding, until
+    /// Prepares a socket. `binding` is the number of the binding, until
     /// [`send_from`](Self::send_from) changes it.
     ///
     /// # Errors
-    /// When the system cannot send in place.
+    /// Returns an error when the system cannot send in place.
     pub fn new(socket: &TcpStream, binding: u32) -> Result<Self, DevmemError> {
         allow_sends_in_place(socket).map_err(|source| DevmemError::System {
             what: "the socket cannot send in place",
@@ -55,7 +55,7 @@ impl Sender {
         Ok(sender)
     }
 
-    /// Sends from this binding from now on. What is under way goes on as it was.
+    /// Sends from this binding from now on. Sends in flight keep their binding.
     pub fn send_from(&mut self, binding: u32) {
         if binding != self.binding {
             self.binding = binding;
@@ -69,7 +69,7 @@ impl Sender {
         append_cmsg(&mut self.control, SOL_SOCKET, name, &binding);
     }
 
-    /// The number of the binding.
+    /// Returns the number of the binding.
     #[must_use]
     pub fn binding(&self) -> u32 {
         self.binding
@@ -78,7 +78,7 @@ impl Sender {
     /// Sends bytes from `offset` of the dma-buf on. Never waits.
     ///
     /// # Errors
-    /// The system's, and [`DevmemError::WrongRoute`].
+    /// Returns the system's error, and [`DevmemError::WrongRoute`].
     pub fn send(
         &mut self,
         socket: &TcpStream,
@@ -99,8 +99,8 @@ impl Sender {
                         return Ok(Sent::NoNoticeMemory);
                     }
                     Some(libc::ENOBUFS) => return Err(DevmemError::NoNoticeMemory),
-                    // The first call after a route is there again looks at what the socket could
-                    // without one, and finds the route.
+                    // After a route returns, the first call sees the state of the socket without a
+                    // route, and finds the route.
                     Some(libc::EINVAL) if self.had_no_route => self.had_no_route = false,
                     Some(libc::ENODEV | libc::EHOSTUNREACH) => {
                         self.had_no_route = true;
@@ -123,17 +123,17 @@ impl Sender {
         message.msg_iov = &raw mut vector;
         message.msg_iovlen = 1;
         message.msg_control = self.control.as_ptr().cast_mut().cast();
-        // Without the padding: the kernel wants the number alone.
+        // The length excludes the padding: the kernel wants the number alone.
         message.msg_controllen = self.control.len() as _;
         let flags = libc::MSG_ZEROCOPY | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `message` points to `vector` and to the control message, which the kernel only
-        // reads, during the call. It does not go to the address in `vector`, because the control
-        // message makes an offset of it.
+        // reads, during the call. The kernel does not access the address in `vector`, because the
+        // control message makes it an offset.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Hears which sends are over. Never waits.
+    /// Reads the notifications of sends that are over. Never waits.
     pub fn hear(&mut self, socket: &TcpStream) {
         while !self.under_way.is_empty()
             && let Some(ended) = next_ended(socket)
@@ -142,13 +142,13 @@ impl Sender {
         }
     }
 
-    /// Whether the first `calls` calls are over, so that what they sent may be changed.
+    /// Returns whether the first `calls` calls are over, so that their memory may be changed.
     #[must_use]
     pub fn are_over(&self, calls: u64) -> bool {
         self.under_way.are_over(calls)
     }
 
-    /// Whether all of them are.
+    /// Returns whether all calls are over.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.under_way.is_empty()

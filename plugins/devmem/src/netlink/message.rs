@@ -1,4 +1,4 @@
-//! Netlink's messages and attributes: encoding, and decoding that trusts no length.
+//! Messages and attributes of netlink: encoding, and decoding that trusts no length.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,19 +9,19 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const FLAG_REQUEST: u16 = 0x1;
 const FLAG_ACK: u16 = 0x4;
 const FLAG_DUMP: u16 = 0x300;
-/// In an answer: the request's payload was left out of an error.
+/// Flag of an answer: an error without the request's payload.
 const FLAG_CAPPED: u16 = 0x100;
-/// In an answer: attributes follow the error.
+/// Flag of an answer: attributes follow the error.
 const FLAG_ACK_TLVS: u16 = 0x200;
 const FLAG_NESTED: u16 = 0x8000;
-/// Without the flags for nesting and byte order.
+/// Mask of an attribute's kind, without the flags for nesting and byte order.
 const KIND_MASK: u16 = 0x3fff;
 
 const TYPE_ERROR: u16 = 2;
 const TYPE_DONE: u16 = 3;
 const ERROR_MESSAGE: u16 = 1;
 
-/// A request under construction.
+/// Request under construction.
 #[derive(Debug)]
 pub struct Request {
     bytes: Vec<u8>,
@@ -41,14 +41,14 @@ impl Request {
         request
     }
 
-    /// A request to a generic netlink family.
+    /// Creates a request to a generic netlink family.
     pub(super) fn generic(family: u16, command: u8, version: u8) -> Self {
         let mut request = Self::new(family, FLAG_REQUEST | FLAG_ACK);
         request.append(&[command, version, 0, 0]);
         request
     }
 
-    /// Asks for all there is, not for one thing.
+    /// Requests a dump of all objects instead of one object.
     #[must_use]
     pub fn of_all(mut self) -> Self {
         let flags = u16_at(&self.bytes, 6).unwrap_or_default() | FLAG_DUMP;
@@ -66,7 +66,7 @@ impl Request {
         self.append(&encode(kind, &text(value)));
     }
 
-    /// An attribute that holds others, see [`nested`].
+    /// Adds an attribute that holds others, see [`nested`].
     pub fn push_nest(&mut self, kind: u16, attributes: &[u8]) {
         self.append(&encode(kind | FLAG_NESTED, attributes));
     }
@@ -85,27 +85,27 @@ impl Request {
         self.seal();
     }
 
-    /// Requests here are a few dozen bytes, so their length fits.
+    /// Writes the length. Requests here are a few dozen bytes, so their length fits.
     fn seal(&mut self) {
         let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
         self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
     }
 }
 
-/// The content of an attribute that holds `(kind, value)` pairs.
+/// Returns the content of an attribute that holds `(kind, value)` pairs.
 #[must_use]
 pub fn nested(attributes: &[(u16, &[u8])]) -> Vec<u8> {
     attributes.iter().flat_map(|(kind, value)| encode(*kind, value)).collect()
 }
 
-/// A text as an attribute's value: with a NUL at its end, and none before.
+/// Returns a text as an attribute's value: with a NUL at its end, and none before.
 #[must_use]
 pub fn text(text: &str) -> Vec<u8> {
     text.bytes().take_while(|&byte| byte != 0).chain([0]).collect()
 }
 
 fn encode(kind: u16, value: &[u8]) -> Vec<u8> {
-    // Values here are names and numbers; a longer one would be refused by the kernel.
+    // Values here are names and numbers; the kernel would refuse a longer value.
     let value = &value[..value.len().min(1 << 10)];
     let length = ATTRIBUTE_HEADER_BYTES + value.len();
     let mut bytes = Vec::with_capacity(length.next_multiple_of(4));
@@ -116,48 +116,48 @@ fn encode(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One attribute of an answer.
+/// Attribute of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// Which one of its family's.
+    /// Kind of the attribute, as its family numbers kinds.
     pub kind: u16,
-    /// Its bytes.
+    /// Value of the attribute.
     pub value: &'a [u8],
 }
 
 impl<'a> Attribute<'a> {
-    /// The first byte.
+    /// Returns the first byte.
     #[must_use]
     pub fn u8(&self) -> Option<u8> {
         self.value.first().copied()
     }
 
-    /// Its first two bytes as a number.
+    /// Returns the first two bytes as a number.
     #[must_use]
     pub fn u16(&self) -> Option<u16> {
         u16_at(self.value, 0)
     }
 
-    /// Its first four bytes as a number.
+    /// Returns the first four bytes as a number.
     #[must_use]
     pub fn u32(&self) -> Option<u32> {
         u32_at(self.value, 0)
     }
 
-    /// Its text, up to the first NUL.
+    /// Returns the text, up to the first NUL.
     #[must_use]
     pub fn text(&self) -> String {
         let end = self.value.iter().position(|&byte| byte == 0).unwrap_or(self.value.len());
         String::from_utf8_lossy(&self.value[..end]).into_owned()
     }
 
-    /// The attributes that it holds.
+    /// Returns the nested attributes.
     pub fn inner(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         attributes(self.value)
     }
 }
 
-/// The attributes in `bytes`, up to the first whose length is wrong.
+/// Returns the attributes in `bytes`, up to the first with a wrong length.
 pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -169,12 +169,12 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     })
 }
 
-/// The attributes of an answer from a generic netlink family: what follows its header.
+/// Returns the attributes of an answer from a generic netlink family: the bytes after its header.
 pub fn generic_attributes(payload: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     attributes(payload.get(GENERIC_HEADER_BYTES..).unwrap_or_default())
 }
 
-/// One message of an answer.
+/// Message of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer<'a> {
     Payload(&'a [u8]),
@@ -182,8 +182,8 @@ pub(crate) enum Answer<'a> {
     Refused { errno: i32, message: String },
 }
 
-/// The messages in a datagram that answer request `sequence`, up to the first whose length is
-/// wrong.
+/// Returns the messages in a datagram that answer request `sequence`, up to the first with a wrong
+/// length.
 pub(crate) fn answers(datagram: &[u8], sequence: u32) -> impl Iterator<Item = Answer<'_>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -218,7 +218,7 @@ fn decode(kind: u16, flags: u16, payload: &[u8]) -> Answer<'_> {
     }
 }
 
-/// The kernel's words behind the error number and the copy of the request.
+/// Returns the kernel's words behind the error number and the copy of the request.
 fn error_message(flags: u16, payload: &[u8]) -> String {
     if flags & FLAG_ACK_TLVS == 0 {
         return String::new();

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Requests to the kernel over netlink, each with a deadline.
+//! Socket for requests to the kernel over netlink, each with a deadline.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,13 +15,13 @@ use super::message::{Answer, Request, answers, generic_attributes};
 
 /// A dump's messages come in datagrams of at most 32 KiB.
 const DATAGRAM_BYTES: usize = 64 << 10;
-/// The most datagrams of one answer: far more than any answer here has.
+/// Most datagrams of one answer: far more than any answer here has.
 const MAX_DATAGRAMS: usize = 4096;
 
-/// A request that was refused.
+/// Refusal of a request.
 #[derive(Debug)]
 pub struct Refusal {
-    /// Its number.
+    /// Error number of the system.
     pub error: io::Error,
     /// The kernel's words, if it gave any.
     pub message: String,
@@ -48,7 +48,7 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// A netlink socket for requests to one generic family, `ethtool` or `netdev`.
+/// Netlink socket for requests to one generic family, `ethtool` or `netdev`.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -57,10 +57,10 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens a socket and asks for the family's number; each request takes at most `deadline`.
+    /// Opens a socket and looks up the family's number. Each request takes at most `deadline`.
     ///
     /// # Errors
-    /// `NotFound` when the kernel does not have the family.
+    /// Returns `NotFound` when the kernel does not have the family.
     pub fn open(family: &str, deadline: Duration) -> io::Result<Self> {
         const CONTROLLER: u16 = 0x10;
         let flags = SocketFlags::CLOEXEC;
@@ -71,7 +71,7 @@ impl Netlink {
         Ok(Self { family: number, ..controller })
     }
 
-    /// A request of the family, to be completed and asked.
+    /// Creates a request of the family, to be completed and sent.
     #[must_use]
     pub fn request(&self, command: u8) -> Request {
         Request::generic(self.family, command, 1)
@@ -95,7 +95,7 @@ impl Netlink {
     /// Sends one request and returns the payloads of its answer.
     ///
     /// # Errors
-    /// The kernel's refusal, or no answer in time.
+    /// Returns the kernel's refusal, or an error when no answer comes in time.
     pub fn ask(&self, request: &Request) -> Result<Vec<Vec<u8>>, Refusal> {
         let until = Instant::now() + self.deadline;
         sendto(&self.socket, request.bytes(), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
@@ -133,14 +133,14 @@ impl Netlink {
     }
 }
 
-/// Asks the kernel to explain refusals in words, and to leave the copy of the request out. When it
-/// does not know these options, its answers have fewer words; that is no reason to give up.
+/// Asks the kernel to explain refusals in words, and to leave out the copy of the request. A kernel
+/// that does not know these options gives fewer words, which is no reason to give up.
 fn ask_for_words(socket: BorrowedFd<'_>) {
     for option in [libc::NETLINK_CAP_ACK, libc::NETLINK_EXT_ACK] {
         let on = 1i32;
         let length = size_of_val(&on) as libc::socklen_t;
         let value = (&raw const on).cast();
-        // SAFETY: `socket` is borrowed, so the descriptor is open; the kernel reads at most
+        // SAFETY: `socket` is borrowed, so the descriptor is open. The kernel reads at most
         // `length` bytes from `on`, which has exactly that many, and keeps no pointer.
         unsafe {
             libc::setsockopt(socket.as_raw_fd(), libc::SOL_NETLINK, option, value, length);

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! A NIC's flow rules, over the ioctl that has them. Rules belong to the NIC and not to a process:
-//! they stay when theirs is killed.
+//! Flow rules of a NIC, over the ethtool ioctl. Rules belong to the NIC and not to a process: they
+//! stay when the process that made them is killed.
 
 use std::io;
 
@@ -14,21 +14,21 @@ const GET_RULE: u32 = 0x2f;
 const LIST_RULES: u32 = 0x30;
 const DELETE_RULE: u32 = 0x31;
 const INSERT_RULE: u32 = 0x32;
-/// More rules than NICs have; bounds what is allocated.
+/// Limit of the allocation: more rules than any NIC has.
 const MAX_RULES: usize = 1 << 17;
-/// Rules that others may insert while they are listed.
+/// Room for rules that others insert during the listing.
 const SPARE_RULES: usize = 64;
 
-/// A rule and its place in the NIC's table, by which it is deleted.
+/// Flow rule, and its place in the NIC's table, by which it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedRule {
-    /// What it does.
+    /// The flow rule.
     pub rule: FlowRule,
-    /// Its number in `ethtool -n`.
+    /// Number of the rule in `ethtool -n`.
     pub location: u32,
 }
 
-/// The flow rules of one NIC.
+/// Table of the flow rules of one NIC.
 #[derive(Debug)]
 pub(crate) struct RuleTable {
     socket: EthtoolSocket,
@@ -39,7 +39,7 @@ impl RuleTable {
         Ok(Self { socket: EthtoolSocket::open(nic)? })
     }
 
-    /// Returns where it is.
+    /// Inserts the rule and returns its location.
     pub(crate) fn insert(&self, rule: &FlowRule) -> io::Result<u32> {
         let mut words = rule.encode(INSERT_RULE);
         self.call(&mut words)?;
@@ -50,7 +50,7 @@ impl RuleTable {
         self.call(&mut about_location(DELETE_RULE, location))
     }
 
-    /// The rules of the kind that is made here; others are left out.
+    /// Returns the rules of the kind that is made here, and leaves out others.
     pub(crate) fn list(&self) -> io::Result<Vec<PlacedRule>> {
         let mut count = about_location(COUNT_RULES, 0);
         self.call(&mut count)?;
@@ -68,7 +68,8 @@ impl RuleTable {
         Ok(locations.filter_map(|location| self.get(location)).collect())
     }
 
-    /// None when it is of another kind, or was deleted meanwhile.
+    /// Returns the rule at `location`, or `None` when the rule is of another kind, or was deleted
+    /// meanwhile.
     fn get(&self, location: u32) -> Option<PlacedRule> {
         let mut words = about_location(GET_RULE, location);
         self.call(&mut words).ok()?;
@@ -77,13 +78,13 @@ impl RuleTable {
 
     fn call(&self, words: &mut [u64]) -> io::Result<()> {
         debug_assert!(words.len() >= RXNFC_WORDS);
-        // SAFETY: `words` is as large as the struct; where a list follows it, `rule_cnt` says for
-        // how many numbers there is room.
+        // SAFETY: `words` is as large as the struct. Where a list follows the struct, `rule_cnt` is
+        // the number of entries that the list has room for.
         unsafe { self.socket.call(words) }
     }
 }
 
-/// `rule_cnt` is the first half of the struct's last word.
+/// Sets `rule_cnt`, which is the first half of the struct's last word.
 fn set_rule_count(words: &mut [u64], count: u32) {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&count.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! How a NIC is set up, as the kernel's ethtool family tells it.
+//! Settings of a NIC, as the kernel's ethtool family reports them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,7 +12,7 @@ const FEATURES_GET: u8 = 11;
 const RINGS_GET: u8 = 15;
 const RSS_GET: u8 = 38;
 
-/// Whether headers are split from payload.
+/// State of header split: whether headers are split from payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeaderSplit {
@@ -24,16 +24,16 @@ pub enum HeaderSplit {
     Unknown,
 }
 
-/// The part of a NIC's ring settings that matters here.
+/// Ring settings of a NIC, as far as device memory depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rings {
     /// State of tcp-data-split.
     pub header_split: HeaderSplit,
-    /// hds-thresh in bytes; `None` when the driver does not say.
+    /// hds-thresh in bytes, or `None` when the driver does not say.
     pub header_split_threshold_bytes: Option<u32>,
 }
 
-/// Asks `command` about `nic`.
+/// Sends the request `command` about `nic`.
 fn ask(deadline: Duration, command: u8, nic: &str) -> io::Result<Vec<Vec<u8>>> {
     const HEADER: u16 = 1;
     const DEVICE_NAME: u16 = 2;
@@ -43,10 +43,10 @@ fn ask(deadline: Duration, command: u8, nic: &str) -> io::Result<Vec<Vec<u8>>> {
     Ok(netlink.ask(&request)?)
 }
 
-/// A NIC's ring settings.
+/// Returns a NIC's ring settings.
 ///
 /// # Errors
-/// When the kernel or the driver does not answer.
+/// Returns an error when the kernel or the driver does not answer.
 pub fn rings(deadline: Duration, nic: &str) -> io::Result<Rings> {
     let answer = ask(deadline, RINGS_GET, nic)?;
     Ok(read_rings(answer.iter().flat_map(|payload| generic_attributes(payload))))
@@ -73,18 +73,19 @@ fn read_rings<'a>(attributes: impl Iterator<Item = Attribute<'a>>) -> Rings {
     rings
 }
 
-/// Whether a NIC's flow rules, its ntuple filters, are on.
+/// Returns whether a NIC's flow rules (ntuple filters) are on.
 ///
 /// # Errors
-/// When the kernel does not answer.
+/// Returns an error when the kernel does not answer.
 pub fn has_flow_steering(deadline: Duration, nic: &str) -> io::Result<bool> {
     has_active_feature(deadline, nic, "rx-ntuple-filter")
 }
 
-/// The receive queues over which a NIC spreads what no rule is about.
+/// Returns the receive queues over which a NIC spreads packets without a rule.
 ///
 /// # Errors
-/// When the kernel or the driver does not answer, as one without such a table.
+/// Returns an error when the kernel or the driver does not answer. A driver without such a table
+/// does not.
 pub fn rss_queues(deadline: Duration, nic: &str) -> io::Result<BTreeSet<u32>> {
     let answer = ask(deadline, RSS_GET, nic)?;
     Ok(read_rss(answer.iter().flat_map(|payload| generic_attributes(payload))))
@@ -114,7 +115,7 @@ fn is_active<'a>(mut attributes: impl Iterator<Item = Attribute<'a>>, feature: &
         .any(|attribute| attribute.kind == NAME && attribute.text() == feature)
 }
 
-/// Any payload is read as each of the answers.
+/// Decodes any payload as each of the answers.
 #[cfg(any(test, fuzzing))]
 pub(super) fn read_any(payload: &[u8]) {
     let attributes = || generic_attributes(payload);

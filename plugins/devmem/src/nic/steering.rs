@@ -1,4 +1,4 @@
-//! Connections that are sent to a queue, for as long as somebody wants it.
+//! Steering of connections to a queue, for the lifetime of an owner.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,8 +10,7 @@ use super::queues::{QueueUser, RxQueue};
 use super::rules::{PlacedRule, RuleTable};
 use crate::error::DevmemError;
 
-/// A flow rule that is deleted when this is dropped. It outlives a process that is killed; see
-/// [`stale_rules`].
+/// Flow rule that is deleted on drop. It outlives a process that is killed; see [`stale_rules`].
 #[derive(Debug)]
 pub struct SteeredFlow {
     table: RuleTable,
@@ -19,10 +18,10 @@ pub struct SteeredFlow {
 }
 
 impl SteeredFlow {
-    /// Sends what `from` sends to `to`, an address of this NIC, to receive queue `queue`.
+    /// Steers the packets from `from` to `to`, an address of this NIC, to receive queue `queue`.
     ///
     /// # Errors
-    /// [`DevmemError::NotPermitted`] and [`DevmemError::RuleRefused`].
+    /// Returns [`DevmemError::NotPermitted`] and [`DevmemError::RuleRefused`].
     pub fn new(nic: &Nic, rule: FlowRule) -> Result<Self, DevmemError> {
         let refused = |source: io::Error| refusal(nic.name(), source);
         let table = RuleTable::open(nic.name()).map_err(refused)?;
@@ -30,7 +29,7 @@ impl SteeredFlow {
         Ok(Self { table, placed: PlacedRule { rule, location } })
     }
 
-    /// The rule and its place.
+    /// Returns the rule and its place.
     #[must_use]
     pub fn placed(&self) -> PlacedRule {
         self.placed
@@ -39,7 +38,7 @@ impl SteeredFlow {
 
 impl Drop for SteeredFlow {
     fn drop(&mut self) {
-        // The NIC may be gone, and its rules with it. Nobody could do anything about a refusal.
+        // The NIC may be gone, and its rules with it. A refusal has no remedy here.
         let _ = self.table.delete(self.placed.location);
     }
 }
@@ -53,20 +52,20 @@ fn refusal(nic: &str, source: io::Error) -> DevmemError {
     }
 }
 
-/// Rules of the kind that [`SteeredFlow`] makes, whose queue no device memory has any more, and
-/// whose connection no process of this network namespace has. Theirs was killed.
+/// Returns rules of the kind that [`SteeredFlow`] makes whose process was killed. No device memory
+/// has the rule's queue any more, and no process of this network namespace has its connection.
 ///
 /// # Errors
-/// When the driver does not list its rules.
+/// Returns an error when the driver does not list its rules.
 pub fn stale_rules(nic: &Nic, queues: &[RxQueue]) -> io::Result<Vec<PlacedRule>> {
     Ok(select_stale(RuleTable::open(nic.name())?.list()?, queues, &connections::read()?))
 }
 
-/// Deletes those of them that lead to `queue`, which the caller has just bound: whoever made them
-/// had the queue before, and is gone. Returns how many there were.
+/// Deletes the stale rules that lead to `queue`, which the caller has just bound. Their maker had
+/// the queue before, and is gone. Returns how many rules there were.
 ///
 /// # Errors
-/// When the driver does not list its rules, or keeps one.
+/// Returns an error when the driver does not list its rules, or keeps one.
 pub fn delete_stale_rules(nic: &Nic, queue: u32) -> io::Result<usize> {
     let table = RuleTable::open(nic.name())?;
     let mut rules = table.list()?;

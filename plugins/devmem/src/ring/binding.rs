@@ -1,4 +1,5 @@
-//! Whether a NIC still has the area of a ring. The ring belongs to one thread, and this to another.
+//! Check that a NIC still has the area of a ring. The ring belongs to one thread, and this check to
+//! another.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::error::DevmemError;
 use crate::netlink::Netlink;
 use crate::nic::{Nic, QueueUser, netdev_family};
 
-/// A queue that io_uring has, as the kernel tells of it.
+/// Queue that io_uring has, as the kernel reports it.
 #[derive(Debug)]
 pub struct RingBinding {
     netlink: Netlink,
@@ -16,19 +17,19 @@ pub struct RingBinding {
 }
 
 impl RingBinding {
-    /// A queue that a [`RingQueue`](super::RingQueue) has taken.
+    /// Creates the check of a queue that a [`RingQueue`](super::RingQueue) has taken.
     ///
     /// # Errors
-    /// The kernel cannot be asked.
+    /// Returns an error when the kernel cannot be asked.
     pub fn new(nic: &Nic, queue: u32, deadline: Duration) -> Result<Self, DevmemError> {
         Ok(Self { netlink: netdev_family(deadline)?, nic: nic.clone(), queue })
     }
 
-    /// Asks whether io_uring still has the queue, and whether the NIC is up. One that is down keeps
-    /// the memory.
+    /// Checks that io_uring still has the queue, and returns whether the NIC is up. A NIC that is
+    /// down keeps the memory.
     ///
     /// # Errors
-    /// [`DevmemError::BindingLost`] and [`DevmemError::NoNic`].
+    /// Returns [`DevmemError::BindingLost`] and [`DevmemError::NoNic`].
     pub fn is_up(&self) -> Result<bool, DevmemError> {
         has_queues(&self.netlink, &self.nic, &[self.queue], QueueUser::IoUring)
     }

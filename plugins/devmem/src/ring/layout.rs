@@ -1,12 +1,12 @@
-//! Structs of `linux/io_uring.h` and `linux/io_uring/zcrx.h`, as far as registering takes them.
+//! Structs of `linux/io_uring.h` and `linux/io_uring/zcrx.h` that registration takes.
 
-/// `struct io_uring_zcrx_area_reg`: where packets are to go.
+/// `struct io_uring_zcrx_area_reg`: the memory for packets.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(super) struct Area {
     pub(super) address: u64,
     pub(super) bytes: u64,
-    /// Written by the kernel: what is added to an offset that is given back.
+    /// Written by the kernel: the token to add to an offset that is given back.
     pub(super) token: u64,
     pub(super) flags: u32,
     pub(super) dma_buf: u32,
@@ -28,27 +28,28 @@ pub(super) struct RingRegion {
 /// `IORING_MEM_REGION_TYPE_USER`: the memory is the process's own.
 pub(super) const OWN_MEMORY: u32 = 1;
 
-/// `struct zcrx_event_desc`: which events are told, and where the kernel counts.
+/// `struct zcrx_event_desc`: the events that the kernel reports, and the place of its counters.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) user_data: u64,
     pub(super) kinds: u32,
     pub(super) flags: u32,
-    /// From the beginning of the refill ring's memory.
+    /// Offset of the counters from the beginning of the refill ring's memory.
     pub(super) counters: u64,
     pub(super) reserved: [u64; 9],
 }
 
-/// `ZCRX_EVENT_DESC_FLAG_STATS`: the kernel is to count.
+/// `ZCRX_EVENT_DESC_FLAG_STATS`: requests counters from the kernel.
 pub(super) const COUNT: u32 = 1;
 
-/// Bytes of `struct zcrx_stats`: how often it has copied, and how many bytes.
+/// Bytes of `struct zcrx_stats`: the number of copies, and the number of copied bytes.
 pub(super) const COUNTERS_BYTES: usize = 16;
-/// Where the second of them is.
+/// Offset of the second counter.
 pub(super) const COPIED_BYTES_AT: usize = 8;
 
-/// `struct io_uring_zcrx_offsets`: where in its memory the refill ring is. Written by the kernel.
+/// `struct io_uring_zcrx_offsets`: the place of the refill ring in its memory. Written by the
+/// kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RefillOffsets {
@@ -69,7 +70,7 @@ pub(super) struct Registration {
     pub(super) area: u64,
     pub(super) region: u64,
     pub(super) offsets: RefillOffsets,
-    /// Written by the kernel: by which receives name it.
+    /// Written by the kernel: the number by which receives name the queue.
     pub(super) id: u32,
     pub(super) page_bytes: u32,
     pub(super) events: u64,
@@ -87,7 +88,7 @@ pub(super) struct RefillEntry {
 
 /// `IORING_REGISTER_ZCRX_IFQ`.
 pub(super) const REGISTER_QUEUE: libc::c_uint = 32;
-/// Offsets have the number of their area from this bit on. There is one area, number 0.
+/// Bit from which on an offset has the number of its area. There is one area, number 0.
 pub(super) const AREA_SHIFT: u32 = 48;
 
 const _: () = assert!(size_of::<Area>() == 48 && size_of::<RingRegion>() == 64);

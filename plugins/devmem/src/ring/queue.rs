@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! A ring of io_uring with a receive queue of a NIC. It belongs to the thread that makes it.
+//! Ring of io_uring with a receive queue of a NIC. The ring belongs to the thread that makes it.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,45 +19,45 @@ use crate::error::DevmemError;
 use crate::host_memory::HostMemory;
 use crate::nic::{Nic, NicFacts, choose_queues};
 
-/// Entries that go to the kernel with one call. More take another.
+/// Entries that go to the kernel with one call. More entries take another call.
 const SUBMISSIONS: u32 = 256;
-/// Completions that find room. A receive that finds none is asked for once more.
+/// Completions that find room. A receive whose completion finds no room is submitted again.
 const COMPLETIONS: u32 = 4096;
-/// What a completion belongs to. Receives have the numbers above.
+/// User data of the completions of the waker. Receives have larger numbers.
 const WAKE: u64 = 0;
 const CANCEL: u64 = 1;
 const FIRST_RECEIVE: u64 = 2;
 
 type Ring = IoUring<squeue::Entry, cqueue::Entry32>;
 
-/// What the ring tells.
+/// Event of the ring.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RingEvent {
-    /// So many bytes of the stream of receive `id` lie at this offset of the area.
+    /// `bytes` bytes of the stream of receive `id` lie at this offset of the area.
     Bytes {
-        /// Which receive.
+        /// Number of the receive.
         id: u64,
-        /// Where they are. They lie in the area.
+        /// Offset of the bytes, which lie in the area.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// No more comes for receive `id`, of which so many bytes have not come.
+    /// Receive `id` is over. `left` bytes have not come.
     Over {
-        /// Which receive.
+        /// Number of the receive.
         id: u64,
-        /// Bytes that were asked for and have not come.
+        /// Requested bytes that have not come.
         left: u64,
-        /// Why.
+        /// Reason of the end.
         end: ReceiveEnd,
     },
     /// The descriptor of [`RingQueue::wake_by`] is readable.
     Woken,
 }
 
-/// A receive queue of a NIC whose packets go to host memory of this process, and the ring that
-/// tells of them. It belongs to the thread that has made it: the kernel refuses others.
+/// Receive queue of a NIC whose packets go to host memory of this process, and the ring that
+/// reports them. It belongs to the thread that has made it: the kernel refuses others.
 pub struct RingQueue {
     ring: Ring,
     queue: u32,
@@ -76,11 +76,11 @@ impl core::fmt::Debug for RingQueue {
 }
 
 impl RingQueue {
-    /// Gives `queue` the first `bytes` of `memory`, whole pages, which resets it. Takes
-    /// CAP_NET_ADMIN. The kernel keeps the memory until the ring is closed, with this.
+    /// Gives `queue` the first `bytes` of `memory`, whole pages, which resets the queue. Requires
+    /// CAP_NET_ADMIN. The kernel keeps the memory until the ring is closed, on drop.
     ///
     /// # Errors
-    /// Each refusal of the kernel as what it means.
+    /// Returns each refusal of the kernel as the error that it means.
     pub fn new(
         nic: &Nic,
         queue: u32,
@@ -96,54 +96,55 @@ impl RingQueue {
         Ok(Self { ring, queue, id, refill, area_bytes, asked: HashMap::new() })
     }
 
-    /// The same with a queue that nobody else has. Where somebody else is faster, another one is
-    /// chosen.
+    /// Does the same with a free queue. Chooses another queue where another process takes one
+    /// first.
     ///
     /// # Errors
-    /// As [`choose_queues`] and [`new`](Self::new).
+    /// Returns the errors of [`choose_queues`] and [`new`](Self::new).
     pub fn on_free_queue(
         nic: &Nic,
         memory: &HostMemory,
         bytes: usize,
         deadline: Duration,
     ) -> Result<Self, DevmemError> {
-        // No setting of the NIC helps a kernel that cannot.
+        // No setting of the NIC helps a kernel without support.
         drop(open()?);
         let choose = || choose_queues(&NicFacts::ask(nic, deadline)?, 1);
         take_free(choose, |queues| {
-            // One was asked for.
+            // One queue was requested.
             let queue = queues.first().copied().unwrap_or_default();
             Self::new(nic, queue, memory, bytes, deadline)
         })
     }
 
-    /// Whether this kernel can, and this process may use io_uring. Takes no privilege.
+    /// Checks that this kernel supports the ring, and that this process may use io_uring. Requires
+    /// no privilege.
     ///
     /// # Errors
-    /// [`DevmemError::NoRingReceive`] and [`DevmemError::RingDenied`].
+    /// Returns [`DevmemError::NoRingReceive`] and [`DevmemError::RingDenied`].
     pub fn check_kernel() -> Result<(), DevmemError> {
         open().map(drop)
     }
 
-    /// The queue that it has.
+    /// Returns the number of the queue.
     #[must_use]
     pub fn queue(&self) -> u32 {
         self.queue
     }
 
-    /// Where pages are given back, by any thread.
+    /// Returns the ring by which any thread gives pages back.
     #[must_use]
     pub fn refill(&self) -> Arc<Refill> {
         Arc::clone(&self.refill)
     }
 
-    /// Asks for the next `bytes` bytes of a connection, which is to have no other receive, and to
-    /// stay open until this one is over. `id` is a number that no other receive has.
+    /// Requests the next `bytes` bytes of a connection. The connection must have no other receive,
+    /// and must stay open until this receive is over. `id` is a number that no other receive has.
     ///
     /// # Errors
-    /// The system's. Nothing was asked for then.
+    /// Returns the system's error. Nothing was submitted then.
     pub fn receive(&mut self, id: u64, socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
-        // For the kernel, none is without a limit.
+        // The kernel takes zero bytes for no limit.
         if bytes == 0 || self.asked.contains_key(&id) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -153,21 +154,22 @@ impl RingQueue {
         self.enter(0, None)
     }
 
-    /// Ends a receive early. What has come is told, and then its end.
+    /// Cancels a receive. The ring reports the bytes that have come, and then the end of the
+    /// receive.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn cancel(&mut self, id: u64) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(id + FIRST_RECEIVE).build();
         self.push(&entry.user_data(CANCEL))?;
         self.enter(0, None)
     }
 
-    /// From now on a wait ends when this descriptor is readable. It is the caller's to clear, and
-    /// to keep open as long as the ring is.
+    /// Makes a wait end when this descriptor is readable, from now on. The caller clears the
+    /// descriptor, and keeps it open as long as the ring is open.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn wake_by(&mut self, descriptor: impl AsFd) -> io::Result<()> {
         let fd = Fd(descriptor.as_fd().as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).build();
@@ -175,16 +177,15 @@ impl RingQueue {
         self.enter(0, None)
     }
 
-    /// Waits for an event, at most for this time. Calls `told` with each that is there, in the
-    /// order of each stream. [`RingEvent::Woken`] comes once for each
-    /// [`wake_by`](Self::wake_by).
+    /// Waits for an event, at most for `timeout`. Calls `told` with each available event, in the
+    /// order of each stream. [`RingEvent::Woken`] comes once for each [`wake_by`](Self::wake_by).
     ///
     /// # Errors
-    /// The system's: the ring is of no use any more.
+    /// Returns the system's error. The ring cannot be used any more then.
     pub fn wait(&mut self, timeout: Duration, mut told: impl FnMut(RingEvent)) -> io::Result<()> {
         self.refill.flush();
         self.enter(1, Some(timeout))?;
-        // What comes while this goes on is for the next call.
+        // Completions that arrive during this loop are for the next call.
         let here = self.ring.completion().len();
         for _ in 0..here {
             let Some(entry) = self.ring.completion().next() else { break };
@@ -203,7 +204,7 @@ impl RingQueue {
         Ok(())
     }
 
-    /// What a completion of a receive means.
+    /// Returns the event that a completion of a receive means.
     fn completed(&mut self, id: u64, result: i32, is_last: bool, at: u64) -> Option<RingEvent> {
         let left = self.asked.get_mut(&id)?;
         if is_last {
@@ -219,12 +220,12 @@ impl RingQueue {
                 *left = rest;
                 Some(RingEvent::Bytes { id, offset: at, bytes })
             }
-            // The place in the stream is lost. What else comes of it is nobody's.
+            // The place in the stream is lost. Further bytes of the stream have no use.
             None => {
                 let left = self.asked.remove(&id)?;
                 let what = format!("io_uring tells of {bytes} bytes at {at}, of {left}");
                 let end = ReceiveEnd::Failed(io::Error::new(io::ErrorKind::InvalidData, what));
-                // If that cannot be asked for, the receive ends with its socket.
+                // If the cancellation cannot be submitted, the receive ends with its socket.
                 let _ = self.cancel(id);
                 Some(RingEvent::Over { id, left, end })
             }
@@ -243,7 +244,7 @@ impl RingQueue {
         Err(io::Error::other("the ring takes no entry"))
     }
 
-    /// Submits what there is, and waits for so many completions.
+    /// Submits all entries, and waits for `count` completions.
     fn enter(&self, count: usize, timeout: Option<Duration>) -> io::Result<()> {
         let submitter = self.ring.submitter();
         let result = match timeout {
@@ -256,7 +257,7 @@ impl RingQueue {
         match result {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // Nothing has come in time, a signal has, or completions wait to be read first.
+                // The timeout is over, a signal has come, or completions must be read first.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
@@ -264,7 +265,7 @@ impl RingQueue {
     }
 }
 
-/// A ring that can receive so.
+/// Opens a ring that supports zero-copy receives.
 fn open() -> Result<Ring, DevmemError> {
     let ring = IoUring::<squeue::Entry, cqueue::Entry32>::builder()
         .setup_single_issuer()
@@ -282,7 +283,7 @@ fn open() -> Result<Ring, DevmemError> {
     Ok(ring)
 }
 
-/// Why there is no ring.
+/// Returns the reason why there is no ring.
 fn ring_error(source: io::Error) -> DevmemError {
     match source.raw_os_error() {
         Some(libc::ENOSYS) => DevmemError::NoRingReceive { what: "it has no io_uring" },

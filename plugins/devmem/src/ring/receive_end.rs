@@ -1,31 +1,31 @@
-//! Why a receive is over. Pure.
+//! Reasons for the end of a receive. Pure.
 
 use std::io;
 
-/// Why the kernel brings no more for a receive.
+/// Reason why the kernel brings no more bytes for a receive.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiveEnd {
-    /// All bytes that were asked for have come.
+    /// All requested bytes have come.
     Done,
     /// The peer has sent its last byte.
     Closed,
-    /// What comes next is in memory of the kernel's own, and the area had no page to copy it to, or
-    /// the kernel no memory. It can be received as from any socket, or be asked for once more.
+    /// The next bytes are in the kernel's own memory. The area had no page to copy them to, or the
+    /// kernel no memory. The bytes can be received as from any socket, or be requested again.
     NoPage,
-    /// It was cancelled.
+    /// The receive was cancelled.
     Cancelled,
-    /// The rest is to be asked for once more.
+    /// The rest must be requested again.
     Again,
-    /// What comes next is in memory of somebody else.
+    /// The next bytes are in memory of another user.
     Foreign,
-    /// The connection is dead, or the system says something else.
+    /// The connection is dead, or the system reports another error.
     Failed(io::Error),
 }
 
 impl ReceiveEnd {
-    /// `result`: what the last completion says. `left`: bytes that were asked for and have not
-    /// come.
+    /// Decodes the end of a receive. `result` is the result of the last completion, `left` the
+    /// requested bytes that have not come.
     pub(super) fn of(result: i32, left: u64) -> Self {
         match result {
             0 if left == 0 => Self::Done,
@@ -34,7 +34,7 @@ impl ReceiveEnd {
             _ => match result.wrapping_neg() {
                 libc::ENOMEM => Self::NoPage,
                 libc::ECANCELED => Self::Cancelled,
-                // The ring of completions was full, or a signal came.
+                // The completion queue was full, or a signal came.
                 libc::ENOSPC | libc::EAGAIN | libc::EINTR => Self::Again,
                 libc::EFAULT => Self::Foreign,
                 error => Self::Failed(io::Error::from_raw_os_error(error)),

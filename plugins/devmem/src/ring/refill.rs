@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The ring by which pages go back to the NIC. The kernel takes them as it needs them.
+//! Ring by which pages go back to the NIC. The kernel takes them as it needs them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,17 +12,17 @@ use crate::host_memory::HostMemory;
 
 /// Bytes before the entries: more than the kernel's header of the ring takes.
 const HEADER_BYTES: usize = 4096;
-/// The kernel takes no more entries than these.
+/// Largest number of entries that the kernel takes.
 const MOST_ENTRIES: u32 = 32_768;
 const PAGE_BYTES: u64 = 4096;
 
-/// Pages of an area on their way back to the kernel. Any thread gives back.
+/// Pages of an area on their way back to the kernel. Any thread gives pages back.
 #[derive(Debug)]
 pub struct Refill {
     memory: HostMemory,
     entries: u32,
     offsets: RefillOffsets,
-    /// Whether the kernel counts what it copies.
+    /// Whether the kernel counts the bytes that it copies.
     counts: bool,
     state: Mutex<State>,
 }
@@ -34,7 +34,7 @@ struct State {
     waiting: VecDeque<u32>,
 }
 
-/// The memory of a ring that the kernel does not know yet.
+/// Memory of a ring that is not registered yet.
 #[derive(Debug)]
 pub(super) struct RefillMemory {
     memory: HostMemory,
@@ -42,7 +42,7 @@ pub(super) struct RefillMemory {
 }
 
 impl RefillMemory {
-    /// For an area of so many pages.
+    /// Allocates the memory for an area of `pages` pages.
     pub(super) fn new(pages: u64) -> io::Result<Self> {
         let entries = u32::try_from(pages).unwrap_or(MOST_ENTRIES).clamp(1, MOST_ENTRIES);
         let entries = entries.next_power_of_two();
@@ -62,13 +62,13 @@ impl RefillMemory {
         self.entries
     }
 
-    /// Where the kernel may count: behind the entries.
+    /// Returns the offset of the kernel's counters, behind the entries.
     pub(super) fn counters_at(&self) -> u64 {
         counters_at(self.entries) as u64
     }
 
-    /// The ring as the kernel has laid it out; an error when it does not fit the memory. `counts`:
-    /// the kernel counts what it copies.
+    /// Returns the ring as the kernel has laid it out, or an error when the layout does not fit the
+    /// memory. `counts`: whether the kernel counts the bytes that it copies.
     pub(super) fn laid_out(self, offsets: RefillOffsets, counts: bool) -> io::Result<Refill> {
         let RefillOffsets { head, tail, entries: at, .. } = offsets;
         let end = at as usize + self.entries as usize * size_of::<RefillEntry>();
@@ -89,28 +89,28 @@ fn counters_at(entries: u32) -> usize {
 }
 
 impl Refill {
-    /// Gives pages back, by their numbers in the area: a page once for each piece of it that was
-    /// received. Those for which the ring has no room go with a later call.
+    /// Gives pages back, by their numbers in the area. A page goes back once for each piece of it
+    /// that was received. Pages for which the ring has no room go with a later call.
     pub fn give_back(&self, pages: impl IntoIterator<Item = u32>) {
         let mut state = self.lock();
         state.waiting.extend(pages);
         self.fill(&mut state);
     }
 
-    /// Gives back what had no room.
+    /// Gives back the pages that had no room.
     pub fn flush(&self) {
         self.fill(&mut self.lock());
     }
 
-    /// Bytes that the kernel has copied into the area because they had come elsewhere; `None` where
-    /// it does not count.
+    /// Returns the number of bytes that the kernel has copied into the area because they had come
+    /// elsewhere. Returns `None` where the kernel does not count.
     #[must_use]
     pub fn copied_bytes(&self) -> Option<u64> {
         let at = counters_at(self.entries) + COPIED_BYTES_AT;
         let place = self.memory.as_mut_ptr().wrapping_add(at).cast();
-        // SAFETY: the counter lies within the memory, which lives as long as `self`, and is
-        // aligned, because the memory begins on a page and `at` is a multiple of 8. Only the kernel
-        // writes to it.
+        // SAFETY: the counter lies within the memory, which lives as long as `self`. It is aligned,
+        // because the memory begins on a page and `at` is a multiple of 8. Only the kernel writes
+        // to it.
         let counter = unsafe { AtomicU64::from_ptr(place) };
         self.counts.then(|| counter.load(Ordering::Relaxed))
     }
@@ -119,7 +119,7 @@ impl Refill {
         if state.waiting.is_empty() {
             return;
         }
-        // What the kernel has read may be written over.
+        // Entries that the kernel has read may be overwritten.
         let head = self.word(self.offsets.head).load(Ordering::Acquire);
         while !state.waiting.is_empty()
             && let Some(place) = state.index.next(head)
@@ -135,20 +135,20 @@ impl Refill {
         let entry = RefillEntry { offset, bytes: PAGE_BYTES as u32, padding: 0 };
         let at = self.offsets.entries as usize + place * size_of::<RefillEntry>();
         let target = self.memory.as_mut_ptr().wrapping_add(at).cast::<RefillEntry>();
-        // SAFETY: `place` is less than `entries`, all of which lie in the memory, aligned to 8:
-        // `laid_out` has seen to it. The kernel reads the entry only once the tail is beyond it,
-        // and the lock keeps other writers away.
+        // SAFETY: `place` is less than `entries`. All entries lie in the memory, aligned to 8, as
+        // `laid_out` has checked. The kernel reads the entry only once the tail is beyond it, and
+        // the lock keeps other writers away.
         unsafe { target.write_volatile(entry) };
     }
 
     fn word(&self, offset: u32) -> &AtomicU32 {
         let place = self.memory.as_mut_ptr().wrapping_add(offset as usize).cast();
-        // SAFETY: the word lies within the memory, which lives as long as `self`, and is aligned:
-        // `laid_out` has seen to it. Both ends touch it as an atomic only.
+        // SAFETY: the word lies within the memory, which lives as long as `self`, and is aligned,
+        // as `laid_out` has checked. Both ends access the word only as an atomic.
         unsafe { AtomicU32::from_ptr(place) }
     }
 
-    /// No step panics with the lock held.
+    /// Locks the state. No step panics with the lock held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -166,7 +166,7 @@ mod tests {
         memory.laid_out(OFFSETS, true).expect("it fits")
     }
 
-    /// What the kernel reads, and takes.
+    /// Reads and takes entries as the kernel does.
     fn taken(refill: &Refill, count: u32) -> Vec<(u64, u32)> {
         let head = refill.word(OFFSETS.head);
         let tail = refill.word(OFFSETS.tail).load(Ordering::Acquire);

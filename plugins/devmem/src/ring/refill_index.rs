@@ -1,7 +1,7 @@
-//! How far a refill ring is. Pure.
+//! Position of a refill ring. Pure.
 
-/// Where the next entry of a ring goes. One end writes entries, the other reads them; each counts
-/// its own for ever.
+/// Place of the next entry of a ring. One end writes entries and the other end reads them; each end
+/// counts its own entries for ever.
 #[derive(Debug)]
 pub(super) struct RefillIndex {
     entries: u32,
@@ -9,13 +9,13 @@ pub(super) struct RefillIndex {
 }
 
 impl RefillIndex {
-    /// An empty ring of so many entries, a power of two.
+    /// Creates the index of an empty ring of `entries` entries, a power of two.
     pub(super) fn new(entries: u32) -> Self {
         Self { entries, tail: 0 }
     }
 
-    /// The place of the next entry, if there is one: the reader has taken all up to `head`. A head
-    /// that nobody can have reached leaves no room.
+    /// Returns the place of the next entry, if there is room. The reader has taken all entries up
+    /// to `head`. A head that is impossible leaves no room.
     pub(super) fn next(&mut self, head: u32) -> Option<usize> {
         if self.tail.wrapping_sub(head) >= self.entries {
             return None;
@@ -25,7 +25,7 @@ impl RefillIndex {
         Some(place as usize)
     }
 
-    /// What the reader is told.
+    /// Returns the tail for the reader.
     pub(super) fn tail(&self) -> u32 {
         self.tail
     }
@@ -45,7 +45,7 @@ mod tests {
         assert_eq!((places(&mut index, 0), index.tail()), (vec![], 4));
         assert_eq!(places(&mut index, 3), [0, 1, 2]);
         assert_eq!(index.tail(), 7);
-        // The reader is ahead of the writer: nobody is, so nothing is written.
+        // The reader is ahead of the writer. That is impossible, so nothing is written.
         assert_eq!(places(&mut index, 8), []);
     }
 

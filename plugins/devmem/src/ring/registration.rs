@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Taking a receive queue of a NIC for a ring, and what a refusal means.
+//! Registration of a NIC's receive queue with a ring, and the meaning of a refusal.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,10 +14,10 @@ use crate::error::DevmemError;
 use crate::host_memory::HostMemory;
 use crate::nic::{HeaderSplit, Nic, NicFacts};
 
-/// What the kernel has made of a queue.
+/// Result of a registration.
 #[derive(Debug)]
 pub(super) struct Registered {
-    /// By which receives name it.
+    /// Number by which receives name the queue.
     pub(super) id: u32,
     pub(super) refill: Refill,
 }
@@ -37,7 +37,7 @@ pub(super) fn register(
     }
     let refill = RefillMemory::new(bytes as u64 / 4096).map_err(made)?;
     let ask = |counts| call(ring, nic, queue, memory, bytes, &refill, counts);
-    // A kernel that does not count refuses to be asked to.
+    // A kernel without counters refuses a registration that requests them.
     let (registration, counts) = match ask(true) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => (ask(false), false),
         answer => (answer, true),
@@ -97,14 +97,14 @@ fn call(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(registration) }
 }
 
-/// Bytes that may be locked; `None`: as many as there are.
+/// Returns the bytes that may be locked, or `None` for no limit.
 fn lock_limit() -> Option<u64> {
     let may_lock =
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
     if may_lock { None } else { getrlimit(Resource::Memlock).current }
 }
 
-/// What a refusal means.
+/// Returns the meaning of a refusal.
 fn refused(
     nic: &Nic,
     queue: u32,
@@ -130,7 +130,8 @@ fn refused(
     }
 }
 
-/// The kernel says no more of header split than of any other thing that is not as it should be.
+/// Replaces an error by a more specific one. The kernel gives the same error for header split as
+/// for any other wrong setting.
 fn explain(error: DevmemError, nic: &Nic, deadline: Duration) -> DevmemError {
     let DevmemError::System { .. } = error else { return error };
     let rings = NicFacts::ask(nic, deadline).ok().and_then(|facts| facts.rings);
