@@ -1,13 +1,14 @@
-//! What the driver has said of bounce buffers, and of memory that is gathered from. Pure.
+//! Cache of the driver's answers about bounce buffers, and about memory that is gathered from.
+//! Pure.
 //!
-//! A bounce buffer lives as long as its channel, and one that comes after it at the same address
-//! comes from the same allocator. Memory that is gathered from was looked at when it was
-//! registered. So the driver is asked once for each, and not for each chunk.
+//! A bounce buffer lives as long as its channel. A later buffer at the same address comes from the
+//! same allocator. Memory that is gathered from was checked when it was registered. The driver is
+//! therefore asked once for each memory, and not for each chunk.
 
-/// Answers that are kept. A process has fewer bounce buffers that are in use.
+/// Largest number of cached answers. A process has fewer bounce buffers in use.
 const MOST: usize = 64;
 
-/// An answer for each bounce buffer, by its address.
+/// Answer for each bounce buffer, by its address.
 #[derive(Debug)]
 pub(crate) struct BounceMemo<T>(Vec<(u64, T)>);
 
@@ -22,7 +23,7 @@ impl<T: Copy> BounceMemo<T> {
         answers.rev().find_map(|&(address, answer)| (address == bounce).then_some(answer))
     }
 
-    /// Keeps an answer, in place of the one before.
+    /// Stores an answer, in place of the earlier one.
     pub(crate) fn set(&mut self, bounce: u64, answer: T) {
         self.0.retain(|&(address, _)| address != bounce);
         if self.0.len() == MOST {

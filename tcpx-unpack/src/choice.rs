@@ -1,9 +1,9 @@
-//! The kinds of memory, the backends, and the user's choice among them.
+//! Kinds of memory, backends, and the user's choice among them.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where bytes live.
+/// Kind of the memory that holds bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryKind {
@@ -25,7 +25,7 @@ impl fmt::Display for MemoryKind {
     }
 }
 
-/// A way of copying, as an open [`Unpack`](crate::Unpack) uses it.
+/// Method of copying, as an open [`Unpack`](crate::Unpack) uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// Gathers with the CPU (ordinary memory), or in pinned host memory (CUDA memory).
@@ -37,7 +37,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The spelling of this backend in settings and logs.
+    /// Returns the spelling of this backend in settings and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl FromStr for Backend {
     }
 }
 
-/// What the user asked for: the values of the setting `TCPX_UNPACK`.
+/// The user's choice: the values of the setting `TCPX_UNPACK`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Choice {
@@ -81,7 +81,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The one backend asked for, or `None` for [`Choice::Auto`].
+    /// Returns the requested backend, or `None` for [`Choice::Auto`].
     #[must_use]
     pub const fn backend(self) -> Option<Backend> {
         match self {

@@ -1,4 +1,4 @@
-//! Tells which submits on a stream of copies have finished, with an event for each of them.
+//! Completions of the submits on a stream of copies, with an event for each submit.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
 use crate::error::UnpackError;
 use crate::ticket::Ticket;
 
-/// How many submits may be under way: 16 channels of 16 requests, each a submit of its own.
+/// Largest number of submits in flight: 16 channels of 16 requests, each a submit of its own.
 const EVENTS: usize = 256;
 
 /// Events that are made once and used in turn, and the tickets that they stand for.
@@ -32,7 +32,8 @@ impl Completions {
 
     /// Runs `queue`, which puts one submit's copies on `stream`, and marks its end.
     ///
-    /// A failure sticks, because part of the submit may be under way without an event behind it.
+    /// A failure is permanent, because part of the submit may be in flight without an event behind
+    /// it.
     pub(crate) fn submit(
         &mut self,
         stream: &Stream,
@@ -47,7 +48,7 @@ impl Completions {
         Ok(self.submitted)
     }
 
-    /// The newest finished ticket.
+    /// Returns the newest finished ticket.
     pub(crate) fn poll(&mut self) -> Result<Ticket, UnpackError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -65,9 +66,9 @@ impl Completions {
         }
     }
 
-    /// An event that stands for nothing.
+    /// Returns a free event.
     ///
-    /// A look at an event under way takes 1.2 µs, so that is done only when none is free.
+    /// A query of an event in flight takes 1.2 µs, so it is made only when no event is free.
     fn free_event(&mut self) -> Result<Event, UnpackError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -84,29 +85,29 @@ impl Completions {
         error
     }
 
-    /// Lets nothing more be submitted.
+    /// Refuses all later submits.
     pub(crate) fn stop(&mut self) {
         self.failure.get_or_insert(UnpackError::ShutDown);
     }
 }
 
-/// Whether nothing on `stream` uses memory any more. Never blocks.
+/// Returns whether no work on `stream` uses memory any more. Never blocks.
 pub(crate) fn is_over(gpu: &CudaGpu, stream: &Stream) -> bool {
     let idle = gpu.enter().and_then(|_entered| stream.is_idle());
     idle.unwrap_or_else(|error| !is_refused_for_now(&error))
 }
 
-/// Whether an error is about the call, and not about the context. Any other means that the context
-/// is gone or broken, and its work with it.
+/// Returns whether an error is about the call, and not about the context. Any other error means
+/// that the context is gone or broken, and its work with it.
 fn is_refused_for_now(error: &CudaError) -> bool {
-    // While the program captures a graph the driver refuses calls: CUDA_ERROR_STREAM_CAPTURE_*.
+    // While the program captures a graph, the driver refuses calls: CUDA_ERROR_STREAM_CAPTURE_*.
     matches!(error, CudaError::Call { code: 900..=908, .. })
 }
 
-/// How many of `len` marks are done; they become done in order.
+/// Returns how many of `len` marks are done. Marks become done in order.
 ///
-/// A look at one takes 1.2 µs. So one look has to do when nothing is new, and few when much is: the
-/// steps double first, and are halved then.
+/// A query of one mark takes 1.2 µs. One query therefore suffices when nothing is new, and few when
+/// much is new: the steps double first, and are halved then.
 fn count_done(
     len: usize,
     mut is_done: impl FnMut(usize) -> Result<bool, CudaError>,

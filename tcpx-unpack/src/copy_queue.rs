@@ -1,4 +1,4 @@
-//! What copy threads have to do, and when a submit counts as finished. Pure.
+//! Queue of the copy threads' work, with the order in which submits finish. Pure.
 
 use std::collections::VecDeque;
 
@@ -6,12 +6,12 @@ use crate::extent::{Extent, extents};
 use crate::job::UnpackJob;
 use crate::ticket::Ticket;
 
-/// Bytes of a piece: some 10 µs of work for one thread, many times what it costs to hand it over.
+/// Bytes of a piece: some 10 µs of work for one thread, many times the cost of a handover.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
-/// Bytes that may be under way, unless they are of one submit.
+/// Limit of the bytes in flight, except when they belong to one submit.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What one thread copies at once: part of the jobs of one submit.
+/// Unit of one thread's work: part of the jobs of one submit.
 #[derive(Debug)]
 pub(crate) struct Piece {
     ticket: Ticket,
@@ -19,22 +19,22 @@ pub(crate) struct Piece {
     bytes: u64,
 }
 
-/// A submit of which so many pieces are not copied.
+/// Submit with pieces that are not copied yet.
 #[derive(Debug)]
 struct UnderWay {
     ticket: Ticket,
     pieces: usize,
 }
 
-/// The pieces that wait for a thread, oldest first, and the submits that are not finished.
+/// Pieces that wait for a thread, oldest first, and submits that are not finished.
 #[derive(Debug)]
 pub(crate) struct CopyQueue {
     waiting: VecDeque<Piece>,
     under_way: VecDeque<UnderWay>,
-    /// Of all that is not copied.
+    /// Bytes of all pieces that are not copied.
     bytes: u64,
     finished: Ticket,
-    /// Room for the extents of pieces to come.
+    /// Reusable storage for the extents of later pieces.
     spare: Vec<Vec<Extent>>,
 }
 
@@ -49,12 +49,12 @@ impl CopyQueue {
         }
     }
 
-    /// Whether a submit of so many bytes may be added.
+    /// Returns whether a submit of `bytes` bytes may be added.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.under_way.is_empty() || self.bytes.saturating_add(bytes) <= MOST_BYTES
     }
 
-    /// Cuts checked jobs into pieces, which are to be copied. Returns how many there are.
+    /// Cuts checked jobs into pieces and queues them. Returns the number of pieces.
     pub(crate) fn add(&mut self, ticket: Ticket, jobs: &[UnpackJob<'_>]) -> usize {
         let before = self.waiting.len();
         let mut piece = self.new_piece(ticket);
@@ -78,7 +78,8 @@ impl CopyQueue {
         pieces
     }
 
-    /// A submit that is copied already. It is finished as soon as those before it are.
+    /// Adds a submit that is copied already. It is finished as soon as all earlier submits are
+    /// finished.
     pub(crate) fn add_copied(&mut self, ticket: Ticket) {
         self.began(ticket, 0);
     }
@@ -97,12 +98,12 @@ impl CopyQueue {
         self.waiting.push_back(piece);
     }
 
-    /// The next piece to be copied.
+    /// Takes the next piece to copy.
     pub(crate) fn take(&mut self) -> Option<Piece> {
         self.waiting.pop_front()
     }
 
-    /// A piece is copied. Returns whether the newest finished submit is another one now.
+    /// Marks a piece as copied. Returns whether the newest finished submit has changed.
     pub(crate) fn copied(&mut self, mut piece: Piece) -> bool {
         self.bytes -= piece.bytes;
         if let Ok(index) = self.under_way.binary_search_by_key(&piece.ticket, |it| it.ticket) {
@@ -124,23 +125,23 @@ impl CopyQueue {
         self.finished != before
     }
 
-    /// The newest submit that is finished, as all before it are.
+    /// Returns the newest submit that is finished together with all earlier submits.
     pub(crate) fn finished(&self) -> Ticket {
         self.finished
     }
 
-    /// Whether everything is copied.
+    /// Returns whether everything is copied.
     pub(crate) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
-    /// Pieces that wait for a thread.
+    /// Returns the number of pieces that wait for a thread.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Forgets what no thread has begun with. It will never be finished.
+    /// Drops the pieces that no thread has begun. Their submits never finish.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
     }
@@ -153,7 +154,7 @@ impl Piece {
     }
 }
 
-/// Takes at most so many bytes off the front.
+/// Takes at most `most` bytes off the front.
 fn cut_front(extent: &mut Extent, most: u64) -> Extent {
     let front = Extent { bytes: extent.bytes.min(most), ..*extent };
     extent.src += front.bytes;
@@ -182,8 +183,8 @@ mod tests {
         }
     }
 
-    /// Fragments of these lengths, each behind the one before it at the destination, and apart in
-    /// the bounce buffer.
+    /// Returns fragments of these lengths. They are contiguous at the destination, and apart in the
+    /// bounce buffer.
     fn fragments(lengths: &[u32]) -> Vec<UnpackDescriptor> {
         let (mut src_off, mut dst_off) = (0, 0);
         let place = |&len: &u32| {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every byte is in one piece, with the place where it goes, and no piece is too long.
+        /// Every byte is in one piece, with its destination, and no piece is too long.
         #[test]
         fn pieces_hold_every_byte_once(lengths in prop::collection::vec(0..200_000_u32, 0..12)) {
             let descriptors = fragments(&lengths);
@@ -221,8 +222,8 @@ mod tests {
             prop_assert_eq!(joined, whole);
         }
 
-        /// However threads take turns, submits finish in order, each with its last piece, and the
-        /// count of bytes comes back to nothing.
+        /// Threads take turns in any order. Submits still finish in order, each with its last
+        /// piece, and the count of bytes returns to 0.
         #[test]
         fn submits_finish_in_order(
             sizes in prop::collection::vec(0..400_000_u32, 1..8),

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Threads that copy pieces of jobs.
+//! Thread pool that copies pieces of jobs.
 
 use std::io;
 use std::ptr;
@@ -13,22 +13,22 @@ use crate::job::UnpackJob;
 use crate::ticket::Ticket;
 use crate::unpack::OnFinished;
 
-/// How a thread is started.
+/// Function that starts a thread.
 pub(crate) type Spawn = fn(Builder, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
-/// A few threads, which begin when there is something to copy for them. Dropping them ends them;
-/// what none of them has begun with is not copied then.
+/// Pool of a few threads, which start when there is something to copy. Dropping the pool ends the
+/// threads; pieces that no thread has begun are not copied then.
 pub(crate) struct CopyThreads {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// As many as there may be: fewer than asked for when the system has none left.
+    /// Largest number of threads. It is smaller than requested when the system has no more threads.
     most: usize,
     spawn: Spawn,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// There is a piece to copy, or the threads are to end.
+    /// Signalled when there is a piece to copy, or the threads must end.
     changed: Condvar,
     /// Number of the newest finished ticket.
     finished: AtomicU64,
@@ -37,14 +37,14 @@ struct Shared {
 
 struct State {
     queue: CopyQueue,
-    /// Threads that wait for a piece.
+    /// Number of threads that wait for a piece.
     idle: usize,
-    /// Threads end when nothing is left to copy.
+    /// Whether threads end when nothing is left to copy.
     is_ending: bool,
 }
 
 impl CopyThreads {
-    /// At most so many threads.
+    /// Creates a pool of at most `most` threads.
     pub(crate) fn new(most: usize) -> Self {
         Self::with_spawn(most, |builder, work| builder.spawn(work))
     }
@@ -60,12 +60,13 @@ impl CopyThreads {
         Self { shared: Arc::new(shared), threads: Vec::new(), most, spawn }
     }
 
-    /// Has this called by the threads whenever [`finished`](Self::finished) has changed.
+    /// Sets the function that the threads call whenever [`finished`](Self::finished) has changed.
     pub(crate) fn on_finished(&self, on_finished: OnFinished) {
         let _ = self.shared.on_finished.set(on_finished);
     }
 
-    /// Starts the threads that jobs of so many bytes are worth. False: there is none.
+    /// Starts as many threads as jobs of `bytes` bytes are worth. Returns false when there is no
+    /// thread.
     pub(crate) fn start_for(&mut self, bytes: u64) -> bool {
         let worth = usize::try_from(bytes.div_ceil(PIECE_BYTES)).unwrap_or(usize::MAX);
         while self.threads.len() < self.most.min(worth) {
@@ -83,17 +84,18 @@ impl CopyThreads {
         !self.threads.is_empty()
     }
 
-    /// Whether a submit of so many bytes may be copied.
+    /// Returns whether a submit of `bytes` bytes may be copied.
     pub(crate) fn have_room(&self, bytes: u64) -> bool {
         self.shared.state().queue.has_room(bytes)
     }
 
-    /// Has checked jobs copied. At least one thread was started.
+    /// Queues checked jobs for the threads. At least one thread was started.
     ///
     /// # Safety
-    /// Until [`finished`](Self::finished) has reached the ticket or [`end`](Self::end) has
-    /// answered true, every job's bounce buffer is readable and its destination writable, nobody
-    /// writes the fragments, and nobody uses their destinations.
+    /// The caller keeps the memory of every job until [`finished`](Self::finished) has reached the
+    /// ticket or [`end`](Self::end) has returned true. Until then, every bounce buffer is readable
+    /// and every destination writable, nothing writes the fragments, and nothing uses their
+    /// destinations.
     pub(crate) unsafe fn copy(&self, ticket: Ticket, jobs: &[UnpackJob<'_>]) {
         let mut state = self.shared.state();
         let pieces = state.queue.add(ticket, jobs);
@@ -103,27 +105,28 @@ impl CopyThreads {
         (0..woken).for_each(|_| self.shared.changed.notify_one());
     }
 
-    /// The caller has copied a submit.
+    /// Records a submit that the caller has copied.
     pub(crate) fn note_copied(&self, ticket: Ticket) {
         let mut state = self.shared.state();
         state.queue.add_copied(ticket);
         self.shared.note_finished(&state);
     }
 
-    /// The newest finished ticket.
+    /// Returns the newest finished ticket.
     pub(crate) fn finished(&self) -> Ticket {
-        // Whoever is told with `on_finished`, and takes note of that before it asks, sees it.
+        // A caller that records the call of `on_finished` before it asks sees the new ticket.
         Ticket::new(self.shared.finished.load(Ordering::SeqCst))
     }
 
-    /// Asks how many pieces wait for a thread, also when this is being dropped.
+    /// Returns a function that counts the pieces that wait for a thread, also while this is being
+    /// dropped.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> impl Fn() -> usize + use<> {
         let shared = Arc::clone(&self.shared);
         move || shared.state().queue.waiting()
     }
 
-    /// Lets the threads end when everything is copied. Whether it is.
+    /// Lets the threads end when everything is copied. Returns whether everything is copied.
     pub(crate) fn end(&self) -> bool {
         let mut state = self.shared.state();
         state.is_ending = true;
@@ -136,7 +139,7 @@ impl Drop for CopyThreads {
     fn drop(&mut self) {
         self.shared.state().queue.forget_waiting();
         self.end();
-        // Each has a piece left, at most.
+        // Each thread has at most one piece left.
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -144,7 +147,8 @@ impl Drop for CopyThreads {
 }
 
 impl Shared {
-    /// Nothing panics while the state is inconsistent, so a poisoned one is still whole.
+    /// Locks the state. Nothing panics while the state is inconsistent, so a poisoned state is
+    /// still whole.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,16 +157,16 @@ impl Shared {
         self.finished.store(state.queue.finished().number(), Ordering::SeqCst);
     }
 
-    /// A thread's life.
+    /// Runs a thread.
     fn work(&self) {
         let mut state = self.state();
         loop {
             if let Some(piece) = state.queue.take() {
                 drop(state);
                 for extent in &piece.extents {
-                    // SAFETY: `copy`, which queued the piece, was promised that its memory stays
-                    // as it has to until the ticket is finished, and that is not before
-                    // `copied` below. Nobody else has this piece.
+                    // SAFETY: `copy`, which queued the piece, requires that its memory stays valid
+                    // until the ticket is finished. The ticket is not finished before `copied`
+                    // below. No other thread has this piece.
                     unsafe { copy(extent) };
                 }
                 state = self.state();
@@ -188,7 +192,7 @@ impl Shared {
 /// Copies one extent with the CPU.
 ///
 /// # Safety
-/// Its source is readable and its destination writable by the CPU, and they don't overlap.
+/// The source is readable and the destination writable by the CPU, and they don't overlap.
 unsafe fn copy(extent: &Extent) {
     let src = ptr::with_exposed_provenance::<u8>(extent.src as usize);
     let dst = ptr::with_exposed_provenance_mut::<u8>(extent.dst as usize);

@@ -11,10 +11,10 @@ use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// Copies on one stream.
+/// Backend that copies on one stream.
 ///
-/// Each copy costs the CPU about 3 µs. So this is quick where pages arrive in order, and slow where
-/// they don't.
+/// Each copy costs the CPU about 3 µs. The backend is therefore fast where pages arrive in order,
+/// and slow where they don't.
 pub(crate) struct D2dUnpack {
     gpu: CudaGpu,
     stream: Stream,

@@ -1,4 +1,4 @@
-//! What can go wrong while opening a backend or copying.
+//! Errors of opening a backend and of copying.
 
 use std::fmt;
 
@@ -25,18 +25,18 @@ impl fmt::Display for Side {
     }
 }
 
-/// Why an unpack failed.
+/// Reason of a failed unpack.
 ///
 /// [`OutOfBounds`](Self::OutOfBounds), [`BadRange`](Self::BadRange), [`Overlap`](Self::Overlap) and
-/// [`Busy`](Self::Busy) are found before anything is copied. Nothing was touched then, and the
-/// unpacker stays usable.
+/// [`Busy`](Self::Busy) are found before anything is copied. The unpacker has touched no memory
+/// then, and stays usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnpackError {
     /// The backend cannot work here.
     #[error("unpack backend {backend} is unavailable: {reason}")]
     Unavailable {
-        /// The backend that was asked for.
+        /// The requested backend.
         backend: Backend,
         /// What is missing.
         reason: String,
@@ -51,7 +51,7 @@ pub enum UnpackError {
         job: usize,
         /// Index of the descriptor in the job.
         entry: usize,
-        /// The memory it leaves.
+        /// The memory that the descriptor leaves.
         side: Side,
         /// Offset of the fragment in that memory, in bytes.
         offset: u64,
@@ -65,11 +65,11 @@ pub enum UnpackError {
     BadRange {
         /// Index of the job in the submit.
         job: usize,
-        /// Which of the two memories.
+        /// The affected memory.
         side: Side,
-        /// Its address.
+        /// Address of the memory.
         address: u64,
-        /// Its size in bytes.
+        /// Size of the memory in bytes.
         bytes: u64,
     },
     /// A job's bounce buffer and destination share bytes.
@@ -88,14 +88,14 @@ pub enum UnpackError {
     Copy {
         /// Index of the job in the submit.
         job: usize,
-        /// What the driver said.
+        /// The driver's error.
         source: CudaError,
     },
     /// CUDA failed, and the driver does not say which job is to blame. The unpacker does not
     /// recover from it.
     #[error(transparent)]
     Cuda(#[from] CudaError),
-    /// Too much is under way. Nothing was touched; the same can be submitted again once
+    /// Too much is in flight. Nothing was touched; the same jobs can be submitted again once
     /// [`poll`](crate::Unpack::poll) has reached a later ticket.
     #[error("too much is being unpacked already")]
     Busy,
@@ -105,7 +105,7 @@ pub enum UnpackError {
 }
 
 impl UnpackError {
-    /// Index of the job in the submit that failed, where it is known.
+    /// Returns the index of the job in the submit that failed, where it is known.
     #[must_use]
     pub fn job(&self) -> Option<usize> {
         match *self {
@@ -117,7 +117,7 @@ impl UnpackError {
         }
     }
 
-    /// The same failure without its job, for later calls: their jobs are others.
+    /// Returns the same failure without its job, for later calls, which have other jobs.
     #[must_use]
     pub fn without_job(self) -> Self {
         match self {

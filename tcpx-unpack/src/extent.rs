@@ -10,9 +10,9 @@ pub(crate) struct Extent {
     pub(crate) bytes: u64,
 }
 
-/// Joins descriptors that continue each other in list order; empty ones vanish.
+/// Joins descriptors that continue each other in list order, and drops empty ones.
 ///
-/// The addresses are those of a checked job, so nothing wraps.
+/// The addresses belong to a checked job, so nothing wraps.
 pub(crate) fn extents(
     bounce: u64,
     dst: u64,

@@ -9,7 +9,7 @@ use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// Copies with the CPU inside `submit`, so every ticket is finished when it is handed out.
+/// Backend that copies with the CPU inside `submit`. Every ticket is finished when it is returned.
 #[derive(Debug)]
 pub(crate) struct HostMemoryUnpack {
     finished: Ticket,

@@ -1,14 +1,14 @@
-//! The job of unpacking one chunk, and the checks that every backend makes before it copies.
+//! Job of unpacking one chunk, and the checks that every backend makes before it copies.
 
 use tcpx_rx::UnpackDescriptor;
 
 use crate::error::{Side, UnpackError};
 
-/// One arrived chunk: fragments of a bounce buffer that belong at a destination.
+/// Job for one arrived chunk: fragments of a bounce buffer that belong at a destination.
 ///
 /// Fragment `d` is copied as `dst[d.dst_off..][..d.len] = bounce[d.src_off..][..d.len]`. Any
-/// length, alignment and order will do, and a length of 0 copies nothing. The destinations of
-/// different fragments must not overlap: which of them would win is not defined.
+/// length, alignment and order is allowed, and a length of 0 copies nothing. The destinations of
+/// different fragments must not overlap: the winner would be undefined.
 #[derive(Debug, Clone, Copy)]
 pub struct UnpackJob<'a> {
     /// Address of the bounce buffer.
@@ -19,18 +19,18 @@ pub struct UnpackJob<'a> {
     pub dst: u64,
     /// Size of the destination in bytes.
     pub dst_bytes: u64,
-    /// The fragments; offsets are relative to `bounce` and `dst`.
+    /// The fragments. Offsets are relative to `bounce` and `dst`.
     pub descriptors: &'a [UnpackDescriptor],
 }
 
-/// What the check of a submit learned about its fragments.
+/// Facts about a submit's fragments that the check has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Checked {
-    /// Descriptors that have something to copy.
+    /// Number of descriptors with bytes to copy.
     pub(crate) fragments: usize,
-    /// The longest of them, in bytes.
+    /// Length of the longest fragment in bytes.
     pub(crate) longest: u32,
-    /// Of all of them, overlaps counted twice.
+    /// Bytes of all fragments, overlaps counted twice.
     pub(crate) bytes: u64,
 }
 
@@ -45,7 +45,8 @@ impl UnpackJob<'_> {
         if self.bounce < dst_end && self.dst < bounce_end {
             return Err(UnpackError::Overlap { job: index, bounce: self.bounce, dst: self.dst });
         }
-        // Every chunk goes through this loop. Only the furthest ends count, so it has no branch.
+        // Every chunk goes through this loop. Only the furthest ends count, so the loop has no
+        // branch.
         let (mut furthest_src, mut furthest_dst) = (0, 0);
         let (mut longest, mut empty, mut bytes) = (0, 0, 0);
         for descriptor in self.descriptors {
@@ -65,7 +66,8 @@ impl UnpackJob<'_> {
         Ok(())
     }
 
-    /// Finds the first descriptor that leaves its memory. The caller knows that there is one.
+    /// Finds the first descriptor that leaves its memory. The caller knows that there is such a
+    /// descriptor.
     #[cold]
     fn out_of_bounds(&self, job: usize) -> UnpackError {
         let mut error = UnpackError::BadRange {
@@ -90,13 +92,13 @@ impl UnpackJob<'_> {
     }
 }
 
-/// The first address after a memory, or an error when there can be no such memory.
+/// Returns the first address after a memory, or an error when there can be no such memory.
 fn range_end(job: usize, side: Side, address: u64, bytes: u64) -> Result<u64, UnpackError> {
     let end = address.checked_add(bytes).filter(|_| address != 0);
     end.ok_or(UnpackError::BadRange { job, side, address, bytes })
 }
 
-/// Checks all jobs of a submit, so that a bad one stops it before a byte has moved.
+/// Checks all jobs of a submit, so that a bad job stops the submit before a byte has moved.
 pub(crate) fn check_all(jobs: &[UnpackJob<'_>]) -> Result<Checked, UnpackError> {
     let mut checked = Checked::default();
     for (index, job) in jobs.iter().enumerate() {

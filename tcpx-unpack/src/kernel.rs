@@ -1,18 +1,19 @@
 #![allow(unsafe_code)]
 //! The kernel backend: one launch for all jobs of a submit.
 //!
-//! `kernels/unpack.cu` says how the kernel copies, and what was measured for the choices made.
+//! `kernels/unpack.cu` describes how the kernel copies, and gives the measurements behind its
+//! design.
 //!
 //! - `image`: the compiled kernel
 //! - `tile`: the pieces of fragments that the kernel copies, cut from jobs, and entries for them
-//! - `reach`: how many warps look at each entry
-//! - `regular`: the same faster, where each fragment is one
-//! - `ring`: which places of the ring of tiles are in use
-//! - `cutting`: all that for the bench, without a launch
-//! - `launch`: what one launch hands to the kernel, and how it reports its end
-//! - `staging`: what to do about bounce buffers that the kernel cannot read
+//! - `reach`: the number of warps for each entry
+//! - `regular`: a faster path, where each fragment is one tile
+//! - `ring`: allocation of places in the ring of tiles
+//! - `cutting`: the CPU's part for the bench, without a launch
+//! - `launch`: the parameters of one launch, and the report of its end
+//! - `staging`: plans for bounce buffers that the kernel cannot read
 //! - `launch_queue`: the launches in flight, on several streams
-//! - `self_check`: whether a new backend copies and reports
+//! - `self_check`: the check that a new backend copies and reports
 
 mod cutting;
 mod image;
@@ -36,17 +37,18 @@ use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// Copies with the kernel. Where the kernel cannot read, it copies from a staging buffer.
+/// Backend that copies with the kernel. Where the kernel cannot read, it copies from a staging
+/// buffer.
 pub(crate) struct KernelUnpack {
     gpu: CudaGpu,
     queue: LaunchQueue,
-    /// How many bytes of each bounce buffer the kernel can read, as far as that was asked.
+    /// Number of bytes of each bounce buffer that the kernel is known to read.
     readable: BounceMemo<u64>,
     warned: bool,
 }
 
 impl KernelUnpack {
-    /// Loads the kernel and makes sure that it works. The error is a reason for people to read.
+    /// Loads the kernel and checks that it works. The error is a reason for people to read.
     pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, String> {
         let describe = |error: CudaError| error.to_string();
         let _entered = gpu.enter().map_err(describe)?;
@@ -55,9 +57,10 @@ impl KernelUnpack {
         Ok(Self { gpu: gpu.clone(), queue, readable: BounceMemo::new(), warned: false })
     }
 
-    /// Whether the kernel can read every job's bounce buffer, as far as the job reads it.
+    /// Returns whether the kernel can read all bytes of every bounce buffer that the jobs read.
     ///
-    /// The driver is asked once for each, and again where a job reads further than was asked about.
+    /// The driver is asked once for each buffer, and again where a job reads beyond the known
+    /// range.
     fn all_readable(&mut self, jobs: &[UnpackJob<'_>]) -> Result<bool, CudaError> {
         for job in jobs.iter().filter(|job| !job.descriptors.is_empty()) {
             if self.readable.get(job.bounce).is_some_and(|bytes| job.bounce_bytes <= bytes) {
@@ -70,8 +73,8 @@ impl KernelUnpack {
     }
 }
 
-/// How much of a job's bounce buffer the kernel can read: all of the allocation that it lies in, or
-/// what the job reads; `None`: not even that.
+/// Returns how much of a job's bounce buffer the kernel can read: all of the allocation that it
+/// lies in, or what the job reads. Returns `None` if the kernel cannot even read the latter.
 fn readable_bytes(gpu: &CudaGpu, job: &UnpackJob<'_>) -> Result<Option<u64>, CudaError> {
     let all = allocation_end(gpu, job.bounce)?.map_or(0, |end| end - job.bounce);
     for bytes in [all.max(job.bounce_bytes), job.bounce_bytes] {

@@ -1,4 +1,4 @@
-//! The CPU's part of a submit, without a GPU: what the bench times alone.
+//! The CPU's part of a submit, without a GPU, which the bench times alone.
 
 use super::reach::Reach;
 use super::regular;
@@ -7,8 +7,8 @@ use super::tile::{self, Tile, Tiles};
 use crate::error::UnpackError;
 use crate::job::{UnpackJob, check_all};
 
-/// Checks jobs and cuts them into entries as a submit to the kernel backend does, and launches
-/// nothing. For the bench of this crate.
+/// Cutter that checks jobs and cuts them into entries, as a submit to the kernel backend does. It
+/// launches nothing. For the bench of this crate.
 #[derive(Debug)]
 pub struct Cutting {
     ring: Ring,
@@ -16,17 +16,18 @@ pub struct Cutting {
 }
 
 impl Cutting {
-    /// A ring of its own in ordinary memory, as large as that of the backend.
+    /// Creates a cutter with a ring of its own in ordinary memory, as large as that of the backend.
     #[must_use]
     pub fn new() -> Self {
         let places = super::launch_queue::RING_TILES;
         Self { ring: Ring::new(places), places: vec![Tile::default(); places] }
     }
 
-    /// Cuts jobs, and returns how many entries they are.
+    /// Cuts jobs, and returns the number of entries.
     ///
     /// # Errors
-    /// Those of a submit, and [`UnpackError::Busy`] where the jobs have more entries than the ring.
+    /// Returns the errors of a submit, and [`UnpackError::Busy`] where the jobs have more entries
+    /// than the ring.
     pub fn cut(&mut self, jobs: &[UnpackJob<'_>]) -> Result<usize, UnpackError> {
         if let Some(count) = regular::count(jobs)
             && self.fill(count, |places| regular::fill(jobs, places))?

@@ -2,11 +2,11 @@
 
 use std::ffi::CStr;
 
-/// The PTX in the repository, made by CUDA 12.2: driver 535 and newer take it.
+/// PTX in the repository, made by CUDA 12.2: driver 535 and newer take it.
 const COMMITTED: &str = include_str!("../../kernels/unpack.ptx");
 
-/// PTX texts in the order in which they are tried: first what this build's nvcc made, which may be
-/// too new for the driver.
+/// PTX texts in the order in which they are tried. The output of this build's nvcc comes first; it
+/// may be too new for the driver.
 #[cfg(nvcc_ptx)]
 pub(super) const IMAGES: [&str; 2] =
     [include_str!(concat!(env!("OUT_DIR"), "/unpack.ptx")), COMMITTED];
@@ -14,9 +14,10 @@ pub(super) const IMAGES: [&str; 2] =
 #[cfg(not(nvcc_ptx))]
 pub(super) const IMAGES: [&str; 1] = [COMMITTED];
 
-/// Takes up to [`TILES_BY_VALUE`](super::launch::TILES_BY_VALUE) entries in its parameters.
+/// Kernel that takes up to [`TILES_BY_VALUE`](super::launch::TILES_BY_VALUE) entries in its
+/// parameters.
 pub(super) const BY_VALUE: &CStr = c"tcpx_unpack_by_value";
-/// Takes a pointer to any number of entries.
+/// Kernel that takes a pointer to any number of entries.
 pub(super) const FROM_MEMORY: &CStr = c"tcpx_unpack_from_memory";
 
 #[cfg(test)]

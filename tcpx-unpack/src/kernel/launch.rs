@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What a launch hands to the kernel, and the streams that launches run on.
+//! Parameters and report of a launch, and the streams that launches run on.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Function, PAGE_BYTES, PinnedBu
 use super::reach::Reach;
 use super::tile::Tile;
 
-/// Tiles that fit into the kernel's parameters, of which every driver takes 4 KiB.
+/// Tiles that fit into the kernel's parameters. Every driver takes 4 KiB of parameters.
 pub(super) const TILES_BY_VALUE: usize = 254;
 
-/// Streams that launches take turns on, so that one starts while the one before still drains.
+/// Streams that launches take turns on. One launch starts while the previous launch still drains.
 pub(super) const STREAMS: usize = 4;
 
 const THREADS_PER_BLOCK: u32 = 128;
 const WARPS_PER_BLOCK: u32 = THREADS_PER_BLOCK / 32;
 
-/// A cache line each, so that streams don't disturb one another.
+/// Distance of the words: a cache line each, so that streams don't disturb one another.
 const WORD_STRIDE: u64 = 128;
 
 /// `Completion` of the kernel.
@@ -47,18 +47,18 @@ const _: () = {
     assert!(STREAMS as u64 * WORD_STRIDE <= PAGE_BYTES);
 };
 
-/// The kernel in its two forms.
+/// Kernel in its two forms.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels {
     pub(super) by_value: Function,
     pub(super) from_memory: Function,
 }
 
-/// Memory through which launches report their end; it must outlive them.
+/// Memory through which launches report their end. It must outlive them.
 pub(super) struct Reports {
-    /// A counter of blocks for each stream; the kernel leaves it at 0.
+    /// Counter of blocks for each stream; the kernel leaves it at 0.
     arrived: DeviceBuffer,
-    /// The number of the last finished launch of each stream.
+    /// Number of the last finished launch of each stream.
     finished: PinnedBuffer,
 }
 
@@ -69,14 +69,15 @@ impl Reports {
         Ok(Self { arrived, finished: PinnedBuffer::new(gpu, PAGE_BYTES)? })
     }
 
-    /// Number of the last launch on stream `stream` whose bytes are in place. It costs a load.
+    /// Returns the number of the last launch on stream `stream` whose bytes are in place. Costs one
+    /// load.
     pub(super) fn finished(&self, stream: usize) -> u64 {
         debug_assert!(stream < STREAMS);
         let offset = stream * WORD_STRIDE as usize;
         // SAFETY: the word lies inside the buffer (STREAMS * WORD_STRIDE <= PAGE_BYTES), aligned to
-        // 8 bytes; the host only ever reads it, atomically, and the GPU writes it whole.
+        // 8 bytes. The host only ever reads it, atomically, and the GPU writes it whole.
         let word = unsafe { AtomicU64::from_ptr(self.finished.as_ptr().add(offset).cast()) };
-        // Acquire: what the host does with the bytes stays behind the look at the word.
+        // Acquire: the host uses the bytes only after this load.
         word.load(Ordering::Acquire)
     }
 
@@ -92,7 +93,7 @@ impl Reports {
     }
 }
 
-/// How much a launch has to do: at most 2^16 entries.
+/// Work of a launch: at most 2^16 entries.
 #[derive(Clone, Copy)]
 pub(super) struct Work {
     pub(super) entries: u32,
@@ -100,13 +101,13 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// A launch without entries still reports, which takes one block.
+    /// Returns the number of blocks. A launch without entries still reports, which takes one block.
     fn blocks(self) -> u32 {
         (self.entries << self.reach.log2()).div_ceil(WARPS_PER_BLOCK).max(1)
     }
 }
 
-/// The parameter block of small launches, filled anew for each.
+/// Parameter block of small launches, filled anew for each launch.
 pub(super) struct Parameters(Box<ByValue>);
 
 impl Parameters {
@@ -115,7 +116,7 @@ impl Parameters {
         Self(Box::new(ByValue { completion: Completion::default(), tiles }))
     }
 
-    /// Room for the entries of the next [`launch_by_value`].
+    /// Returns the room for the entries of the next [`launch_by_value`].
     pub(super) fn tiles(&mut self) -> &mut [Tile; TILES_BY_VALUE] {
         &mut self.0.tiles
     }
@@ -125,8 +126,8 @@ impl Parameters {
 ///
 /// # Safety
 /// - `kernels` are those of the image, and live until the launch has ended, as do `reports`;
-/// - no more than [`TILES_BY_VALUE`] entries, of this reach, and each copies between memories that
-///   stay valid, and unused by others, until then.
+/// - there are no more than [`TILES_BY_VALUE`] entries, of this reach, and each copies between
+///   memories that stay valid, and unused by others, until the launch has ended.
 pub(super) unsafe fn launch_by_value(
     kernels: Kernels,
     stream: &Stream,
@@ -145,8 +146,8 @@ pub(super) unsafe fn launch_by_value(
 /// Launches the kernel over entries at `address`, which the GPU can read.
 ///
 /// # Safety
-/// As for [`launch_by_value`], for any number of entries, which stay as they are until the launch
-/// has ended.
+/// As for [`launch_by_value`], for any number of entries. The entries do not change until the
+/// launch has ended.
 pub(super) unsafe fn launch_from_memory(
     kernels: Kernels,
     stream: &Stream,

@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
-//! The queue of launches in flight: where their tiles are, which stream they run on, which ended.
+//! Queue of launches in flight: places of their tiles, their streams, and their ends.
 //!
 //! Launches are numbered from 1; the number is the ticket. A stream's launches run in order, and
-//! the streams run side by side. So a ticket is finished when its launch and all before it have
-//! reported.
+//! the streams run side by side. A ticket is therefore finished when its launch and all earlier
+//! launches have reported.
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -28,18 +28,20 @@ use crate::extent::extents;
 use crate::job::{Checked, UnpackJob};
 use crate::ticket::Ticket;
 
-/// How many tiles launches in flight can have in pinned memory: 1 MiB of tiles, 256 MiB of pages.
+/// Tiles in pinned memory that launches in flight can have: 1 MiB of tiles, 256 MiB of pages.
 pub(super) const RING_TILES: usize = 1 << 16;
-/// Tiles of one launch; longer submits take several.
+/// Tiles of one launch. Longer submits take several launches.
 const TILES_PER_LAUNCH: usize = RING_TILES / 2;
 /// Longest wait for the GPU in the middle of a submit that takes several launches.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
-/// Device memory for bounce buffers that the kernel cannot read, allocated for the first such one.
+/// Device memory for bounce buffers that the kernel cannot read, allocated for the first such
+/// buffer.
 const STAGING_BYTES: u64 = 16 << 20;
-/// After so long without news the driver is asked, which takes 1 µs. A failed launch never reports.
+/// Time without progress after which the driver is asked, which takes 1 µs. A failed launch never
+/// reports.
 const DOUBT_AFTER: Duration = Duration::from_millis(1);
 
-/// What launches in flight use. It is leaked, not freed, when they don't come to an end.
+/// Resources of launches in flight. They are leaked, not freed, when the launches don't end.
 struct Held {
     reports: Reports,
     ring: PinnedBuffer,
@@ -64,7 +66,7 @@ pub(super) struct LaunchQueue {
     in_flight: VecDeque<InFlight>,
     submitted: u64,
     finished: u64,
-    /// When poll first found nothing new.
+    /// Time at which poll first found nothing new.
     quiet_since: Option<Instant>,
     failure: Option<UnpackError>,
 }
@@ -98,12 +100,13 @@ impl LaunchQueue {
         })
     }
 
-    /// Launches the kernel over jobs that may not be checked, on the next stream, if all of their
-    /// fragments, `count` of them, are right and a tile each, and fit one launch. Otherwise it does
-    /// nothing, and gives `None`. While there is no room it says so before it looks at them.
+    /// Launches the kernel over jobs that may not be checked, on the next stream. All of their
+    /// fragments, `count` of them, must be right, be one tile each, and fit one launch; otherwise
+    /// nothing is launched and the result is `None`. Returns an error for lack of room before it
+    /// checks the fragments.
     ///
     /// # Safety
-    /// The kernel can read the jobs' bounce buffers and write their destinations. Nobody else
+    /// The kernel can read the jobs' bounce buffers and write their destinations. Nothing else
     /// changes the former or uses the latter until the ticket is finished.
     pub(super) unsafe fn submit_regular(
         &mut self,
@@ -127,7 +130,7 @@ impl LaunchQueue {
     ///
     /// # Safety
     /// `jobs` passed the check with the result `checked`. The kernel can read their bounce buffers
-    /// and write their destinations. Nobody else changes the former or uses the latter until the
+    /// and write their destinations. Nothing else changes the former or uses the latter until the
     /// ticket is finished.
     pub(super) unsafe fn submit(
         &mut self,
@@ -149,11 +152,12 @@ impl LaunchQueue {
         Ok(Ticket::new(self.submitted))
     }
 
-    /// Like [`submit`](Self::submit), for jobs of which `readable` says whether the kernel can read
-    /// their bounce buffers. All goes on the first stream, whose order protects the staging buffer.
+    /// Launches as [`submit`](Self::submit) does. `readable` tells for each job whether the kernel
+    /// can read its bounce buffer. All work goes on the first stream, whose order protects the
+    /// staging buffer.
     ///
     /// # Safety
-    /// As for [`submit`](Self::submit), but for the reading.
+    /// As for [`submit`](Self::submit), except that the kernel need not read the bounce buffers.
     pub(super) unsafe fn submit_staged(
         &mut self,
         jobs: &[UnpackJob<'_>],
@@ -171,7 +175,7 @@ impl LaunchQueue {
         let mut left = tile::count_each(&moved, reach);
         let mut tiles = Tiles::new(&moved, reach);
         loop {
-            // Even without an entry, for the report behind the copies.
+            // Launches even without an entry, for the report behind the copies.
             let piece = left.min(TILES_PER_LAUNCH);
             // SAFETY: the tiles are those of the jobs, for which the caller vouches, reading from
             // the staging buffer where the kernel cannot read the bounce buffer.
@@ -183,7 +187,7 @@ impl LaunchQueue {
         }
     }
 
-    /// Queues the copies to the staging buffer and returns the jobs that the kernel has to do.
+    /// Queues the copies to the staging buffer and returns the jobs that are left for the kernel.
     ///
     /// # Safety
     /// As for [`submit_staged`](Self::submit_staged).
@@ -206,10 +210,10 @@ impl LaunchQueue {
             }
             match plan(job, STAGING_BYTES - used) {
                 Plan::Hull { start, bytes } => {
-                    // SAFETY: the hull lies between fragments of the job, inside its bounce
-                    // buffer; this part of the staging buffer is free in the order of the stream.
+                    // SAFETY: the hull lies between fragments of the job, inside its bounce buffer.
+                    // This part of the staging buffer is free in the order of the stream.
                     unsafe { stream.copy(staging + used, job.bounce + start, bytes) }?;
-                    // Where the bounce buffer would start if all of it had been copied.
+                    // Start of the bounce buffer as if all of it had been copied.
                     let bounce = (staging + used).wrapping_sub(start);
                     moved.push(UnpackJob { bounce, ..*job });
                     used = (used + bytes).next_multiple_of(16).min(STAGING_BYTES);
@@ -226,8 +230,8 @@ impl LaunchQueue {
         Ok(moved)
     }
 
-    /// Launches the kernel over `count` entries, which `fill` puts into their places, unless it
-    /// says that something is wrong with them. Says whether it did.
+    /// Launches the kernel over `count` entries, which `fill` puts into their places. Launches
+    /// nothing when `fill` returns false. Returns whether it launched.
     ///
     /// # Safety
     /// `count` is at most [`TILES_PER_LAUNCH`], and the entries are valid, with this reach, until
@@ -242,9 +246,9 @@ impl LaunchQueue {
         let at = (stream, number);
         let work = Work { entries: count as u32, reach };
         let ring_taken;
-        // A launch by value starts 0.4 µs sooner, which counts while the GPU has nothing else to
-        // do. It costs the CPU 0.3 µs more, which counts while the GPU is busy; but spans are read
-        // by many warps, and most quickly there.
+        // A launch by value starts 0.4 µs sooner, which counts while the GPU is idle. It costs the
+        // CPU 0.3 µs more, which counts while the GPU is busy. Small launches with spans always go
+        // by value: many warps read each entry, and read parameters fastest.
         let is_idle = self.in_flight.is_empty();
         let launched = if count <= TILES_BY_VALUE && (is_idle || reach != Reach::ONE) {
             ring_taken = 0;
@@ -258,8 +262,8 @@ impl LaunchQueue {
         } else {
             let reserved = self.find_room(count)?;
             ring_taken = reserved.taken;
-            // SAFETY: the places lie inside the ring, and no launch in flight uses them, so that
-            // their bytes can be written; start and size keep the alignment of the page.
+            // SAFETY: the places lie inside the ring, and no launch in flight uses them, so their
+            // bytes can be written. Start and size keep the alignment of the page.
             let room = unsafe {
                 let first = self.held.ring.as_ptr().cast::<Tile>().add(reserved.start);
                 std::slice::from_raw_parts_mut(first, count)
@@ -280,7 +284,7 @@ impl LaunchQueue {
         Ok(true)
     }
 
-    /// Refuses a submit for whose first launch older ones have to end.
+    /// Refuses a submit whose first launch has no room before older launches end.
     fn check_room(&mut self, tiles: usize) -> Result<(), UnpackError> {
         let first = tiles.min(TILES_PER_LAUNCH);
         if !self.ring.has_room(first) {
@@ -289,7 +293,7 @@ impl LaunchQueue {
         if self.ring.has_room(first) { Ok(()) } else { Err(UnpackError::Busy) }
     }
 
-    /// Free room in the ring, for which a submit of several launches may have to wait.
+    /// Finds room in the ring. A submit of several launches may have to wait for it.
     fn find_room(&mut self, tiles: usize) -> Result<Reservation, UnpackError> {
         let start = Instant::now();
         loop {
@@ -306,7 +310,7 @@ impl LaunchQueue {
         }
     }
 
-    /// The newest ticket that has reported together with all before it.
+    /// Returns the newest ticket that has reported together with all earlier tickets.
     pub(super) fn poll(&mut self) -> Result<Ticket, UnpackError> {
         self.health()?;
         let before = self.finished;
@@ -360,7 +364,7 @@ impl LaunchQueue {
         error
     }
 
-    /// Lets nothing more be launched. True when nothing is in flight.
+    /// Refuses all later launches. Returns true when nothing is in flight.
     pub(super) fn shutdown(&mut self) -> bool {
         self.failure.get_or_insert(UnpackError::ShutDown);
         self.streams.iter().all(|stream| is_over(&self.gpu, stream))
