@@ -1,9 +1,9 @@
-//! Copies the fragments of arrived chunks from a bounce buffer to their destinations.
+//! Backends that copy the fragments of arrived chunks from a bounce buffer to their destinations.
 //!
-//! A receive over a TCP plugin ends with its bytes scattered over a *bounce buffer*, a few KiB
-//! at a time, and a list of [`tcpx_rx::UnpackDescriptor`]s that says where each fragment
-//! belongs. This crate moves them. [`open`] picks a backend for a kind of memory. The [`Unpack`]
-//! that it returns takes [`UnpackJob`]s and says which of them are finished.
+//! A receive over a TCP plugin ends with its bytes scattered over a *bounce buffer*, a few KiB at a
+//! time. A list of [`tcpx_rx::UnpackDescriptor`]s gives the destination of each fragment. This
+//! crate moves the fragments. [`open`] picks a backend for a kind of memory. The [`Unpack`] that it
+//! returns takes [`UnpackJob`]s and reports which of them are finished.
 //!
 //! | backend | ordinary memory | CUDA memory |
 //! |---|---|---|
@@ -37,8 +37,8 @@
 //! ```
 //!
 //! The crate never waits for a peer, and never blocks in [`Unpack::poll`]. It allocates nothing for
-//! a chunk once it is warm. It believes no length that it is given: every descriptor is checked
-//! against its job before the first byte moves.
+//! a chunk once it is warm. It trusts no length: every descriptor is checked against its job before
+//! the first byte moves.
 
 pub use tcpx_cuda as cuda;
 

@@ -1,4 +1,4 @@
-//! Choosing a backend.
+//! Choice and opening of a backend.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::staged::StagedUnpack;
 use crate::threaded::ThreadedUnpack;
 use crate::unpack::Unpack;
 
-/// An unpacker that is ready for work, and the reason why it is this one.
+/// Unpacker that is ready for work, and the reason for its choice.
 #[non_exhaustive]
 pub struct Opened {
     /// The unpacker.
     pub unpack: Box<dyn Unpack>,
-    /// One sentence for the log: which backend, and why not another.
+    /// One sentence for the log: the backend, and the reason against others.
     pub why: String,
 }
 
@@ -32,24 +32,25 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// Opens the backend that `choice` asks for, for bounce buffers and destinations in `memory`.
+/// Opens the backend that `choice` requests, for bounce buffers and destinations in `memory`.
 ///
-/// Ordinary memory has the host backend alone. For CUDA memory [`Choice::Auto`] takes the first of
-/// kernel, d2d and host that works. Opening compiles and tries the kernel, so do it once, and not
+/// Ordinary memory has the host backend alone. For CUDA memory, [`Choice::Auto`] takes the first of
+/// kernel, d2d and host that works. Opening compiles and tries the kernel, so open once, and not
 /// for each transfer.
 ///
 /// # Errors
-/// [`UnpackError::Unavailable`] when the backend does not exist for this memory, or when something
-/// that it needs is missing.
+/// Returns [`UnpackError::Unavailable`] when the backend does not exist for this memory, or when
+/// something that it needs is missing.
 pub fn open(choice: Choice, memory: MemoryKind) -> Result<Opened, UnpackError> {
     open_with_threads(choice, memory, 0)
 }
 
-/// The same, and up to so many threads copy where the CPU has to: in ordinary memory. They begin
-/// when there is enough to copy, and end with the unpacker. 0: the thread that submits copies.
+/// Opens the backend with up to `threads` copy threads, which copy where the CPU has to: in
+/// ordinary memory. The threads start when there is enough to copy, and end with the unpacker. With
+/// 0, the thread that submits also copies.
 ///
 /// # Errors
-/// As for [`open`].
+/// Returns the errors of [`open`].
 pub fn open_with_threads(
     choice: Choice,
     memory: MemoryKind,

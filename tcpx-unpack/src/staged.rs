@@ -1,10 +1,11 @@
 #![allow(unsafe_code)]
-//! The host backend for CUDA memory: down to pinned host memory, gathered there, and up again.
+//! The host backend for CUDA memory. It copies to pinned host memory, gathers there, and copies
+//! back.
 //!
 //! Every copy is queued on one stream, in order. The copies down put the fragments side by side,
 //! which gathers them. One copy up takes all that is contiguous at the destination, which is a
 //! whole chunk where its fragments are in order. Because the stream keeps the order, the staging
-//! buffer can be used again at once.
+//! buffer can be reused at once.
 
 mod step;
 
@@ -22,17 +23,17 @@ use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// Size of the staging buffer: the longest message NCCL sends in one piece.
+/// Size of the staging buffer: the longest message that NCCL sends in one piece.
 const STAGING_BYTES: u64 = 4 << 20;
 
-/// Copies through pinned host memory.
+/// Backend that copies through pinned host memory.
 pub(crate) struct StagedUnpack {
     gpu: CudaGpu,
     stream: Stream,
     completions: Completions,
     /// Whether each bounce buffer is host memory.
     hosts: BounceMemo<bool>,
-    /// Dropped by hand, and never while the GPU may still use it.
+    /// Staging buffer, dropped by hand, and never while the GPU may still use it.
     staging: ManuallyDrop<PinnedBuffer>,
 }
 
@@ -49,7 +50,7 @@ impl StagedUnpack {
     }
 }
 
-/// Whether a bounce buffer is host memory. The driver is asked once.
+/// Returns whether a bounce buffer is host memory. The driver is asked once.
 fn is_host(hosts: &mut BounceMemo<bool>, gpu: &CudaGpu, bounce: u64) -> Result<bool, CudaError> {
     if let Some(known) = hosts.get(bounce) {
         return Ok(known);
@@ -59,8 +60,8 @@ fn is_host(hosts: &mut BounceMemo<bool>, gpu: &CudaGpu, bounce: u64) -> Result<b
     Ok(is_host)
 }
 
-/// Queues one job's copies. Fragments of a bounce buffer in host memory need no way down: they go
-/// straight up. `is_host`: that is where it is.
+/// Queues one job's copies. `is_host`: whether the bounce buffer is in host memory. Its fragments
+/// need no copy down then: they go straight up.
 ///
 /// # Safety
 /// The job is checked, its memories stay valid until the stream has done the copies, and every
@@ -84,8 +85,8 @@ unsafe fn queue(
             Step::Down { src, at, bytes } => (staging.address() + at, src, bytes),
             Step::Up { at, dst, bytes } => (dst, staging.address() + at, bytes),
         };
-        // SAFETY: one side lies in the job's memories, for which the caller vouches; the other
-        // lies in the staging buffer, which only this stream uses, in order.
+        // SAFETY: one side lies in the job's memories, for which the caller vouches. The other lies
+        // in the staging buffer, which only this stream uses, in order.
         unsafe { stream.copy(dst, src, bytes) }?;
     }
     Ok(())

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
-//! The host backend for ordinary memory where there are processors to spare: threads copy.
+//! The host backend for ordinary memory on hosts with spare processors: threads copy.
 //!
 //! The threads take pieces of 64 KiB off one queue, and submits finish in order. A submit of up to
-//! 128 KiB is copied at once, because that takes less than to wake a thread. When something has
-//! finished, the threads wake the caller's thread by [`OnFinished`], so no caller has to ask.
+//! 128 KiB is copied at once, because that takes less time than waking a thread. When a submit has
+//! finished, the threads wake the caller's thread by [`OnFinished`], so no caller has to poll in a
+//! loop.
 
 use crate::choice::Backend;
 use crate::copy_threads::CopyThreads;
@@ -13,10 +14,11 @@ use crate::job::{UnpackJob, check_all};
 use crate::ticket::Ticket;
 use crate::unpack::{OnFinished, Unpack};
 
-/// So many bytes are copied inside `submit`: that takes less than to wake a thread.
+/// Longest submit that is copied inside `submit`, in bytes: that takes less time than waking a
+/// thread.
 const INLINE_BYTES: u64 = 128 << 10;
 
-/// Copies short submits at once, and has threads copy long ones.
+/// Backend that copies short submits at once, and lets threads copy long submits.
 pub(crate) struct ThreadedUnpack {
     threads: CopyThreads,
     submitted: Ticket,
@@ -49,8 +51,8 @@ impl Unpack for ThreadedUnpack {
             }
             self.threads.note_copied(ticket);
         } else if self.threads.have_room(bytes) {
-            // SAFETY: the caller promises for as long as `poll` and `shutdown`, which ask the
-            // threads, have not answered; the jobs are checked.
+            // SAFETY: the caller promises valid memories until `poll` or `shutdown`, which ask the
+            // threads, report the end. The jobs are checked.
             unsafe { self.threads.copy(ticket, jobs) };
         } else {
             return Err(UnpackError::Busy);

@@ -1,4 +1,4 @@
-//! The order in which submits finish.
+//! Ticket of a submit, and the order in which submits finish.
 
 use std::fmt;
 
@@ -13,23 +13,23 @@ use std::fmt;
 pub struct Ticket(u64);
 
 impl Ticket {
-    /// Older than every submit. [`Unpack::poll`](crate::Unpack::poll) answers this before the
+    /// Ticket older than every submit. [`Unpack::poll`](crate::Unpack::poll) returns it before the
     /// first submit has finished.
     pub const NONE: Self = Self(0);
 
-    /// The ticket with this number; submits count up from [`NONE`](Self::NONE).
+    /// Returns the ticket with this number. Submits count up from [`NONE`](Self::NONE).
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number of the submit.
+    /// Returns the number of the submit.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// The ticket with the number that follows.
+    /// Returns the ticket with the number that follows.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

@@ -1,4 +1,4 @@
-//! What the CPU does for a submission to the kernel backend, but for the launch. Needs no GPU.
+//! Bench of the CPU's part of a submission to the kernel backend, without the launch. Needs no GPU.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -11,11 +11,11 @@ use crate::layout::{Chunks, PAGE, Shape};
 use crate::measure::Effort;
 use crate::on_gpu::{processor, size_name};
 
-/// Of the bounce buffer: its descriptors, 4 MiB of them, are more than a second cache holds.
+/// Bytes of the bounce buffer. Its descriptors, 4 MiB of them, exceed a second-level cache.
 const BYTES: u64 = 1 << 30;
 /// Pages of all submissions that are timed together.
 const PAGES: usize = 1 << 14;
-/// Timings for each of a round's, which are short here.
+/// Timings of a round, which are short here.
 const TIMINGS: usize = 20;
 
 /// Chunk size in bytes, and chunks of one submission.
@@ -43,7 +43,8 @@ pub(crate) fn run(effort: Effort, out: &mut impl Write) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// Nanoseconds for a page, of submissions that go through the first `different` chunks in turn.
+/// Returns nanoseconds per page, for submissions that go through the first `different` chunks in
+/// turn.
 fn time(
     chunks: &Chunks,
     at_once: usize,

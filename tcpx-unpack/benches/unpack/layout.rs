@@ -1,12 +1,12 @@
-//! Chunks as they arrive: which pages of a large bounce buffer hold them.
+//! Layouts of arrived chunks: the pages of a large bounce buffer that hold them.
 
 use tcpx_rx::{UnpackDescriptor, merge_neighbours};
 use tcpx_testkit::Random;
 
-/// Size of the pages a bounce buffer is made of.
+/// Size of a page of the bounce buffer.
 pub(crate) const PAGE: u64 = 4096;
 
-/// How a chunk lies in its bounce buffer.
+/// Layout of a chunk in its bounce buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Whole pages in random order.
@@ -33,10 +33,10 @@ impl Shape {
 /// Descriptors of one chunk after another, over a whole bounce buffer.
 pub(crate) struct Chunks {
     pub(crate) chunk_bytes: u64,
-    /// Of all chunks in a row: in use, they have just been made and are in the cache, which the
-    /// processor manages here only when it can read ahead.
+    /// Descriptors of all chunks in a row. In use, descriptors have just been made and are in the
+    /// cache; here the processor must read ahead to get them there.
     descriptors: Vec<UnpackDescriptor>,
-    /// Where each chunk's descriptors end.
+    /// End of each chunk's descriptors.
     ends: Vec<usize>,
 }
 

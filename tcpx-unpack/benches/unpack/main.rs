@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! How long unpacking takes, against one contiguous copy of the same bytes.
+//! Bench of unpacking, against one contiguous copy of the same bytes.
 //!
 //! Prints markdown tables; the figures are medians, all of one run, the compared ones taken in
 //! turn. Runs from a single carried file: the kernel is inside, the CUDA driver is loaded when
@@ -7,7 +7,7 @@
 //!
 //! - `--cutting`: only what the CPU does for the kernel, without a GPU
 //! - `--gpu TEXT`: only GPU memory, and the rows whose submission and layout contain the text
-//! - `--test`: each measurement once, which says nothing about speed
+//! - `--test`: each measurement once, which shows nothing about speed
 
 mod cutting;
 mod layout;
@@ -23,7 +23,8 @@ use std::io::{self, Write};
 use tcpx_unpack::cuda::CudaGpu;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // cargo passes --bench; `cargo test --benches` passes nothing that tells, hence its own word.
+    // cargo passes --bench. `cargo test --benches` passes no distinctive argument, hence the
+    // bench's own `--test`.
     let words: Vec<String> = env::args().collect();
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     let effort = if has("--test") { measure::ONCE } else { measure::FULL };

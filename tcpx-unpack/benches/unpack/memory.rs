@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! One unpacker over one bounce buffer and one destination, both rotated through.
+//! One unpacker over one bounce buffer and one destination, with rotation through both.
 
 use tcpx_unpack::{Ticket, Unpack, UnpackError, UnpackJob};
 
@@ -27,7 +27,7 @@ pub(crate) struct Unpacking<'bench> {
 
 impl<'bench> Unpacking<'bench> {
     /// # Safety
-    /// Both memories are valid, and nobody else's, for as long as this lives.
+    /// Both memories are valid, and have no other user, for as long as this lives.
     pub(crate) unsafe fn new(
         unpack: Box<dyn Unpack>,
         chunks: &'bench Chunks,

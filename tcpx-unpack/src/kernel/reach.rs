@@ -1,35 +1,36 @@
-//! How many warps look at each entry of a launch.
+//! Reach of a launch: the number of warps for each of its entries.
 
 use crate::job::Checked;
 
-/// Longest reach, 32 tiles: the warps of an entry read the same line of the host's memory one after
-/// the other, which took the GPU twice as long for 256 of them as to copy 4 MiB (H100).
+/// Longest reach, 32 tiles. The warps of an entry read the same line of the host's memory one after
+/// the other. For 256 warps, that took the GPU twice as long as copying 4 MiB (H100).
 pub(super) const MOST_REACH: u32 = 5;
-/// Bytes of a tile, and so of what one warp copies; `TILE_BYTES` of the kernel.
+/// Bytes of a tile, which is what one warp copies; `TILE_BYTES` of the kernel.
 pub(super) const TILE_BYTES: u64 = 4096;
 
-/// How many warps look at each entry of a launch, and so how many tiles a span may have: a power of
-/// two, of which this is the logarithm.
+/// Binary logarithm of the number of warps that look at each entry of a launch. That number is a
+/// power of two, and also the largest number of tiles of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach(pub(super) u32);
 
 impl Reach {
-    /// One warp for each entry, so there are no spans.
+    /// Reach of one warp for each entry, without spans.
     pub(super) const ONE: Self = Self(0);
 
-    /// A quarter of the tiles of an average fragment. A fragment leaves at most three entries with
-    /// warps that find nothing to do: so these are fewer than the others, and entries are few.
+    /// Returns the reach for a quarter of the tiles of an average fragment. A fragment leaves at
+    /// most three entries with idle warps. Idle warps are thus fewer than the others, and entries
+    /// are few.
     pub(super) fn of(checked: Checked) -> Self {
         let average = checked.bytes / TILE_BYTES / checked.fragments.max(1) as u64;
         Self((average / 4).max(1).ilog2().min(MOST_REACH))
     }
 
-    /// As the kernel is told.
+    /// Returns the logarithm, as the kernel takes it.
     pub(super) fn log2(self) -> u32 {
         self.0
     }
 
-    /// The same as a number of tiles.
+    /// Returns the reach as a number of tiles.
     pub(super) fn tiles(self) -> u64 {
         1 << self.0
     }

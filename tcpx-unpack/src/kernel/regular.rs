@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
-//! Jobs of which every fragment is one tile, as nearly all are: checked and cut in one pass.
+//! Fast path for jobs whose every fragment is one tile, as in nearly all jobs: check and cut in one
+//! pass.
 //!
-//! Each chunk goes through here, and nothing else of a submit takes as long. One pass that only
-//! gathers signs takes half the time of a check and a pass that cuts; with AVX2, which does four
-//! fragments at once, a fifth where they are whole pages.
+//! Each chunk goes through this pass, which is the longest part of a submit. One pass that only
+//! gathers signs takes half the time of a check and a pass that cuts. AVX2, which does four
+//! fragments at once, takes a fifth of that time where fragments are whole pages.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -13,8 +14,8 @@ use tcpx_rx::UnpackDescriptor;
 use super::tile::{TILE_BYTES, Tile, fits_tile};
 use crate::job::UnpackJob;
 
-/// How many tiles the jobs are, if they are regular; `None` when one of them names a memory that
-/// cannot be. Their fragments are looked at by [`fill`] alone.
+/// Returns the number of tiles of the jobs, if the jobs are regular. Returns `None` when a job
+/// names a memory that cannot be. Only [`fill`] checks the fragments.
 pub(super) fn count(jobs: &[UnpackJob<'_>]) -> Option<usize> {
     let is_plain = |job: &UnpackJob<'_>| {
         let ends = job.bounce.checked_add(job.bounce_bytes).zip(job.dst.checked_add(job.dst_bytes));
@@ -28,10 +29,10 @@ pub(super) fn count(jobs: &[UnpackJob<'_>]) -> Option<usize> {
     jobs.iter().all(is_plain).then(|| jobs.iter().map(|job| job.descriptors.len()).sum())
 }
 
-/// Fills a place for each fragment of the jobs, in order, and says whether that was right: whether
-/// each lies inside its job's memories and is one tile. If not, the places hold anything.
+/// Fills a place for each fragment of the jobs, in order. Returns whether each fragment lies inside
+/// its job's memories and is one tile. If not, the contents of the places are undefined.
 ///
-/// There are as many places as [`count`] said of these jobs.
+/// There are as many places as [`count`] returned for these jobs.
 pub(super) fn fill(jobs: &[UnpackJob<'_>], mut places: &mut [Tile]) -> bool {
     for job in jobs {
         let Some((own, rest)) = places.split_at_mut_checked(job.descriptors.len()) else {
@@ -56,10 +57,10 @@ fn fill_job(job: &UnpackJob<'_>, places: &mut [Tile]) -> bool {
     fill_each(job, places)
 }
 
-/// One fragment after the other.
+/// Fills one place after the other.
 ///
-/// Sizes and addresses are below 2^57 and lengths below 2^32, so every difference that should not
-/// be negative shows it by its sign, but for offsets that are that large themselves.
+/// Sizes and addresses are below 2^57 and lengths below 2^32. A difference that should not be
+/// negative therefore shows an error by its sign. Offsets as large as 2^57 are the exception.
 fn fill_each(job: &UnpackJob<'_>, places: &mut [Tile]) -> bool {
     let mut signs = 0_u64;
     for (place, descriptor) in places.iter_mut().zip(job.descriptors) {
@@ -97,7 +98,7 @@ mod tests {
         }
     }
 
-    /// Mostly right, often at a border, sometimes far beyond.
+    /// Generates mostly right descriptors, often at a border, sometimes far beyond.
     fn descriptor() -> impl Strategy<Value = UnpackDescriptor> {
         let near = |end: u64| prop_oneof![0..end, end - 5000..end + 3, Just(0), Just(end)];
         let len = prop_oneof![1 => 1_u32..4097, 4 => Just(4096), 1 => Just(1)];

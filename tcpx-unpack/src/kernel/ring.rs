@@ -1,15 +1,15 @@
-//! The ring of tiles, whose places are taken in order and given back in the same order.
+//! Ring of tiles, whose places are taken in order and given back in the same order.
 
-/// Contiguous places of the ring that somebody has taken.
+/// Contiguous places of the ring that are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reservation {
-    /// Index of its first place.
+    /// Index of the first place.
     pub(super) start: usize,
-    /// How many places it occupies, with those that were skipped at the ring's end before it.
+    /// Number of occupied places, including those skipped at the ring's end before the first place.
     pub(super) taken: usize,
 }
 
-/// Which places of a ring are in use. It knows nothing of what lies in them.
+/// Allocation state of a ring. The ring's contents lie elsewhere.
 #[derive(Debug)]
 pub(super) struct Ring {
     places: usize,
@@ -22,7 +22,7 @@ impl Ring {
         Self { places, next: 0, used: 0 }
     }
 
-    /// Takes `wanted` places side by side, or `None` while too few are free.
+    /// Takes `wanted` contiguous places. Returns `None` while too few are free.
     ///
     /// Only half of the ring can be counted on, since the places before its end may have to be
     /// skipped.
@@ -33,12 +33,12 @@ impl Ring {
         Some(Reservation { start, taken })
     }
 
-    /// Whether so many places side by side are free.
+    /// Returns whether `wanted` contiguous places are free.
     pub(super) fn has_room(&self, wanted: usize) -> bool {
         self.look(wanted).is_some()
     }
 
-    /// What [`take`](Self::take) would take.
+    /// Returns what [`take`](Self::take) would take.
     pub(super) fn look(&self, wanted: usize) -> Option<Reservation> {
         let to_end = self.places - self.next;
         let (start, taken) =
@@ -46,7 +46,7 @@ impl Ring {
         (taken <= self.places - self.used).then_some(Reservation { start, taken })
     }
 
-    /// Gives back the oldest reservation, whose `taken` is given.
+    /// Gives back the oldest reservation, which has `taken` places.
     pub(super) fn give_back(&mut self, taken: usize) {
         debug_assert!(taken <= self.used);
         self.used -= taken;

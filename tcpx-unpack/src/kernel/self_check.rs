@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The check of a new kernel backend: does it copy, and does it report?
+//! Check that a new kernel backend copies and reports.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ const LIMIT: Duration = Duration::from_secs(10);
 const POISON: u8 = 0xa5;
 const FRAGMENT_BYTES: u32 = 37;
 
-/// Unpacks a few KiB from device memory and from pinned host memory, by value and through the
-/// ring, and compares. Returns what is wrong.
+/// Unpacks a few KiB from device memory and from pinned host memory, by value and through the ring,
+/// and compares the bytes. Returns a description of the failure.
 pub(super) fn run(gpu: &CudaGpu, queue: &mut LaunchQueue) -> Result<(), String> {
-    // One fragment more than fits into the parameters, and few enough for them.
+    // The first number is one fragment more than fits into the parameters, and the second fits.
     for fragments in [TILES_BY_VALUE + 1, 3] {
         let list = descriptors(fragments);
         let bytes = list.len() as u64 * u64::from(FRAGMENT_BYTES);
@@ -39,8 +39,9 @@ pub(super) fn run(gpu: &CudaGpu, queue: &mut LaunchQueue) -> Result<(), String> 
                 descriptors: &list,
             };
             let checked = check_all(&[job]).map_err(describe)?;
-            // SAFETY: both memories are this function's own and outlive the wait; a wait that
-            // fails drops them only after the driver has finished with them, as frees do.
+            // SAFETY: both memories are this function's own and outlive the wait. After a failed
+            // wait they are dropped only when the driver has finished with them, because frees wait
+            // for the driver.
             let ticket = unsafe { queue.submit(&[job], checked) }.map_err(describe)?;
             wait(queue, ticket)?;
             let mut arrived = vec![0; bytes as usize + 1];

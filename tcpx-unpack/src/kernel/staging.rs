@@ -1,11 +1,12 @@
-//! Plans for jobs whose bounce buffer the kernel cannot read: which part to copy where it can.
+//! Plans for jobs whose bounce buffer the kernel cannot read: the part to copy to where it can
+//! read.
 
 use crate::job::UnpackJob;
 
-/// How many times its payload a hull may have; beyond that, copying the fragments is cheaper.
+/// Largest ratio of a hull to its payload. Beyond this ratio, copying the fragments is cheaper.
 const LARGEST_EXCESS: u64 = 4;
 
-/// What to do for one job.
+/// Plan for one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Copy `bounce[start..start + bytes]` to the staging buffer, and let the kernel read there.
@@ -14,7 +15,7 @@ pub(super) enum Plan {
     Direct,
 }
 
-/// Plans for a job, given the bytes that are left in the staging buffer.
+/// Returns the plan for a job, given the bytes that are left in the staging buffer.
 pub(super) fn plan(job: &UnpackJob<'_>, room: u64) -> Plan {
     let fragments = job.descriptors.iter().filter(|descriptor| descriptor.len > 0);
     let (mut start, mut end, mut payload) = (u64::MAX, 0, 0);

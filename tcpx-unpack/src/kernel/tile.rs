@@ -1,7 +1,8 @@
-//! Tiles: the pieces of fragments that one warp of the kernel copies, and entries that name them.
+//! Tiles: the pieces of fragments that one warp of the kernel copies, and the entries that name
+//! them.
 //!
-//! An entry names one tile, or a *span* of whole tiles that follow each other at both ends. How
-//! many tiles a span may have is the launch's *reach*: as many warps look at each entry.
+//! An entry names one tile, or a *span* of whole tiles that follow each other at both ends. A
+//! launch's *reach* is the largest number of tiles of a span. As many warps look at each entry.
 
 use tcpx_rx::UnpackDescriptor;
 
@@ -32,11 +33,11 @@ const _: () = {
 };
 
 impl Tile {
-    /// Bits of an address; the length has the rest. No GPU and no host uses more for memory that a
-    /// program can have.
+    /// Bits of an address; the length has the rest. No GPU and no host uses more bits for memory
+    /// that a program can have.
     pub(super) const ADDRESS_BITS: u32 = 57;
 
-    /// Length bits beside the source address; the remaining ones are beside the destination.
+    /// Length bits beside the source address. The remaining length bits are beside the destination.
     pub(super) const LEN_BITS_AT_SRC: u32 = 64 - Self::ADDRESS_BITS;
 
     pub(super) fn new(src: u64, dst: u64, bytes: u64) -> Self {
@@ -51,7 +52,7 @@ impl Tile {
     }
 }
 
-/// Whether a tile can name addresses before this one.
+/// Returns whether a tile can name addresses before this one.
 pub(super) fn fits_tile(end: u64) -> bool {
     end <= 1 << ADDRESS_BITS
 }
@@ -72,7 +73,8 @@ pub(super) fn check_addresses(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError>
     Ok(())
 }
 
-/// How many entries [`Tiles`] makes of `jobs`, of which `checked` is known.
+/// Returns the number of entries that [`Tiles`] makes of `jobs`. `checked` is the result of their
+/// check.
 pub(super) fn count(jobs: &[UnpackJob<'_>], checked: Checked) -> usize {
     if u64::from(checked.longest) <= TILE_BYTES {
         return checked.fragments;
@@ -80,7 +82,7 @@ pub(super) fn count(jobs: &[UnpackJob<'_>], checked: Checked) -> usize {
     count_each(jobs, Reach::of(checked))
 }
 
-/// Counts the same with no knowledge of the jobs but their reach.
+/// Counts the same entries without knowledge of the jobs except their reach.
 pub(super) fn count_each(jobs: &[UnpackJob<'_>], reach: Reach) -> usize {
     let count = |job: &UnpackJob<'_>| -> usize {
         job.descriptors.iter().map(|descriptor| count_of(job.dst, descriptor, reach)).sum()
@@ -99,8 +101,8 @@ fn count_of(dst: u64, descriptor: &UnpackDescriptor, reach: Reach) -> usize {
     usize::from(head > 0) + whole.div_ceil(reach.tiles()) as usize + usize::from(tail > 0)
 }
 
-/// Length of what comes before the whole tiles of a fragment that is longer than one: its end is
-/// where the destination is aligned, so that the whole tiles have neither head nor tail.
+/// Returns the length of the head of a fragment that is longer than one tile. The head ends where
+/// the destination is aligned, so that the whole tiles have neither head nor tail.
 #[inline]
 fn head_bytes(dst: u64) -> u64 {
     (TILE_BYTES - dst % 16) % TILE_BYTES
@@ -113,7 +115,7 @@ pub(super) struct Tiles<'jobs> {
     bounce: u64,
     dst: u64,
     descriptors: &'jobs [UnpackDescriptor],
-    /// What is left of a fragment that is longer than one tile.
+    /// Rest of a fragment that is longer than one tile.
     long: Extent,
 }
 
@@ -124,8 +126,8 @@ impl<'jobs> Tiles<'jobs> {
         Self { reach, jobs: jobs.iter(), bounce: 0, dst: 0, descriptors: &[], long }
     }
 
-    /// Puts the next entries into `places`, and returns how many; fewer than there are places only
-    /// when none is left.
+    /// Puts the next entries into `places`, and returns their number. The number is below that of
+    /// the places only when no entry is left.
     pub(super) fn fill(&mut self, places: &mut [Tile]) -> usize {
         let mut filled = 0;
         loop {
@@ -137,7 +139,8 @@ impl<'jobs> Tiles<'jobs> {
         }
     }
 
-    /// Fragments of one tile each, up to the end of the job or the first longer one.
+    /// Fills places with fragments of one tile each, up to the end of the job or the first longer
+    /// fragment.
     fn fill_short(&mut self, places: &mut [Tile]) -> usize {
         if self.long.bytes > 0 {
             return 0;
@@ -154,7 +157,7 @@ impl<'jobs> Tiles<'jobs> {
             }
             let Extent { src, dst, bytes } = self.place(descriptor);
             places[filled] = Tile::new(src, dst, bytes);
-            // The next one takes the place of one without bytes.
+            // The next fragment takes the place of a fragment without bytes.
             filled += usize::from(bytes > 0);
             taken += 1;
         }
@@ -162,9 +165,9 @@ impl<'jobs> Tiles<'jobs> {
         filled
     }
 
-    /// Fills all `places`, one fragment each, and says whether that was right: whether each
-    /// fragment is one tile. It nearly always is. This loop has no branch, and does a sixth more
-    /// per second than the careful one.
+    /// Fills all `places`, one fragment each. Returns whether each fragment is one tile, as is
+    /// nearly always so. This loop has no branch, and does a sixth more fragments per second than
+    /// the careful loop.
     fn fill_regular(&self, places: &mut [Tile]) -> bool {
         let mut irregular = false;
         for (place, descriptor) in places.iter_mut().zip(self.descriptors) {
@@ -186,7 +189,7 @@ impl<'jobs> Tiles<'jobs> {
                 filled += 1;
                 bytes
             } else {
-                // Nearly all of them are in one loop that does the same each time.
+                // Nearly all full spans go through one loop that does the same each time.
                 let full = (whole / self.reach.tiles()).min((places.len() - filled) as u64);
                 let (spans, tiles) = if full > 0 { (full, self.reach.tiles()) } else { (1, whole) };
                 let places = &mut places[filled..filled + spans as usize];
@@ -202,7 +205,8 @@ impl<'jobs> Tiles<'jobs> {
         filled
     }
 
-    /// Takes up the job's next fragment, a long one, or the next job; false when there is none.
+    /// Begins the job's next fragment, a long one, or the next job. Returns false when there is no
+    /// fragment.
     fn next_fragment(&mut self) -> bool {
         if let Some((descriptor, rest)) = self.descriptors.split_first() {
             self.long = self.place(descriptor);
@@ -234,7 +238,7 @@ mod tests {
     use super::*;
     use crate::job::check_all;
 
-    /// As the kernel unpacks a tile.
+    /// Unpacks a tile as the kernel does.
     fn parts(tile: Tile) -> (u64, u64, u64) {
         let address = (1 << ADDRESS_BITS) - 1;
         let len =
@@ -246,7 +250,7 @@ mod tests {
         UnpackJob { bounce, bounce_bytes: 1 << 32, dst, dst_bytes: 1 << 33, descriptors }
     }
 
-    /// All entries, asked for a few at a time.
+    /// Returns all entries, a few with each call of `fill`.
     fn entries_of(jobs: &[UnpackJob<'_>], reach: Reach, at_a_time: usize) -> Vec<(u64, u64, u64)> {
         let mut tiles = Tiles::new(jobs, reach);
         let mut places = vec![Tile::default(); at_a_time];
@@ -260,7 +264,7 @@ mod tests {
         }
     }
 
-    /// The tiles that the warps of this entry copy.
+    /// Returns the tiles that the warps of this entry copy.
     fn tiles_of((src, dst, word): (u64, u64, u64)) -> Vec<(u64, u64, u64)> {
         if word & IS_SPAN == 0 {
             return vec![(src, dst, word)];

@@ -1,8 +1,8 @@
-//! The steps of copying through a staging buffer, in their order.
+//! Steps of copying through a staging buffer, in their order.
 
 use crate::extent::Extent;
 
-/// One copy. `at` counts from the start of the staging buffer; the rest are addresses and bytes.
+/// One copy. `at` is an offset in the staging buffer; the other fields are addresses and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// From the bounce buffer into the staging buffer.
@@ -11,16 +11,17 @@ pub(crate) enum Step {
     Up { at: u64, dst: u64, bytes: u64 },
 }
 
-/// What waits in the staging buffer, contiguous there from 0 and at its destination.
+/// Bytes in the staging buffer that wait for a copy up. They are contiguous there from 0, and at
+/// their destination.
 #[derive(Clone, Copy)]
 struct Staged {
     dst: u64,
     bytes: u64,
 }
 
-/// Moves `extents` through a staging buffer of `staging_bytes`, which must not be 0: fragments that
+/// Moves `extents` through a staging buffer of `staging_bytes`, which must not be 0. Fragments that
 /// follow each other at the destination go down one by one and up together. A copy up ends where
-/// the destination jumps or the staging buffer is full; the next one starts over at 0.
+/// the destination jumps or the staging buffer is full. The next copy up starts over at 0.
 pub(crate) fn steps(
     mut extents: impl Iterator<Item = Extent>,
     staging_bytes: u64,

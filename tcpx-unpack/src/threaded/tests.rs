@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Threads that copy, one of which is held up where a test says so.
+//! Tests of threads that copy. A test can hold up one of the threads.
 
 use std::io;
 use std::sync::Mutex;
@@ -12,10 +12,10 @@ use tcpx_testkit::PATIENCE;
 use super::*;
 use crate::copy_threads::Spawn;
 
-/// What a thread copies.
+/// Length that a thread copies.
 const LONG: usize = 2 * INLINE_BYTES as usize;
 
-/// A bounce buffer and a destination as long.
+/// Bounce buffer and a destination of the same length.
 struct Memories {
     bounce: Vec<u8>,
     dst: Vec<u8>,
@@ -40,7 +40,7 @@ impl Memories {
     }
 }
 
-/// One thread that says when something has finished, and then waits until it may go on.
+/// Thread that reports a finished submit, and then waits until it may go on.
 struct Held {
     unpack: ThreadedUnpack,
     told: Receiver<()>,

@@ -21,12 +21,12 @@ use self::any_memory::Memory;
 use self::cases::{Case, cases};
 use self::setup::{Setup, gpu_setups, ordinary_setups, two_gpus};
 
-/// Two of them, so that a byte that happens to be equal to one differs from the other.
+/// Two poisons: a byte that happens to be equal to one poison differs from the other.
 const POISONS: [u8; 2] = [0xa5, 0x5a];
-/// Bytes around every destination that must stay as they are.
+/// Bytes around every destination that must not change.
 const GUARD: u64 = 64;
 
-/// Where the jobs of a case are in one destination memory, guards included.
+/// Positions of a case's jobs in one destination memory, guards included.
 struct Layout {
     starts: Vec<u64>,
     bytes: u64,
@@ -186,7 +186,7 @@ unsafe fn submit(unpack: &mut dyn Unpack, jobs: &[UnpackJob<'_>]) -> Ticket {
     }
 }
 
-/// More submits than there are events, 325 and 256, and more tiles than the kernel's ring has room
+/// Submits more than there are events, 325 and 256, and more tiles than the kernel's ring has room
 /// for, 81,920 and 65,536.
 #[test]
 fn many_submits_finish_in_order() {
@@ -207,7 +207,7 @@ fn submits_finish_in_order(setups: &[Setup], rounds: usize) {
         let layout = Layout::of(&case);
         let content = case.content();
         let bounce = setup.bounce(&content);
-        // Two for each round: nobody else may use what is under way.
+        // Two destinations for each round: memory of a submit in flight must have no other user.
         let destinations: Vec<_> =
             (0..2 * rounds).map(|_| setup.destination(layout.bytes, 0)).collect();
         let mut last = Ticket::NONE;
@@ -274,8 +274,8 @@ fn any_thread_may_submit_and_none_keeps_the_context() {
     }
 }
 
-/// Two GPUs in turn, from one thread; then from one GPU's memory to the other's, which the kernel
-/// cannot read and the driver can copy.
+/// Uses two GPUs in turn, from one thread. Then copies from one GPU's memory to the other's, which
+/// the kernel cannot read and the driver can copy.
 #[test]
 fn several_gpus_work_side_by_side() {
     let Some(gpus) = two_gpus() else { return };

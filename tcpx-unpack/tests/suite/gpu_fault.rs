@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
-//! What a fault of the GPU looks like: an error, soon, and again at every later call.
+//! Test of a GPU fault: it gives an error, soon, and again at every later call.
 //!
-//! In a process of its own, since a fault takes the process's CUDA context with it.
+//! The test has a process of its own, since a fault takes the process's CUDA context with it.
 
 use std::time::Instant;
 

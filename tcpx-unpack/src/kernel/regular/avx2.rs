@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Four fragments at once, of which two share a register.
+//! AVX2 code that fills four places at once, with two fragments in each register.
 
 use std::arch::x86_64::*;
 
@@ -8,13 +8,14 @@ use tcpx_rx::UnpackDescriptor;
 use super::super::tile::{TILE_BYTES, Tile};
 use crate::job::UnpackJob;
 
-/// Fragments whose descriptors share a line of the cache.
+/// Number of fragments whose descriptors share a cache line.
 const PER_LINE: usize = 4;
 
-/// How far ahead of the descriptors that are looked at others are asked for: some 100 ns.
+/// Distance of the prefetch ahead of the current descriptors: some 100 ns.
 const LINES_AHEAD: usize = 16;
 
-/// A fragment is two lanes: the offset and length of its source, and its destination's offset.
+/// Checks the layout: a fragment is two lanes. One has the offset and length of its source, the
+/// other its destination's offset.
 const _: () = {
     assert!(size_of::<UnpackDescriptor>() == 16 && size_of::<Tile>() == 16);
     assert!(std::mem::offset_of!(UnpackDescriptor, src_off) == 0);
@@ -24,8 +25,8 @@ const _: () = {
     assert!(TILE_BYTES.is_multiple_of(1 << Tile::LEN_BITS_AT_SRC));
 };
 
-/// Fills places as `fill_each` does, for as many whole lines of descriptors as there are, and says
-/// how many fragments those are. `None` where one of them is not right.
+/// Fills places as `fill_each` does, for all whole lines of descriptors. Returns the number of
+/// those fragments, or `None` where a fragment is not right.
 #[target_feature(enable = "avx2")]
 pub(super) fn fill(job: &UnpackJob<'_>, places: &mut [Tile]) -> Option<usize> {
     let lanes = Lanes::of(job);
@@ -38,7 +39,7 @@ pub(super) fn fill(job: &UnpackJob<'_>, places: &mut [Tile]) -> Option<usize> {
     for (line, places) in descriptors.iter().zip(&mut *places) {
         let first = line.as_ptr();
         let ahead = first.wrapping_add(LINES_AHEAD * PER_LINE);
-        // SAFETY: it is a hint, which may name any address.
+        // SAFETY: the prefetch is a hint, which may name any address.
         #[allow(unused_unsafe, reason = "it is unsafe in the oldest Rust that is promised")]
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
@@ -48,7 +49,7 @@ pub(super) fn fill(job: &UnpackJob<'_>, places: &mut [Tile]) -> Option<usize> {
         let pairs =
             unsafe { [_mm256_loadu_si256(first.cast()), _mm256_loadu_si256(first.add(2).cast())] };
         let others = pairs.map(|pair| _mm256_xor_si256(pair, length_of_tile));
-        // Nearly all are as long as a tile, which takes half of the work.
+        // Nearly all fragments are as long as a tile, which takes half of the work.
         let tiles = if _mm256_testz_si256(_mm256_or_si256(others[0], others[1]), is_whole) == 1 {
             pairs.map(|pair| lanes.whole_tiles(pair, &mut signs))
         } else {
@@ -61,30 +62,32 @@ pub(super) fn fill(job: &UnpackJob<'_>, places: &mut [Tile]) -> Option<usize> {
             _mm256_storeu_si256(first.add(2).cast(), tiles[1]);
         }
     }
-    // A length of 0 less 1 has all bits; one of at most a tile, less 1, has none of these.
+    // A length of 0, less 1, has all bits. A length of at most a tile, less 1, has none of these
+    // bits.
     let too_long = _mm256_set1_epi64x(!(TILE_BYTES as i64 - 1));
     let is_regular = _mm256_movemask_pd(_mm256_castsi256_pd(signs)) == 0
         && _mm256_testz_si256(lengths, too_long) == 1;
     is_regular.then_some(descriptors.len().min(places.len()) * PER_LINE)
 }
 
-/// The same two lanes for both fragments of a pair.
+/// Returns the same two lanes for both fragments of a pair.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn of_both(src: u64, dst: u64) -> __m256i {
     _mm256_setr_epi64x(src as i64, dst as i64, src as i64, dst as i64)
 }
 
-/// What is the same for all fragments of a job.
+/// Constants of all fragments of a job.
 struct Lanes {
     starts: __m256i,
     sizes: __m256i,
     offset_bits: __m256i,
-    /// Where the four bytes of a length go.
+    /// Shuffle that moves the four bytes of a length to their place.
     length_of: __m256i,
-    /// Bits of a length that are not in a lane of a tile, because they are in the other.
+    /// Bits of a length that a lane of a tile lacks, because they are in the other lane.
     dropped: __m256i,
-    /// Of a whole tile: how far in it may begin, and starts with its length.
+    /// Room of a whole tile: the last offset at which it may begin. The lane starts with the tile's
+    /// length.
     room: __m256i,
     whole_starts: __m256i,
 }
@@ -110,7 +113,7 @@ impl Lanes {
         }
     }
 
-    /// Tiles of two fragments of which each is as long as a tile.
+    /// Returns the tiles of two fragments that are both as long as a tile.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn whole_tiles(&self, pair: __m256i, signs: &mut __m256i) -> __m256i {
@@ -120,7 +123,7 @@ impl Lanes {
         _mm256_add_epi64(self.whole_starts, offsets)
     }
 
-    /// Tiles of any two fragments. The lengths, less 1, are added to `lengths`.
+    /// Returns the tiles of any two fragments. Adds the lengths, less 1, to `lengths`.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn tiles(&self, pair: __m256i, signs: &mut __m256i, lengths: &mut __m256i) -> __m256i {
