@@ -1,7 +1,7 @@
-//! What additions to the table have in common: each is a data symbol that *is* a struct of
-//! functions, any of which may be NULL, and of use when none is.
+//! Common code of the additions to the table. Each addition is a data symbol that *is* a struct of
+//! functions. Any of them may be NULL, and the addition is used only if none is.
 
-/// Declares the struct that a symbol is, and its functions, each known to be there.
+/// Declares the struct of a symbol, and the struct of its functions that are known to be set.
 macro_rules! addition {
     (
         $(#[$about_struct:meta])* struct $name:ident;
@@ -26,7 +26,8 @@ macro_rules! addition {
         }
 
         impl $entries {
-            /// `None` when one of them is NULL: a part of it is of no use.
+            /// Returns the functions, or `None` when one of them is NULL: a part of the addition
+            /// has no use.
             pub(crate) fn from_struct(addition: $name) -> Option<Self> {
                 let $name { $($member),* } = addition;
                 Some(Self { $($member: $member?),* })

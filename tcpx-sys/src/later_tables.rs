@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
-//! The tables behind `ncclNetPlugin_v8`, `ncclNetPlugin_v9` and `ncclNetPlugin_v10`, by which newer
+//! Tables behind `ncclNetPlugin_v8`, `ncclNetPlugin_v9` and `ncclNetPlugin_v10`, by which newer
 //! releases of NCCL find a plugin: v8 since 2.20.3, v9 since 2.24.3, v10 since 2.26.2.
 //!
-//! They say what v7 says. What differs: `regMr` takes a `size_t` since v8, sends and receives do
-//! since v9, `connect` takes a configuration and posts take a profiler's handle since v10, and the
-//! properties grow. Layouts are those of NCCL's public headers on x86-64.
+//! The tables have the functions of v7. Differences: `regMr` takes a `size_t` since v8, and sends
+//! and receives take one since v9. `connect` takes a configuration and posts take a profiler's
+//! handle since v10. The properties grow. Layouts are those of NCCL's public headers on x86-64.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::{align_of, offset_of, size_of};
@@ -50,13 +50,13 @@ pub struct NetPropertiesV8 {
     pub net_device_version: c_int,
 }
 
-/// `ncclNetVDeviceProps_v9_t`, and v10's: of which NICs a device is made.
+/// `ncclNetVDeviceProps_v9_t`, and v10's: the NICs that a device consists of.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualDevice {
-    /// How many.
+    /// Number of NICs.
     pub count: c_int,
-    /// Which.
+    /// Numbers of the NICs.
     pub devices: [c_int; MAX_DEVICES_OF_VIRTUAL],
 }
 
@@ -64,7 +64,7 @@ pub struct VirtualDevice {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct NetPropertiesV9 {
-    /// As in [`NetPropertiesV8`], like all that has no words of its own here.
+    /// As in [`NetPropertiesV8`], like all members without a description here.
     pub name: *const c_char,
     /// See [`NetPropertiesV8`].
     pub pci_path: *const c_char,
@@ -90,7 +90,7 @@ pub struct NetPropertiesV9 {
     pub net_device_type: c_int,
     /// See [`NetPropertiesV8`].
     pub net_device_version: c_int,
-    /// Of which NICs it is made: of itself, where there are no virtual ones.
+    /// NICs that the device consists of: the device itself, where there are no virtual devices.
     pub virtual_device: VirtualDevice,
     /// Longest message between two ranks.
     pub max_p2p_bytes: usize,
@@ -102,11 +102,12 @@ pub struct NetPropertiesV9 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CommConfigV10 {
-    /// Class of traffic; −1 where none is asked for.
+    /// Class of traffic; −1 where none is requested.
     pub traffic_class: c_int,
 }
 
-/// `ncclProfilerCallback_t`: what a plugin may call for a profiler. It is never called here.
+/// `ncclProfilerCallback_t`: function that a plugin may call for a profiler. It is never called
+/// here.
 pub type ProfilerFn = unsafe extern "C" fn(
     event: *mut *mut c_void,
     kind: c_int,
@@ -196,8 +197,9 @@ macro_rules! table {
             $(pub $member: Option<$function>,)*
         }
 
-        // SAFETY: as for the v7 table: addresses of functions and of a string, which a shared one
-        // allows to copy. Whoever calls or reads through them vouches for it.
+        // SAFETY: as for the v7 table. It has addresses of functions and of a string, and a shared
+        // table only allows copying them. Code that calls or reads through them vouches for the
+        // access.
         unsafe impl Send for $name {}
         // SAFETY: as above.
         unsafe impl Sync for $name {}

@@ -1,19 +1,19 @@
 //! Raw interface of an ncclNet v7 plugin, as `libnccl-net-tcpx.so` exports it.
 //!
-//! For whoever drives such a plugin (`tcpx-core`, the conformance checks) or is one
-//! (`tcpx-softnet`). Types match the C ABI byte for byte. Every size and offset is asserted at
-//! compile time, and compared with a C compiler's view in `tests/suite/abi_probe.rs`.
+//! Users drive such a plugin (`tcpx-core`, the conformance checks) or are one (`tcpx-softnet`).
+//! Types match the C ABI byte for byte. Every size and offset is asserted at compile time, and
+//! compared with a C compiler's view in `tests/suite/abi_probe.rs`.
 //!
-//! A plugin of this project has two more symbols. One says whether a comm is alive:
-//! [`CommHealthV1`], [`Plugin::health`]. The other says what to wait for: [`CommPollV1`],
+//! A plugin of this project has two more symbols. One reports whether a comm is alive:
+//! [`CommHealthV1`], [`Plugin::health`]. The other reports what to wait for: [`CommPollV1`],
 //! [`Plugin::readiness`].
 //!
-//! NCCL looks for newer tables first, so a plugin for it has those as well: [`NcclNetV8`],
+//! NCCL looks for newer tables first, so a plugin for NCCL has those as well: [`NcclNetV8`],
 //! [`NcclNetV9`], [`NcclNetV10`].
 //!
 //! This crate holds no policy: it never retries, never waits, never interprets a return code. It
-//! opens a plugin by path ([`Plugin::load`]), forwards the plugin's log lines to `tracing`
-//! ([`log_callback`]), and knows whether the process is still the one that a plugin was started in
+//! opens a plugin by path ([`Plugin::load`]) and forwards the plugin's log lines to `tracing`
+//! ([`log_callback`]). It detects a process that was forked after a plugin was started
 //! ([`is_forked`]).
 //!
 //! ```

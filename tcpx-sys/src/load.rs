@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Opening a plugin by path.
+//! Loading of a plugin by path.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
@@ -11,26 +11,26 @@ use crate::table::{
     InitFn, IrecvConsumedFn, IrecvFn, IsendFn, ListenFn, NcclNetV7, RegMrFn, TestFn,
 };
 
-/// The data symbol that is the table.
+/// Name of the data symbol that is the table.
 pub const SYMBOL: &str = "ncclNetPlugin_v7";
 
-/// Longest plugin name that is read before it counts as no name at all.
+/// Longest plugin name that is read. A longer name counts as no name at all.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Why a file could not serve as a plugin. Each cause has its own cure.
+/// Reason why a file could not serve as a plugin. Each cause has its own cure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// There is no such file.
     #[error("plugin {path}: no such file; install the plugin there or name another path")]
     Missing {
-        /// The file that was asked for.
+        /// Requested file.
         path: PathBuf,
     },
     /// The dynamic linker refused the file.
     #[error("plugin {path}: cannot be loaded: {reason}; check its libraries with `ldd {path}`")]
     Open {
-        /// The file that was asked for.
+        /// Requested file.
         path: PathBuf,
         /// The linker's words.
         reason: String,
@@ -38,7 +38,7 @@ pub enum LoadError {
     /// The file is a library, but not an ncclNet v7 plugin.
     #[error("plugin {path}: has no symbol ncclNetPlugin_v7, so it is not an ncclNet v7 plugin")]
     MissingSymbol {
-        /// The file that was asked for.
+        /// Requested file.
         path: PathBuf,
     },
     /// The symbol is there, but what it names is not a table: NCCL's v7 table is the symbol itself,
@@ -48,7 +48,7 @@ pub enum LoadError {
          the file is damaged or exports something else under this name"
     )]
     WrongSize {
-        /// The file that was asked for.
+        /// Requested file.
         path: PathBuf,
         /// Bytes of the symbol.
         found: usize,
@@ -61,7 +61,7 @@ pub enum LoadError {
          the file is damaged or of another version"
     )]
     NullMember {
-        /// The file that was asked for.
+        /// Requested file.
         path: PathBuf,
         /// The C name of the member.
         member: &'static str,
@@ -72,16 +72,16 @@ pub enum LoadError {
          another vendor's libnccl-net may shadow the right one"
     )]
     WrongName {
-        /// The file that was asked for.
+        /// Requested file.
         path: PathBuf,
         /// Its `name` member.
         found: String,
-        /// Names the caller accepts.
+        /// Names that the caller accepts.
         expected: Vec<String>,
     },
 }
 
-/// The table's functions, each known to be there. `regMrDmaBuf` is left out: it is NULL in the
+/// Functions of the table, each known to be set. `regMrDmaBuf` is left out: it is NULL in the
 /// original.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each member is documented at its type")]
@@ -105,8 +105,8 @@ pub struct Entries {
     pub irecv_consumed: IrecvConsumedFn,
 }
 
-/// A plugin whose table was checked. The library stays loaded for the life of the process: its
-/// helper threads are detached and may run at any time.
+/// Plugin whose table was checked. The library stays loaded for the life of the process: its helper
+/// threads are detached and may run at any time.
 #[derive(Clone, Debug)]
 pub struct Plugin {
     path: PathBuf,
@@ -118,9 +118,9 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Opens `path` and checks symbol, members and name. An empty list of names takes any. Finds
-    /// the symbols [`HEALTH_SYMBOL`] and [`READINESS_SYMBOL`] too, where they are; something else
-    /// under one of these names counts as none.
+    /// Opens `path` and checks symbol, members and name. An empty list of names accepts any name.
+    /// Finds the symbols [`HEALTH_SYMBOL`] and [`READINESS_SYMBOL`] too, where they exist. A symbol
+    /// of one of these names that is not the struct counts as absent.
     ///
     /// # Errors
     /// One [`LoadError`] variant per cause.
@@ -133,7 +133,7 @@ impl Plugin {
             return Err(LoadError::Missing { path: path.to_owned() });
         }
         // A bare file name would make dlopen search the library path and open another file than the
-        // one just seen.
+        // checked file.
         let file = std::path::absolute(path).map_err(|error| LoadError::Open {
             path: path.to_owned(),
             reason: error.to_string(),
@@ -143,12 +143,12 @@ impl Plugin {
             LoadError::Open { path: path.to_owned(), reason: innermost(&error) }
         })?;
         // A plugin runs detached threads, so it must never be unmapped, not even when it turns out
-        // to be a wrong one.
+        // to be the wrong plugin.
         let library = std::mem::ManuallyDrop::new(library);
         // SAFETY: only the symbol's address is taken here; nothing is read through it yet.
         let symbol = unsafe { library.get::<*const NcclNetV7>(SYMBOL) }
             .map_err(|_| LoadError::MissingSymbol { path: path.to_owned() })?;
-        // The symbol *is* the table: what dlsym returned is already the pointer that we want.
+        // The symbol *is* the table: the result of dlsym is already the pointer to the table.
         let address: *const NcclNetV7 = *symbol;
         if address.is_null() {
             return Err(LoadError::MissingSymbol { path: path.to_owned() });
@@ -167,7 +167,7 @@ impl Plugin {
         let table = unsafe { address.read_unaligned() };
         // SAFETY: the table came from a loaded plugin that the caller vouches for.
         let plugin = unsafe { Self::from_table(path, table, expected_names) }?;
-        // SAFETY: the name stands for this struct, whose members may be NULL.
+        // SAFETY: the symbol of this name is this struct, whose members may be NULL.
         let health = unsafe { addition::<CommHealthV1>(&library, HEALTH_SYMBOL) };
         // SAFETY: as above.
         let readiness = unsafe { addition::<CommPollV1>(&library, READINESS_SYMBOL) };
@@ -178,10 +178,10 @@ impl Plugin {
         })
     }
 
-    /// The same plugin with the additions that a table from this process comes with.
+    /// Returns the same plugin with the additions that belong to a table of this process.
     ///
     /// # Safety
-    /// The functions are of the types that the structs declare, belong to the table's plugin, and
+    /// The functions have the types that the structs declare, belong to the table's plugin, and
     /// stay callable for the rest of the process.
     #[must_use]
     pub unsafe fn with_additions(self, health: CommHealthV1, readiness: CommPollV1) -> Self {
@@ -193,10 +193,10 @@ impl Plugin {
     }
 
     /// Takes a table that is already in this process, such as the built-in software plugin's. An
-    /// empty list of names takes any.
+    /// empty list of names accepts any name.
     ///
     /// # Errors
-    /// [`LoadError::NullMember`] and [`LoadError::WrongName`], naming `label`.
+    /// Returns [`LoadError::NullMember`] and [`LoadError::WrongName`], naming `label`.
     ///
     /// # Safety
     /// `table.name` is NULL or a NUL-terminated string that lives for the rest of the process; the
@@ -220,7 +220,7 @@ impl Plugin {
         }
         // SAFETY: not NULL, and the caller vouches for a NUL-terminated string of static life.
         let name = unsafe { bounded_name(table.name) };
-        // The name comes first: a plugin of another kind may rightly have other members.
+        // The name is checked first: a plugin of another kind may rightly have other members.
         if !expected_names.is_empty() && !expected_names.contains(&name.as_str()) {
             let expected = expected_names.iter().map(ToString::to_string).collect();
             return Err(LoadError::WrongName { path, found: name, expected });
@@ -235,47 +235,47 @@ impl Plugin {
         Ok(Self { path, name, table, entries, health: None, readiness: None })
     }
 
-    /// Where the plugin came from.
+    /// Returns the path of the plugin.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The `name` member.
+    /// Returns the `name` member.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The raw table, NULL members included.
+    /// Returns the raw table, NULL members included.
     #[must_use]
     pub const fn table(&self) -> &NcclNetV7 {
         &self.table
     }
 
-    /// The table's functions.
+    /// Returns the table's functions.
     #[must_use]
     pub const fn entries(&self) -> &Entries {
         &self.entries
     }
 
-    /// What says whether comms are alive, of a plugin that can.
+    /// Returns the functions that report whether comms are alive, if the plugin has them.
     #[must_use]
     pub const fn health(&self) -> Option<&HealthEntries> {
         self.health.as_ref()
     }
 
-    /// What says for what a caller waits, of a plugin that can.
+    /// Returns the functions that report what a caller waits for, if the plugin has them.
     #[must_use]
     pub const fn readiness(&self) -> Option<&ReadinessEntries> {
         self.readiness.as_ref()
     }
 }
 
-/// The struct that a symbol beside the table is, if there is one of its size.
+/// Returns the struct of a symbol beside the table, if there is a symbol with the struct's size.
 ///
 /// # Safety
-/// The library stays loaded, and the name stands for data of this type, which is valid for every
+/// The library stays loaded. The symbol of this name is data of this type, which is valid for every
 /// bit pattern of function addresses, NULL included.
 unsafe fn addition<T: Copy>(library: &libloading::Library, name: &str) -> Option<T> {
     // SAFETY: only the symbol's address is taken here.
@@ -293,8 +293,8 @@ unsafe fn addition<T: Copy>(library: &libloading::Library, name: &str) -> Option
     Some(unsafe { address.read_unaligned() })
 }
 
-/// Size of the object that starts at `address`, as the dynamic symbol table has it; `None` where it
-/// says nothing.
+/// Returns the size of the object that starts at `address`, according to the dynamic symbol table,
+/// or `None` where the table has no size.
 ///
 /// # Safety
 /// `address` is the value of a symbol of a library that stays loaded.
@@ -326,10 +326,10 @@ unsafe fn symbol_bytes(address: *const c_void) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|&bytes| bytes != 0)
 }
 
-/// Only glibc can tell a symbol's size.
+/// Returns `None`: only glibc reports a symbol's size.
 ///
 /// # Safety
-/// None; the signature is that of the glibc version.
+/// No requirement; the signature is that of the glibc version.
 #[cfg(not(target_env = "gnu"))]
 unsafe fn symbol_bytes(_address: *const c_void) -> Option<usize> {
     None
@@ -343,7 +343,7 @@ unsafe fn bounded_name(name: *const c_char) -> String {
     String::from_utf8_lossy(&text[..text.len().min(MAX_NAME_BYTES)]).into_owned()
 }
 
-/// The linker's own message sits at the end of the chain of sources.
+/// Returns the linker's own message, which is at the end of the chain of sources.
 fn innermost(error: &libloading::Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);

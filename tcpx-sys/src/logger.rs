@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The plugin's log callback. Lines are filtered by level, formatted in C, and end in `tracing`
+//! Log callback of a plugin. Lines are filtered by level, formatted in C, and end in `tracing`
 //! under the target `tcpx::plugin`.
 
 use core::ffi::{CStr, c_char, c_int, c_ulong};
@@ -11,7 +11,7 @@ use crate::printable::printable;
 use crate::table::Logger;
 use crate::types::{LogLevel, subsystem};
 
-/// Everything up to INFO. The plugin filters nothing itself.
+/// Highest level that passes: everything up to INFO. The plugin itself filters nothing.
 static MAX_LEVEL: AtomicI32 = AtomicI32::new(LogLevel::INFO.0);
 
 unsafe extern "C" {
@@ -29,14 +29,14 @@ unsafe extern "C" {
     );
 }
 
-/// The function to hand to `init`. Thread-safe; the plugin calls it from its own threads.
+/// Returns the function to hand to `init`. It is thread-safe; the plugin calls it from its own
+/// threads.
 #[must_use]
 pub fn log_callback() -> Logger {
     static INSTALL: Once = Once::new();
-    // The C half gets its two ways back as pointers, so that no symbol of ours is exported from a
-    // cdylib.
-    // SAFETY: both functions have the declared types and live for ever; `Once` keeps the two stores
-    // to one thread.
+    // The C half gets its two callbacks as pointers, so that no symbol of this crate is exported
+    // from a cdylib. SAFETY: both functions have the declared types and live for ever; `Once` keeps
+    // the two stores to one thread.
     INSTALL.call_once(|| unsafe { tcpx_sys_log_install(log_enabled, log_line) });
     tcpx_sys_log_callback
 }
@@ -47,7 +47,7 @@ pub fn set_max_log_level(level: LogLevel) {
     MAX_LEVEL.store(level.0, Ordering::Relaxed);
 }
 
-/// Severity on one scale: the plugin's numbers are not in order of importance.
+/// Returns the severity on one scale: the plugin's numbers are not in order of importance.
 fn severity(level: LogLevel) -> tracing::Level {
     match level {
         LogLevel::WARN | LogLevel::ABORT => tracing::Level::WARN,

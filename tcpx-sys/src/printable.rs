@@ -1,13 +1,12 @@
-//! Words of others, as they may stand in a line of a log or of an error.
+//! Escaping of foreign text for a line of a log or of an error.
 
 use std::borrow::Cow;
 
-/// `text` in one line that leaves a terminal as it is: control characters, and those that end a
-/// line or turn the direction of writing, become escapes such as `\n` and `\u{1b}`.
+/// Returns `text` as one line without effect on a terminal. Control characters, and characters that
+/// end a line or change the writing direction, become escapes such as `\n` and `\u{1b}`.
 ///
-/// Names, reasons and log lines come from peers and plugins, which could otherwise write lines that
-/// look like somebody else's. What is printable already stays as it is, so a second pass changes
-/// nothing.
+/// Names, reasons and log lines come from peers and plugins. They could otherwise forge lines that
+/// look like another program's. Printable text stays unchanged, so a second pass changes nothing.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_harmful) {

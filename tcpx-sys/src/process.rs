@@ -1,10 +1,11 @@
 #![allow(unsafe_code)]
-//! Whether this process was forked from one that uses a plugin.
+//! Detection of a process that was forked from a process with a plugin.
 //!
-//! A plugin's threads, sockets and GPU contexts are those of the process that initialised it. A
-//! child made with `fork` shares the sockets, lacks the threads, and may find any lock held by a
-//! thread that it does not have. So nothing may be done there, not even cleaning up, and no lock
-//! may be taken to find that out: this is one atomic that a handler of `pthread_atfork` sets.
+//! A plugin's threads, sockets and GPU contexts belong to the process that initialised the plugin.
+//! A child made with `fork` shares the sockets, lacks the threads, and may find any lock held by a
+//! thread that it does not have. Nothing may be done in the child, not even cleaning up, and the
+//! check may take no lock. The check is therefore one atomic that a handler of `pthread_atfork`
+//! sets.
 //!
 //! A child that is made without those handlers (`vfork`, `_Fork`, a bare `clone`) is not
 //! recognised. Until `exec` it must call nothing.
@@ -12,7 +13,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 
-/// Nobody has claimed this process.
+/// No thread has claimed this process.
 const FREE: u8 = 0;
 /// This process uses the library; children forked from it must not.
 const CLAIMED: u8 = 1;
@@ -20,27 +21,27 @@ const CLAIMED: u8 = 1;
 const FORKED: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(FREE);
-/// Stays under way in a process that is not claimed.
+/// Number of stays in progress, in a process that is not claimed.
 static STAYS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process was forked from one that had used the library. Never changes in a process.
-/// Takes no lock and makes no system call.
+/// Returns whether this process was forked from a process that had used the library. The result
+/// never changes in a process. Takes no lock and makes no system call.
 #[must_use]
 pub fn is_forked() -> bool {
     STATE.load(Ordering::Relaxed) == FORKED
 }
 
-/// This process was forked from one that had used the library, and must not use it.
+/// Error of a process that was forked from a process with the library, and must not use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this process was forked from one that had used the library")]
 pub struct Forked;
 
-/// A call's stay inside the library, for calls that take locks or start something. A child that is
-/// forked meanwhile counts as forked, because it may find those locks held.
+/// Stay of a call inside the library, for calls that take locks or start something. A child that is
+/// forked during a stay counts as forked, because it may find those locks held.
 #[derive(Debug)]
 #[must_use = "the stay ends when this is dropped"]
 pub struct Stay {
-    /// Once the process is claimed no stay makes a difference any more.
+    /// Whether the stay is counted. Once the process is claimed, stays make no difference any more.
     is_counted: bool,
 }
 
@@ -48,14 +49,14 @@ impl Stay {
     /// Begins a stay.
     ///
     /// # Errors
-    /// [`Forked`] in a forked child.
+    /// Returns [`Forked`] in a forked child.
     pub fn begin() -> Result<Self, Forked> {
         match STATE.load(Ordering::Relaxed) {
             CLAIMED => Ok(Self { is_counted: false }),
             FORKED => Err(Forked),
             _ => {
-                // Without memory for the handler a child does not know of this stay. `claim` tries
-                // again, and says so.
+                // If there is no memory for the handler, a child does not know of this stay.
+                // `claim` tries again, and returns the error.
                 let _ = register();
                 STAYS.fetch_add(1, Ordering::SeqCst);
                 // The count comes before every lock that is taken during the stay.
@@ -68,7 +69,7 @@ impl Stay {
     /// Claims this process for the library: from now on every child forked from it is refused.
     ///
     /// # Errors
-    /// The system has no memory for a fork handler.
+    /// Returns an error when the system has no memory for a fork handler.
     pub fn claim(&self) -> io::Result<()> {
         if self.is_counted {
             register()?;
@@ -87,15 +88,16 @@ impl Drop for Stay {
     }
 }
 
-/// Registers the handler. Two threads that come at once register it twice, which does no harm;
-/// a `Once` might be found running for ever in a child.
+/// Registers the handler. Two concurrent threads register it twice, which does no harm. A child
+/// might find a `Once` running for ever.
 fn register() -> io::Result<()> {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     if IS_REGISTERED.load(Ordering::Acquire) {
         return Ok(());
     }
-    // SAFETY: the handler makes no assumption of the child that it runs in, and only uses atomics.
-    // The C library forgets it when the shared object that it lies in is unloaded.
+    // SAFETY: the handler makes no assumption about the child that it runs in, and only uses
+    // atomics. The C library forgets the handler when the shared object that contains it is
+    // unloaded.
     match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
         0 => {
             IS_REGISTERED.store(true, Ordering::Release);

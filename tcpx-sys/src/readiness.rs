@@ -1,10 +1,10 @@
-//! A second addition to the table that only plugins of this project have: the symbol
-//! `tcpxCommPoll_v1`, which says what a caller waits for instead of calling `test` in a loop.
+//! Second addition to the table that only plugins of this project have: the symbol
+//! `tcpxCommPoll_v1`. It reports what a caller waits for, instead of calling `test` in a loop.
 //!
-//! After a `test` that answered "not done" the caller asks `needsCall`. While that says 1 or 2,
-//! `test` may get further. When it says 0, nothing happens before one of the comm's descriptors
-//! becomes ready or the caller posts or consumes something on the comm. Other plugins lack the
-//! symbol, and NCCL does not look for it.
+//! After a `test` with the result "not done" the caller calls `needsCall`. While the answer is 1 or
+//! 2, `test` may make progress. When the answer is 0, nothing happens before one of the comm's
+//! descriptors becomes ready or the caller posts or consumes something on the comm. Other plugins
+//! lack the symbol, and NCCL does not look for it.
 
 use core::ffi::{c_int, c_void};
 use core::mem::{align_of, offset_of, size_of};
@@ -12,18 +12,18 @@ use core::mem::{align_of, offset_of, size_of};
 use crate::addition::addition;
 use crate::types::{NcclResult, assert_layout};
 
-/// The data symbol that is the struct.
+/// Name of the data symbol that is the struct.
 pub const READINESS_SYMBOL: &str = "tcpxCommPoll_v1";
 
-/// Most descriptors that a comm has: eight data sockets, a control socket, and an event of its
-/// helper threads.
+/// Largest number of descriptors of a comm: eight data sockets, a control socket, and an event of
+/// its helper threads.
 pub const MAX_COMM_DESCRIPTORS: usize = 10;
 
-/// A descriptor of a comm, and what to watch it for.
+/// Descriptor of a comm, and the events to watch for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommDescriptor {
-    /// A descriptor of this process. It is the plugin's: nobody else reads, writes or closes it.
+    /// Descriptor of this process. The plugin owns it: no other code reads, writes or closes it.
     pub fd: c_int,
     /// `EPOLLIN`, `EPOLLOUT` or both.
     pub events: u32,
@@ -31,34 +31,33 @@ pub struct CommDescriptor {
 
 assert_layout!(CommDescriptor, size 8, align 4, { fd 0, events 4 });
 
-/// `descriptors(comm, out, capacity, count)`. The descriptors of a send or receive comm, at most
-/// `capacity` of them to `out`; `count` is how many there are.
+/// `descriptors(comm, out, capacity, count)`. Writes the descriptors of a send or receive comm to
+/// `out`, at most `capacity` of them. `count` is the number of descriptors of the comm.
 ///
-/// They are the same as long as the comm is open. They are to be watched edge-triggered, for
-/// `events`, `EPOLLRDHUP` and what epoll always tells (`EPOLLET`), and to be taken out of the epoll
-/// set before the comm is closed. `EPOLLERR` is one of the things that may happen on a live comm: a
-/// word of the system's about what it has sent.
+/// The descriptors do not change while the comm is open. The caller watches them edge-triggered
+/// (`EPOLLET`), for `events`, `EPOLLRDHUP` and the events that epoll always reports. The caller
+/// removes them from the epoll set before it closes the comm. `EPOLLERR` may happen on a live comm:
+/// a notification of the system about sent bytes.
 pub type CommDescriptorsFn = unsafe extern "C" fn(
     comm: *mut c_void,
     out: *mut CommDescriptor,
     capacity: c_int,
     count: *mut c_int,
 ) -> NcclResult;
-/// `needsCall(comm, answer)`. Not 0 when a further `test` of the comm's oldest request may get
-/// further although no descriptor becomes ready: 2 at once, because there is more to move than one
-/// `test` does; 1 soon, because it waits for something that no descriptor tells. 0 when it cannot.
-/// Without a request it is 0.
+/// `needsCall(comm, answer)`. Returns whether a further `test` of the comm's oldest request may
+/// make progress although no descriptor becomes ready. 2: at once, because there is more to move
+/// than one `test` moves. 1: soon, because the request waits for an event that no descriptor
+/// reports. 0: no progress is possible, or there is no request.
 pub type NeedsCallFn = unsafe extern "C" fn(comm: *mut c_void, answer: *mut c_int) -> NcclResult;
 
 addition! {
     /// The 16 bytes that the symbol `tcpxCommPoll_v1` *is*.
     ///
-    /// What only time tells is not an edge: a peer's host that falls silent, or a connection that
-    /// was reset behind bytes that still lay in the socket. A caller that waits for edges therefore
-    /// calls `checkComm` ([`crate::CommHealthV1`]) about once a second on each comm that has a
-    /// request.
+    /// Some events produce no edge: a peer's host that falls silent, or a connection that was reset
+    /// behind bytes that still lay in the socket. A caller that waits for edges therefore calls
+    /// `checkComm` ([`crate::CommHealthV1`]) about once a second on each comm with a request.
     struct CommPollV1;
-    /// The functions of the addition, each known to be there.
+    /// Functions of the addition, each known to be set.
     entries ReadinessEntries;
     { descriptors: CommDescriptorsFn, needs_call: NeedsCallFn }
 }

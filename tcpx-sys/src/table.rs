@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The function table behind the symbol `ncclNetPlugin_v7`: docs/plugin-contract.md has it in §1.2,
-//! and what each function does in §2.
+//! Function table behind the symbol `ncclNetPlugin_v7`. docs/plugin-contract.md describes the table
+//! in §1.2, and the functions in §2.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
 use core::mem::{align_of, offset_of, size_of};
@@ -17,7 +17,7 @@ pub type Logger = unsafe extern "C" fn(
     ...
 );
 
-/// `init(logger)`. Once per process.
+/// `init(logger)`. Called once per process.
 pub type InitFn = unsafe extern "C" fn(logger: Option<Logger>) -> NcclResult;
 /// `devices(ndev)`. Writes −1 before `init`.
 pub type DevicesFn = unsafe extern "C" fn(ndev: *mut c_int) -> NcclResult;
@@ -154,10 +154,10 @@ pub struct NcclNetV7 {
     pub irecv_consumed: Option<IrecvConsumedFn>,
 }
 
-// SAFETY: a table is addresses of functions and of a string, and copying them is all that a shared
-// one allows. Whoever calls or reads through them vouches for it, on whatever thread.
+// SAFETY: a table consists of addresses of functions and of a string, and a shared table only
+// allows copying them. Code that calls or reads through them vouches for the access, on any thread.
 unsafe impl Send for NcclNetV7 {}
-// SAFETY: as above. So a plugin can export its table as a plain `static`.
+// SAFETY: as above. A plugin can thus export its table as a plain `static`.
 unsafe impl Sync for NcclNetV7 {}
 
 assert_layout!(NcclNetV7, size 152, align 8, {
