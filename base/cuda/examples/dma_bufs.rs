@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it is what this program is for")]
-//! Exports memory of GPU 0 as dma-bufs, of many sizes and alignments, closes them again, and says
-//! what the driver answered: `cargo run -p tcpx-cuda --example dma_bufs`. No NIC takes part.
+//! Exports memory of GPU 0 as dma-bufs, of many sizes and alignments, closes them again, and prints
+//! the driver's answers: `cargo run -p tcpx-cuda --example dma_bufs`. No NIC takes part.
 
 use std::error::Error;
 use std::fs;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What decides whether NICs get memory.
+/// Prints the attributes that decide whether NICs get memory.
 fn print_attributes() {
     for attribute in [
         Attribute::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
@@ -77,7 +77,7 @@ fn try_range(gpu: &CudaGpu, name: &str, address: u64, bytes: u64) {
     }
 }
 
-/// What the driver itself answers, which is not asked for what is no whole pages.
+/// Returns the answer of the driver itself for a range that need not be whole pages.
 fn asked(gpu: &CudaGpu, address: u64, bytes: u64) -> String {
     let entered = match gpu.enter() {
         Ok(entered) => entered,
@@ -92,14 +92,14 @@ fn asked(gpu: &CudaGpu, address: u64, bytes: u64) -> String {
         unsafe { sys::cuMemGetHandleForAddressRange(to, address, bytes as usize, kind, 0) };
     drop(entered);
     if status == sys::CUresult::CUDA_SUCCESS && file >= 0 {
-        // SAFETY: the driver has opened this descriptor for its caller, whose it is now.
+        // SAFETY: the driver has opened this descriptor for its caller, which owns it now.
         let dma_buf = unsafe { OwnedFd::from_raw_fd(file) };
         return format!("{status:?}, {} KiB", size_of(&dma_buf) >> 10);
     }
     format!("{status:?}")
 }
 
-/// Bytes of a dma-buf, and who made it.
+/// Returns the size of a dma-buf, and the name of its exporter.
 fn describe(dma_buf: &DmaBuf) -> (i64, String) {
     let file = dma_buf.as_fd().as_raw_fd();
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{file}")).unwrap_or_default();
@@ -113,7 +113,7 @@ fn size_of(dma_buf: &impl AsFd) -> i64 {
     unsafe { libc::lseek(dma_buf.as_fd().as_raw_fd(), 0, libc::SEEK_END) }
 }
 
-/// Whether memory can be freed while others have it, and given out again.
+/// Checks whether memory can be freed while others have it, and allocated again.
 fn outlive(gpu: &CudaGpu) -> Result<(), Box<dyn Error>> {
     let buffer = DeviceBuffer::new(gpu, 64 << 20)?;
     let address = buffer.address();

@@ -1,8 +1,8 @@
 #![allow(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it is what this program is for")]
-//! Registers host memory of many sizes with the driver, has GPU 0 read it, and says how long that
-//! took, and what the driver answers to what it ought to refuse:
-//! `cargo run -p tcpx-cuda --features test-gpu --example registered_memory`.
+//! Registers host memory of many sizes with the driver, and has GPU 0 read it. Prints the times,
+//! and the driver's answers to calls that it ought to refuse: `cargo run -p tcpx-cuda --features
+//! test-gpu --example registered_memory`.
 
 use std::error::Error;
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ use tcpx_cuda::{CudaGpu, DeviceBuffer, HeldStream, PinnedBuffer, RegisteredMemor
 
 const MIB: usize = 1 << 20;
 
-/// Memory that a file without a name is behind.
+/// Memory of an anonymous file.
 struct Mapping {
     first: usize,
     bytes: usize,
@@ -26,7 +26,7 @@ impl Mapping {
     fn new(bytes: usize, flags: libc::c_int) -> Self {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = flags | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, wherever the system likes.
+        // SAFETY: a new mapping, at an address that the system chooses.
         let first = unsafe { libc::mmap(ptr::null_mut(), bytes, rights, flags, -1, 0) };
         assert_ne!(first, libc::MAP_FAILED, "there is memory");
         Self { first: first.expose_provenance(), bytes }
@@ -39,7 +39,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: new() made this mapping, and nobody refers to it.
+        // SAFETY: new() made this mapping, and there are no references to it.
         unsafe { libc::munmap(self.at(0), self.bytes) };
     }
 }
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long the two ends of it take.
+/// Times registration and its end.
 fn time(gpu: &CudaGpu, bytes: usize) -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let memory = registered(gpu, bytes)?;
@@ -91,7 +91,7 @@ fn time(gpu: &CudaGpu, bytes: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How fast copies to the GPU are, from this memory and from what the driver allocates.
+/// Measures copies to the GPU, from this memory and from memory that the driver allocates.
 fn read(gpu: &CudaGpu) -> Result<(), Box<dyn Error>> {
     let bytes = 256 * MIB;
     let memory = registered(gpu, bytes)?;
@@ -123,14 +123,14 @@ fn read(gpu: &CudaGpu) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Whether the end of it waits for the GPU's work.
+/// Checks whether the end of a registration waits for the GPU's work.
 fn end_under_work(gpu: &CudaGpu) -> Result<(), Box<dyn Error>> {
     let memory = registered(gpu, MIB)?;
     let mut held = HeldStream::new(gpu)?;
     let (tell, told) = mpsc::channel();
     let thread = thread::spawn(move || {
         drop(memory);
-        // Nobody is told who has gone.
+        // A receiver that is gone needs no message.
         let _ = tell.send(());
     });
     let answer = told.recv_timeout(Duration::from_secs(2));
@@ -140,11 +140,11 @@ fn end_under_work(gpu: &CudaGpu) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the driver says of calls that are wrong, or that other memory is in.
+/// Prints the driver's answers to wrong calls, and to calls on other memory.
 fn ask_for_what_is_wrong() {
     let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | sys::CU_MEMHOSTREGISTER_DEVICEMAP;
     let register = |at: *mut c_void, bytes: usize| {
-        // SAFETY: the driver looks at the memory, which is there or not.
+        // SAFETY: the driver looks at the memory, which may or may not be mapped.
         unsafe { sys::cuMemHostRegister_v2(at, bytes, flags) }
     };
     // SAFETY: the driver looks the address up.
@@ -173,7 +173,7 @@ fn ask_for_what_is_wrong() {
         register(more.at(0), 16 * MIB)
     );
     println!("end: {:?}", end(more.at(0)));
-    // Last: a driver may have the address for good then.
+    // Must be last: a driver may keep the address for good then.
     println!("memory before it is freed: {:?}", register(shared.at(0), MIB));
     let gone = shared.at(0);
     drop(shared);

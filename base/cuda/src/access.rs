@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the driver knows about an address.
+//! Queries to the driver about an address.
 
 use cudarc::driver::sys::{self, CUmemAccess_flags, CUmemorytype, CUpointer_attribute, CUresult};
 
@@ -12,34 +12,34 @@ const READ: u32 = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ as u32;
 /// The rights to read and to write.
 const READ_AND_WRITE: u32 = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as u32;
 
-/// Whether a kernel on `gpu` may read all of `address..address + bytes`.
+/// Returns whether a kernel on `gpu` may read all of `address..address + bytes`.
 ///
-/// A kernel that reads what it may not destroys the context and everybody's work in it, so this is
-/// asked first. Memory that the driver does not know, ordinary host memory for one, is not
-/// readable; neither is an imported range that was mapped without access. Another GPU's memory
-/// counts as not readable: the driver grants access to it even while peer access, which cannot be
-/// asked for, is off. The driver's copies can reach some of that all the same. Both ends are
-/// looked at, not what lies between; an answer takes less than 1 µs.
+/// A kernel that reads without the right destroys the context and all work in it, so callers check
+/// first. Memory that the driver does not know, such as ordinary host memory, is not readable. An
+/// imported range that was mapped without access is not readable either. Another GPU's memory
+/// counts as not readable: the driver reports access to it even while peer access, which cannot be
+/// queried, is off. The driver's copies can reach some of that memory all the same. Both ends are
+/// checked, not what lies between; a query takes less than 1 µs.
 ///
 /// # Errors
-/// The driver's error.
+/// Returns the driver's error.
 pub fn is_readable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
     permits(gpu, address, bytes, READ)
 }
 
-/// Whether a kernel on `gpu` may read and write all of `address..address + bytes`.
+/// Returns whether a kernel on `gpu` may read and write all of `address..address + bytes`.
 ///
-/// A range that was mapped for reading only is readable and not writable; what writes there
-/// destroys the context. What counts as the GPU's is as for [`is_readable`], and so is what is
-/// looked at.
+/// A range that was mapped for reading only is readable and not writable; a kernel that writes
+/// there destroys the context. The rules for other GPUs and the checked addresses are those of
+/// [`is_readable`].
 ///
 /// # Errors
-/// The driver's error.
+/// Returns the driver's error.
 pub fn is_writable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
     permits(gpu, address, bytes, READ_AND_WRITE)
 }
 
-/// Whether `gpu` has all of these rights at both ends of a range.
+/// Returns whether `gpu` has all of these rights at both ends of a range.
 fn permits(gpu: &CudaGpu, address: u64, bytes: u64, rights: u32) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
     for at in [address, address.saturating_add(bytes.saturating_sub(1))] {
@@ -57,36 +57,36 @@ fn permits(gpu: &CudaGpu, address: u64, bytes: u64, rights: u32) -> Result<bool,
     Ok(true)
 }
 
-/// Whether `address` is host memory, as the driver sees it. Memory that it does not know counts as
-/// host memory.
+/// Returns whether `address` is host memory, as the driver sees it. Memory that the driver does not
+/// know counts as host memory.
 ///
 /// # Errors
-/// The driver's error.
+/// Returns the driver's error.
 pub fn is_host_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
     let kind = memory_type(address)?;
     Ok(kind.is_none_or(|kind| kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32))
 }
 
-/// Whether `address` is memory of a GPU, managed memory included.
+/// Returns whether `address` is memory of a GPU, managed memory included.
 ///
 /// # Errors
-/// The driver's error.
+/// Returns the driver's error.
 pub fn is_device_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> {
     let _entered = gpu.enter()?;
     Ok(memory_type(address)? == Some(CUmemorytype::CU_MEMORYTYPE_DEVICE as u32))
 }
 
-/// Whether a range that was rounded out to whole pages is memory of a GPU.
+/// Returns whether a range that was rounded out to whole pages is memory of a GPU.
 ///
-/// What lies before the allocation, in its first page, is no memory that the driver knows. So the
-/// first address there that it knows decides; allocations begin at multiples of 256 bytes. A range
-/// that the driver does not know at all is the host's.
+/// The driver does not know the part of the first page before the allocation. The first address
+/// there that the driver knows therefore decides; allocations begin at multiples of 256 bytes. A
+/// range that the driver does not know at all is the host's.
 ///
 /// # Errors
-/// The driver's error.
+/// Returns the driver's error.
 pub fn is_device_range(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
-    /// What the driver's allocations are aligned to.
+    /// Alignment of the driver's allocations.
     const STEP: u64 = 256;
     let _entered = gpu.enter()?;
     let end = address.saturating_add(bytes.min(PAGE_BYTES));
@@ -100,22 +100,22 @@ pub fn is_device_range(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, 
     Ok(false)
 }
 
-/// The address by which the host reads what a kernel reads at `address`: pinned memory has one, the
-/// GPU's own memory has none.
+/// Returns the address by which the host reads what a kernel reads at `address`. Pinned memory has
+/// such an address, the GPU's own memory has none.
 ///
 /// # Errors
-/// The driver's error.
+/// Returns the driver's error.
 pub fn host_alias(gpu: &CudaGpu, address: u64) -> Result<Option<u64>, CudaError> {
     let _entered = gpu.enter()?;
     let alias = long_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_HOST_POINTER, address)?;
     Ok(alias.filter(|&alias| alias != 0))
 }
 
-/// The address after the last byte of the allocation that `address` lies in; `None` for memory that
-/// the driver does not know.
+/// Returns the address after the last byte of the allocation that `address` lies in, or `None` for
+/// memory that the driver does not know.
 ///
 /// # Errors
-/// The driver's error.
+/// Returns the driver's error.
 pub fn allocation_end(gpu: &CudaGpu, address: u64) -> Result<Option<u64>, CudaError> {
     let _entered = gpu.enter()?;
     let start =
@@ -125,11 +125,12 @@ pub fn allocation_end(gpu: &CudaGpu, address: u64) -> Result<Option<u64>, CudaEr
     Ok(end.filter(|&end| end > address))
 }
 
-/// A 64-bit attribute, or `None` for an address that the driver does not know or that has none.
+/// Returns a 64-bit attribute, or `None` for an address that the driver does not know or that has
+/// no such attribute.
 fn long_attribute(attribute: CUpointer_attribute, address: u64) -> Result<Option<u64>, CudaError> {
     let mut value = 0_u64;
-    // SAFETY: the attributes asked for here are pointers and sizes, 64 bits each. The driver looks
-    // the address up and does not touch it.
+    // SAFETY: the requested attributes are pointers and sizes, 64 bits each. The driver looks the
+    // address up and does not access it.
     let status = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
     if status == CUresult::CUDA_ERROR_INVALID_VALUE {
         return Ok(None);
@@ -142,14 +143,14 @@ fn memory_type(address: u64) -> Result<Option<u32>, CudaError> {
     pointer_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
 }
 
-/// The attribute, or `None` for an address that the driver does not know.
+/// Returns the attribute, or `None` for an address that the driver does not know.
 fn pointer_attribute(
     attribute: CUpointer_attribute,
     address: u64,
 ) -> Result<Option<u32>, CudaError> {
     let mut value = 0_u32;
-    // SAFETY: the attributes asked for here are 32-bit integers. The driver looks the address up
-    // and does not touch it.
+    // SAFETY: the requested attributes are 32-bit integers. The driver looks the address up and
+    // does not access it.
     let status = unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
     if status == CUresult::CUDA_ERROR_INVALID_VALUE {
         return Ok(None);

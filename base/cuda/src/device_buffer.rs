@@ -9,8 +9,8 @@ use crate::gpu::CudaGpu;
 
 /// Owned memory of one GPU, in whole pages that start at a page boundary, as registrations need it.
 ///
-/// Its content is not defined until something writes it. Copies wait until they are done; they do
-/// not wait for other work on the same memory.
+/// The content is undefined until it is written. Copies wait until they are done; they do not wait
+/// for other work on the same memory.
 #[derive(Debug)]
 pub struct DeviceBuffer {
     gpu: CudaGpu,
@@ -23,11 +23,12 @@ impl DeviceBuffer {
     /// Allocates at least `bytes` bytes, rounded up to whole pages of [`PAGE_BYTES`].
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
+    /// Returns [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
     /// [`CudaError::Call`] when the GPU has no room.
     pub fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
         let bytes = whole_pages(bytes)?;
-        // One page more leaves room to start at a page boundary: small allocations need not.
+        // One page more leaves room to start at a page boundary: the driver does not align small
+        // allocations to pages.
         let allocated = bytes + PAGE_BYTES;
         let _entered = gpu.enter()?;
         let mut allocation = 0;
@@ -38,38 +39,38 @@ impl DeviceBuffer {
         Ok(Self { gpu: gpu.clone(), allocation, address, bytes })
     }
 
-    /// The GPU that holds the memory.
+    /// Returns the GPU that holds the memory.
     #[must_use]
     pub fn gpu(&self) -> &CudaGpu {
         &self.gpu
     }
 
-    /// Device address of the first byte, a multiple of [`PAGE_BYTES`].
+    /// Returns the device address of the first byte, a multiple of [`PAGE_BYTES`].
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Size in bytes, a multiple of [`PAGE_BYTES`].
+    /// Returns the size in bytes, a multiple of [`PAGE_BYTES`].
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Copies `source` to `offset` of the buffer, and returns when it is there.
+    /// Copies `source` to `offset` of the buffer, and returns when the copy is done.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`], or the driver's error.
+    /// Returns [`CudaError::OutOfBounds`], or the driver's error.
     pub fn copy_from_host(&self, offset: u64, source: &[u8]) -> Result<(), CudaError> {
         check_range(offset, source.len() as u64, self.bytes)?;
         // SAFETY: the range lies inside the allocation.
         unsafe { self.gpu.write(self.address + offset, source) }
     }
 
-    /// Copies from `offset` of the buffer into `destination`, and returns when it is there.
+    /// Copies from `offset` of the buffer into `destination`, and returns when the copy is done.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`], or the driver's error.
+    /// Returns [`CudaError::OutOfBounds`], or the driver's error.
     pub fn copy_to_host(&self, offset: u64, destination: &mut [u8]) -> Result<(), CudaError> {
         check_range(offset, destination.len() as u64, self.bytes)?;
         // SAFETY: the range lies inside the allocation.
@@ -79,7 +80,7 @@ impl DeviceBuffer {
     /// Sets every byte of the buffer to `value`, and returns when it is done.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn fill(&self, value: u8) -> Result<(), CudaError> {
         self.fill_range(0, value, self.bytes)
     }
@@ -87,7 +88,7 @@ impl DeviceBuffer {
     /// Sets `len` bytes from `offset` to `value`, and returns when it is done.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`], or the driver's error.
+    /// Returns [`CudaError::OutOfBounds`], or the driver's error.
     pub fn fill_range(&self, offset: u64, value: u8, len: u64) -> Result<(), CudaError> {
         check_range(offset, len, self.bytes)?;
         // SAFETY: the range lies inside the allocation.
@@ -98,7 +99,7 @@ impl DeviceBuffer {
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         let freed = self.gpu.enter().and_then(|_entered| {
-            // SAFETY: new() made this allocation and nobody else frees it. The driver waits for
+            // SAFETY: new() made this allocation and it is freed only here. The driver waits for
             // work that still uses it.
             ok("cuMemFree", unsafe { sys::cuMemFree_v2(self.allocation) })
         });

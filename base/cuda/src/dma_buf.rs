@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Memory of a GPU that other devices are given access to.
+//! GPU memory that other devices can access.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -11,14 +11,14 @@ use crate::driver::{CudaError, name_of, ok};
 use crate::extent::PAGE_BYTES;
 use crate::gpu::CudaGpu;
 
-/// The first driver that exports dma-bufs: that of CUDA 11.7.
+/// First driver version that exports dma-bufs: that of CUDA 11.7.
 const FIRST_VERSION: u32 = 11_070;
-/// What other devices have written is there for the GPU that owns the memory, in order.
+/// Ordering attribute: the GPU that owns the memory sees the writes of other devices in order.
 const ORDERED_FOR_OWNER: u32 =
     CUGPUDirectRDMAWritesOrdering::CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER as u32;
 
-/// A range of a GPU's memory as a dma-buf, which network cards read from and write to. Whoever has
-/// it, or has bound it, reaches the memory, also when the range was freed meanwhile.
+/// Range of a GPU's memory as a dma-buf, which network cards read from and write to. Every holder
+/// of the dma-buf or of a binding reaches the memory, also when the range was freed meanwhile.
 #[derive(Debug)]
 pub struct DmaBuf {
     file: OwnedFd,
@@ -27,13 +27,13 @@ pub struct DmaBuf {
 impl DmaBuf {
     /// Exports `bytes` bytes at `address`: 26 µs for 64 MiB on an H100.
     ///
-    /// Both numbers have to be multiples of [`PAGE_BYTES`](crate::PAGE_BYTES). The range must lie
-    /// in one allocation of the GPU. What lies around it in its first and last page need not, but a
+    /// Both numbers must be multiples of [`PAGE_BYTES`](crate::PAGE_BYTES). The range must lie in
+    /// one allocation of the GPU. Its first and last page may extend beyond the allocation, but a
     /// driver may refuse that too. Host memory and managed memory are never exported.
     ///
     /// # Errors
-    /// [`CudaError::NoExport`] and [`CudaError::NotExported`], or the driver's error when it is
-    /// not about the range.
+    /// Returns [`CudaError::NoExport`] and [`CudaError::NotExported`], or the driver's error when
+    /// it is not about the range.
     pub fn export(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<Self, CudaError> {
         check_version(gpu)?;
         let refused = |why: String| CudaError::NotExported { address, bytes, why };
@@ -45,7 +45,7 @@ impl DmaBuf {
         let kind = CUmemRangeHandleType::CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
         let mut file = -1;
         let (to, length) = ((&raw mut file).cast(), bytes as usize);
-        // SAFETY: a context is current; the driver looks the range up and does not touch it. It
+        // SAFETY: a context is current; the driver looks the range up and does not access it. It
         // writes one descriptor.
         let status = unsafe { sys::cuMemGetHandleForAddressRange(to, address, length, kind, 0) };
         let refusals = [CUresult::CUDA_ERROR_INVALID_VALUE, CUresult::CUDA_ERROR_NOT_SUPPORTED];
@@ -56,9 +56,9 @@ impl DmaBuf {
         if file < 0 {
             return Err(refused("it gave no descriptor".to_owned()));
         }
-        // SAFETY: the descriptor is open. Programs that this one starts are not to have it.
+        // SAFETY: the descriptor is open. Programs that this process starts must not inherit it.
         unsafe { libc::fcntl(file, libc::F_SETFD, libc::FD_CLOEXEC) };
-        // SAFETY: the driver has opened this descriptor for its caller, whose it is now.
+        // SAFETY: the driver has opened this descriptor for its caller, which owns it now.
         Ok(Self { file: unsafe { OwnedFd::from_raw_fd(file) } })
     }
 }
@@ -69,10 +69,10 @@ impl AsFd for DmaBuf {
     }
 }
 
-/// Whether network cards can be given memory of this GPU to write to and read from.
+/// Checks whether network cards can be given memory of this GPU to write to and read from.
 ///
 /// # Errors
-/// [`CudaError::NoExport`], or the driver's error.
+/// Returns [`CudaError::NoExport`], or the driver's error.
 pub fn check_exports(gpu: &CudaGpu) -> Result<(), CudaError> {
     check_version(gpu)?;
     let refused = |why| CudaError::NoExport { gpu: gpu.ordinal(), why };
@@ -98,10 +98,10 @@ fn check_version(gpu: &CudaGpu) -> Result<(), CudaError> {
     }
 }
 
-/// Whether the driver exports this range. It is asked for a dma-buf, which is closed again.
+/// Returns whether the driver exports this range. Exports a dma-buf and closes it again.
 ///
 /// # Errors
-/// The driver's error, when it is not about the range.
+/// Returns the driver's error, when it is not about the range.
 pub fn is_exportable(gpu: &CudaGpu, address: u64, bytes: u64) -> Result<bool, CudaError> {
     match DmaBuf::export(gpu, address, bytes) {
         Ok(_) => Ok(true),

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The driver library: is it there, and what do its answers mean.
+//! Driver library: loading, and the meaning of its results.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUresult};
 
-/// Why a CUDA operation failed.
+/// Reason of a failed CUDA operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
@@ -17,9 +17,9 @@ pub enum CudaError {
     /// The driver has no GPU of this number.
     #[error("there is no GPU {gpu}: the driver shows {count}")]
     NoSuchGpu {
-        /// The ordinal asked for.
+        /// Requested ordinal.
         gpu: u32,
-        /// How many GPUs there are.
+        /// Number of GPUs.
         count: u32,
     },
     /// The driver refused a call.
@@ -42,12 +42,12 @@ pub enum CudaError {
         /// Size of the buffer in bytes.
         bytes: u64,
     },
-    /// Other devices cannot be given any memory of this GPU.
+    /// The GPU has no memory that other devices can be given.
     #[error("GPU {gpu} hands no memory to other devices: {why}")]
     NoExport {
         /// The GPU's ordinal.
         gpu: u32,
-        /// What it, or its driver, lacks.
+        /// Missing support of the GPU or its driver.
         why: &'static str,
     },
     /// Other devices cannot be given this memory.
@@ -57,7 +57,7 @@ pub enum CudaError {
         address: u64,
         /// Number of bytes.
         bytes: u64,
-        /// What the driver said, or what is wrong.
+        /// The driver's answer, or what is wrong.
         why: String,
     },
     /// GPUs cannot be given this memory of the host.
@@ -67,19 +67,19 @@ pub enum CudaError {
         address: u64,
         /// Number of bytes.
         bytes: u64,
-        /// What the driver said, or what is wrong.
+        /// The driver's answer, or what is wrong.
         why: String,
     },
-    /// The GPU did not finish in time; what it still uses is never freed.
+    /// The GPU did not finish in time. Memory that it still uses is never freed.
     #[error("the GPU has not finished after {waited_ms} ms")]
     Stalled {
-        /// How long was waited, in milliseconds.
+        /// Time waited, in milliseconds.
         waited_ms: u64,
     },
 }
 
 impl CudaError {
-    /// Whether the driver is there and shows no GPU to this process.
+    /// Returns whether the driver is installed and shows no GPU to this process.
     pub(crate) fn is_without_gpus(&self) -> bool {
         const NO_DEVICE: u32 = CUresult::CUDA_ERROR_NO_DEVICE as u32;
         matches!(self, Self::Call { code: NO_DEVICE, .. })
@@ -91,8 +91,8 @@ pub(crate) fn load() -> Result<(), CudaError> {
     static LOADED: OnceLock<Result<(), CudaError>> = OnceLock::new();
     LOADED
         .get_or_init(|| {
-            // SAFETY: loading libcuda runs its initialisers, which have no preconditions.
-            // Asking first matters: every other function panics without the library.
+            // SAFETY: loading libcuda runs its initialisers, which have no preconditions. This
+            // check must come first: every other function panics without the library.
             if !unsafe { sys::is_culib_present() } {
                 return Err(CudaError::NoDriver);
             }
@@ -102,7 +102,7 @@ pub(crate) fn load() -> Result<(), CudaError> {
         .clone()
 }
 
-/// Whether something in this process has loaded the driver library already.
+/// Returns whether some code in this process has loaded the driver library already.
 pub(crate) fn is_loaded() -> bool {
     // SAFETY: the name ends with 0; RTLD_NOLOAD runs no initialiser. The library is never unloaded
     // again, so the count that a hit adds does no harm.
@@ -111,7 +111,7 @@ pub(crate) fn is_loaded() -> bool {
     !library.is_null()
 }
 
-/// Turns the answer of the driver function `call` into a result.
+/// Converts the result of the driver function `call` into a `Result`.
 pub(crate) fn ok(call: &'static str, result: CUresult) -> Result<(), CudaError> {
     if result == CUresult::CUDA_SUCCESS {
         return Ok(());
@@ -119,7 +119,8 @@ pub(crate) fn ok(call: &'static str, result: CUresult) -> Result<(), CudaError> 
     Err(CudaError::Call { call, code: result as u32, name: name_of(result) })
 }
 
-/// Like [`ok`], where "not ready" is an answer and no error: is it done?
+/// Converts like [`ok`], where "not ready" is an answer and no error. Returns whether the work is
+/// done.
 pub(crate) fn done(call: &'static str, result: CUresult) -> Result<bool, CudaError> {
     if result == CUresult::CUDA_ERROR_NOT_READY {
         return Ok(false);

@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
-//! What was called of a driver for tests.
+//! Call counts of a driver for tests.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 
-/// What queues copies and looks at them, and nothing else.
+/// Functions that queue copies and query them, and no others.
 pub const QUEUEING_CALLS: [&str; 6] = [
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
@@ -14,10 +14,11 @@ pub const QUEUEING_CALLS: [&str; 6] = [
     "cuEventQuery",
 ];
 
-/// What was called since [`driver_calls`] said `before`, and how often.
+/// Returns the functions called since [`driver_calls`] returned `before`, and the number of their
+/// calls.
 ///
 /// # Panics
-/// Where the driver does not say.
+/// Panics where the driver does not count.
 #[must_use]
 pub fn driver_calls_since(before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let mut calls = driver_calls().expect("a driver that counts");
@@ -28,21 +29,21 @@ pub fn driver_calls_since(before: &BTreeMap<String, u64>) -> BTreeMap<String, u6
     calls
 }
 
-/// How often each function of the driver was called so far; `None` over a real driver, which does
-/// not say.
+/// Returns the number of calls of each driver function so far. Returns `None` over a real driver,
+/// which does not count.
 ///
 /// # Panics
-/// When a driver for tests says it in another way than is known here.
+/// Panics when a driver for tests reports its counts in an unknown form.
 #[must_use]
 pub fn driver_calls() -> Option<BTreeMap<String, u64>> {
     type Calls = unsafe extern "C" fn(*mut c_char, usize) -> usize;
     let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
-    // SAFETY: the name is NUL-terminated, and nothing is loaded that is not here already.
+    // SAFETY: the name is NUL-terminated, and only a library that is already loaded is opened.
     let driver = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), flags) };
     if driver.is_null() {
         return None;
     }
-    // SAFETY: `driver` is a library that stays loaded: this reference to it is never given back.
+    // SAFETY: `driver` is a library that stays loaded: this reference to it is never released.
     let symbol: *mut c_void = unsafe { libc::dlsym(driver, c"tcpxFakeCudaCalls".as_ptr()) };
     if symbol.is_null() {
         return None;

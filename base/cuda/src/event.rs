@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Events: marks in a stream that the host can look at.
+//! Events: marks in a stream that the host can query.
 
 use std::ptr;
 
@@ -8,7 +8,7 @@ use cudarc::driver::sys::{self, CUevent, CUevent_flags};
 use crate::driver::{CudaError, done, ok};
 use crate::gpu::CudaGpu;
 
-/// A mark without a time, which is what makes recording one cheap.
+/// Event without a time, which makes recording it cheap.
 #[derive(Debug)]
 pub struct Event {
     gpu: CudaGpu,
@@ -22,7 +22,7 @@ impl Event {
     /// Makes an event of this GPU.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
         let _entered = gpu.enter()?;
         let mut raw = ptr::null_mut();
@@ -36,10 +36,11 @@ impl Event {
         self.raw
     }
 
-    /// Whether the work before the last record has been done. A failure of the GPU shows here.
+    /// Returns whether the work before the last record has been done. A failure of the GPU shows
+    /// here.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn is_done(&self) -> Result<bool, CudaError> {
         // SAFETY: the event is alive.
         done("cuEventQuery", unsafe { sys::cuEventQuery(self.raw) })
@@ -49,7 +50,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         let destroyed = self.gpu.enter().and_then(|_entered| {
-            // SAFETY: new() made this event and nobody else has it.
+            // SAFETY: new() made this event, which has no other owner.
             ok("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(self.raw) })
         });
         if let Err(error) = destroyed {

@@ -2,13 +2,13 @@
 
 use crate::driver::CudaError;
 
-/// Size of the pages that buffers start and end on: the plugin registers whole ones.
+/// Size of the pages that buffers start and end on: the plugin registers whole pages.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// `bytes` rounded up to whole pages of [`PAGE_BYTES`].
+/// Returns `bytes` rounded up to whole pages of [`PAGE_BYTES`].
 ///
 /// # Errors
-/// [`CudaError::OutOfBounds`] for 0 bytes, and for more than one address range can hold.
+/// Returns [`CudaError::OutOfBounds`] for 0 bytes, and for more than one address range can hold.
 pub(crate) fn whole_pages(bytes: u64) -> Result<u64, CudaError> {
     bytes
         .checked_next_multiple_of(PAGE_BYTES)

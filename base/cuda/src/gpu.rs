@@ -13,10 +13,10 @@ use cudarc::driver::sys::{
 
 use crate::driver::{CudaError, is_loaded, load, ok};
 
-/// A GPU whose primary context is held: the context that the CUDA runtime uses as well, so that
-/// memory made here and memory made by the rest of the process fit together.
+/// GPU whose primary context is held. The CUDA runtime uses the same context, so memory made here
+/// and memory made by the rest of the process fit together.
 ///
-/// Clones share the hold. The GPU is let go when the last clone and the last buffer are dropped.
+/// Clones share the hold. The GPU is released when the last clone and the last buffer are dropped.
 #[derive(Clone)]
 pub struct CudaGpu {
     context: Arc<PrimaryContext>,
@@ -26,7 +26,7 @@ struct PrimaryContext {
     ordinal: u32,
     device: CUdevice,
     raw: CUcontext,
-    /// For copies that the caller waits for; null until open() has made it.
+    /// Stream for copies that the caller waits for; null until open() has made it.
     copies: CUstream,
 }
 
@@ -38,14 +38,14 @@ unsafe impl Sync for PrimaryContext {}
 impl Drop for PrimaryContext {
     fn drop(&mut self) {
         if !self.copies.is_null() {
-            // SAFETY: open() made this stream and nobody can use it any more; streams carry their
+            // SAFETY: open() made this stream and it has no user any more; streams carry their
             // context, so none has to be current.
             let destroyed = unsafe { sys::cuStreamDestroy_v2(self.copies) };
             if let Err(error) = ok("cuStreamDestroy", destroyed) {
                 tracing::debug!(gpu = self.ordinal, %error, "the copy stream was not destroyed");
             }
         }
-        // SAFETY: open() retained this context once, and nobody can use it through us any more.
+        // SAFETY: open() retained this context once, and it has no user in this crate any more.
         let released = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
         if let Err(error) = ok("cuDevicePrimaryCtxRelease", released) {
             // At the end of the process the driver may be gone already, which is as good.
@@ -55,10 +55,11 @@ impl Drop for PrimaryContext {
 }
 
 impl CudaGpu {
-    /// Number of GPUs the driver shows to this process.
+    /// Returns the number of GPUs that the driver shows to this process.
     ///
     /// # Errors
-    /// [`CudaError::NoDriver`] without a driver, [`CudaError::Call`] when it does not start.
+    /// Returns [`CudaError::NoDriver`] without a driver, [`CudaError::Call`] when it does not
+    /// start.
     pub fn count() -> Result<u32, CudaError> {
         load()?;
         let mut count = 0;
@@ -67,10 +68,11 @@ impl CudaGpu {
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
-    /// Newest CUDA version that the driver supports, as 1000 × major + 10 × minor: 12020 is 12.2.
+    /// Returns the newest CUDA version that the driver supports, as 1000 × major + 10 × minor:
+    /// 12020 is 12.2.
     ///
     /// # Errors
-    /// As for [`count`](Self::count).
+    /// Returns the errors of [`count`](Self::count).
     pub fn driver_version() -> Result<u32, CudaError> {
         load()?;
         let mut version = 0;
@@ -79,11 +81,11 @@ impl CudaGpu {
         Ok(u32::try_from(version).unwrap_or(0))
     }
 
-    /// Holds the primary context of GPU `ordinal`. The first holder in a process makes it, which
-    /// takes a good part of a second.
+    /// Holds the primary context of GPU `ordinal`. The first holder in a process makes the context,
+    /// which takes a good part of a second.
     ///
     /// # Errors
-    /// [`CudaError::NoSuchGpu`], and all of [`count`](Self::count).
+    /// Returns [`CudaError::NoSuchGpu`], and all errors of [`count`](Self::count).
     pub fn open(ordinal: u32) -> Result<Self, CudaError> {
         let count = Self::count()?;
         if ordinal >= count {
@@ -109,16 +111,16 @@ impl CudaGpu {
         Ok(Self { context: Arc::new(context) })
     }
 
-    /// The CUDA ordinal.
+    /// Returns the CUDA ordinal.
     #[must_use]
     pub fn ordinal(&self) -> u32 {
         self.context.ordinal
     }
 
-    /// The product name, "NVIDIA H200" for example.
+    /// Returns the product name, "NVIDIA H200" for example.
     ///
     /// # Errors
-    /// [`CudaError::Call`] when the driver refuses.
+    /// Returns [`CudaError::Call`] when the driver refuses.
     pub fn name(&self) -> Result<String, CudaError> {
         self.text("cuDeviceGetName", |text, len| {
             // SAFETY: the device is valid; the driver writes at most `len` bytes, 0 included.
@@ -126,10 +128,10 @@ impl CudaGpu {
         })
     }
 
-    /// The PCI address in the driver's spelling, "0000:04:00.0" for example.
+    /// Returns the PCI address in the driver's spelling, "0000:04:00.0" for example.
     ///
     /// # Errors
-    /// [`CudaError::Call`] when the driver refuses.
+    /// Returns [`CudaError::Call`] when the driver refuses.
     pub fn pci_bus_id(&self) -> Result<String, CudaError> {
         self.text("cuDeviceGetPCIBusId", |text, len| {
             // SAFETY: the device is valid; the driver writes at most `len` bytes, 0 included.
@@ -137,10 +139,10 @@ impl CudaGpu {
         })
     }
 
-    /// Compute capability, (9, 0) for example.
+    /// Returns the compute capability, (9, 0) for example.
     ///
     /// # Errors
-    /// [`CudaError::Call`] when the driver refuses.
+    /// Returns [`CudaError::Call`] when the driver refuses.
     pub fn compute_capability(&self) -> Result<(u32, u32), CudaError> {
         let major = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
         let minor = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR;
@@ -168,14 +170,14 @@ impl CudaGpu {
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// Copies device memory at `address` into `destination`, and returns when it is there.
+    /// Copies device memory at `address` into `destination`, and returns when the copy is done.
     ///
     /// Waits for this copy alone, not for other work on the same memory. It has no deadline,
-    /// because a copy that uses the caller's memory cannot be abandoned; nothing but the GPU's
-    /// copy engine can hold it up.
+    /// because a copy that uses the caller's memory cannot be abandoned. Only the GPU's copy engine
+    /// can hold it up.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     ///
     /// # Safety
     /// `address..address + destination.len()` is memory that this GPU's driver can read.
@@ -185,11 +187,11 @@ impl CudaGpu {
         unsafe { self.copy_and_wait(to, address, destination.len()) }
     }
 
-    /// Copies `source` to device memory at `address`, and returns when it is there. Waits as
+    /// Copies `source` to device memory at `address`, and returns when the copy is done. Waits as
     /// [`read`](Self::read) does.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     ///
     /// # Safety
     /// `address..address + source.len()` is memory that this GPU's driver can write.
@@ -224,15 +226,15 @@ impl CudaGpu {
         ok("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream) })
     }
 
-    /// Ordinal of the GPU whose context is current on this thread, if there is one.
+    /// Returns the ordinal of the GPU whose context is current on this thread, if there is one.
     ///
-    /// Does not load the driver: without it in the process no context can be current, and neither
-    /// can one where it shows no GPU. A context
-    /// that is not the primary one counts as its GPU's; what was made in it is reached all the
-    /// same, as addresses are the same in all contexts.
+    /// Does not load the driver. Without the driver in the process no context can be current, and
+    /// neither can a context where the driver shows no GPU. A context that is not the primary one
+    /// counts as its GPU's. Its memory can be reached all the same, as addresses are the same in
+    /// all contexts.
     ///
     /// # Errors
-    /// [`CudaError::Call`] when the driver refuses.
+    /// Returns [`CudaError::Call`] when the driver refuses.
     pub fn current_ordinal() -> Result<Option<u32>, CudaError> {
         if !is_loaded() {
             return Ok(None);
@@ -266,7 +268,7 @@ impl CudaGpu {
     /// in the reverse order of their making.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn enter(&self) -> Result<Entered<'_>, CudaError> {
         enter(self.context.raw)
     }
@@ -278,7 +280,7 @@ fn enter<'gpu>(context: CUcontext) -> Result<Entered<'gpu>, CudaError> {
     ok("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
     let pushed = current != context;
     if pushed {
-        // SAFETY: the context is retained by whoever calls this, for longer than the guard lives.
+        // SAFETY: every caller retains the context for longer than the guard lives.
         ok("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(context) })?;
     }
     Ok(Entered { pushed, gpu: PhantomData })
@@ -290,9 +292,11 @@ impl fmt::Debug for CudaGpu {
     }
 }
 
-/// While it lives, the GPU's context is current on this thread; then the one before is again.
+/// Guard that keeps the GPU's context current on this thread. On drop, the previous context becomes
+/// current again.
 ///
-/// The plugin and the CUDA runtime read the current GPU off the thread, so it must not leak out.
+/// The plugin and the CUDA runtime read the current GPU off the thread, so the context must not
+/// leak out.
 #[derive(Debug)]
 pub struct Entered<'gpu> {
     pushed: bool,

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! A stream that waits, for tests.
+//! Stream that waits, for tests.
 
 use cudarc::driver::sys;
 
@@ -8,8 +8,9 @@ use crate::gpu::CudaGpu;
 use crate::pinned_buffer::PinnedBuffer;
 use crate::stream::Stream;
 
-/// A stream whose work does not end before [`release`](Self::release), as that of a program's
-/// kernel which waits for bytes to arrive. Whatever waits for the whole GPU waits for it.
+/// Stream whose work does not end before [`release`](Self::release), like that of a program's
+/// kernel which waits for bytes to arrive. Work that waits for the whole GPU also waits for the
+/// stream.
 #[derive(Debug)]
 pub struct HeldStream {
     gpu: CudaGpu,
@@ -18,10 +19,10 @@ pub struct HeldStream {
 }
 
 impl HeldStream {
-    /// Begins to hold.
+    /// Makes a stream that is held from now on.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
         let mut flag = PinnedBuffer::new(gpu, 4)?;
         flag.write(0, &[0; 4])?;
@@ -39,15 +40,15 @@ impl HeldStream {
     /// Lets the stream go on.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn release(&mut self) -> Result<(), CudaError> {
         self.flag.write(0, &1_u32.to_le_bytes())
     }
 
-    /// Whether its work has ended.
+    /// Returns whether the stream's work has ended.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn has_ended(&self) -> Result<bool, CudaError> {
         let _entered = self.gpu.enter()?;
         self.stream.is_idle()

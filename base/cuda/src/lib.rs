@@ -1,8 +1,8 @@
-//! GPUs, their memory and their streams, as far as moving bytes needs them.
+//! GPUs, their memory and their streams, for moving bytes.
 //!
-//! The driver library is loaded when a [`CudaGpu`] is opened; without one every call answers
+//! The driver library is loaded when a [`CudaGpu`] is opened. Without a driver every call returns
 //! [`CudaError::NoDriver`], and nothing links against CUDA. Every type holds its GPU's primary
-//! context, works from any thread, and leaves the calling thread's current context as it was,
+//! context and works from any thread. It leaves the calling thread's current context as it was,
 //! except while the guard of [`CudaGpu::enter`] lives.
 //!
 //! A GPU's memory, if there is a GPU:
@@ -31,11 +31,10 @@
 //! Copies and fills that return when they are done ([`DeviceBuffer`], [`CudaGpu::read`],
 //! [`CudaGpu::write`]) and the freeing of memory have no deadline, because none could be kept. The
 //! driver copies from and to ordinary memory inside the call that queues the copy, where there is
-//! nothing to poll yet. And the memory of a copy that was given up cannot be let go, since freeing
-//! it waits as well. What they wait for is the GPU's copy engine alone, on a stream of their own.
-//! The driver ends the wait with an error when the GPU is lost. They are for setting up, and for
-//! callers who ask for bytes. Whatever moves chunks queues its copies on a [`Stream`] and looks at
-//! an [`Event`].
+//! nothing to poll yet. The memory of an abandoned copy cannot be released, since freeing it waits
+//! as well. These calls wait for the GPU's copy engine alone, on a stream of their own. The driver
+//! ends the wait with an error when the GPU is lost. They serve setup, and callers that request
+//! bytes. Code that moves chunks queues its copies on a [`Stream`] and queries an [`Event`].
 
 mod access;
 mod device_buffer;

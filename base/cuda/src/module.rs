@@ -10,7 +10,7 @@ use crate::driver::{CudaError, ok};
 use crate::gpu::CudaGpu;
 use crate::stream::Stream;
 
-/// A module: PTX that the driver has compiled for one GPU.
+/// Module: PTX that the driver has compiled for one GPU.
 #[derive(Debug)]
 pub struct Module {
     gpu: CudaGpu,
@@ -20,7 +20,7 @@ pub struct Module {
 // SAFETY: a module is a handle that the driver allows every thread to use at any time.
 unsafe impl Send for Module {}
 
-/// A kernel of a module. Launch it only while the module lives.
+/// Kernel of a module. Launch it only while the module lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
     raw: CUfunction,
@@ -30,10 +30,10 @@ pub struct Function {
 unsafe impl Send for Function {}
 
 impl Module {
-    /// Loads the first of `images` (PTX texts) that this driver takes.
+    /// Loads the first of `images` (PTX texts) that this driver accepts.
     ///
     /// # Errors
-    /// The driver's error for the last image.
+    /// Returns the driver's error for the last image.
     ///
     /// # Safety
     /// The images are programs that may run on the GPU.
@@ -61,10 +61,10 @@ impl Module {
         Err(refusal.unwrap_or_else(invalid_ptx))
     }
 
-    /// The kernel of this name.
+    /// Returns the kernel of this name.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn function(&self, name: &CStr) -> Result<Function, CudaError> {
         let _entered = self.gpu.enter()?;
         let mut raw = ptr::null_mut();
@@ -78,7 +78,7 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         let unloaded = self.gpu.enter().and_then(|_entered| {
-            // SAFETY: load() made this module and nobody else has it.
+            // SAFETY: load() made this module, which has no other owner.
             ok("cuModuleUnload", unsafe { sys::cuModuleUnload(self.raw) })
         });
         if let Err(error) = unloaded {
@@ -91,12 +91,12 @@ impl Function {
     /// Queues a launch of `blocks` blocks of `threads` threads.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     ///
     /// # Safety
-    /// - the module is alive, and stays so until the launch has been worked off;
+    /// - the module is alive, and stays alive until the launch has been worked off;
     /// - `parameters` point to values of the types the kernel takes, one for each parameter;
-    /// - what the kernel does with those values is allowed until it has ended.
+    /// - the kernel's use of those values is allowed until the kernel has ended.
     pub unsafe fn launch(
         self,
         stream: &Stream,

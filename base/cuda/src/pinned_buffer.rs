@@ -10,9 +10,9 @@ use crate::extent::{check_range, whole_pages};
 use crate::gpu::CudaGpu;
 
 /// Owned, page-locked host memory, mapped into every GPU. Copies and kernels take the address that
-/// the host uses; GPUs may have an alias of their own for it.
+/// the host uses; GPUs may have an alias of their own for the memory.
 ///
-/// It starts out zeroed and consists of whole pages.
+/// The memory starts out zeroed and consists of whole pages.
 #[derive(Debug)]
 pub struct PinnedBuffer {
     gpu: CudaGpu,
@@ -31,7 +31,7 @@ impl PinnedBuffer {
     /// [`PAGE_BYTES`](crate::PAGE_BYTES).
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
+    /// Returns [`CudaError::OutOfBounds`] for 0 bytes or for more than can be addressed, or
     /// [`CudaError::Call`] when the host has no room or the GPU cannot map host memory.
     pub fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
         let bytes = whole_pages(bytes)?;
@@ -44,7 +44,7 @@ impl PinnedBuffer {
         let Some(first) = NonNull::new(first.cast::<u8>()) else {
             return Err(CudaError::OutOfBounds { offset: 0, len: bytes, bytes: 0 });
         };
-        // SAFETY: the allocation is `bytes` long and nobody else has it yet.
+        // SAFETY: the allocation is `bytes` long and has no other user yet.
         unsafe { first.write_bytes(0, bytes as usize) };
         let mut buffer = Self { gpu: gpu.clone(), first, device: 0, bytes };
         // SAFETY: the driver has just mapped this memory for GPUs; it writes one address. An error
@@ -59,28 +59,28 @@ impl PinnedBuffer {
         Ok(buffer)
     }
 
-    /// Address of the first byte, for the host and for every GPU; a multiple of
+    /// Returns the address of the first byte, for the host and for every GPU; a multiple of
     /// [`PAGE_BYTES`](crate::PAGE_BYTES).
     #[must_use]
     pub fn address(&self) -> u64 {
         self.first.as_ptr().addr() as u64
     }
 
-    /// Where GPUs see the first byte: at [`address`](Self::address) or elsewhere, where the CPU
-    /// must not touch it.
+    /// Returns the address at which GPUs see the first byte: [`address`](Self::address), or another
+    /// address where the CPU must not access it.
     #[must_use]
     pub fn device_address(&self) -> u64 {
         self.device
     }
 
-    /// Pointer to the first byte. Whoever uses it answers for races with the GPU and with other
-    /// users of the buffer.
+    /// Returns a pointer to the first byte. The caller is responsible for races with the GPU and
+    /// with other users of the buffer.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.first.as_ptr()
     }
 
-    /// Size in bytes, a multiple of [`PAGE_BYTES`](crate::PAGE_BYTES).
+    /// Returns the size in bytes, a multiple of [`PAGE_BYTES`](crate::PAGE_BYTES).
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -89,7 +89,7 @@ impl PinnedBuffer {
     /// Writes `source` at `offset`.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`].
+    /// Returns [`CudaError::OutOfBounds`].
     pub fn write(&mut self, offset: u64, source: &[u8]) -> Result<(), CudaError> {
         check_range(offset, source.len() as u64, self.bytes)?;
         // SAFETY: the range is checked, and `&mut self` keeps other writers and readers of this
@@ -101,11 +101,11 @@ impl PinnedBuffer {
         Ok(())
     }
 
-    /// Reads from `offset` into `destination`. Bytes that a GPU is writing meanwhile are whatever
+    /// Reads from `offset` into `destination`. Bytes that a GPU is writing meanwhile are read as
     /// they are at that moment.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`].
+    /// Returns [`CudaError::OutOfBounds`].
     pub fn read(&self, offset: u64, destination: &mut [u8]) -> Result<(), CudaError> {
         check_range(offset, destination.len() as u64, self.bytes)?;
         // SAFETY: the range is checked; writers in this process need `&mut self`.
@@ -120,7 +120,7 @@ impl PinnedBuffer {
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         let freed = self.gpu.enter().and_then(|_entered| {
-            // SAFETY: new() made this allocation and nobody else frees it. The driver waits for
+            // SAFETY: new() made this allocation and it is freed only here. The driver waits for
             // work that still uses it.
             ok("cuMemFreeHost", unsafe { sys::cuMemFreeHost(self.first.as_ptr().cast()) })
         });

@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 use crate::driver::{CudaError, ok};
 use crate::gpu::CudaGpu;
 
-/// Memory of a GPU that is mapped for its kernels to read only, as another process may map what it
+/// GPU memory that is mapped for its kernels to read only, as another process may map what it
 /// imports.
 #[derive(Debug)]
 pub struct ReadOnlyMapping {
@@ -27,7 +27,8 @@ impl ReadOnlyMapping {
     /// Maps at least `bytes` bytes.
     ///
     /// # Errors
-    /// [`CudaError::OutOfBounds`] for 0 bytes or more than can be addressed, or the driver's error.
+    /// Returns [`CudaError::OutOfBounds`] for 0 bytes or more than can be addressed, or the
+    /// driver's error.
     pub fn new(gpu: &CudaGpu, bytes: usize) -> Result<Self, CudaError> {
         let _entered = gpu.enter()?;
         let location = CUmemLocation {
@@ -53,7 +54,7 @@ impl ReadOnlyMapping {
         // SAFETY: the driver writes one address; drop gives the range back.
         let status = unsafe { sys::cuMemAddressReserve(&raw mut address, bytes, 0, 0, 0) };
         ok("cuMemAddressReserve", status)?;
-        // From here on drop undoes what was done.
+        // From here on, drop undoes each step.
         let mut mapping = Self { gpu: gpu.clone(), address, bytes, handle: None, is_mapped: false };
         let mut handle = 0;
         // SAFETY: the driver reads one struct and writes one handle, which drop releases.
@@ -71,13 +72,13 @@ impl ReadOnlyMapping {
         Ok(mapping)
     }
 
-    /// Device address of the first byte.
+    /// Returns the device address of the first byte.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes as u64

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Host memory that somebody else has made, which a GPU can read and write.
+//! Host memory of another allocator, which a GPU can read and write.
 
 use std::mem::ManuallyDrop;
 
@@ -9,13 +9,13 @@ use crate::driver::{CudaError, name_of, ok};
 use crate::extent::PAGE_BYTES;
 use crate::gpu::CudaGpu;
 
-/// Host memory of an owner's, page-locked and mapped into every GPU until this is dropped: first
-/// the driver lets go of it, then the owner is dropped. An owner whose memory the driver does not
-/// let go of is never dropped.
+/// Host memory of an owner, page-locked and mapped into every GPU until this is dropped. First the
+/// driver releases the memory, then the owner is dropped. An owner whose memory the driver does not
+/// release is never dropped.
 ///
-/// Registering takes all of the memory at once, and locks it: 95 ms for 256 MiB that nobody had
-/// touched, with an H100. The end of it waits for all of the GPU's work. So both are for setting
-/// up. Copies to the GPU are as fast as from a [`PinnedBuffer`](crate::PinnedBuffer).
+/// Registering takes all of the memory at once, and locks it: 95 ms for 256 MiB of untouched
+/// memory, with an H100. Ending the registration waits for all of the GPU's work. Do both during
+/// setup. Copies to the GPU are as fast as from a [`PinnedBuffer`](crate::PinnedBuffer).
 #[derive(Debug)]
 pub struct RegisteredMemory<M> {
     gpu: CudaGpu,
@@ -29,12 +29,13 @@ impl<M> RegisteredMemory<M> {
     /// Registers `bytes` bytes from `first` on, in whole pages of [`PAGE_BYTES`].
     ///
     /// # Errors
-    /// [`CudaError::NotRegistered`], also of memory of which a part is registered already, or the
-    /// driver's error when the memory has no address for GPUs. The owner is dropped then.
+    /// Returns [`CudaError::NotRegistered`], also when a part of the memory is registered already.
+    /// Returns the driver's error when the memory has no address for GPUs. The owner is dropped
+    /// then.
     ///
     /// # Safety
-    /// The memory is mapped for reading and writing at these addresses, and of the process's own,
-    /// until `owner` is dropped, wherever that is moved.
+    /// The memory is mapped for reading and writing at these addresses, and belongs to the process,
+    /// until `owner` is dropped, wherever `owner` is moved.
     pub unsafe fn new(
         gpu: &CudaGpu,
         owner: M,
@@ -48,13 +49,13 @@ impl<M> RegisteredMemory<M> {
         }
         let _entered = gpu.enter()?;
         let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | sys::CU_MEMHOSTREGISTER_DEVICEMAP;
-        // SAFETY: a context is current; the memory is there, says the caller, and drop ends this
-        // before the owner's end.
+        // SAFETY: a context is current. The caller vouches for the memory, and drop ends the
+        // registration before the owner's end.
         let status = unsafe { sys::cuMemHostRegister_v2(first.cast(), bytes, flags) };
         if status != sys::CUresult::CUDA_SUCCESS {
             return Err(refused(name_of(status)));
         }
-        // From here on drop undoes it.
+        // From here on, drop undoes the registration.
         let owner = ManuallyDrop::new(owner);
         let mut memory = Self { gpu: gpu.clone(), owner, address, device: 0, bytes: length };
         // SAFETY: the driver has just mapped this memory for GPUs; it writes one address.
@@ -65,20 +66,20 @@ impl<M> RegisteredMemory<M> {
         Ok(memory)
     }
 
-    /// Whoever has the memory.
+    /// Returns the owner of the memory.
     #[must_use]
     pub fn owner(&self) -> &M {
         &self.owner
     }
 
-    /// Where every GPU sees the first byte: at the host's address or elsewhere, where the CPU must
-    /// not touch it.
+    /// Returns the address at which every GPU sees the first byte: the host's address, or another
+    /// address where the CPU must not access it.
     #[must_use]
     pub fn device_address(&self) -> u64 {
         self.device
     }
 
-    /// Size in bytes, a multiple of [`PAGE_BYTES`].
+    /// Returns the size in bytes, a multiple of [`PAGE_BYTES`].
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -89,11 +90,11 @@ impl<M> Drop for RegisteredMemory<M> {
     fn drop(&mut self) {
         let first = std::ptr::with_exposed_provenance_mut(self.address as usize);
         let ended = self.gpu.enter().and_then(|_entered| {
-            // SAFETY: new() registered this memory, and nobody else ends that.
+            // SAFETY: new() registered this memory, and the registration ends only here.
             ok("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(first) })
         });
         match ended {
-            // SAFETY: the driver has let go of the memory, and `owner` is not used after this.
+            // SAFETY: the driver has released the memory, and `owner` is not used after this.
             Ok(()) => unsafe { ManuallyDrop::drop(&mut self.owner) },
             Err(error) => {
                 tracing::debug!(%error, bytes = self.bytes, "host memory stays registered");
@@ -113,7 +114,7 @@ mod tests {
         is_writable, test_gpu,
     };
 
-    /// Memory that is shared with nobody, as a file's would be.
+    /// Private memory, unlike that of a shared file.
     struct Mapping {
         gpu: CudaGpu,
         first: *mut u8,
@@ -125,7 +126,7 @@ mod tests {
         fn new(gpu: &CudaGpu, bytes: usize) -> Self {
             let rights = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-            // SAFETY: a new mapping, wherever the system likes.
+            // SAFETY: a new mapping, at an address that the system chooses.
             let first = unsafe { libc::mmap(std::ptr::null_mut(), bytes, rights, flags, -1, 0) };
             assert_ne!(first, libc::MAP_FAILED);
             let was_known = Arc::new(AtomicBool::new(false));
@@ -198,7 +199,8 @@ mod tests {
         was_known.store(true, Ordering::Relaxed);
         drop(memory);
         assert!(!was_known.load(Ordering::Relaxed), "the owner was asked last");
-        // Of the same size, and so most likely there: it can be registered anew.
+        // Memory of the same size, and so most likely at the same address: it can be registered
+        // anew.
         drop(Mapping::new(&gpu, 8192).registered().expect("it is taken"));
     }
 
@@ -220,7 +222,7 @@ mod tests {
             assert!(matches!(error, CudaError::NotRegistered { .. }), "{error}");
             assert!(error.to_string().contains(why), "{error}");
         }
-        // None of that has changed what is there.
+        // The refused calls have not changed the registration.
         assert!(is_readable(&gpu, memory.device_address(), 16384).unwrap());
     }
 }

@@ -9,10 +9,9 @@ use crate::driver::{CudaError, done, ok};
 use crate::event::Event;
 use crate::gpu::CudaGpu;
 
-/// A stream that does not wait for the default stream, nor the default stream for it.
+/// Stream that does not wait for the default stream, nor the default stream for it.
 ///
-/// Its methods, those of [`Event`] and a launch are to be called while the GPU is
-/// [entered](CudaGpu::enter).
+/// Call its methods, those of [`Event`] and a launch while the GPU is [entered](CudaGpu::enter).
 #[derive(Debug)]
 pub struct Stream {
     gpu: CudaGpu,
@@ -28,7 +27,7 @@ impl Stream {
     /// Makes a stream of this GPU.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
         let _entered = gpu.enter()?;
         let mut raw = ptr::null_mut();
@@ -45,11 +44,12 @@ impl Stream {
     /// Queues a copy between any two memories that the driver knows or can find out about.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     ///
     /// # Safety
     /// `src..src + bytes` stays readable and `dst..dst + bytes` writable until the stream has
-    /// worked off the copy, and nobody writes the one or uses the other until then.
+    /// worked off the copy. Until then nothing writes the source, and nothing else uses the
+    /// destination.
     pub unsafe fn copy(&self, dst: u64, src: u64, bytes: u64) -> Result<(), CudaError> {
         // SAFETY: the caller vouches for both memories; the stream is alive.
         let status = unsafe { sys::cuMemcpyAsync(dst, src, bytes as usize, self.raw) };
@@ -59,16 +59,16 @@ impl Stream {
     /// Queues a mark; the event is done when everything queued before has been done.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn record(&self, event: &Event) -> Result<(), CudaError> {
         // SAFETY: event and stream are alive, and both belong to this GPU's context.
         ok("cuEventRecord", unsafe { sys::cuEventRecord(event.raw(), self.raw) })
     }
 
-    /// Whether everything queued has been done. A failure of the GPU shows here.
+    /// Returns whether everything queued has been done. A failure of the GPU shows here.
     ///
     /// # Errors
-    /// The driver's error.
+    /// Returns the driver's error.
     pub fn is_idle(&self) -> Result<bool, CudaError> {
         // SAFETY: the stream is alive.
         done("cuStreamQuery", unsafe { sys::cuStreamQuery(self.raw) })
@@ -78,7 +78,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let destroyed = self.gpu.enter().and_then(|_entered| {
-            // SAFETY: new() made this stream and nobody else has it. Work still queued is done
+            // SAFETY: new() made this stream, which has no other owner. Work still queued is done
             // first; the call does not wait for it.
             ok("cuStreamDestroy", unsafe { sys::cuStreamDestroy_v2(self.raw) })
         });

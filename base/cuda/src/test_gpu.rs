@@ -1,14 +1,16 @@
 #![allow(clippy::print_stderr, reason = "a test that skips says why")]
-//! The GPU that tests use.
+//! GPU that tests use.
 
 use std::env;
 
 use crate::gpu::CudaGpu;
 
-/// The first GPU. Without one the calling test is to skip, which this says on standard error.
+/// Returns the first GPU. Without a GPU, the function says on standard error that the calling test
+/// skips.
 ///
 /// # Panics
-/// When there is none, and `gpu` is among the comma-separated words of `TCPX_TEST_REQUIRE`.
+/// Panics when there is no GPU, and `gpu` is among the comma-separated words of
+/// `TCPX_TEST_REQUIRE`.
 #[must_use]
 pub fn test_gpu() -> Option<CudaGpu> {
     let required = env::var("TCPX_TEST_REQUIRE").unwrap_or_default();
