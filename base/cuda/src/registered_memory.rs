@@ -114,7 +114,7 @@ mod tests {
         is_writable, test_gpu,
     };
 
-    /// Private memory, unlike that of a shared file.
+    /// Shared mapping, as a file's would be, that no other process has.
     struct Mapping {
         gpu: CudaGpu,
         first: *mut u8,

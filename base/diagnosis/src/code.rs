@@ -1,11 +1,11 @@
-//! The stable number of a diagnosis.
+//! Stable number of a diagnosis.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A diagnosis's number, shown as `TCPX-101`.
+/// Number of a diagnosis, shown as `TCPX-101`.
 ///
 /// Numbers are grouped by hundreds (1 environment, 2 plugin and CUDA, 3 topology, 4 kernel and NIC,
 /// 5 RxDM, 6 limits and network, 7 connections, 8 requests, 9 transfers, 10 NIXL) and never reused:
@@ -26,7 +26,7 @@ impl Code {
         Self(number)
     }
 
-    /// The bare number, 101 for `TCPX-101`.
+    /// Returns the bare number, 101 for `TCPX-101`.
     #[must_use]
     pub const fn number(self) -> u16 {
         self.0

@@ -1,4 +1,4 @@
-//! A row of the table of what is known to go wrong, and the macro in which the rows are written.
+//! Row of the table of known problems, and the macro in which the rows are written.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 
-/// How bad a finding is, mildest first.
+/// Severity of a finding, mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
@@ -21,7 +21,8 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The exit status of a command whose worst finding this is: 0, 1, 2, 3, mildest first.
+    /// Returns the exit status of a command whose worst finding has this severity: 0, 1, 2, 3,
+    /// mildest first.
     #[must_use]
     pub const fn exit_status(self) -> u8 {
         self as u8
@@ -39,27 +40,28 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is known to go wrong.
+/// Known problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnosis {
-    /// Its number, never reused.
+    /// Number of the diagnosis, never reused.
     pub code: Code,
-    /// How bad it is, unless a check that finds it knows better.
+    /// Severity, unless a check that finds the problem determines another.
     pub severity: Severity,
     /// A short name.
     pub title: &'static str,
-    /// What a user sees.
+    /// Symptom that a user sees.
     pub symptom: &'static str,
-    /// Lines of logs and programs by which it is known, beside those that the title and the symptom
-    /// quote. In all of them `n` stands for any number, `<WORDS>` and `...` for up to eight words.
+    /// Lines of logs and programs that identify the problem, beside those that the title and the
+    /// symptom quote. In all of them `n` stands for any number, `<WORDS>` and `...` for up to eight
+    /// words.
     pub lines: &'static [&'static str],
-    /// Why it happens.
+    /// Cause of the problem.
     pub cause: &'static str,
-    /// What to do: each line is a shell command, or advice that starts with `#`. A finding
-    /// fills in words such as `<NIC>`.
+    /// Cure: each line is a shell command, or advice that starts with `#`. A finding fills in words
+    /// such as `<NIC>`.
     pub cure: &'static [&'static str],
-    /// Where this is known from.
+    /// Source of this knowledge.
     pub source: &'static str,
 }
 
@@ -78,7 +80,7 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// Declares one file of the table: a static per diagnosis and `ALL`, in the order written.
+/// Declares one file of the table: a static for each diagnosis, and `ALL`, in the order written.
 macro_rules! diagnoses {
     ($(
         $name:ident = $number:literal $severity:ident $title:literal

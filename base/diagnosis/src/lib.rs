@@ -1,16 +1,16 @@
-//! Names what goes wrong with GPUDirect-TCPX, and keeps a process from loading a plugin that would
-//! end it.
+//! Diagnoses of GPUDirect-TCPX problems, and checks that keep a process from loading a plugin that
+//! would end it.
 //!
-//! The crate is called after what its two halves share: a *diagnosis* is one thing that is known to
-//! go wrong, with a number, a symptom, a cause and a cure.
+//! The crate is named after what its two halves share: a *diagnosis* is one known problem, with a
+//! number, a symptom, a cause and a cure.
 //!
 //! - [`table`] holds every diagnosis. [`explain`] finds one by its [`Code`], [`search`] by the
 //!   words of a log. Errors of `tcpx-core` name a row of it.
-//! - [`preflight()`] looks at a [`Host`] before the plugin is loaded. The hardware plugin answers a
-//!   missing driver, daemon or setting with `exit(1)`, a crash or an endless wait, so it must not
-//!   be loaded where one of these is missing. What was seen is a [`Report`] of [`Finding`]s.
-//! - [`pci`] says which GPUs and NICs there are and how far apart they lie; [`variables`] what the
-//!   plugin's environment variables mean. Both serve preflight, and others as well.
+//! - [`preflight()`] checks a [`Host`] before the plugin is loaded. The hardware plugin reacts to a
+//!   missing driver, daemon or setting with `exit(1)`, a crash or an endless wait. It must not be
+//!   loaded where one of these is missing. The result is a [`Report`] of [`Finding`]s.
+//! - [`pci`] lists the GPUs and NICs and their distances; [`variables`] explains the plugin's
+//!   environment variables. Both serve preflight, and others as well.
 //!
 //! It lies below `tcpx-core`, so it does little: it reads files below `/proc`, `/sys` and the
 //! plugin's own, makes the few system calls of [`Facts`], and asks RxDM one question for each GPU.
@@ -18,7 +18,7 @@
 //! not understand, and no other way tells. Everything else that can be said about a machine is said
 //! by `tcpx-doctor`, which is built on this crate.
 //!
-//! This crate never changes a setting, never loads the plugin, never prints, and asks nobody
+//! This crate never changes a setting, never loads the plugin, never prints, and makes no request
 //! without a deadline.
 //!
 //! ```

@@ -1,9 +1,9 @@
 //! One machine, as the checks see it.
 //!
 //! - `tree`: its files, below a root directory that a test may choose.
-//! - `facts`: what the checks must ask because no file tells it. `live`: this machine's answers.
+//! - `facts`: what the checks must ask because no file contains it. `live`: this machine's answers.
 //! - `host`: files, environment and facts together.
-//! - `mount`: which file system a path lies on. `library_path`: where the dynamic linker looks.
+//! - `mount`: the file system of a path. `library_path`: the dynamic linker's search path.
 
 pub(crate) mod facts;
 pub(crate) mod host;

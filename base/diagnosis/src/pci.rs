@@ -1,4 +1,4 @@
-//! Which GPUs and NICs the machine has, where they lie on PCI, and how far apart they are.
+//! GPUs and NICs of the machine, their places on PCI, and their distances.
 //!
 //! - `path`: a device's place in the PCI tree, and the distance of two places.
 //! - `gpu`, `nic`: the machine's GPUs and network interfaces, from `/sys` and `/proc`.

@@ -1,12 +1,12 @@
-//! What is checked before the plugin is loaded: everything whose failure would make it exit, crash,
-//! hang or refuse to start.
+//! Checks before the plugin is loaded: everything whose failure would make it exit, crash, hang or
+//! refuse to start.
 //!
 //! - `plugin_file`: the plugin's file, read without loading it.
 //! - `cuda`: the NVIDIA driver and its GPUs.
 //! - `nic_hazards`: the NICs that the plugin takes for data.
-//! - `rxdm`: the daemon's sockets. `rxdm_question`: the one question that is asked there.
+//! - `rxdm`: the daemon's sockets. `rxdm_question`: the one request that is made there.
 //! - `hardware`: these together, with the kernel's dialect and the environment's values.
-//! - `verdict`: may it be loaded?
+//! - `verdict`: the decision whether the plugin may be loaded.
 
 mod cuda;
 mod hardware;

@@ -1,4 +1,4 @@
-//! What was seen on a machine: findings, and the report that sorts them.
+//! Findings on a machine, and the report that sorts them.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::diagnosis::{Diagnosis, Severity};
 
-/// One thing that was seen on this machine, and what to do about it.
+/// Problem seen on this machine, with its cure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The diagnosis it is a case of.
+    /// Diagnosis that the finding is a case of.
     pub id: Code,
-    /// How bad it is here; normally the diagnosis's own severity.
+    /// Severity here; normally the diagnosis's own.
     pub severity: Severity,
-    /// What was seen, with the names and numbers of this machine.
+    /// Observation, with the names and numbers of this machine.
     pub seen: String,
-    /// Why that is a problem.
+    /// Reason why the observation is a problem.
     pub why: String,
-    /// What to do: each line is a shell command, or advice that starts with `#`.
+    /// Cure: each line is a shell command, or advice that starts with `#`.
     pub cure: Vec<String>,
 }
 
 impl Finding {
-    /// A case of `diagnosis`, with its severity, cause and cure.
+    /// Creates a case of `diagnosis`, with its severity, cause and cure.
     #[must_use]
     pub fn new(diagnosis: &Diagnosis, seen: impl Into<String>) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Finding {
         }
     }
 
-    /// Puts `value` where the diagnosis's text says `name` (`<NIC>` and the like).
+    /// Replaces `name` (`<NIC>` and the like) in the diagnosis's text by `value`.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.why = self.why.replace(name, value);
@@ -46,7 +46,7 @@ impl Finding {
         self
     }
 
-    /// The same with another severity.
+    /// Returns the same finding with another severity.
     #[must_use]
     pub fn at(mut self, severity: Severity) -> Self {
         self.severity = severity;
@@ -68,7 +68,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The findings of one examination, worst first.
+/// Findings of one examination, worst first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Report {
@@ -83,26 +83,27 @@ impl Report {
         Self { findings }
     }
 
-    /// The findings, worst first.
+    /// Returns the findings, worst first.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// The worst severity, `None` when nothing was found.
+    /// Returns the worst severity, or `None` when nothing was found.
     #[must_use]
     pub fn worst(&self) -> Option<Severity> {
         self.findings.first().map(|finding| finding.severity)
     }
 
-    /// The exit status of a command that shows this report: 0 nothing or info, 1 warning, 2 error,
-    /// 3 fatal-for-plugin.
+    /// Returns the exit status of a command that shows this report: 0 nothing or info, 1 warning, 2
+    /// error, 3 fatal-for-plugin.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         self.worst().map_or(0, Severity::exit_status)
     }
 
-    /// Only what would make the hardware plugin exit, crash, hang or refuse to start.
+    /// Keeps only findings that would make the hardware plugin exit, crash, hang or refuse to
+    /// start.
     #[must_use]
     pub fn fatal(self) -> Self {
         let findings =

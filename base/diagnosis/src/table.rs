@@ -1,5 +1,4 @@
-//! The table of everything that is known to go wrong: symptom, cause and cure, a file for each
-//! chapter.
+//! Table of all known problems: symptom, cause and cure, a file for each chapter.
 //!
 //! | file | codes | about |
 //! |---|---|---|

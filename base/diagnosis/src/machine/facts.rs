@@ -1,11 +1,11 @@
-//! What has to be asked before the plugin is loaded, because no file tells it.
+//! Facts that no file contains, and that must be asked before the plugin is loaded.
 
 use std::io;
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// Which dialects of device memory TCP the kernel speaks.
+/// Dialects of device memory TCP that the kernel supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dialects {
     /// Google's, of the COS images of A3 hosts: options 97 to 99. The only one that plugin 3.1.9
@@ -15,24 +15,24 @@ pub struct Dialects {
     pub upstream: bool,
 }
 
-/// Questions whose answers no file below `/proc` or `/sys` holds. Each is a few system calls that
-/// do not wait. [`LiveFacts`](crate::LiveFacts) asks this machine; tests answer as they like.
+/// Queries whose answers no file below `/proc` or `/sys` holds. Each is a few system calls that do
+/// not wait. [`LiveFacts`](crate::LiveFacts) asks this machine; tests choose the answers.
 pub trait Facts {
-    /// Pairs of interface name and IPv4 address.
+    /// Returns pairs of interface name and IPv4 address.
     ///
     /// # Errors
-    /// When the system does not list its interfaces.
+    /// Returns an error when the system does not list its interfaces.
     fn addresses(&self) -> io::Result<Vec<(String, Ipv4Addr)>>;
 
-    /// The dialects of device memory TCP.
+    /// Returns the dialects of device memory TCP.
     ///
     /// # Errors
-    /// When no TCP socket can be made.
+    /// Returns an error when no TCP socket can be made.
     fn dialects(&self) -> io::Result<Dialects>;
 
     /// Looks for libcuda.so.1 as the dynamic linker does, without initialising CUDA.
     ///
     /// # Errors
-    /// The linker's words.
+    /// Returns the linker's words.
     fn find_cuda(&self) -> Result<(), String>;
 }

@@ -1,11 +1,11 @@
-//! Where the dynamic linker looks for libraries.
+//! Search path of the dynamic linker.
 
 use std::path::{Path, PathBuf};
 
 use super::tree::Tree;
 use crate::variables::{Env, value};
 
-/// Directories that the linker searches without being told, on Debian, Red Hat and COS alike.
+/// Directories that the linker searches by default, on Debian, Red Hat and COS alike.
 const DEFAULT_DIRECTORIES: [&str; 6] = [
     "/lib64",
     "/usr/lib64",
@@ -15,16 +15,17 @@ const DEFAULT_DIRECTORIES: [&str; 6] = [
     "/usr/lib",
 ];
 
-/// How deep `include` lines of `ld.so.conf` are followed.
+/// Depth to which `include` lines of `ld.so.conf` are followed.
 const MAX_INCLUDES: usize = 4;
 
-/// The directories of `LD_LIBRARY_PATH`, in order, empty ones left out.
+/// Returns the directories of `LD_LIBRARY_PATH`, in order, without empty ones.
 pub(crate) fn from_env(env: &Env) -> Vec<PathBuf> {
     let list = value(env, "LD_LIBRARY_PATH").unwrap_or_default();
     list.split([':', ';']).filter(|directory| !directory.is_empty()).map(PathBuf::from).collect()
 }
 
-/// Where the linker finds the library `name` that a library in `origin` with `run_paths` needs.
+/// Returns the path at which the linker finds the library `name` that a library in `origin` with
+/// `run_paths` needs.
 ///
 /// Directories of `ld.so.conf` stand for the linker's cache, which is made from them.
 pub(crate) fn find(
@@ -65,7 +66,7 @@ fn configured(tree: &Tree<'_>, file: &Path, depth: usize) -> Vec<PathBuf> {
     directories
 }
 
-/// The files of an `include`; its only pattern in use is `directory/*.conf`.
+/// Returns the files of an `include`. Its only pattern in use is `directory/*.conf`.
 fn included(tree: &Tree<'_>, pattern: &str) -> Vec<PathBuf> {
     let path = Path::new(pattern);
     match (path.parent(), path.file_name().and_then(|name| name.to_str())) {

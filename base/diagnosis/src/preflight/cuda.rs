@@ -1,4 +1,4 @@
-//! The NVIDIA driver and its GPUs, as far as files and a look for the library tell.
+//! The NVIDIA driver and its GPUs, from files and a search for the library.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::report::Finding;
 use crate::table::{plugin as table, topology};
 use crate::variables::Env;
 
-/// The oldest driver whose PTX compiler takes our kernels.
+/// Oldest driver whose PTX compiler accepts our kernels.
 const OLDEST_DRIVER: u32 = 535;
 const DRIVER_LIBRARY: &str = "libcuda.so.1";
-/// Where A3 container images expect the driver's libraries.
+/// Directory in which A3 container images expect the driver's libraries.
 const NVIDIA_DIRECTORY: &str = "/usr/local/nvidia/lib64";
 
 pub(crate) fn check(tree: &Tree<'_>, env: &Env, facts: &dyn Facts, gpus: &[Gpu]) -> Vec<Finding> {
@@ -35,7 +35,7 @@ pub(crate) fn check(tree: &Tree<'_>, env: &Env, facts: &dyn Facts, gpus: &[Gpu])
         let seen = format!("{} GPUs on PCI, but no /dev/nvidiactl", gpus.len());
         findings.push(Finding::new(&table::GPU_NODES_MISSING, seen));
     }
-    // Without any GPU in the driver's list there is a finding that says more.
+    // Without any GPU in the driver's list, another finding is more specific.
     if gpus.iter().any(|gpu| gpu.has_driver) {
         findings.extend(gpus.iter().filter(|gpu| !gpu.has_driver).map(|gpu| {
             let seen = format!("{} is not in /proc/driver/nvidia/gpus", gpu.pci_bus_id);
@@ -52,8 +52,9 @@ fn check_version(text: &str) -> Option<Finding> {
         .then(|| Finding::new(&table::CUDA_DRIVER_OLD, format!("the driver has version {version}")))
 }
 
-/// The major version in the line `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun
-/// May 12 …`; the open modules say `NVIDIA UNIX Open Kernel Module for x86_64  550.90.07  …`.
+/// Returns the major version in the line `NVRM version: NVIDIA UNIX x86_64 Kernel Module
+/// 535.183.01  Sun May 12 …`. The open modules print `NVIDIA UNIX Open Kernel Module for x86_64
+/// 550.90.07  …`.
 fn driver_version(text: &str) -> Option<u32> {
     let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
     line.split_whitespace().find_map(|word| {

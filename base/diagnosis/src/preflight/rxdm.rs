@@ -1,4 +1,4 @@
-//! RxDM, the daemon that owns the GPU's receive memory: are its sockets there, and does it answer?
+//! Checks of RxDM, the daemon that owns the GPU's receive memory: its sockets, and its answers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,30 +14,30 @@ use crate::variables::{Env, value};
 const PREFIX_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX";
 /// The plugin's own default.
 const DEFAULT_PREFIX: &str = "/tmp";
-/// Where RxDM's sockets may be, in the order in which they are looked for.
+/// Directories in which RxDM's sockets may be, in search order.
 const KNOWN_PREFIXES: [&str; 2] = ["/run/tcpx", "/tmp"];
-/// The socket that takes steering rules: the plugin cannot receive without it.
+/// Socket that takes steering rules: the plugin cannot receive without it.
 const RULE_SOCKET: &str = "rx_rule_manager";
-/// When this variable is 1, init registers the process at the socket below, and fails when it
+/// Variable that, set to 1, makes init register the process at the socket below. Init fails when it
 /// cannot.
 const REPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REPORT_LIFECYCLE";
 const REGISTRY_SOCKET: &str = "rxdm_application_registry";
-/// The socket at which the plugin has rules removed when a comm closes.
+/// Socket at which the plugin has rules removed when a comm closes.
 const UNINSTALL_SOCKET: &str = "rx_rule_uninstall";
 
-/// What the sockets are asked that take steering rules.
+/// Check of the sockets that take steering rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleSockets {
-    /// Whether somebody listens. Good before anything is wrong: RxDM does not notice.
+    /// Whether a process listens. Good before anything is wrong: RxDM does not notice.
     Look,
-    /// Whether they answer, which is the one thing that tells an RxDM that hangs from one that does
-    /// not, where it serves no GPU of this machine.
+    /// Whether the sockets answer. Where RxDM serves no GPU of this machine, only an answer
+    /// distinguishes a working RxDM from a hanging one.
     Ask,
 }
 
-/// Looks at the sockets that the plugin will use for `gpus`, and asks for each GPU's metadata.
-/// Every question takes at most `deadline`, and is asked when its finding is asked for; nothing is
-/// installed, registered or taken.
+/// Checks the sockets that the plugin will use for `gpus`, and requests each GPU's metadata. Every
+/// request takes at most `deadline`, and is made only when the iterator reaches its finding.
+/// Nothing is installed, registered or taken.
 pub(crate) fn check<'a>(
     tree: &'a Tree<'_>,
     env: &Env,
@@ -60,7 +60,7 @@ pub(crate) fn check<'a>(
     without.into_iter().chain(found)
 }
 
-/// The sockets by name, and what each is asked.
+/// Returns the sockets by name, and the request to each.
 fn sockets(env: &Env, gpus: &[&Gpu], rules: RuleSockets) -> Vec<(String, Question)> {
     let of_rules = match rules {
         RuleSockets::Look => Question::Connect,
@@ -79,7 +79,7 @@ fn sockets(env: &Env, gpus: &[&Gpu], rules: RuleSockets) -> Vec<(String, Questio
     sockets
 }
 
-/// Why there is no rule socket under `prefix`.
+/// Returns the reason why there is no rule socket under `prefix`.
 fn why_no_rule_socket(tree: &Tree<'_>, prefix: &Path) -> Finding {
     let elsewhere = KNOWN_PREFIXES
         .iter()

@@ -1,4 +1,4 @@
-//! One question to one of RxDM's sockets.
+//! One request to one of RxDM's sockets.
 //!
 //! A connection carries one request: a frame of a big-endian `u16` length and a `UnixSocketProto`
 //! message. Only its field 1, `raw_bytes`, is needed here. `docs/plugin-contract.md` §5 has the
@@ -18,19 +18,19 @@ const METADATA_BYTES: usize = 24;
 /// Fragment offsets have 32 bits.
 const MAX_POOL_BYTES: u64 = 1 << 32;
 
-/// What to ask.
+/// Request to a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Only whether somebody listens.
+    /// Only connects, to check that a process listens.
     Connect,
-    /// Whether the daemon answers. Where it takes rules, what is asked is none: it says so, in its
-    /// log as well, and changes nothing. Any answer will do.
+    /// Checks that the daemon answers. Where the daemon takes rules, the request is not a rule: the
+    /// daemon rejects it, also in its log, and changes nothing. Any answer is good.
     Answer,
-    /// The metadata of the receive memory of the GPU with this PCI address.
+    /// Requests the metadata of the receive memory of the GPU with this PCI address.
     Metadata(String),
 }
 
-/// How RxDM failed.
+/// Failure of RxDM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     #[error("connection refused")]
@@ -62,10 +62,10 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What a socket that takes rules is asked. It begins with what is to be found in RxDM's log.
+/// Request to a socket that takes rules. It begins with the text that appears in RxDM's log.
 const NO_RULE: &[u8] = b"tcpx: does RxDM answer?";
 
-/// Asks `question` at `path`, within `deadline`.
+/// Sends `question` to the socket at `path`, within `deadline`.
 pub(super) fn ask(path: &Path, question: &Question, deadline: Duration) -> Result<(), Failure> {
     let until = Instant::now() + deadline;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -80,7 +80,7 @@ pub(super) fn ask(path: &Path, question: &Question, deadline: Duration) -> Resul
     let request = frame(raw_bytes).ok_or_else(|| {
         Failure::BadAnswer("the GPU's address is too long for a request".to_owned())
     })?;
-    // A daemon that has closed is no reason for SIGPIPE. So short a request is sent whole.
+    // A daemon that has closed must not cause SIGPIPE. So short a request is sent whole.
     socket.send_with_flags(&request, libc::MSG_NOSIGNAL)?;
     let mut stream = UnixStream::from(std::os::fd::OwnedFd::from(socket));
     let message = read_message(&mut stream, until)?;
@@ -95,7 +95,8 @@ fn left(until: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// A frame that holds `raw_bytes`; `None` above 127 bytes, which would need a longer length.
+/// Returns a frame that holds `raw_bytes`, or `None` above 127 bytes, which would need a longer
+/// length.
 fn frame(raw_bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u8::try_from(raw_bytes.len()).ok().filter(|&length| length < 0x80)?;
     let mut bytes = (u16::from(length) + 2).to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Whether the plugin may be loaded.
+//! Decision whether the plugin may be loaded.
 
 use std::path::Path;
 
@@ -8,16 +8,17 @@ use crate::machine::host::Host;
 use crate::report::Report;
 
 /// Checks everything whose failure would make the plugin at `plugin` exit, crash, hang or refuse to
-/// start: its file, the CUDA driver, GPUs, data NICs, the kernel's dialect, RxDM, and the
-/// environment in `host.env`, which must be the one that the plugin will see, with the settings
-/// that the caller is about to make.
+/// start. The checks cover its file, the CUDA driver, GPUs, data NICs, the kernel's dialect, RxDM,
+/// and the environment in `host.env`. That environment must be the one that the plugin will see,
+/// with the settings that the caller is about to make.
 ///
 /// `gpu` is the PCI address of the only GPU that will be used, `0000:04:00.0`; without it RxDM must
-/// serve every GPU of the machine. The software plugin needs none of these but a loadable file.
-/// Takes at most `host.deadline` for each of RxDM's sockets and changes nothing.
+/// serve every GPU of the machine. The software plugin needs only a loadable file. Takes at most
+/// `host.deadline` for each of RxDM's sockets and changes nothing.
 ///
 /// # Errors
-/// The findings of severity [`FatalForPlugin`](crate::Severity::FatalForPlugin), at least one.
+/// Returns the findings of severity [`FatalForPlugin`](crate::Severity::FatalForPlugin), at least
+/// one.
 pub fn preflight(plugin: &Path, gpu: Option<&str>, host: &Host<'_>) -> Result<(), Report> {
     let (kind, mut findings) = check_plugin_file(host, plugin);
     if kind != PluginKind::Software {

@@ -1,12 +1,12 @@
-//! A line that a row of the table quotes, with places in it where anything may stand.
+//! Line that a row of the table quotes, with places in it where anything may stand.
 
 use std::ops::Range;
 
 use super::words::{is_number, words};
 
-/// A line with fewer words of its own says nothing.
+/// Least number of own words of a line. A line with fewer words identifies nothing.
 const LEAST_WORDS: usize = 2;
-/// The most words that a gap stands for.
+/// Largest number of words that a gap stands for.
 const MOST_IN_GAP: usize = 8;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -18,33 +18,34 @@ enum Piece {
     Gap,
 }
 
-/// A line as it would stand in a log.
+/// Line as it would stand in a log.
 #[derive(Debug)]
 pub(super) struct KnownLine {
     pieces: Vec<Piece>,
     is_title: bool,
 }
 
-/// Where a line was found.
+/// Place at which a line was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The words that it took.
+    /// Words that the line took.
     pub(super) words: Range<usize>,
-    /// How many of them the line says itself.
+    /// Number of those words that the line contains literally.
     pub(super) exact: usize,
     /// Whether it is the row's title.
     is_title: bool,
 }
 
 impl Place {
-    /// The line that says more comes first, and the title of a row before another row's symptom.
+    /// Returns the rank. The line with more literal words comes first, and the title of a row
+    /// before another row's symptom.
     pub(super) fn rank(&self) -> (usize, bool) {
         (self.exact, self.is_title)
     }
 }
 
 impl KnownLine {
-    /// `None`: the line says too little to be known by.
+    /// Parses a line. Returns `None` when the line has too few words to identify a row.
     pub(super) fn parse(line: &str, is_title: bool) -> Option<Self> {
         let mut pieces = Vec::new();
         let mut rest = line;
@@ -54,7 +55,7 @@ impl KnownLine {
             rest = &rest[gap..];
         }
         pieces.extend(pieces_of(rest));
-        // What may stand before and after a line is not part of it.
+        // Gaps before and after a line are not part of it.
         while pieces.last() == Some(&Piece::Gap) {
             pieces.pop();
         }
@@ -68,7 +69,7 @@ impl KnownLine {
         self.pieces.iter().filter(|piece| matches!(piece, Piece::Word(_))).count()
     }
 
-    /// Where it first stands in a text.
+    /// Returns the first place of the line in a text.
     pub(super) fn find_in(&self, text: &[String]) -> Option<Place> {
         (0..text.len()).find_map(|start| {
             let length = length_at(&self.pieces, &text[start..])?;
@@ -81,7 +82,7 @@ impl KnownLine {
     }
 }
 
-/// Where the first gap of `line` begins and ends.
+/// Returns begin and end of the first gap of `line`.
 fn first_gap(line: &str) -> Option<(usize, usize)> {
     let dots = line.find("...").map(|at| (at, at + 3));
     let named = line.find('<').and_then(|at| Some((at, at + line[at..].find('>')? + 1)));
@@ -95,12 +96,13 @@ fn pieces_of(text: &str) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// How many words `pieces` take at the beginning of `text`. `None`: they do not stand there.
+/// Returns how many words `pieces` take at the beginning of `text`, or `None` when they do not
+/// match.
 fn length_at(pieces: &[Piece], text: &[String]) -> Option<usize> {
     let Some((first, rest)) = pieces.split_first() else { return Some(0) };
     let fits = |word: &String| match first {
         Piece::Word(own) => own == word,
-        // Whoever asks with the line as the table has it is meant, too.
+        // A search for the line as the table has it also matches.
         Piece::Number => is_number(word) || word == "n",
         Piece::Gap => true,
     };

@@ -1,4 +1,4 @@
-//! Which rows a text is about, and which of them fits best.
+//! Ranking of rows by how well they match a text.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use super::words::{is_number, words};
 use crate::diagnosis::Diagnosis;
 use crate::table;
 
-/// Of what a text says, by how rare its words are, a row must have so much.
+/// Least share of a text, weighted by the rarity of its words, that a row must have.
 const LEAST_SHARE: f64 = 0.6;
-/// Rows that have less of a text than this part of what the best one has are left out.
+/// Rows with less than this part of the best row's share are left out.
 const NEARLY_BEST: f64 = 0.8;
-/// The most rows that merely have many of the words.
+/// Largest number of rows that merely have many of the words.
 const MOST_GUESSES: usize = 5;
 
-/// The diagnoses that `text` is about, best first: those of which a known line stands in it; if
-/// there is none, those that have all its words, in any order; else those that have most of its
-/// rare words. Upper and lower case are the same, and a word also stands for longer ones that begin
-/// with it.
+/// Returns the diagnoses that `text` is about, best first. These are the diagnoses with a known
+/// line in the text. If there is none, they are the diagnoses that have all words of the text, in
+/// any order; else those that have most of its rare words. Case is ignored, and a word also stands
+/// for longer words that begin with it.
 #[must_use]
 pub fn search(text: &str) -> Vec<&'static Diagnosis> {
     let text = words(text);
@@ -37,8 +37,8 @@ pub fn search(text: &str) -> Vec<&'static Diagnosis> {
     found
 }
 
-/// The rows of which a line stands in the text. Of lines at the same place those count that say
-/// most of it themselves.
+/// Returns the rows with a line in the text. Of lines at the same place, those with the most
+/// literal words count.
 fn by_line(entries: &[Entry], text: &[String]) -> Vec<&'static Diagnosis> {
     let mut found: Vec<(Place, &Entry)> =
         entries.iter().filter_map(|entry| Some((entry.line_in(text)?, entry))).collect();
@@ -48,14 +48,14 @@ fn by_line(entries: &[Entry], text: &[String]) -> Vec<&'static Diagnosis> {
     found.into_iter().map(|(_, entry)| entry.diagnosis).collect()
 }
 
-/// Whether `other` says all that `place` says, and more.
+/// Returns whether `other` covers all that `place` covers, and more.
 fn covers(other: &Place, place: &Place) -> bool {
     other.words.start <= place.words.start
         && other.words.end >= place.words.end
         && other.exact > place.exact
 }
 
-/// The rows that have every word.
+/// Returns the rows that have every word.
 fn by_all_words(entries: &[Entry], text: &BTreeSet<&str>) -> Vec<&'static Diagnosis> {
     let weight = |entry: &Entry| {
         let weights = text.iter().map(|word| Some(entry.weight(word)).filter(|weight| *weight > 0));
@@ -67,7 +67,8 @@ fn by_all_words(entries: &[Entry], text: &BTreeSet<&str>) -> Vec<&'static Diagno
     found.into_iter().map(|(_, entry)| entry.diagnosis).collect()
 }
 
-/// The rows that have most of what is rare in the text. Numbers are another machine's.
+/// Returns the rows that have most of the rare words of the text. Numbers are ignored, as they
+/// belong to another machine.
 fn by_rare_words(entries: &[Entry], text: &BTreeSet<&str>) -> Vec<&'static Diagnosis> {
     let all = entries.len() as f64;
     let rarity: Vec<(&str, f64)> = text
@@ -85,7 +86,7 @@ fn by_rare_words(entries: &[Entry], text: &BTreeSet<&str>) -> Vec<&'static Diagn
             .filter(|(word, _)| entry.weight(word) > 0)
             .map(|(_, rarity)| *rarity)
             .collect();
-        // One word alone is chance.
+        // A single word is chance.
         if known.len() < 2 { 0.0 } else { known.iter().sum::<f64>() / whole }
     };
     let mut found: Vec<(f64, &Entry)> = entries

@@ -1,4 +1,4 @@
-//! TCPX-7xx: what goes wrong while comms are made, and at their end.
+//! TCPX-7xx: problems while comms are made, and at their end.
 
 use crate::diagnosis::diagnoses;
 

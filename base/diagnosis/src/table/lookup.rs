@@ -1,4 +1,4 @@
-//! The chapters of the table, and ways to find a row.
+//! Chapters of the table, and lookup of rows.
 
 use super::{
     connection, daemon, environment, kernel, limits, nixl, plugin, requests, topology, transfer,
@@ -19,17 +19,17 @@ static CHAPTERS: &[(&str, &[&Diagnosis])] = &[
     ("NIXL", nixl::ALL),
 ];
 
-/// The title of each chapter and its diagnoses, in the order of their codes.
+/// Returns the title of each chapter and its diagnoses, in the order of their codes.
 pub fn chapters() -> impl Iterator<Item = (&'static str, &'static [&'static Diagnosis])> {
     CHAPTERS.iter().copied()
 }
 
-/// Every diagnosis, in the order of their codes.
+/// Returns every diagnosis, in the order of their codes.
 pub fn all() -> impl Iterator<Item = &'static Diagnosis> {
     chapters().flat_map(|(_, chapter)| chapter.iter().copied())
 }
 
-/// The diagnosis with this code.
+/// Returns the diagnosis with this code.
 #[must_use]
 pub fn explain(code: Code) -> Option<&'static Diagnosis> {
     all().find(|diagnosis| diagnosis.code == code)

@@ -1,4 +1,4 @@
-//! TCPX-9xx: what a user of the programs sees.
+//! TCPX-9xx: problems that a user of the programs sees.
 
 use crate::diagnosis::diagnoses;
 

@@ -1,12 +1,12 @@
-//! Which interfaces the plugin takes for data.
+//! Choice of the interfaces that the plugin takes for data.
 
-/// The variable that lists them.
+/// Variable that lists the interfaces.
 pub(crate) const DATA_INTERFACES: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
-/// The most interfaces that the plugin keeps.
+/// Largest number of interfaces that the plugin keeps.
 pub(super) const MAX_INTERFACES: usize = 16;
 
-/// Reads `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`: whether its names are excluded, whether they are
-/// exact, and the names.
+/// Parses `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`. Returns whether its names are excluded, whether they
+/// are exact, and the names.
 pub(super) fn entries(spec: &str) -> (bool, bool, Vec<&str>) {
     let (exclude, spec) = spec.strip_prefix('^').map_or((false, spec), |rest| (true, rest));
     let (exact, spec) = spec.strip_prefix('=').map_or((false, spec), |rest| (true, rest));
@@ -17,8 +17,8 @@ pub(super) fn matches(entry: &str, exact: bool, name: &str) -> bool {
     if exact { entry == name } else { name.starts_with(entry) }
 }
 
-/// The interfaces among `names` that the plugin takes for data, sorted: `names` are those that have
-/// an address, `spec` is the value of `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`.
+/// Returns the interfaces among `names` that the plugin takes for data, sorted. `names` are the
+/// interfaces with an address, `spec` is the value of `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME`.
 ///
 /// Without a spec of at least two characters the plugin takes the first of these that is not empty:
 /// interfaces named `ib*`, those that are neither `docker*` nor `lo`, `docker*`, `lo`. (Between the

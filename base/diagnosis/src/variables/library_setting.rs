@@ -1,4 +1,4 @@
-//! The table of this library's own variables: what a session, the `tcpx` command and the software
+//! Table of this library's own variables, which a session, the `tcpx` command and the software
 //! plugin read.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::variable::Kind;
 
-/// Who reads a variable.
+/// Reader of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -18,30 +18,31 @@ pub enum Reader {
     Command,
     /// The software plugin.
     SoftwarePlugin,
-    /// A double of the software plugin that misbehaves for tests. The plugin itself refuses it.
+    /// A double of the software plugin that misbehaves for tests. The plugin itself refuses the
+    /// variable.
     FaultScript,
 }
 
-/// One variable of this library's own.
+/// Variable of this library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LibrarySetting {
-    /// Its name.
+    /// Name of the variable.
     pub name: &'static str,
-    /// The name by which UCCL's programs know it, which is read where its own is not set.
+    /// Name that UCCL's programs use. It is read where the variable itself is not set.
     pub alias: Option<&'static str>,
-    /// Who reads it.
+    /// Reader of the variable.
     pub reader: Reader,
-    /// What its text means.
+    /// Kind of the variable's text.
     pub kind: Kind,
-    /// What holds when it is unset.
+    /// Behaviour when the variable is unset.
     pub default: &'static str,
-    /// What it is for; units where it has any.
+    /// Purpose of the variable, with units where it has any.
     pub note: &'static str,
 }
 
 impl LibrarySetting {
-    /// Its names, the one that counts first.
+    /// Returns the names of the variable. The name that takes precedence comes first.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [Some(self.name), self.alias].into_iter().flatten()
     }
@@ -70,13 +71,13 @@ impl fmt::Display for LibrarySetting {
     }
 }
 
-/// Every variable of this library's own, by reader and in the order in which they are read best.
+/// Returns every variable of this library, by reader and in reading order.
 #[must_use]
 pub fn library_settings() -> &'static [LibrarySetting] {
     TABLE
 }
 
-/// The setting of this name, or of which this is the other name.
+/// Returns the setting with this name or alias.
 #[must_use]
 pub fn find_library_setting(name: &str) -> Option<&'static LibrarySetting> {
     TABLE.iter().find(|setting| setting.names().any(|known| known == name))

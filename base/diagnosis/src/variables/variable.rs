@@ -1,10 +1,10 @@
-//! The table of variables that matter to the plugin.
+//! Table of the variables that matter to the plugin.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What a variable's text means.
+/// Kind of a variable's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 #[non_exhaustive]
@@ -42,7 +42,7 @@ pub enum Kind {
     Interfaces,
     /// CPU ranges for each interface.
     Bindings,
-    /// One of a few words.
+    /// One of several words.
     Choice {
         /// The words.
         words: &'static [&'static str],
@@ -53,39 +53,39 @@ pub enum Kind {
     Text,
 }
 
-/// What the plugin (3.1.9) does with a variable.
+/// Effect of a variable on the plugin (3.1.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It acts.
+    /// The variable has an effect.
     Acts,
     /// The plugin declares it or looks it up, and never uses it.
     None,
-    /// It does not exist, though scripts set it.
+    /// The variable does not exist, though scripts set it.
     Missing,
-    /// It is NCCL's own; the plugin does not read it.
+    /// The variable is NCCL's own; the plugin does not read it.
     Nccl,
 }
 
-/// One variable.
+/// Variable of the plugin or of its deployments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: &'static str,
-    /// What its text means.
+    /// Kind of the variable's text.
     pub kind: Kind,
-    /// What the plugin does when it is unset.
+    /// The plugin's behaviour when the variable is unset.
     pub default: &'static str,
-    /// What the plugin does with it.
+    /// Effect of the variable.
     pub effect: Effect,
-    /// What it is for; units where it has any.
+    /// Purpose of the variable, with units where it has any.
     pub note: &'static str,
 }
 
 impl Kind {
-    /// The legal values in words, `1..8`.
+    /// Returns the legal values in words, `1..8`.
     #[must_use]
     pub fn range(&self) -> String {
         match self {
@@ -127,13 +127,13 @@ impl fmt::Display for Variable {
     }
 }
 
-/// Every variable of the plugin and of its deployments.
+/// Returns every variable of the plugin and of its deployments.
 #[must_use]
 pub fn variables() -> &'static [Variable] {
     TABLE
 }
 
-/// The variable of this name.
+/// Returns the variable of this name.
 #[must_use]
 pub fn find_variable(name: &str) -> Option<&'static Variable> {
     TABLE.iter().find(|variable| variable.name == name)
