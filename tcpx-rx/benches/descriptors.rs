@@ -1,4 +1,4 @@
-//! What a fragment costs on its way from the control message to the unpack backend.
+//! Bench of a fragment's way from the control message to the unpack backend.
 //!
 //! The bar: building, checking and merging sorted entries take at most 3 ns per fragment together,
 //! in the median. `cargo bench -p tcpx-rx [-- --json]` prints a table of each step in nanoseconds
@@ -22,7 +22,7 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = 1 << 17;
 const BOUNCE_BYTES: u64 = PAGES * PAGE;
 
-/// How the fragments of a chunk lie in the bounce buffer.
+/// Layout of a chunk's fragments in the bounce buffer.
 #[derive(Clone, Copy)]
 enum Pages {
     /// One after the other: all merge.
@@ -33,7 +33,7 @@ enum Pages {
     Runs,
 }
 
-/// `count` fragments, the first and the last shorter than a page, as a cut stream has them.
+/// Returns `count` fragments. The first and the last are shorter than a page, as in a cut stream.
 fn fragments(count: usize, pages: Pages) -> Vec<Fragment> {
     let mut random = Random::new(count as u64);
     let mut page = 0;
@@ -66,7 +66,7 @@ fn total_bytes(fragments: &[Fragment]) -> u64 {
     fragments.iter().map(|fragment| u64::from(fragment.bytes())).sum()
 }
 
-/// The whole way: what the bar is about.
+/// Runs all steps together, for which the bar is.
 fn build_check_merge(
     fragments: &mut [Fragment],
     buffer: Vec<UnpackDescriptor>,
@@ -89,7 +89,8 @@ fn build(
     builder.finish().descriptors
 }
 
-/// Eight sockets' worth of chunks, harvested first, last, last but one, … as the plugin does.
+/// Returns eight sockets' chunks in the order first, last, last but one, …, as the plugin harvests
+/// them.
 fn in_socket_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
     let chunks: Vec<_> = sorted.chunks(sorted.len().div_ceil(8)).collect();
     let (first, others) = chunks.split_first().expect("a list that is not empty");
@@ -104,8 +105,8 @@ fn in_random_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
 
 type Step = Box<dyn FnMut(&mut Vec<UnpackDescriptor>)>;
 
-/// One line of the table: a step, the list it begins with, and whether the bar is on it, which is
-/// on the whole way.
+/// Line of the table: a step, the list it begins with, and whether the bar applies, as it does to
+/// all steps together.
 struct Case {
     name: &'static str,
     count: usize,
@@ -147,7 +148,7 @@ fn cases(count: usize) -> Vec<Case> {
     ]
 }
 
-/// Lists that are used over and over, as a receiver does: no page of them is touched for the first
+/// Lists that are used over and over, as a receiver does. No page of them is touched for the first
 /// time while the clock runs. Together they fit the second-level cache.
 struct Lists(Vec<Vec<UnpackDescriptor>>);
 
@@ -157,7 +158,8 @@ impl Lists {
         Self(std::iter::repeat_with(list).take(8192 / case.count).collect())
     }
 
-    /// Time that the step takes for all lists, each filled anew before the clock starts.
+    /// Returns the time that the step takes for all lists. Each list is filled anew before the
+    /// clock starts.
     fn time(&mut self, case: &mut Case) -> Duration {
         for list in &mut self.0 {
             list.clear();
@@ -173,7 +175,7 @@ impl Lists {
     }
 }
 
-/// Nanoseconds per fragment of many rounds: the least and the median.
+/// Returns nanoseconds per fragment of many rounds: the least and the median.
 fn ns_per_fragment(case: &mut Case) -> (f64, f64) {
     const ROUNDS: usize = 4000;
     let mut lists = Lists::of(case);

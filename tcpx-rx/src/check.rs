@@ -1,7 +1,7 @@
-//! What must hold of a request's unpack descriptors before any byte is copied.
+//! Checks of a request's unpack descriptors before any byte is copied.
 //!
 //! The entries come from the plugin, which took their numbers from the kernel and the amount of
-//! data from the peer, and which compares none of it with what was asked for. They also come
+//! data from the peer. The plugin compares none of them with the request. The entries also come
 //! unsorted when the data used several sockets. [`check`] is therefore the one gate between the
 //! unpack queue and a copy into the user's memory.
 
@@ -11,7 +11,7 @@ use core::fmt;
 
 use crate::descriptor::UnpackDescriptor;
 
-/// Why a list of unpack descriptors must not be used.
+/// Reason why a list of unpack descriptors must not be used.
 ///
 /// `index` is a position in the list as [`check`] leaves it. All other numbers are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,37 +26,37 @@ pub enum DescriptorError {
     SourceOutOfBounds {
         /// Position of the entry.
         index: usize,
-        /// First byte it reads.
+        /// First byte that the entry reads.
         src_off: u32,
-        /// Bytes it reads.
+        /// Number of bytes that the entry reads.
         len: u32,
         /// Size of the bounce buffer.
         bounce_bytes: u64,
     },
-    /// An entry writes beyond the bytes expected: the peer sent more than was asked for.
+    /// An entry writes beyond the expected bytes: the peer sent more than requested.
     DestinationOutOfBounds {
         /// Position of the entry.
         index: usize,
-        /// First byte it writes.
+        /// First byte that the entry writes.
         dst_off: u64,
-        /// Bytes it writes.
+        /// Number of bytes that the entry writes.
         len: u32,
-        /// Bytes the request should deliver.
+        /// Number of bytes that the request should deliver.
         expected_bytes: u64,
     },
     /// Two entries write the same bytes.
     Overlap {
-        /// Position of the second entry; the first stands before it.
+        /// Position of the second entry; the first entry stands before it.
         index: usize,
-        /// First byte the second entry writes.
+        /// First byte that the second entry writes.
         dst_off: u64,
-        /// Where the first entry ends, exclusive.
+        /// End of the first entry, exclusive.
         previous_end: u64,
     },
-    /// No entry writes some of the bytes: the peer sent less than was asked for, or entries are
+    /// No entry writes some of the bytes: the peer sent less than requested, or entries are
     /// missing.
     Hole {
-        /// Position of the entry after the hole; the length of the list when the end is missing.
+        /// Position of the entry after the hole, or the length of the list when the end is missing.
         index: usize,
         /// First missing byte.
         start: u64,
@@ -93,13 +93,13 @@ impl fmt::Display for DescriptorError {
 
 impl Error for DescriptorError {}
 
-/// Two unpack descriptors that read the same bytes of the bounce buffer.
+/// Pair of unpack descriptors that read the same bytes of the bounce buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceOverlap {
-    /// The one that starts first.
+    /// Descriptor that starts first.
     pub first: UnpackDescriptor,
-    /// The one that starts inside it.
+    /// Descriptor that starts inside the first one.
     pub second: UnpackDescriptor,
 }
 
@@ -118,17 +118,17 @@ impl fmt::Display for SourceOverlap {
 
 impl Error for SourceOverlap {}
 
-/// Proves that `list` copies a whole request and nothing else.
+/// Checks that `list` copies a whole request and nothing else.
 ///
-/// On success every entry has a length and lies inside the bounce buffer of `bounce_bytes`, the
+/// On success every entry has a length and lies inside the bounce buffer of `bounce_bytes`. The
 /// destinations cover `[0, expected_bytes)` with every byte written exactly once, and `list` is
 /// sorted by `dst_off`. An empty list is right for an empty request only.
 ///
-/// A list that comes sorted is walked once. Any other list is sorted in place. Nothing is
-/// allocated.
+/// A sorted list is walked once. Any other list is sorted in place. Nothing is allocated.
 ///
 /// # Errors
-/// The first violation found, see [`DescriptorError`]. The list may have been sorted by then.
+/// Returns the first violation found, see [`DescriptorError`]. The list may have been sorted by
+/// then.
 pub fn check(
     list: &mut [UnpackDescriptor],
     bounce_bytes: u64,
@@ -144,11 +144,11 @@ pub fn check(
     check_cover(list, expected_bytes)
 }
 
-/// The common case in one pass: right in every respect and already sorted. It may say no to a list
-/// that is right.
+/// Checks the common case in one pass: right in every respect and already sorted. May return false
+/// for a right list.
 fn covers_in_order(list: &[UnpackDescriptor], bounce_bytes: u64, expected_bytes: u64) -> bool {
-    // As many 32-bit lengths as this cannot overflow their 64-bit sum, which spares the loop a
-    // test: it would cost a quarter of its time.
+    // The 64-bit sum of this many 32-bit lengths cannot overflow, which spares the loop a test. The
+    // test would cost a quarter of the loop's time.
     if u32::try_from(list.len()).is_err() {
         return false;
     }
@@ -162,7 +162,7 @@ fn covers_in_order(list: &[UnpackDescriptor], bounce_bytes: u64, expected_bytes:
     next == expected_bytes
 }
 
-/// Checks each entry on its own. After this no end of an entry overflows.
+/// Checks each entry on its own. After this check, no end of an entry overflows.
 fn check_each(
     list: &[UnpackDescriptor],
     bounce_bytes: u64,
@@ -188,7 +188,7 @@ fn check_each(
     Ok(())
 }
 
-/// Looks for the first overlap or hole of a sorted list whose entries are right on their own.
+/// Finds an overlap or hole of a sorted list whose entries are right on their own.
 fn check_cover(list: &[UnpackDescriptor], expected_bytes: u64) -> Result<(), DescriptorError> {
     let mut next = 0_u64;
     for (index, entry) in list.iter().enumerate() {
@@ -207,14 +207,14 @@ fn check_cover(list: &[UnpackDescriptor], expected_bytes: u64) -> Result<(), Des
     Ok(())
 }
 
-/// Proves that no two entries read the same byte of the bounce buffer.
+/// Checks that no two entries read the same byte of the bounce buffer.
 ///
-/// A copy does not need this, and [`check`] does not ask it. A plugin that breaks it has handed out
-/// one page twice. `scratch` is overwritten with a sorted copy, so that a caller who checks many
-/// requests allocates once. Entries of length 0 read nothing and are passed over.
+/// A copy does not need this property, and [`check`] does not require it. A plugin that breaks it
+/// has handed out one page twice. `scratch` is overwritten with a sorted copy, so that a caller
+/// with many requests allocates once. Entries of length 0 read nothing and are ignored.
 ///
 /// # Errors
-/// The pair with the lowest offsets that overlaps.
+/// Returns the overlapping pair with the lowest offsets.
 pub fn sources_disjoint(
     list: &[UnpackDescriptor],
     scratch: &mut Vec<UnpackDescriptor>,
@@ -222,7 +222,7 @@ pub fn sources_disjoint(
     scratch.clear();
     scratch.extend(list.iter().filter(|entry| entry.len > 0));
     scratch.sort_unstable_by_key(|entry| (entry.src_off, entry.len));
-    // Sorted by start, the first overlap there is shows between neighbours: if entry k begins
+    // In a list sorted by start, the first overlap shows between neighbours: if entry k begins
     // inside an earlier entry j, then so does every entry between them.
     for pair in scratch.windows(2) {
         let [first, second] = [pair[0], pair[1]];

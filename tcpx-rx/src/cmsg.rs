@@ -9,7 +9,7 @@
 
 use alloc::vec::Vec;
 
-/// Bytes of the header; `cmsg_len` is never less.
+/// Length of the header in bytes; `cmsg_len` is never less.
 pub(crate) const HEADER_BYTES: usize = 16;
 
 const ALIGN: usize = 8;
@@ -19,14 +19,14 @@ pub(crate) const fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN)
 }
 
-/// The `N` bytes of `bytes` from `at` on, if it has them.
+/// Returns the `N` bytes of `bytes` from `at` on, if `bytes` has them.
 pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
 /// Appends one control message of any kind, padded so that the next can follow.
 ///
-/// `control` is empty or was filled by this function or by [`encode`](crate::encode).
+/// `control` must be empty, or filled by this function or by [`encode`](crate::encode).
 pub fn append_cmsg(control: &mut Vec<u8>, level: i32, cmsg_type: i32, payload: &[u8]) {
     let start = control.len();
     let len = HEADER_BYTES + payload.len();

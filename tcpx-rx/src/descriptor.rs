@@ -1,22 +1,22 @@
-//! The unpack descriptor: one copy from the bounce buffer to the destination.
+//! Unpack descriptor: one copy from the bounce buffer to the destination.
 
 use core::mem::{align_of, offset_of, size_of};
 
-/// The most unpack descriptors that a request may have.
+/// Largest number of unpack descriptors of a request.
 ///
 /// The plugin's queue has room for 2048 in each slot, but the plugin ends the process when a chunk
-/// reaches that number (docs/plugin-contract.md §2.7). So 2047 can be used.
+/// reaches that number (docs/plugin-contract.md §2.7). 2047 can therefore be used.
 pub const MAX_DESCRIPTORS: usize = 2047;
 
-/// One piece of a request: `len` bytes at `src_off` of the bounce buffer belong at `dst_off` of the
+/// Piece of a request: `len` bytes at `src_off` of the bounce buffer belong at `dst_off` of the
 /// destination.
 ///
-/// All three are in bytes. `src_off` counts from the start of the bounce buffer. `dst_off` counts
-/// from the start of the request, not of the transfer. No field has any alignment. The layout has
-/// 16 bytes in the machine's byte order. It is the `loadMeta` that the plugin publishes in its
-/// unpack queue (docs/plugin-contract.md §1.4).
+/// All three fields are in bytes. `src_off` counts from the start of the bounce buffer. `dst_off`
+/// counts from the start of the request, not of the transfer. No field has any alignment. The
+/// layout has 16 bytes in the machine's byte order. It is the `loadMeta` that the plugin publishes
+/// in its unpack queue (docs/plugin-contract.md §1.4).
 ///
-/// A value of this type promises nothing by itself; [`check`](crate::check) does.
+/// A value of this type guarantees nothing by itself; [`check`](crate::check) does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C, align(16))]
 pub struct UnpackDescriptor {
@@ -37,14 +37,16 @@ const _: () = {
 };
 
 impl UnpackDescriptor {
-    /// End of the piece in the bounce buffer, exclusive. Cannot overflow: both terms are 32 bit.
+    /// Returns the end of the piece in the bounce buffer, exclusive. Cannot overflow: both terms
+    /// are 32 bit.
     #[inline]
     #[must_use]
     pub const fn src_end(&self) -> u64 {
         self.src_off as u64 + self.len as u64
     }
 
-    /// End of the piece in the destination, exclusive; `None` when it lies beyond `u64::MAX`.
+    /// Returns the end of the piece in the destination, exclusive, or `None` when the end lies
+    /// beyond `u64::MAX`.
     #[inline]
     #[must_use]
     pub const fn dst_end(&self) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Builds the unpack descriptors of one chunk from its fragments.
+//! Builder of the unpack descriptors of one chunk from its fragments.
 
 use alloc::vec::Vec;
 use core::error::Error;
@@ -7,13 +7,13 @@ use core::fmt;
 use crate::descriptor::{MAX_DESCRIPTORS, UnpackDescriptor};
 use crate::fragment::{DeviceFragment, Fragment};
 
-/// Why a fragment has no unpack descriptor.
+/// Reason why a fragment has no unpack descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The fragment has no bytes.
     EmptyFragment {
-        /// Where in the chunk it would stand.
+        /// Offset in the chunk at which the fragment would stand.
         dst_off: u64,
     },
     /// The fragment lies beyond the first 4 GiB of the bounce buffer, where no unpack descriptor
@@ -24,7 +24,7 @@ pub enum BuildError {
     },
     /// The chunk came in too many pieces for one request.
     TooManyDescriptors {
-        /// How many a request may have.
+        /// Largest number of pieces of a request.
         limit: usize,
     },
 }
@@ -45,10 +45,10 @@ impl fmt::Display for BuildError {
 
 impl Error for BuildError {}
 
-/// Where linear bytes of a chunk belong.
+/// Place of linear bytes of a chunk.
 ///
-/// No unpack descriptor covers them. The caller has the host buffer that they are in, and copies
-/// them.
+/// No unpack descriptor covers these bytes. The caller has the host buffer that they are in, and
+/// copies them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinearSpan {
     /// First byte in the chunk's destination.
@@ -57,20 +57,20 @@ pub struct LinearSpan {
     pub bytes: u32,
 }
 
-/// Everything that makes up one chunk, as [`DescriptorBuilder::finish`] hands it out.
+/// All parts of one chunk, as [`DescriptorBuilder::finish`] returns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuiltChunk {
-    /// The pieces in the bounce buffer, by ascending `dst_off`.
+    /// Pieces in the bounce buffer, by ascending `dst_off`.
     pub descriptors: Vec<UnpackDescriptor>,
-    /// The pieces in host memory, by ascending `dst_off`; nearly always none.
+    /// Pieces in host memory, by ascending `dst_off`; nearly always none.
     pub linear: Vec<LinearSpan>,
 }
 
-/// Turns the fragments of one chunk, in byte order, into unpack descriptors.
+/// Builder that turns the fragments of one chunk, in byte order, into unpack descriptors.
 ///
-/// Each fragment is placed behind the one before it. A fragment that crosses the chunk's end is
-/// cut there. Its rest is handed back, to be the first fragment of the next chunk.
+/// Each fragment is placed behind the previous one. A fragment that crosses the chunk's end is cut
+/// there. Its rest is returned, to be the first fragment of the next chunk.
 ///
 /// ```
 /// use tcpx_rx::{DescriptorBuilder, DeviceFragment, Fragment};
@@ -107,12 +107,12 @@ impl DescriptorBuilder {
         Self { chunk, chunk_bytes, filled_bytes: 0, limit }
     }
 
-    /// Places fragments behind what the chunk has, until it is full, and returns how many were used
-    /// up.
+    /// Places fragments behind the chunk's content, until the chunk is full. Returns how many
+    /// fragments were used up.
     ///
-    /// A fragment that crosses the chunk's end is placed up to there. In `fragments` it is
-    /// shortened to its rest, and it is not counted: the next chunk begins with what was not
-    /// counted. The rest of a device fragment keeps the token. Return the token to the kernel
+    /// A fragment that crosses the chunk's end is placed up to the end. In `fragments` it is
+    /// shortened to its rest, and is not counted: the next chunk begins with the uncounted
+    /// fragments. The rest of a device fragment keeps the token. Return the token to the kernel
     /// once, after both chunks are unpacked.
     ///
     /// # Errors
@@ -130,8 +130,8 @@ impl DescriptorBuilder {
         Ok(fragments.len())
     }
 
-    /// Places all fragments if nothing is special about any of them, as it is nearly always, else
-    /// none. Leaving the verdict to the end keeps tests and branches out of the loop.
+    /// Places all fragments if all of them are plain, as is nearly always so, else none. The check
+    /// at the end keeps tests and branches out of the loop.
     fn append_plain(&mut self, fragments: &[Fragment]) -> bool {
         let list = &mut self.chunk.descriptors;
         let before = list.len();
@@ -140,7 +140,7 @@ impl DescriptorBuilder {
         }
         let mut filled = self.filled_bytes;
         let mut offsets = 0;
-        // The highest bit is set by a length of 0, which 32 bits less 1 never are.
+        // A length of 0, less 1, sets the highest bit. No other length of 32 bits does.
         let mut lengths_less_one = 0_u64;
         list.extend(fragments.iter().map(|fragment| {
             let (offset, len) = match *fragment {
@@ -167,7 +167,7 @@ impl DescriptorBuilder {
         all_plain
     }
 
-    /// Places one fragment of any kind and returns what lies beyond the chunk's end.
+    /// Places one fragment of any kind. Returns the part beyond the chunk's end.
     fn append_one(&mut self, fragment: Fragment) -> Result<Option<Fragment>, BuildError> {
         let bytes = fragment.bytes();
         let dst_off = self.filled_bytes;
@@ -198,39 +198,39 @@ impl DescriptorBuilder {
         Ok((taken < bytes).then(|| rest_of(fragment, taken)))
     }
 
-    /// Bytes placed so far.
+    /// Returns the number of bytes placed so far.
     #[must_use]
     pub const fn filled_bytes(&self) -> u64 {
         self.filled_bytes
     }
 
-    /// Bytes missing to the chunk's end.
+    /// Returns the number of bytes missing to the chunk's end.
     #[must_use]
     pub const fn remaining_bytes(&self) -> u64 {
         self.chunk_bytes - self.filled_bytes
     }
 
-    /// Whether all bytes of the chunk are placed.
+    /// Returns whether all bytes of the chunk are placed.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.filled_bytes == self.chunk_bytes
     }
 
-    /// The unpack descriptors so far.
+    /// Returns the unpack descriptors so far.
     #[must_use]
     pub fn descriptors(&self) -> &[UnpackDescriptor] {
         &self.chunk.descriptors
     }
 
-    /// Hands out what was built, full or not.
+    /// Returns the content that was built, full or not.
     #[must_use]
     pub fn finish(self) -> BuiltChunk {
         self.chunk
     }
 }
 
-/// What is left of `fragment` without its first `taken` bytes. Of a device fragment `taken` bytes
-/// were placed, so its offset has 32 bits and the sum cannot overflow.
+/// Returns the rest of `fragment` without its first `taken` bytes. Of a device fragment `taken`
+/// bytes were placed, so its offset has 32 bits and the sum cannot overflow.
 fn rest_of(fragment: Fragment, taken: u32) -> Fragment {
     match fragment {
         Fragment::Device(device) => Fragment::Device(DeviceFragment {

@@ -1,8 +1,8 @@
-//! The two dialects of TCP device memory, and their numbers.
+//! Two dialects of TCP device memory, and their numbers.
 //!
 //! The numbers are those of Linux on x86-64 and arm64. A few other architectures number their
-//! socket options differently; neither dialect is in use there. docs/plugin-contract.md §3.4 says
-//! how the plugin uses Google's.
+//! socket options differently; neither dialect is in use there. docs/plugin-contract.md §3.4
+//! describes how the plugin uses Google's dialect.
 
 /// `cmsg_level` of every control message that describes a fragment.
 pub const SOL_SOCKET: i32 = 1;
@@ -40,10 +40,10 @@ pub mod mainline {
     pub const PAYLOAD_BYTES: usize = 24;
 }
 
-/// Which kernel interface a socket speaks.
+/// Kernel interface of a socket.
 ///
-/// The same bytes mean different things in each, and nothing in them tells which one it is. So the
-/// caller has to know.
+/// The same bytes mean different things in each dialect, and nothing in them identifies the
+/// dialect. The caller therefore has to know the dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// Google's out-of-tree kernels, see [`google`].
@@ -53,7 +53,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// `cmsg_type` of a fragment in device memory.
+    /// Returns the `cmsg_type` of a fragment in device memory.
     #[must_use]
     pub const fn device_cmsg_type(self) -> i32 {
         match self {
@@ -62,7 +62,7 @@ impl Dialect {
         }
     }
 
-    /// `cmsg_type` of a linear fragment.
+    /// Returns the `cmsg_type` of a linear fragment.
     #[must_use]
     pub const fn linear_cmsg_type(self) -> i32 {
         match self {
@@ -71,7 +71,7 @@ impl Dialect {
         }
     }
 
-    /// Option of `setsockopt` at [`SOL_SOCKET`] that takes an array of
+    /// Returns the option of `setsockopt` at [`SOL_SOCKET`] that takes an array of
     /// [`TokenRange`](crate::TokenRange)s.
     #[must_use]
     pub const fn dontneed_option(self) -> i32 {
@@ -81,7 +81,7 @@ impl Dialect {
         }
     }
 
-    /// Bytes of the payload of one control message.
+    /// Returns the length in bytes of the payload of one control message.
     #[must_use]
     pub const fn payload_bytes(self) -> usize {
         match self {
@@ -90,9 +90,9 @@ impl Dialect {
         }
     }
 
-    /// Bytes of control buffer that one fragment takes, with header and padding.
+    /// Returns the bytes of control buffer that one fragment takes, with header and padding.
     ///
-    /// Multiply it by the number of fragments that one `recvmsg` should be able to report.
+    /// Multiply the result by the number of fragments that one `recvmsg` should be able to report.
     #[must_use]
     pub const fn cmsg_space(self) -> usize {
         crate::cmsg::padded(crate::cmsg::HEADER_BYTES + self.payload_bytes())

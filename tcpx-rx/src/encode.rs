@@ -1,5 +1,5 @@
-//! Writes fragments as control messages: the inverse of [`walk`](crate::walk), for programs that
-//! play the kernel's part.
+//! Encoder of fragments as control messages: the inverse of [`walk`](crate::walk), for programs
+//! that play the kernel's part.
 
 use alloc::vec::Vec;
 use core::error::Error;
@@ -9,7 +9,7 @@ use crate::cmsg::append_cmsg;
 use crate::dialect::{Dialect, SOL_SOCKET};
 use crate::fragment::{DeviceFragment, Fragment};
 
-/// Why a dialect has no control message for a fragment.
+/// Reason why a dialect has no control message for a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -27,10 +27,10 @@ pub enum EncodeError {
         /// The fragment's first byte.
         offset: u64,
     },
-    /// The dialect and the dma-buf id do not fit: a mainline fragment must have one, a Google
+    /// The dialect and the dma-buf id do not match: a mainline fragment must have an id, a Google
     /// fragment cannot carry one.
     DmabufId {
-        /// What the fragment holds.
+        /// Id of the fragment.
         dmabuf_id: Option<u32>,
     },
 }
@@ -58,11 +58,11 @@ impl Error for EncodeError {}
 /// Appends the control message of `fragment` to `control`, with header and padding:
 /// [`Dialect::cmsg_space`] bytes.
 ///
-/// `control` is empty, or was filled by this function or by [`append_cmsg`]. What this accepts,
-/// [`walk`](crate::walk) reads back unchanged.
+/// `control` must be empty, or filled by this function or by [`append_cmsg`]. [`walk`](crate::walk)
+/// reads back every accepted fragment unchanged.
 ///
 /// # Errors
-/// See [`EncodeError`]; `control` is untouched then.
+/// Returns [`EncodeError`]; `control` is untouched then.
 pub fn encode(
     fragment: &Fragment,
     dialect: Dialect,
@@ -109,7 +109,7 @@ fn append(control: &mut Vec<u8>, cmsg_type: i32, words: &[[u8; 4]]) {
     append_cmsg(control, SOL_SOCKET, cmsg_type, words.as_flattened());
 }
 
-/// The two words of a 64-bit number in the order they have in memory.
+/// Returns the two words of a 64-bit number in the order they have in memory.
 fn halves(number: u64) -> [[u8; 4]; 2] {
     let [a, b, c, d, e, f, g, h] = number.to_ne_bytes();
     [[a, b, c, d], [e, f, g, h]]

@@ -1,20 +1,20 @@
 //! Fragments: the pieces of the byte stream as the kernel landed them.
 
-/// A piece of the stream that lies in device memory.
+/// Piece of the stream that lies in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceFragment {
-    /// First byte, counted from the start of the region the socket's queue is bound to.
+    /// Offset of the first byte from the start of the region that the socket's queue is bound to.
     pub offset: u64,
     /// Length in bytes, not 0.
     pub bytes: u32,
-    /// What gives the fragment back to the kernel, on the socket it came from.
+    /// Token that gives the fragment back to the kernel, on the socket that it came from.
     pub token: u32,
-    /// Which dma-buf the offset counts in. Mainline says so; the Google dialect has one region
-    /// per socket and says nothing.
+    /// Dma-buf that the offset refers to. Mainline reports an id; the Google dialect has one region
+    /// per socket and reports none.
     pub dmabuf_id: Option<u32>,
 }
 
-/// One piece of the stream. Fragments come in byte order: each begins where the one before it ends.
+/// Piece of the stream. Fragments come in byte order: each begins where the previous one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fragment {
     /// The piece is in device memory.
@@ -28,7 +28,7 @@ pub enum Fragment {
 }
 
 impl Fragment {
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u32 {
         match *self {

@@ -1,8 +1,8 @@
 //! Hardware-free receive logic of TCP device memory.
 //!
-//! With TCP device memory the NIC writes the payload of a stream into GPU memory, wherever there
-//! is a free page, and the kernel tells the receiver in control messages where each piece landed.
-//! This crate does everything between those messages and the copies that put the pieces in order:
+//! With TCP device memory the NIC writes the payload of a stream into GPU memory, wherever there is
+//! a free page. The kernel tells the receiver in control messages where each piece landed. This
+//! crate does everything between those messages and the copies that put the pieces in order:
 //!
 //! ```text
 //! recvmsg's control bytes ── walk ──► Fragment ── DescriptorBuilder ──► UnpackDescriptor
@@ -20,16 +20,15 @@
 //! - [`TokenRanges`] and [`TokenBatch`] give the fragments back to the kernel within its limits.
 //!
 //! # For whom
-//! For receivers of device memory, for programs that play the plugin or the kernel, and for tests
-//! of either, on machines of any kind. A program that drives Google's plugin finds the unpack
+//! Users are receivers of device memory, programs that play the plugin or the kernel, and tests of
+//! either, on machines of any kind. A program that drives Google's plugin finds the unpack
 //! descriptors ready-made in the plugin's queue, and needs only [`check`] and [`merge_neighbours`].
 //!
 //! # What it will never do
-//! It makes no system call, holds no socket, reads no clock, and touches no memory but its
+//! The crate makes no system call, holds no socket, reads no clock, and touches no memory but its
 //! arguments. It depends on no other crate and not on the standard library, and contains no unsafe
-//! code. It trusts nothing: any bytes, numbers and lists may be passed to it, and what is wrong
-//! with them comes back as an error that carries the numbers. It does not log; its callers decide
-//! what is worth a line.
+//! code. It trusts nothing: any bytes, numbers and lists may be passed to it. Wrong input gives an
+//! error that carries the numbers. The crate does not log; its callers decide what is worth a line.
 //!
 //! # Example
 //! ```

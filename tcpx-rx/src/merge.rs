@@ -1,11 +1,11 @@
-//! Joins neighbours into one unpack descriptor, for fewer and longer copies.
+//! Merging of neighbours into one unpack descriptor, for fewer and longer copies.
 
 use alloc::vec::Vec;
 
 use crate::descriptor::UnpackDescriptor;
 
-/// Joins each entry to the one before it where both source and destination continue, and returns
-/// how many entries that saved.
+/// Joins each entry to the previous entry where both source and destination continue. Returns how
+/// many entries the merge saved.
 ///
 /// The list copies the same bytes to the same places before and after, whatever it holds. Only
 /// neighbours in the list are compared, so sort it first (a successful [`check`](crate::check)
@@ -18,12 +18,12 @@ pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
     merged
 }
 
-/// Entries of a long run that are looked at together. Runs that are no longer are none the slower.
+/// Number of entries of a long run that are checked together. Shorter runs are no slower.
 const BLOCK: usize = 4;
 
 /// Moves the merged entries to the front of `list` and returns their number.
 fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
-    // Up to the first pair that joins nothing has to move; scattered pages never get further.
+    // No entry up to the first pair that joins has to move; scattered pages never get further.
     let Some(first_pair) = list.windows(2).position(|pair| joint_len(&pair[0], &pair[1]).is_some())
     else {
         return list.len();
@@ -31,8 +31,8 @@ fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
     merge_from(list, first_pair)
 }
 
-/// The same for a list whose entries before this one stay as they are. Not inlined: it would slow
-/// down the search above.
+/// Does the same for a list whose entries before this pair stay as they are. Not inlined: it would
+/// slow down the search above.
 #[inline(never)]
 fn merge_from(list: &mut [UnpackDescriptor], first_pair: usize) -> usize {
     let mut kept = first_pair;
@@ -54,8 +54,8 @@ fn merge_from(list: &mut [UnpackDescriptor], first_pair: usize) -> usize {
     kept
 }
 
-/// Goes on with a run of `len` bytes that ends before `index`, for as long as whole blocks belong
-/// to it. Returns where it ends then, and its length. Not inlined, for the sake of short runs.
+/// Extends a run of `len` bytes that ends before `index`, for as long as whole blocks belong to it.
+/// Returns the new end of the run, and its length. Not inlined, for the sake of short runs.
 #[inline(never)]
 fn join_blocks(list: &[UnpackDescriptor], mut index: usize, mut len: u32) -> (usize, u32) {
     let blocks = list[index - 1..].windows(BLOCK + 1).step_by(BLOCK);
@@ -69,8 +69,8 @@ fn join_blocks(list: &[UnpackDescriptor], mut index: usize, mut len: u32) -> (us
     (index, len)
 }
 
-/// What the entries after the first of a window add to a run that the first belongs to, if each
-/// continues the one before it. One branch for all of them.
+/// Returns the bytes that the entries after the first of a window add to the first entry's run, if
+/// each continues the previous one. Uses one branch for all of them.
 #[inline]
 fn block_len(window: &[UnpackDescriptor]) -> Option<u64> {
     let mut continue_all = true;
@@ -87,7 +87,7 @@ fn block_len(window: &[UnpackDescriptor]) -> Option<u64> {
     continue_all.then_some(len)
 }
 
-/// Length of the one entry that does the work of both, if there is one.
+/// Returns the length of the one entry that does the work of both, if there is such an entry.
 #[inline]
 fn joint_len(first: &UnpackDescriptor, second: &UnpackDescriptor) -> Option<u32> {
     let continues =
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_long_run_is_cut_where_its_length_ends() {
         let quarter = 1 << 30;
-        // All together they have one byte more than a length can say.
+        // All together they have one byte more than a length can express.
         let mut list: Vec<_> = (0..4).map(|n| entry(n, 1, u64::from(n))).collect();
         list.extend((0..3).map(|n| entry(4 + n * quarter, quarter, 4 + u64::from(n * quarter))));
         list.push(entry(4 + 3 * quarter, quarter - 4, 4 + 3 * u64::from(quarter)));

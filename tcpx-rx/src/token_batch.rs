@@ -1,4 +1,4 @@
-//! Cuts token ranges to what one `setsockopt` call accepts.
+//! Batches of token ranges that one `setsockopt` call accepts.
 
 use core::error::Error;
 use core::fmt;
@@ -7,16 +7,16 @@ use core::ops::Deref;
 
 use crate::token_range::TokenRange;
 
-/// The most ranges of one call; the kernel refuses more with `EINVAL`.
+/// Largest number of ranges of one call; the kernel refuses more with `EINVAL`.
 pub const MAX_BATCH_RANGES: usize = 128;
 
-/// The most fragments of one call; the kernel stops there and returns early.
+/// Largest number of fragments of one call; the kernel stops there and returns early.
 pub const MAX_BATCH_FRAGMENTS: u32 = 1024;
 
-/// The tokens of one `SO_DEVMEM_DONTNEED` call: at least one range, at most [`MAX_BATCH_RANGES`]
-/// ranges and [`MAX_BATCH_FRAGMENTS`] fragments.
+/// Tokens of one `SO_DEVMEM_DONTNEED` call: at least one range, at most [`MAX_BATCH_RANGES`] ranges
+/// and [`MAX_BATCH_FRAGMENTS`] fragments.
 ///
-/// It dereferences to the array to hand to the kernel.
+/// Dereferences to the array to hand to the kernel.
 #[derive(Clone, Copy)]
 pub struct TokenBatch {
     ranges: [TokenRange; MAX_BATCH_RANGES],
@@ -24,13 +24,13 @@ pub struct TokenBatch {
     fragments: u32,
 }
 
-/// The kernel says that it freed more fragments than it was given.
+/// Error of a kernel that reports more freed fragments than it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FreedTooMany {
-    /// Fragments the kernel says it freed.
+    /// Number of fragments that the kernel reports as freed.
     pub freed: u32,
-    /// Fragments in the batch.
+    /// Number of fragments in the batch.
     pub fragments: u32,
 }
 
@@ -46,25 +46,25 @@ impl TokenBatch {
     const EMPTY: Self =
         Self { ranges: [TokenRange::single(0); MAX_BATCH_RANGES], len: 0, fragments: 0 };
 
-    /// Fragments in the batch: what a mainline kernel returns when it freed them all. (Google's
-    /// kernels return 0 for success and no number.)
+    /// Returns the number of fragments in the batch. A mainline kernel returns this number when it
+    /// freed them all. (Google's kernels return 0 for success and no number.)
     #[must_use]
     pub const fn fragments(&self) -> u32 {
         self.fragments
     }
 
-    /// What to submit again when the kernel freed `freed` fragments of this batch; `None` when it
-    /// freed them all.
+    /// Returns the batch to submit again when the kernel freed `freed` fragments of this batch, or
+    /// `None` when it freed them all.
     ///
     /// The kernel takes the tokens in order and stops early at a limit of its own. It passes over
-    /// tokens that it does not know, and does not say which. So the rest is all but the first
-    /// `freed` tokens. It holds every token that the kernel has not looked at, and as many freed
-    /// ones as there were unknown ones. Freeing those a second time does nothing, **but only before
-    /// the next `recvmsg`** on that socket, which may use their numbers for new fragments. When a
-    /// call frees nothing, the kernel knows none of what is left: drop it.
+    /// unknown tokens, and does not report them. The rest is therefore all but the first `freed`
+    /// tokens. It holds every token that the kernel has not looked at, and as many freed tokens as
+    /// there were unknown ones. Freeing those a second time does nothing, **but only before the
+    /// next `recvmsg`** on that socket, which may use their numbers for new fragments. When a call
+    /// frees nothing, the kernel knows none of the remaining tokens: drop them.
     ///
     /// # Errors
-    /// `freed` is more than the batch holds.
+    /// Returns an error when `freed` is more than the batch holds.
     pub fn rest_after(&self, freed: u32) -> Result<Option<Self>, FreedTooMany> {
         if freed > self.fragments {
             return Err(FreedTooMany { freed, fragments: self.fragments });
@@ -80,7 +80,7 @@ impl TokenBatch {
         Ok((rest.len > 0).then_some(rest))
     }
 
-    /// Takes as much of `range` as fits, from its front, and says how many tokens that is.
+    /// Takes the part of `range` that fits, from its front. Returns its number of tokens.
     fn take(&mut self, range: &TokenRange) -> u32 {
         let (Some(slot), Some(taken)) =
             (self.ranges.get_mut(self.len), range.first(MAX_BATCH_FRAGMENTS - self.fragments))
@@ -121,7 +121,7 @@ impl Eq for TokenBatch {}
 #[derive(Clone, Debug)]
 pub struct TokenBatches<'a> {
     ranges: core::slice::Iter<'a, TokenRange>,
-    /// What the batch before had no place for.
+    /// Part of a range that the previous batch had no place for.
     cut: Option<TokenRange>,
 }
 

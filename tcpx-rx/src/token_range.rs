@@ -1,6 +1,6 @@
-//! The token range: consecutive tokens.
+//! Range of consecutive tokens.
 
-/// Consecutive tokens, at least one.
+/// Range of consecutive tokens, at least one.
 ///
 /// The layout is the kernel's `dmabuf_token`, two `u32`, so `setsockopt` takes an array of these.
 /// The range does not wrap: its last token is at most `u32::MAX`.
@@ -18,7 +18,8 @@ const _: () = {
 };
 
 impl TokenRange {
-    /// `count` tokens from `start` on; `None` for no tokens and for a range that would wrap.
+    /// Returns `count` tokens from `start` on, or `None` for no tokens and for a range that would
+    /// wrap.
     #[must_use]
     pub const fn new(start: u32, count: u32) -> Option<Self> {
         if count == 0 || start.checked_add(count - 1).is_none() {
@@ -27,42 +28,43 @@ impl TokenRange {
         Some(Self { start, count })
     }
 
-    /// One token.
+    /// Returns a range of one token.
     #[must_use]
     pub const fn single(token: u32) -> Self {
         Self { start: token, count: 1 }
     }
 
-    /// First token.
+    /// Returns the first token.
     #[must_use]
     pub const fn start(&self) -> u32 {
         self.start
     }
 
-    /// Number of tokens, and so of fragments; not 0.
+    /// Returns the number of tokens, and thus of fragments; not 0.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The number after the last token, at most 2^32.
+    /// Returns the number after the last token, at most 2^32.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.start as u64 + self.count as u64
     }
 
-    /// The first `count` tokens, or all of a shorter range; `None` for none.
+    /// Returns the first `count` tokens, or all of a shorter range, or `None` for none.
     pub(crate) fn first(&self, count: u32) -> Option<Self> {
         Self::new(self.start, count.min(self.count))
     }
 
-    /// What follows the first `count` tokens, if anything does.
+    /// Returns the tokens after the first `count`, if there are any.
     pub(crate) fn after(&self, count: u32) -> Option<Self> {
         let left = self.count.checked_sub(count).filter(|&left| left > 0)?;
         Self::new(self.start + count, left)
     }
 
-    /// Takes in the tokens from its own end up to `end`, if the count still fits 32 bits.
+    /// Extends the range from its end up to `end`. Returns whether the count still fits 32 bits; if
+    /// not, the range is unchanged.
     pub(crate) fn extend_to(&mut self, end: u64) -> bool {
         match u32::try_from(end - u64::from(self.start)) {
             Ok(count) => {

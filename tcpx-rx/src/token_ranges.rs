@@ -7,26 +7,27 @@ use crate::token_range::TokenRange;
 
 /// Tokens that wait to go back to the kernel, in the order in which they came.
 ///
-/// The kernel hands tokens out in ascending order most of the time, so a few ranges hold many.
-/// Tokens belong to the socket they came from: keep one of these for each socket.
+/// The kernel hands tokens out in ascending order most of the time, so a few ranges hold many
+/// tokens. Tokens belong to the socket they came from: keep one value of this type for each socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRanges {
     ranges: Vec<TokenRange>,
 }
 
 impl TokenRanges {
-    /// No tokens.
+    /// Creates an empty set of tokens.
     #[must_use]
     pub const fn new() -> Self {
         Self { ranges: Vec::new() }
     }
 
-    /// Adds one token. It extends the last range if it follows it, else it begins a new one.
+    /// Adds one token. A token that follows the last range extends it; any other token begins a new
+    /// range.
     pub fn push(&mut self, token: u32) {
         self.push_range(TokenRange::single(token));
     }
 
-    /// Adds tokens. They extend the last range if they follow it, else they begin a new one.
+    /// Adds tokens. Tokens that follow the last range extend it; others begin a new range.
     pub fn push_range(&mut self, range: TokenRange) {
         if let Some(last) = self.ranges.last_mut()
             && last.end() == u64::from(range.start())
@@ -37,8 +38,8 @@ impl TokenRanges {
         self.ranges.push(range);
     }
 
-    /// Sorts the tokens and joins all ranges that touch, so that the fewest are left. A token that
-    /// was added more than once stays once.
+    /// Sorts the tokens and joins all ranges that touch, so that the fewest ranges are left. A
+    /// token that was added more than once stays once.
     pub fn coalesce(&mut self) {
         self.ranges.sort_unstable_by_key(|range| range.start());
         self.ranges.dedup_by(|range, last| {
@@ -58,25 +59,25 @@ impl TokenRanges {
         });
     }
 
-    /// The ranges, ready for [`TokenBatches`].
+    /// Returns the ranges, ready for [`TokenBatches`].
     #[must_use]
     pub fn as_slice(&self) -> &[TokenRange] {
         &self.ranges
     }
 
-    /// Number of tokens in all ranges together.
+    /// Returns the number of tokens in all ranges together.
     #[must_use]
     pub fn fragments(&self) -> u64 {
         self.ranges.iter().map(|range| u64::from(range.count())).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tokens.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Forgets all tokens, keeps the memory.
+    /// Removes all tokens and keeps the memory.
     pub fn clear(&mut self) {
         self.ranges.clear();
     }

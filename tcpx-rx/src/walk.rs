@@ -1,4 +1,4 @@
-//! Reads control messages as fragments.
+//! Decoder of control messages as fragments.
 
 use core::error::Error;
 use core::fmt;
@@ -8,37 +8,38 @@ use crate::cmsg::{HEADER_BYTES, field, padded};
 use crate::dialect::{Dialect, SOL_SOCKET};
 use crate::fragment::{DeviceFragment, Fragment};
 
-/// Why control messages could not be read. `at` is where the message begins in the control bytes.
+/// Reason why control messages could not be read. `at` is the offset of the message in the control
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CmsgError {
     /// Fewer bytes are left than a header has.
     TruncatedHeader {
-        /// Where the header begins.
+        /// Offset of the header.
         at: usize,
         /// Bytes left, less than 16.
         left: usize,
     },
-    /// A message says that it is shorter than its own header.
+    /// A message claims to be shorter than its own header.
     LengthBelowHeader {
-        /// Where the message begins.
+        /// Offset of the message.
         at: usize,
         /// Its `cmsg_len`.
         len: u64,
     },
-    /// A message says that it is longer than what is left.
+    /// A message claims to be longer than the rest of the bytes.
     LengthPastEnd {
-        /// Where the message begins.
+        /// Offset of the message.
         at: usize,
         /// Its `cmsg_len`.
         len: u64,
-        /// Bytes left, its header included.
+        /// Bytes left, header of the message included.
         left: usize,
     },
     /// A message about device memory has a payload of another size than the dialect's. Either the
     /// control buffer was too small (see `MSG_CTRUNC`), or the kernel speaks the other dialect.
     PayloadSize {
-        /// Where the message begins.
+        /// Offset of the message.
         at: usize,
         /// Its type.
         cmsg_type: i32,
@@ -49,12 +50,12 @@ pub enum CmsgError {
     },
     /// A fragment in device memory has no bytes.
     EmptyFragment {
-        /// Where the message begins.
+        /// Offset of the message.
         at: usize,
     },
     /// A fragment ends beyond the last 64-bit offset.
     OffsetOverflow {
-        /// Where the message begins.
+        /// Offset of the message.
         at: usize,
         /// The fragment's first byte.
         offset: u64,
@@ -92,7 +93,7 @@ impl fmt::Display for CmsgError {
 
 impl Error for CmsgError {}
 
-/// What a [`Walk`] has seen so far.
+/// Totals of a [`Walk`] so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
@@ -109,7 +110,8 @@ pub struct Tally {
 
 /// Iterator over the fragments that the control bytes of one `recvmsg` describe, in byte order.
 ///
-/// Made by [`walk`]. It ends after the first error: what follows has lost its place in the stream.
+/// Made by [`walk`]. The iterator ends after the first error: later messages have lost their place
+/// in the stream.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
     control: &'a [u8],
@@ -133,7 +135,7 @@ pub const fn walk(control: &[u8], dialect: Dialect) -> Walk<'_> {
     Walk { control, at: 0, dialect, tally }
 }
 
-/// One control message, its length proved to lie in the control bytes.
+/// Control message whose length is proved to lie in the control bytes.
 struct Message<'a> {
     at: usize,
     level: i32,
@@ -142,13 +144,13 @@ struct Message<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Sums over everything yielded or skipped so far.
+    /// Returns the sums over everything yielded or skipped so far.
     #[must_use]
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// The next fragment, past any message that describes none.
+    /// Returns the next fragment. Skips any message that describes none.
     fn step(&mut self) -> Result<Option<Fragment>, CmsgError> {
         while self.at < self.control.len() {
             let message = self.message()?;
@@ -209,7 +211,7 @@ impl Iterator for Walk<'_> {
 
 impl FusedIterator for Walk<'_> {}
 
-/// The fragment a message describes, if it describes one.
+/// Returns the fragment of a message, if the message describes one.
 fn decode(message: &Message<'_>, dialect: Dialect) -> Result<Option<Fragment>, CmsgError> {
     let Message { at, level, cmsg_type, payload } = *message;
     let device = cmsg_type == dialect.device_cmsg_type();
@@ -233,7 +235,7 @@ fn decode(message: &Message<'_>, dialect: Dialect) -> Result<Option<Fragment>, C
     Ok(Some(Fragment::Device(fragment)))
 }
 
-/// The fields of a payload as they stand there; `None` when it has another size than the dialect's.
+/// Returns the raw fields of a payload, or `None` when its size is not the dialect's.
 fn payload_fields(payload: &[u8], dialect: Dialect) -> Option<DeviceFragment> {
     if payload.len() != dialect.payload_bytes() {
         return None;
