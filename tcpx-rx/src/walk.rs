@@ -24,14 +24,14 @@ pub enum CmsgError {
     LengthBelowHeader {
         /// Offset of the message.
         at: usize,
-        /// Its `cmsg_len`.
+        /// `cmsg_len` of the message.
         len: u64,
     },
     /// A message claims to be longer than the rest of the bytes.
     LengthPastEnd {
         /// Offset of the message.
         at: usize,
-        /// Its `cmsg_len`.
+        /// `cmsg_len` of the message.
         len: u64,
         /// Bytes left, header of the message included.
         left: usize,
@@ -41,7 +41,7 @@ pub enum CmsgError {
     PayloadSize {
         /// Offset of the message.
         at: usize,
-        /// Its type.
+        /// Type of the message.
         cmsg_type: i32,
         /// Bytes of its payload.
         bytes: usize,

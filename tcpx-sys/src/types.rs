@@ -220,7 +220,7 @@ pub struct NetUnpackMeta {
     pub cnt: [u64; UNPACK_QUEUE_DEPTH],
 }
 
-/// What [`NetDeviceHandle::handle`] points to. Lives in device memory.
+/// Struct that [`NetDeviceHandle::handle`] points to. Lives in device memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UnpackNetDeviceHandle {

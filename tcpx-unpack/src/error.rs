@@ -38,7 +38,7 @@ pub enum UnpackError {
     Unavailable {
         /// The requested backend.
         backend: Backend,
-        /// What is missing.
+        /// Missing prerequisite.
         reason: String,
     },
     /// A descriptor reaches outside its job's memory.

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// Number of a diagnosis, shown as `TCPX-101`.
 ///
-/// Numbers are grouped by hundreds (1 environment, 2 plugin and CUDA, 3 topology, 4 kernel and NIC,
-/// 5 RxDM, 6 limits and network, 7 connections, 8 requests, 9 transfers, 10 NIXL) and never reused:
-/// scripts and reports may rely on them.
+/// Numbers are never reused: scripts and reports may rely on them. They are grouped by hundreds: 1
+/// environment, 2 plugin and CUDA, 3 topology, 4 kernel and NIC, 5 RxDM, 6 limits and network, 7
+/// connections, 8 requests, 9 transfers, 10 NIXL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Code(u16);

@@ -62,7 +62,7 @@ fn rust_layout() -> Layout {
     layout
 }
 
-/// What the tables from v8 to v10 add.
+/// Adds the layouts of the tables from v8 to v10.
 fn later_layout(layout: &mut Layout) {
     macro_rules! later_table {
         ($name:literal, $type:ty $(, $field:ident $member:literal)*) => {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How much to measure.
+/// Effort of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
@@ -21,7 +21,7 @@ pub(crate) const ONCE: Effort = Effort { rounds: 1, submissions: 2, latencies: 1
 pub(crate) struct Figures {
     /// From the first submission to the end of the last, back to back.
     pub(crate) each: f64,
-    /// What the submitting thread spends.
+    /// Time that the submitting thread spends.
     pub(crate) cpu: f64,
     /// From a lone submission to the moment its end is seen.
     pub(crate) latency: f64,

@@ -12,7 +12,7 @@ use crate::layout::{Chunks, Shape};
 use crate::measure::{Candidate, Effort, Figures, measure};
 use crate::memory::{Ends, Unpacking};
 
-/// Of bounce buffer and of destination: far more than any cache.
+/// Bytes of the bounce buffer and of the destination: far more than any cache.
 const BYTES: u64 = 1 << 30;
 const PINNED_BYTES: u64 = 256 << 20;
 
@@ -163,7 +163,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// What the system calls the processor, which bounds the smaller submissions.
+/// Returns the system's name of the processor, which bounds the smaller submissions.
 pub(crate) fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

@@ -12,7 +12,7 @@ use crate::measure::{Candidate, Effort, measure};
 use crate::memory::{Ends, Unpacking};
 use crate::on_gpu::{noise, size_name};
 
-/// Of bounce buffer and of destination.
+/// Bytes of the bounce buffer and of the destination.
 const BYTES: u64 = 256 << 20;
 
 /// One `memcpy` for each submission.

@@ -8,41 +8,41 @@ use super::live::LiveFacts;
 use super::tree::Tree;
 use crate::variables::Env;
 
-/// How long one question to RxDM or to a peer may take when nothing else is said.
+/// Default deadline of one request to RxDM or to a peer.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Where the kernel lists the CPUs that the machine has.
+/// File in which the kernel lists the CPUs of the machine.
 const CPUS: &str = "/sys/devices/system/cpu/present";
 
-/// One machine: its files below a root, an environment, and what must be asked.
+/// One machine: its files below a root, an environment, and the facts to ask for.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Host<'a> {
-    /// Where its file system starts, `/` for this machine.
+    /// Root of the file system, `/` for this machine.
     pub root: &'a Path,
-    /// The environment that the plugin will see.
+    /// Environment that the plugin will see.
     pub env: &'a Env,
-    /// What files do not tell.
+    /// Facts that no file contains.
     pub facts: &'a dyn Facts,
-    /// How long one question to RxDM or to a peer may take.
+    /// Deadline of one request to RxDM or to a peer.
     pub deadline: Duration,
 }
 
 impl<'a> Host<'a> {
-    /// This machine, with two seconds for each question.
+    /// Returns this machine, with two seconds for each request.
     #[must_use]
     pub fn this(env: &'a Env) -> Self {
         Self { root: Path::new("/"), env, facts: &LiveFacts, deadline: DEFAULT_DEADLINE }
     }
 
-    /// The machine's files.
+    /// Returns the machine's files.
     #[must_use]
     pub fn tree(&self) -> Tree<'a> {
         Tree::new(self.root)
     }
 
-    /// How many CPUs the machine has: one more than the highest of the kernel's list (`0-207`). 0
-    /// when it is unknown.
+    /// Returns the number of CPUs of the machine: one more than the highest of the kernel's list
+    /// (`0-207`). Returns 0 when the number is unknown.
     #[must_use]
     pub fn cpu_count(&self) -> u32 {
         let list = self.tree().word(CPUS).unwrap_or_default();

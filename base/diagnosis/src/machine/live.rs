@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! This machine's answers.
+//! Facts of this machine.
 
 use std::error::Error;
 use std::io;
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::facts::{Dialects, Facts};
 
-/// Asks this machine. Changes nothing on it.
+/// Source of facts that asks this machine. Changes nothing on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LiveFacts;
 
@@ -36,15 +36,15 @@ impl Facts for LiveFacts {
         })
     }
 
-    /// Leaves the library loaded.
+    /// Looks for the library, and leaves it loaded.
     fn find_cuda(&self) -> Result<(), String> {
         // SAFETY: loading runs the library's constructors; those of NVIDIA's driver library only
         // prepare its own data. CUDA itself is initialised by cuInit, which is not called.
         let library = unsafe { libloading::Library::new("libcuda.so.1") };
         match library {
             Ok(library) => {
-                // To unload a driver library that someone else is about to load is a known source
-                // of crashes.
+                // Unloading a driver library that other code is about to load is a known source of
+                // crashes.
                 let _ = ManuallyDrop::new(library);
                 Ok(())
             }
@@ -55,8 +55,8 @@ impl Facts for LiveFacts {
     }
 }
 
-/// Offers one token that was never given out: a kernel that has the option skips the token, one
-/// that lacks it does not know the option.
+/// Offers one token that was never handed out. A kernel with the option skips the token; a kernel
+/// without it does not know the option.
 fn has_dontneed(option: i32) -> io::Result<bool> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
     // A range of tokens: its first number and its length.
@@ -73,16 +73,16 @@ fn has_dontneed(option: i32) -> io::Result<bool> {
             length,
         )
     };
-    // The option answers with a count of the tokens that it took.
+    // The result of the option is the number of tokens that it took.
     if status >= 0 {
         return Ok(true);
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
         Some(libc::ENOPROTOOPT) => Ok(false),
-        // A sandbox forbids the question.
+        // A sandbox forbids the call.
         Some(libc::EPERM) => Err(error),
-        // Everything else is the option's own objection to the token.
+        // Any other error is the option's own objection to the token.
         _ => Ok(true),
     }
 }

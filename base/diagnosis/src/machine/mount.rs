@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-/// One mounted file system.
+/// Mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     pub(crate) is_noexec: bool,
 }
 
-/// The mount on which `path` lies: the deepest one. Of several at one point it is the last, which
-/// covers the others.
+/// Returns the mount on which `path` lies: the deepest one. Of several mounts at one point, the
+/// last one counts, which covers the others.
 pub(crate) fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
     mountinfo
         .lines()
@@ -19,8 +19,8 @@ pub(crate) fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
         .max_by_key(|mount| mount.point.iter().count())
 }
 
-/// Fields, from 0: id, parent, device, root, mount point, options, optional fields, `-`, type,
-/// source, super options.
+/// Parses the fields, from 0: id, parent, device, root, mount point, options, optional fields, `-`,
+/// type, source, super options.
 fn parse_line(line: &str) -> Option<Mount> {
     let mut fields = line.split(' ');
     let point = unescape(fields.nth(4)?);

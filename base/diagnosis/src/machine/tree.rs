@@ -4,23 +4,24 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Longest file that is read; the kernel's own are far shorter.
+/// Longest file that is read, in bytes; the kernel's own files are far shorter.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A file system seen from `root`; absolute paths given to it start there.
+/// File system seen from `root`; absolute paths given to it start there.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<'a> {
     root: &'a Path,
 }
 
 impl<'a> Tree<'a> {
-    /// The file system that starts at `root`.
+    /// Creates the view of the file system that starts at `root`.
     #[must_use]
     pub fn new(root: &'a Path) -> Self {
         Self { root }
     }
 
-    /// Where `path` lies for this process. A relative path is left to the current directory.
+    /// Returns the place of `path` for this process. A relative path is left to the current
+    /// directory.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         match path.strip_prefix("/") {
@@ -29,10 +30,10 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// `path` with its links resolved, as seen from the root.
+    /// Returns `path` with its links resolved, as seen from the root.
     ///
     /// # Errors
-    /// When there is nothing at `path`, or the way to it may not be read.
+    /// Returns an error when there is nothing at `path`, or the way to it may not be read.
     pub fn canonical(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         let real = fs::canonicalize(self.path(path))?;
         let root = fs::canonicalize(self.root)?;
@@ -42,40 +43,40 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Whether there is something at `path`, links followed.
+    /// Returns whether there is something at `path`, links followed.
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
 
-    /// The file's text, at most 1 MiB; bytes that are no UTF-8 are replaced.
+    /// Returns the file's text, at most 1 MiB; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// When the file cannot be opened or read.
+    /// Returns an error when the file cannot be opened or read.
     pub fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
         fs::File::open(self.path(path))?.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The file's text without surrounding white space, if it can be read and is not empty.
+    /// Returns the file's text without surrounding white space, if it can be read and is not empty.
     pub fn word(&self, path: impl AsRef<Path>) -> Option<String> {
         let text = self.text(path).ok()?;
         let word = text.trim();
         (!word.is_empty()).then(|| word.to_owned())
     }
 
-    /// The first whitespace-separated number of the file.
+    /// Returns the first whitespace-separated number of the file.
     pub fn number(&self, path: impl AsRef<Path>) -> Option<i64> {
         self.numbers(path).first().copied()
     }
 
-    /// All whitespace-separated numbers up to the first word that is none.
+    /// Returns all whitespace-separated numbers up to the first word that is not a number.
     pub fn numbers(&self, path: impl AsRef<Path>) -> Vec<i64> {
         let text = self.text(path).unwrap_or_default();
         text.split_whitespace().map_while(|word| word.parse().ok()).collect()
     }
 
-    /// The names in a directory, sorted; none if it cannot be read.
+    /// Returns the names in a directory, sorted; none if the directory cannot be read.
     pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(directory)) else { return Vec::new() };
         let mut names: Vec<String> =

@@ -11,23 +11,23 @@ const NVIDIA_VENDOR: &str = "0x10de";
 /// PCI base class 3, display controllers, with or without a monitor.
 const DISPLAY_CLASS: &str = "0x03";
 
-/// One NVIDIA GPU.
+/// NVIDIA GPU of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     /// Lower-case PCI address with its domain, `0000:04:00.0`: the form in RxDM's socket names.
     pub pci_bus_id: String,
     /// Place on PCI; `None` when only the driver's files show the GPU, as in some containers.
     pub pci_path: Option<PciPath>,
-    /// NUMA node; `None` when the machine does not say (−1).
+    /// NUMA node, or `None` when the machine does not say (−1).
     pub numa: Option<u32>,
-    /// Whether the NVIDIA kernel driver has taken the GPU.
+    /// Whether the NVIDIA kernel driver is bound to the GPU.
     pub has_driver: bool,
-    /// The driver's name for it, `NVIDIA H100 80GB HBM3`.
+    /// The driver's name for the GPU, `NVIDIA H100 80GB HBM3`.
     pub model: Option<String>,
 }
 
-/// The NVIDIA GPUs below `root`, sorted by PCI address: the union of the PCI bus and the driver's
-/// list.
+/// Returns the NVIDIA GPUs below `root`, sorted by PCI address: the union of the PCI bus and the
+/// driver's list.
 #[must_use]
 pub fn gpus(root: &Path) -> Vec<Gpu> {
     let tree = Tree::new(root);

@@ -12,7 +12,7 @@ use crate::table::topology;
 
 const INTERFACES: &str = "/sys/class/net";
 
-/// One network interface.
+/// Network interface of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
     /// Interface name, `eth1`.
@@ -38,7 +38,7 @@ pub struct Nic {
     pub driver: Option<String>,
 }
 
-/// The interfaces below `root`, sorted by name, which is also the plugin's order.
+/// Returns the interfaces below `root`, sorted by name, which is also the plugin's order.
 ///
 /// Addresses are not in sysfs, so the caller gives them as pairs of interface name and address
 /// ([`Facts::addresses`](crate::Facts::addresses) reads them).
@@ -47,7 +47,7 @@ pub fn nics(root: &Path, addresses: &[(String, Ipv4Addr)]) -> Vec<Nic> {
     let tree = Tree::new(root);
     let interfaces = Path::new(INTERFACES);
     let names = tree.names(interfaces);
-    // Files beside the links (bonding_masters) are no interfaces.
+    // Files beside the links (bonding_masters) are not interfaces.
     names
         .into_iter()
         .filter(|name| tree.path(interfaces.join(name)).is_dir())
@@ -56,14 +56,14 @@ pub fn nics(root: &Path, addresses: &[(String, Ipv4Addr)]) -> Vec<Nic> {
 }
 
 impl Nic {
-    /// Says that it is down, if it is.
+    /// Returns a finding if the interface is down.
     #[must_use]
     pub fn down(&self) -> Option<Finding> {
         down(&self.name, &self.operstate)
     }
 }
 
-/// Says that the network interface of this name is down, if it is. Reads one file.
+/// Returns a finding if the network interface of this name is down. Reads one file.
 #[must_use]
 pub fn nic_down(root: &Path, name: &str) -> Option<Finding> {
     let operstate = Path::new(INTERFACES).join(name).join("operstate");

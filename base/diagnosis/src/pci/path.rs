@@ -1,11 +1,11 @@
-//! A device's place in the PCI tree.
+//! Place of a device in the PCI tree.
 
 use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The bridges from a host bridge down to one device, the device last.
+/// Bridges from a host bridge down to one device, the device last.
 ///
 /// Read from a resolved sysfs path such as
 /// `/sys/devices/pci0000:00/0000:00:05.0/0000:02:00.0/0000:03:02.0/0000:06:00.0`.
@@ -15,7 +15,7 @@ pub struct PciPath {
     functions: Vec<String>,
 }
 
-/// How far two PCI devices are apart, nearest first, in the words of `nvidia-smi topo` and NCCL.
+/// Distance of two PCI devices, nearest first, in the words of `nvidia-smi topo` and NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Distance {
@@ -47,8 +47,8 @@ impl fmt::Display for Distance {
 }
 
 impl PciPath {
-    /// Reads a resolved sysfs path; parts below the last PCI function (`virtio0`, `net/eth1`) are
-    /// ignored. `None` when no PCI function lies on the path, as for virtual devices.
+    /// Parses a resolved sysfs path; parts below the last PCI function (`virtio0`, `net/eth1`) are
+    /// ignored. Returns `None` when no PCI function lies on the path, as for virtual devices.
     #[must_use]
     pub fn parse(path: &Path) -> Option<Self> {
         let mut host_bridge = None;
@@ -64,13 +64,13 @@ impl PciPath {
         (!functions.is_empty()).then_some(Self { host_bridge, functions })
     }
 
-    /// The device's own address, `0000:06:00.0`.
+    /// Returns the device's own address, `0000:06:00.0`.
     #[must_use]
     pub fn bus_id(&self) -> &str {
         self.functions.last().map_or("", String::as_str)
     }
 
-    /// The PCI domain, the part of the address before the first colon.
+    /// Returns the PCI domain, the part of the address before the first colon.
     #[must_use]
     pub fn domain(&self) -> &str {
         self.bus_id().split(':').next().unwrap_or_default()
@@ -84,7 +84,7 @@ impl fmt::Display for PciPath {
     }
 }
 
-/// How far `a` and `b` are apart. `same_numa` decides between [`Distance::Node`] and
+/// Returns the distance of `a` and `b`. `same_numa` decides between [`Distance::Node`] and
 /// [`Distance::Sys`] when they share no host bridge.
 #[must_use]
 pub fn distance(a: &PciPath, b: &PciPath, same_numa: bool) -> Distance {
@@ -104,7 +104,7 @@ pub fn distance(a: &PciPath, b: &PciPath, same_numa: bool) -> Distance {
     if below <= 2 { Distance::Pix } else { Distance::Pxb }
 }
 
-/// Whether `text` is a PCI address with its domain, `0000:06:00.0`.
+/// Returns whether `text` is a PCI address with its domain, `0000:06:00.0`.
 pub(crate) fn is_bus_id(text: &str) -> bool {
     let hex = |part: &str, digits: usize| {
         part.len() == digits && part.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,4 +1,4 @@
-//! Everything but its own file that the hardware plugin needs.
+//! Requirements of the hardware plugin, except its own file.
 
 use super::nic_hazards::{check_hazards, data_nics};
 use super::rxdm::RuleSockets;
@@ -10,22 +10,22 @@ use crate::report::Finding;
 use crate::table::{kernel, topology};
 use crate::variables::lint;
 
-/// What the hardware plugin would meet on a machine, and what is wrong with it.
+/// State of a machine as the hardware plugin would meet it, with its problems.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Hardware {
-    /// The NVIDIA GPUs, sorted by PCI address.
+    /// NVIDIA GPUs, sorted by PCI address.
     pub gpus: Vec<Gpu>,
-    /// The network interfaces with their addresses, sorted by name.
+    /// Network interfaces with their addresses, sorted by name.
     pub nics: Vec<Nic>,
-    /// The kernel's dialects of device memory TCP; none when it could not be asked.
+    /// The kernel's dialects of device memory TCP, none when the kernel could not be asked.
     pub dialects: Dialects,
-    /// What is wrong, of every severity.
+    /// Problems of every severity.
     pub findings: Vec<Finding>,
 }
 
 impl Hardware {
-    /// Looks at the CUDA driver, GPUs, data NICs, the kernel's dialect, RxDM, and the values of the
+    /// Checks the CUDA driver, GPUs, data NICs, the kernel's dialect, RxDM, and the values of the
     /// environment. `gpu`: see [`preflight`](crate::preflight()).
     #[must_use]
     pub fn examine(host: &Host<'_>, gpu: Option<&str>) -> Self {
@@ -44,23 +44,23 @@ impl Hardware {
     }
 }
 
-/// Asks RxDM again, in the way of [`preflight`](crate::preflight()): is it there, and does it
-/// answer? For when something is wrong: unlike that, it asks the sockets that take steering rules
-/// as well, with a request that RxDM refuses, and that it may log. Returns the first thing that is
-/// wrong. A socket takes at most `host.deadline`. `gpu` is as for that.
+/// Checks RxDM again, as [`preflight`](crate::preflight()) does: its sockets, and its answers. Call
+/// this when something is wrong: unlike preflight, it also sends requests to the sockets that take
+/// steering rules. RxDM refuses these requests, and may log them. Returns the first problem. A
+/// socket takes at most `host.deadline`. `gpu` is as for preflight.
 #[must_use]
 pub fn check_rxdm(host: &Host<'_>, gpu: Option<&str>) -> Option<Finding> {
     let (tree, gpus) = (host.tree(), gpus(host.root));
     rxdm::check(&tree, host.env, &used(&gpus, gpu), RuleSockets::Ask, host.deadline).next()
 }
 
-/// The GPUs that will be used: the one at this PCI address, or all.
+/// Returns the GPUs that will be used: the one at this PCI address, or all.
 fn used<'a>(gpus: &'a [Gpu], gpu: Option<&str>) -> Vec<&'a Gpu> {
     let is_used = |of: &&Gpu| gpu.is_none_or(|gpu| gpu.eq_ignore_ascii_case(&of.pci_bus_id));
     gpus.iter().filter(is_used).collect()
 }
 
-/// The machine's NICs; a finding when their addresses could not be read.
+/// Returns the machine's NICs, and a finding when their addresses could not be read.
 #[must_use]
 pub fn nics_of(host: &Host<'_>) -> (Vec<Nic>, Option<Finding>) {
     match host.facts.addresses() {
@@ -73,7 +73,7 @@ pub fn nics_of(host: &Host<'_>) -> (Vec<Nic>, Option<Finding>) {
     }
 }
 
-/// The names of the NICs that have an address: those between which the plugin chooses.
+/// Returns the names of the NICs with an address: the plugin chooses between these.
 fn with_address(nics: &[Nic]) -> Vec<&str> {
     nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect()
 }

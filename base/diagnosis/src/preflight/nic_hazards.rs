@@ -1,4 +1,4 @@
-//! The NICs that the plugin takes for data, and what about them makes it crash or refuse.
+//! NICs that the plugin takes for data, and their properties that make it crash or refuse.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::report::Finding;
 use crate::table::topology as table;
 use crate::variables::{DATA_INTERFACES, Env, select_interfaces, value};
 
-/// The NICs that the plugin will take for data. When no address is known, these are the NICs that
-/// the environment names.
+/// Returns the NICs that the plugin will take for data. When no address is known, these are the
+/// NICs that the environment names.
 #[must_use]
 pub fn data_nics<'a>(env: &Env, nics: &'a [Nic]) -> Vec<&'a Nic> {
     let has_addresses = nics.iter().any(|nic| !nic.ipv4.is_empty());
@@ -22,7 +22,8 @@ pub fn data_nics<'a>(env: &Env, nics: &'a [Nic]) -> Vec<&'a Nic> {
     nics.iter().filter(|nic| chosen.contains(&nic.name.as_str())).collect()
 }
 
-/// What about the data NICs would make the plugin crash or refuse; files alone tell.
+/// Returns properties of the data NICs that would make the plugin crash or refuse. Reads only
+/// files.
 pub(crate) fn check_hazards(tree: &Tree<'_>, data: &[&Nic]) -> Vec<Finding> {
     if data.is_empty() {
         return vec![Finding::new(&table::NIC_MISSING, "no interface is left for data")];
@@ -45,8 +46,8 @@ fn check_pci(nic: &Nic) -> Option<Finding> {
     Some(Finding::new(diagnosis, seen).with("<NIC>", name))
 }
 
-/// The plugin reads the CPU list of node 0 when `numa_node` starts with 0, otherwise of node 1, and
-/// does not check whether the file could be opened.
+/// Checks the NUMA node. The plugin reads the CPU list of node 0 when `numa_node` starts with 0,
+/// otherwise of node 1, and does not check whether the file could be opened.
 fn check_numa_hazard(tree: &Tree<'_>, nic: &Nic) -> Option<Finding> {
     let file = Path::new("/sys/class/net").join(&nic.name).join("device/numa_node");
     let content = tree.word(file)?;

@@ -1,4 +1,4 @@
-//! The plugin's file, read without loading it.
+//! Check of the plugin's file, which is read without loading it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,16 +17,16 @@ use crate::report::Finding;
 use crate::table::plugin as table;
 use crate::variables::Env;
 
-/// Larger files are refused; a plugin has a few megabytes.
+/// Size above which files are refused; a plugin has a few megabytes.
 const MAX_PLUGIN_BYTES: u64 = 512 << 20;
 /// Size of the v7 table, in bytes.
 const TABLE_BYTES: u64 = size_of::<NcclNetV7>() as u64;
-/// Every build of Google's plugin contains this text, as part of the table's `name`.
+/// Text in every build of Google's plugin, as part of the table's `name`.
 const HARDWARE_MARK: &[u8] = b"GPUDirectTCPX";
-/// Every build of our software plugin contains this text: the names of its settings begin so.
+/// Text in every build of our software plugin: the names of its settings begin so.
 const SOFTWARE_MARK: &[u8] = b"TCPX_SOFT_";
 
-/// Which plugin a file is.
+/// Kind of plugin that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PluginKind {
@@ -38,7 +38,7 @@ pub enum PluginKind {
     Other,
 }
 
-/// What the file says about itself.
+/// Facts that the file contains about itself.
 struct Library {
     machine: u16,
     is_shared_object: bool,
@@ -109,7 +109,7 @@ fn unreadable(kind: io::ErrorKind) -> &'static Diagnosis {
 
 fn kind_of(bytes: &[u8]) -> PluginKind {
     let has = |mark: &[u8]| memchr::memmem::find(bytes, mark).is_some();
-    // The software plugin may well mention the one that it stands for.
+    // The software plugin may mention the plugin that it stands for.
     if has(SOFTWARE_MARK) {
         PluginKind::Software
     } else if has(HARDWARE_MARK) {

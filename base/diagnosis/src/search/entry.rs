@@ -4,7 +4,7 @@ use super::known_line::{KnownLine, Place};
 use super::words::words;
 use crate::diagnosis::Diagnosis;
 
-/// What a word in the title counts, one in the symptom, and so on.
+/// Weights of a word: in the title, in the symptom, and so on.
 const TITLE: u32 = 8;
 const SYMPTOM: u32 = 6;
 const CAUSE: u32 = 4;
@@ -42,12 +42,12 @@ impl Entry {
         }
     }
 
-    /// Where the line of this row that says most stands in a text.
+    /// Returns the place in a text of this row's line with the most literal words.
     pub(super) fn line_in(&self, text: &[String]) -> Option<Place> {
         self.lines.iter().filter_map(|line| line.find_in(text)).max_by_key(Place::rank)
     }
 
-    /// What a word counts here: most in the title, 0 if it is nowhere.
+    /// Returns the weight of a word: most in the title, 0 if the row lacks the word.
     pub(super) fn weight(&self, word: &str) -> u32 {
         let weight = |(own, weight): &(String, u32)| match own.strip_prefix(word)? {
             "" => Some(*weight),
@@ -57,7 +57,7 @@ impl Entry {
     }
 }
 
-/// What stands between pairs of double quotes.
+/// Returns the texts between pairs of double quotes.
 fn quotations(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.split('"').skip(1).step_by(2)
 }

@@ -1,7 +1,8 @@
-//! A text as words.
+//! Splitting of a text into words.
 
-/// The words of `text` in small letters: letters, digits and `_`, and points between digits. What
-/// else there is only separates them, letters of other scripts included, for the table has none.
+/// Returns the words of `text` in lower case: letters, digits and `_`, and points between digits.
+/// Any other character only separates words. This includes letters of other scripts, for the table
+/// has none.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut characters = text.chars().peekable();
@@ -17,14 +18,14 @@ pub(super) fn words(text: &str) -> Vec<String> {
         }
     }
     words.retain(|word| !word.is_empty());
-    // An error says that a call returned what the table says that it returns.
+    // An error writes "returned" where the table writes "returns".
     for word in words.iter_mut().filter(|word| *word == "returned") {
         *word = "returns".to_owned();
     }
     words
 }
 
-/// Whether a word is a number, `0x1f` and `64MiB` too.
+/// Returns whether a word is a number, `0x1f` and `64MiB` too.
 pub(super) fn is_number(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit())
 }

@@ -4,19 +4,19 @@ use std::ops::RangeInclusive;
 
 use super::number;
 
-/// The most ranges that the plugin keeps for an interface.
+/// Largest number of ranges that the plugin keeps for an interface.
 pub(super) const MAX_RANGES: usize = 8;
 
-/// One interface's part.
+/// Part of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Binding<'a> {
     pub(super) interface: &'a str,
     pub(super) ranges: Vec<RangeInclusive<i64>>,
-    /// Pieces that are no `lo-hi` with lo ≤ hi and lo ≥ 0.
+    /// Pieces that are not `lo-hi` with lo ≤ hi and lo ≥ 0.
     pub(super) rejected: Vec<&'a str>,
 }
 
-/// Reads every interface's part; a part without a colon has an empty interface.
+/// Parses every interface's part; a part without a colon has an empty interface.
 pub(super) fn parse(text: &str) -> Vec<Binding<'_>> {
     text.split(';').map(str::trim).filter(|part| !part.is_empty()).map(parse_part).collect()
 }
@@ -41,7 +41,7 @@ fn parse_range(piece: &str) -> Option<RangeInclusive<i64>> {
     is_valid.then_some(low.value..=high.value)
 }
 
-/// The cores that two parts share, as ranges.
+/// Returns the cores that two parts share, as ranges.
 pub(super) fn overlap(a: &Binding<'_>, b: &Binding<'_>) -> Vec<RangeInclusive<i64>> {
     let pairs = a.ranges.iter().flat_map(|a| b.ranges.iter().map(move |b| (a, b)));
     pairs

@@ -22,7 +22,7 @@ const THREADS: &str = "NCCL_SOCKET_NTHREADS";
 const EXPORT: &str = "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORT_STATS_TO_FILE";
 const EXPORT_PATH: &str = "NCCL_GPUDIRECTTCPX_TELEMETRY_EXPORTER_PATH";
 
-/// See [`lint`](super::lint::lint) for the arguments.
+/// Returns the remarks. See [`lint`](super::lint::lint) for the arguments.
 pub(super) fn find(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let mut add = |variables: &[&str], finding: Option<Finding>| {
@@ -40,7 +40,7 @@ pub(super) fn find(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> {
     remarks
 }
 
-/// Out of range counts as the default of 1, as in the plugin.
+/// Returns the value. A value out of range counts as the default of 1, as in the plugin.
 fn in_range(env: &Env, name: &str) -> i64 {
     let number = value(env, name).map_or(1, |text| number::parse(text).value);
     match find_variable(name).map(|variable| variable.kind) {
@@ -52,7 +52,7 @@ fn in_range(env: &Env, name: &str) -> i64 {
 fn socket_count(env: &Env) -> Option<Finding> {
     let per_thread = in_range(env, SOCKETS);
     let threads = in_range(env, THREADS);
-    // Above eight threads there is a finding that says more.
+    // Above eight threads, another finding is more specific.
     (threads <= 8 && per_thread * threads > 8).then(|| {
         let left = (8 / threads) * threads;
         let seen = format!("{per_thread} sockets for each of {threads} threads: {left} are left");
@@ -63,7 +63,7 @@ fn socket_count(env: &Env) -> Option<Finding> {
 fn chunks(env: &Env) -> Option<Finding> {
     let number = number::parse(value(env, CHUNK)?);
     let (plugins, nccls) = (number.value, number::parse(value(env, NCCL_CHUNK)?).value);
-    // Of a chunk that the plugin does not take as it is there is a finding that says more.
+    // For a chunk size that the plugin does not take unchanged, another finding is more specific.
     let is_taken = !number.has_junk && (1..=MAX_CHUNK_BYTES).contains(&plugins);
     (is_taken && plugins != nccls).then(|| {
         let seen = format!("{NCCL_CHUNK}={nccls}, {CHUNK}={plugins}");
@@ -117,7 +117,7 @@ fn control_device(env: &Env, interfaces: &[&str]) -> Option<Finding> {
     })
 }
 
-/// The worst thing about one variable's bindings.
+/// Returns the worst problem of one variable's bindings.
 fn one_binding(name: &str, text: &str, interfaces: &[&str], cpus: u32) -> Option<Finding> {
     let parts = bindings::parse(text);
     let empty = parts.iter().find(|part| part.ranges.is_empty());

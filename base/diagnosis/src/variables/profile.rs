@@ -1,4 +1,4 @@
-//! The settings recommended for GCP A3 High hosts.
+//! Settings recommended for GCP A3 High hosts.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,15 @@ use super::env::{Env, value};
 use crate::report::Finding;
 use crate::table::environment as table;
 
-/// One variable of a profile.
+/// Variable of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Setting {
-    /// The variable.
+    /// Name of the variable.
     pub name: &'static str,
-    /// Its value.
+    /// Recommended value.
     pub value: &'static str,
-    /// Why it has this value.
+    /// Reason for the value.
     pub reason: &'static str,
 }
 
@@ -48,13 +48,13 @@ static A3_HIGH: &[Setting] = &[
     set("NCCL_GPUDIRECTTCPX_RX_BINDINGS", "eth1:22-35,126-139;eth2:22-35,126-139;eth3:74-87,178-191;eth4:74-87,178-191", "receiving threads on the NIC's own NUMA node, apart from sending ones"),
 ];
 
-/// The settings recommended for an A3 High host, in the order in which they are read best.
+/// Returns the settings recommended for an A3 High host, in reading order.
 #[must_use]
 pub fn profile_a3_high() -> &'static [Setting] {
     A3_HIGH
 }
 
-/// `settings` as lines that a POSIX shell can source, each below its reason.
+/// Returns `settings` as lines that a POSIX shell can source, each below its reason.
 #[must_use]
 pub fn render_profile(settings: &[Setting]) -> String {
     let mut script = String::new();
@@ -66,8 +66,8 @@ pub fn render_profile(settings: &[Setting]) -> String {
     script
 }
 
-/// A finding for each variable of the profile that is unset or has another value. For A3 High hosts
-/// only.
+/// Returns a finding for each variable of the profile that is unset or has another value. For A3
+/// High hosts only.
 #[must_use]
 pub fn compare_with_profile(env: &Env, settings: &[Setting]) -> Vec<Finding> {
     settings.iter().filter_map(|setting| compare(env, setting)).collect()
@@ -93,12 +93,12 @@ fn compare(env: &Env, setting: &Setting) -> Option<Finding> {
     )
 }
 
-/// The first release of NCCL that may choose PAT over a plugin whose receives are unpacked, as
-/// 10000 × major + 100 × minor + patch.
+/// First release of NCCL that may choose PAT over a plugin whose receives are unpacked, as 10000 ×
+/// major + 100 × minor + patch.
 const FIRST_WITH_PAT: u32 = 22_400;
 
-/// What NCCL of this version may choose that gives wrong data over the plugin: an algorithm list
-/// that has more than Ring and Tree.
+/// Returns a finding if NCCL of this version may choose an algorithm that gives wrong data over the
+/// plugin: an algorithm list that has more than Ring and Tree.
 #[must_use]
 pub fn lint_algorithms(env: &Env, nccl: u32) -> Option<Finding> {
     const ALGO: &str = "NCCL_ALGO";

@@ -12,10 +12,10 @@ const CHUNK_SIZE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const STEERING_WAIT: &str = "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS";
 const SOCKET_FAMILY: &str = "NCCL_GPUDIRECTTCPX_SOCKET_FAMILY";
 
-/// The plugin's unpack queue was made for chunks up to this size, in bytes.
+/// Largest chunk size that the plugin's unpack queue was made for, in bytes.
 pub(super) const MAX_CHUNK_BYTES: i64 = 4 << 20;
 
-/// What can be said about each variable by itself.
+/// Returns the findings about each variable by itself.
 pub(super) fn each_variable(env: &Env) -> Vec<Remark> {
     let set = env.iter().filter(|(_, value)| !value.is_empty());
     let mut remarks: Vec<Remark> = set
@@ -35,7 +35,7 @@ fn lint_value(variable: &Variable, value: &str) -> Option<Finding> {
         (Effect::None, _) => (&table::VARIABLE_WITHOUT_EFFECT, format!(": {}", variable.note)),
         (Effect::Missing, _) => (&table::VARIABLE_UNKNOWN, format!(": {}", variable.note)),
         (Effect::Nccl, _) => return None,
-        // Judged by rules of their own, which say more.
+        // These variables have rules of their own, which are more specific.
         (Effect::Acts, _) if HAS_OWN_RULE.contains(&name) => return None,
         (Effect::Acts, Kind::Integer { min, max }) => {
             let number = number::parse(value);
@@ -75,7 +75,7 @@ fn lint_chunk_size(env: &Env) -> Option<Finding> {
     }
 }
 
-/// Variables some of whose legal numbers are trouble.
+/// Test for legal numbers that cause trouble.
 type Trouble = fn(i64) -> bool;
 static TROUBLES: [(&str, Trouble, &Diagnosis); 11] = [
     ("NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY", |n| n != 3, &table::STRATEGY_UNSUPPORTED),

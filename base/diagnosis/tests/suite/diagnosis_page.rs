@@ -7,7 +7,7 @@ use std::path::Path;
 use tcpx_diagnosis::table::{all, chapters};
 use tcpx_diagnosis::{Diagnosis, explain};
 
-/// What stands above the first diagnosis of `docs/diagnosis.md`, but for the index.
+/// Text above the first diagnosis of `docs/diagnosis.md`, without the index.
 const HEAD: &str = "\
 # Diagnosis
 
@@ -36,8 +36,8 @@ The source of a row says how it is known:
 - *this project*: an error of this library's own.
 ";
 
-/// The text of `docs/diagnosis.md`. Each section has an anchor of its own, `#tcpx-101`, which stays
-/// when a title changes.
+/// Returns the text of `docs/diagnosis.md`. Each section has an anchor of its own, `#tcpx-101`,
+/// which stays when a title changes.
 fn render_page() -> String {
     let mut page = HEAD.to_owned();
     let anchor = |diagnosis: &Diagnosis| diagnosis.code.to_string().to_lowercase();
@@ -79,7 +79,7 @@ fn known_lines(diagnosis: &Diagnosis) -> String {
     format!("- **Known lines:** {}\n", lines.join(" · "))
 }
 
-/// Keeps Markdown from reading `<NIC>` as a tag, and `|` as the end of a cell.
+/// Escapes text so that Markdown does not read `<NIC>` as a tag, or `|` as the end of a cell.
 fn escaped(text: &str) -> String {
     text.replace('<', "\\<").replace('|', "\\|")
 }

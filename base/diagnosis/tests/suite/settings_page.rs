@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tcpx_diagnosis::variables::{Effect, Reader, library_settings, variables};
 
-/// What stands above the first table of `docs/settings.md`.
+/// Text above the first table of `docs/settings.md`.
 const HEAD: &str = "\
 # Settings
 

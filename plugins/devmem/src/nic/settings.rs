@@ -24,7 +24,7 @@ pub enum HeaderSplit {
     Unknown,
 }
 
-/// Ring settings of a NIC, as far as device memory depends on them.
+/// Part of a NIC's ring settings that device memory depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rings {
     /// State of tcp-data-split.

@@ -9,7 +9,7 @@ const MOST_FRAGMENTS: usize = 2047;
 
 /// One chunk of a case.
 pub(crate) struct CaseJob {
-    /// Where its bounce buffer starts in the memory shared by the case's jobs.
+    /// Start of the job's bounce buffer in the memory shared by the case's jobs.
     pub(crate) bounce_start: u64,
     pub(crate) bounce_bytes: u64,
     /// Misalignment of the destination, below 16.
@@ -24,7 +24,8 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// What the bounce buffers hold: bytes without a period that a page or a word could hide.
+    /// Returns the content of the bounce buffers: bytes without a period that a page or a word
+    /// could hide.
     pub(crate) fn content(&self) -> Vec<u8> {
         let end = self.jobs.iter().map(|job| job.bounce_start + job.bounce_bytes).max();
         let mut content = vec![0; end.unwrap_or(0).max(1) as usize];

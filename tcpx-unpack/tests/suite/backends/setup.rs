@@ -20,9 +20,9 @@ pub(crate) enum BounceKind {
 pub(crate) struct Setup {
     backend: Backend,
     bounce: BounceKind,
-    /// Where the unpacker and the destination are.
+    /// GPU of the unpacker and the destination.
     gpu: Option<CudaGpu>,
-    /// Where a bounce buffer of device memory is.
+    /// GPU of a bounce buffer of device memory.
     bounce_gpu: Option<CudaGpu>,
     copy_threads: usize,
 }
