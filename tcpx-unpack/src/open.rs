@@ -45,7 +45,7 @@ pub fn open(choice: Choice, memory: MemoryKind) -> Result<Opened, UnpackError> {
     open_with_threads(choice, memory, 0)
 }
 
-/// Opens the backend with up to `threads` copy threads, which copy where the CPU has to: in
+/// Opens the backend with up to `copy_threads` copy threads, which copy where the CPU has to: in
 /// ordinary memory. The threads start when there is enough to copy, and end with the unpacker. With
 /// 0, the thread that submits also copies.
 ///

@@ -23,7 +23,7 @@ use crate::nic::{Nic, NicFacts, choose_queues};
 const SUBMISSIONS: u32 = 256;
 /// Completions that find room. A receive whose completion finds no room is submitted again.
 const COMPLETIONS: u32 = 4096;
-/// User data of the completions of the waker. Receives have larger numbers.
+/// Owner of a completion, as its user data. Receives have the numbers above.
 const WAKE: u64 = 0;
 const CANCEL: u64 = 1;
 const FIRST_RECEIVE: u64 = 2;

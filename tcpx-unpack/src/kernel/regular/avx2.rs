@@ -86,8 +86,8 @@ struct Lanes {
     length_of: __m256i,
     /// Bits of a length that a lane of a tile lacks, because they are in the other lane.
     dropped: __m256i,
-    /// Room of a whole tile: the last offset at which it may begin. The lane starts with the tile's
-    /// length.
+    /// Last offsets at which a whole tile may begin. `whole_starts` has the start addresses with
+    /// the length of a whole tile.
     room: __m256i,
     whole_starts: __m256i,
 }
