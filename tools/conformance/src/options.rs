@@ -88,7 +88,7 @@ impl Options {
         }
     }
 
-    /// Whether the check of this name is to run.
+    /// Returns whether the check of this name is to run.
     pub(crate) fn selects(&self, name: &str) -> bool {
         let matches = |wanted: &String| {
             name.strip_prefix(wanted.as_str())

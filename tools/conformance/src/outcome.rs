@@ -38,7 +38,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the rule was broken.
+    /// Returns whether the rule was broken.
     #[must_use]
     pub const fn failed(&self) -> bool {
         matches!(self, Self::Fail { .. })

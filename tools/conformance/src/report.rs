@@ -70,14 +70,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether any rule was broken.
+    /// Returns whether any rule was broken.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.checks.iter().any(|check| check.outcome.failed())
     }
 
-    /// Whether nothing was broken, and all that applies was tried: a run that could try little says
-    /// little in the plugin's favour.
+    /// Returns whether nothing was broken, and all that applies was tried: a run that could try
+    /// little says little in the plugin's favour.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let totals = self.totals();

@@ -16,7 +16,7 @@ pub fn nearest_nics<'a>(gpu: &Gpu, nics: &'a [Nic]) -> Vec<(&'a Nic, Distance)> 
     reachable.into_iter().filter(|&(_, distance)| distance == nearest).collect()
 }
 
-/// How far `nic` is from `gpu`; `None` when one of them is not on PCI.
+/// Returns the distance of `nic` from `gpu`; `None` when one of them is not on PCI.
 #[must_use]
 pub fn gpu_nic_distance(gpu: &Gpu, nic: &Nic) -> Option<Distance> {
     Some(distance(gpu.pci_path.as_ref()?, nic.pci_path.as_ref()?, gpu.numa == nic.numa))

@@ -180,7 +180,7 @@ const STEPS: &[Step] = &[
     ),
 ];
 
-/// What `--list` prints: each step with its tier.
+/// Returns the text that `--list` prints: each step with its tier.
 pub(crate) fn list() -> String {
     let mut lines = String::new();
     for Step { name, tier, about, .. } in STEPS {

@@ -177,7 +177,7 @@ impl Acceptor {
         Ok((ready[1], kept_ready.contains(&true), handshakes.to_vec()))
     }
 
-    /// Whether the peer whose sockets are kept has gone since the last wait.
+    /// Returns whether the peer whose sockets are kept has gone since the last wait.
     fn claimant_is_gone(&self) -> bool {
         let kept: Vec<_> = self
             .control

@@ -35,7 +35,8 @@ fn stays_here(from: Ipv4Addr, to: Ipv4Addr) -> bool {
     to.is_loopback() || from == to
 }
 
-/// Whether a congestion control of this name paces by itself. The system fills up with zeros.
+/// Returns whether a congestion control of this name paces by itself. The system fills up with
+/// zeros.
 fn paces(name: &[u8]) -> bool {
     name.starts_with(b"bbr")
 }

@@ -96,7 +96,7 @@ enum DialError {
     Reset { times: u32, last: io::Error },
 }
 
-/// Whether a connection ended because its other end had no time or no room for it.
+/// Returns whether a connection ended because its other end had no time or no room for it.
 fn is_reset(error: &io::Error) -> bool {
     // A write after the reset was reported is a broken pipe.
     matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)

@@ -17,7 +17,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Whether both ends have the same address, so that no NIC ever sees what is sent.
+    /// Returns whether both ends have the same address, so that no NIC ever sees what is sent.
     pub(crate) fn stay_on_host(&self) -> bool {
         let ends = self.control.local_addr().and_then(|own| Ok((own, self.control.peer_addr()?)));
         ends.is_ok_and(|(own, peer)| own.ip() == peer.ip() || peer.ip().is_loopback())

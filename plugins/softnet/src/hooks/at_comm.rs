@@ -19,17 +19,17 @@ pub trait CommHooks: Send {
         let _ = (posted, sockets);
     }
 
-    /// Whether something is still to happen that comes with being driven often enough.
+    /// Returns whether something is still to happen that comes with being driven often enough.
     fn counts_calls(&self) -> bool {
         false
     }
 
-    /// Whether `test` drives the comm for requests that are done as well.
+    /// Returns whether `test` drives the comm for requests that are done as well.
     fn drives_always(&self) -> bool {
         false
     }
 
-    /// Whether this call may work on a request.
+    /// Returns whether this call may work on a request.
     fn admits(&self, number: u64) -> bool {
         let _ = number;
         true
@@ -38,13 +38,14 @@ pub trait CommHooks: Send {
     /// This call has handed a whole request to the sockets.
     fn queued(&mut self) {}
 
-    /// Whether a request that is finished may be reported.
+    /// Returns whether a request that is finished may be reported.
     fn reports(&self, number: u64) -> bool {
         let _ = number;
         true
     }
 
-    /// Whether a request that was reported before is not done, and no error, while none moves.
+    /// Returns whether a request that was reported before is not done, and no error, while none
+    /// moves.
     fn forgives_stale(&self) -> bool {
         false
     }
@@ -55,19 +56,19 @@ pub trait CommHooks: Send {
         false
     }
 
-    /// Whether a send comm reports this message and does not send it.
+    /// Returns whether a send comm reports this message and does not send it.
     fn loses(&self, number: u64) -> bool {
         let _ = number;
         false
     }
 
-    /// Whether the end of the control socket is found before the records that came before it are
-    /// used.
+    /// Returns whether the end of the control socket is found before the records that came before
+    /// it are used.
     fn reads_ahead(&self) -> bool {
         false
     }
 
-    /// Whether data sockets bring nothing to host memory.
+    /// Returns whether data sockets bring nothing to host memory.
     fn is_steered(&self) -> bool {
         false
     }
@@ -80,7 +81,7 @@ pub trait CommHooks: Send {
         None
     }
 
-    /// Whether inline messages for device memory are copied to where they were posted.
+    /// Returns whether inline messages for device memory are copied to where they were posted.
     fn copies_inline(&self) -> bool {
         false
     }
@@ -90,7 +91,8 @@ pub trait CommHooks: Send {
         let _ = (address, payload);
     }
 
-    /// Whether messages of more fragments than the unpack queue takes are received all the same.
+    /// Returns whether messages of more fragments than the unpack queue takes are received all the
+    /// same.
     fn is_unlimited(&self) -> bool {
         false
     }
@@ -136,9 +138,9 @@ pub trait CommHooks: Send {
         false
     }
 
-    /// Whether consuming a request that may not be consumed frees the oldest one instead. `low`:
-    /// the lowest twenty bits of its number. `bytes`: what was announced for it, or else posted;
-    /// `None` when it is gone.
+    /// Returns whether consuming a request that may not be consumed frees the oldest one instead.
+    /// `low`: the lowest twenty bits of its number. `bytes`: what was announced for it, or else
+    /// posted; `None` when it is gone.
     fn frees_oldest(&self, low: u32, bytes: Option<u32>) -> bool {
         let _ = (low, bytes);
         false

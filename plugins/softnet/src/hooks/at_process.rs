@@ -17,24 +17,24 @@ pub trait Hooks: Send + Sync {
         let _ = rule;
     }
 
-    /// Whether negative sizes and memory outside its registration are taken. Such a request is
-    /// [posted in vain](CommHooks::posted_in_vain).
+    /// Returns whether negative sizes and memory outside its registration are taken. Such a request
+    /// is [posted in vain](CommHooks::posted_in_vain).
     fn takes_unchecked(&self) -> bool {
         false
     }
 
-    /// Whether listen and accept may be called for different GPUs. The comm is then
+    /// Returns whether listen and accept may be called for different GPUs. The comm is then
     /// [garbled](CommHooks::garbled).
     fn takes_other_gpu(&self) -> bool {
         false
     }
 
-    /// Whether sockets are not probed, and requests that are stuck not looked after.
+    /// Returns whether sockets are not probed, and requests that are stuck not looked after.
     fn is_blind(&self) -> bool {
         false
     }
 
-    /// How long connect or accept rests when all sockets of a comm are there.
+    /// Returns how long connect or accept rests when all sockets of a comm are there.
     fn rest(&self, side: Side, data_sockets: u16) -> Duration {
         let _ = (side, data_sockets);
         Duration::ZERO

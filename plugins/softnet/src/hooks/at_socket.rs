@@ -19,7 +19,7 @@ pub trait SocketHooks: Send {
         let _ = bytes;
     }
 
-    /// Whether a write to a peer that has gone raises SIGPIPE.
+    /// Returns whether a write to a peer that has gone raises SIGPIPE.
     fn raises_sigpipe(&self) -> bool {
         false
     }

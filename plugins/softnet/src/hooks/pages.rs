@@ -37,7 +37,7 @@ impl Pages {
 
 #[cfg(feature = "hooks")]
 impl Pages {
-    /// How many there are.
+    /// Returns the number of pages.
     #[must_use]
     pub fn total(self) -> u32 {
         self.bounce.total_pages()

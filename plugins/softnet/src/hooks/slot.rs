@@ -116,7 +116,7 @@ impl<T: ?Sized> Hook<T> {
         None
     }
 
-    /// What the hook says to a question, or no.
+    /// Returns the hook's answer to a question, or false without a hook.
     #[inline]
     pub(crate) fn says(&self, question: impl FnOnce(&T) -> bool) -> bool {
         self.get().is_some_and(question)

@@ -56,7 +56,7 @@ pub(super) fn length(entry: &str, bytes: i64) -> Result<Option<usize>, Failure> 
     Ok(fits)
 }
 
-/// Whether requests are taken that can only be posted in vain.
+/// Returns whether requests are taken that can only be posted in vain.
 pub(super) fn takes_unchecked() -> bool {
     hooks().get().is_some_and(|hooks| hooks.takes_unchecked())
 }

@@ -50,7 +50,7 @@ impl Caller {
     }
 }
 
-/// What the library that a logger is part of says of itself as NCCL.
+/// Returns the version of NCCL that the library of this logger states, if it is NCCL.
 fn nccl_version(logger: Logger) -> Option<u32> {
     let library = library_of(logger as *const c_void)?;
     // SAFETY: the path is NUL-terminated; with this flag nothing is loaded, and no constructor

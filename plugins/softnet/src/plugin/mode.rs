@@ -26,7 +26,7 @@ impl Mode {
         self != Self::NcclHost
     }
 
-    /// Whether NCCL drives the table.
+    /// Returns whether NCCL drives the table.
     pub(crate) fn is_nccls(self) -> bool {
         self != Self::Program
     }

@@ -31,7 +31,7 @@ impl Reached {
         answers.unwrap_or_default()
     }
 
-    /// Whether NIC `index` reaches it. What came of it is kept, and said once.
+    /// Finds out whether NIC `index` reaches it. What came of it is kept, and said once.
     pub(super) fn of_nic(&self, index: usize, nic: &Nic, gpu: &CudaGpu) -> GpuReach {
         let key = (index, gpu.ordinal());
         if let Some(known) = self.known().get(&key) {

@@ -113,7 +113,7 @@ impl RequestId {
         Some(Self { comm_index: low as u16, comm_generation: middle as u16, number: high as u32 })
     }
 
-    /// Whether this is a request of the comm `id`.
+    /// Returns whether this is a request of the comm `id`.
     pub(crate) fn belongs_to(self, id: Id) -> bool {
         self.comm_index == id.index as u16 && self.comm_generation == id.generation as u16
     }

@@ -192,7 +192,8 @@ impl Runtime {
         }
     }
 
-    /// Whether the comms of this GPU, or of none, move payload by device memory over this NIC.
+    /// Returns whether the comms of this GPU, or of none, move payload by device memory over this
+    /// NIC.
     fn uses_device_memory(&self, nic: usize, gpu: Option<&CudaGpu>) -> bool {
         match (self.settings.transport, gpu) {
             (Transport::Tcp | Transport::IoUring, _) | (Transport::Auto, None) => false,
@@ -254,8 +255,8 @@ fn made(
 
 /// Set by `init`, for good.
 pub(super) static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-/// How full the bounce regions of this process are, all of them together. All zero before the first
-/// receive comm, and in a forked child.
+/// Returns the fill level of the bounce regions of this process, all of them together. All values
+/// are zero before the first receive comm, and in a forked child.
 #[must_use]
 pub fn pool_stats() -> PoolStats {
     let Ok(_stay) = Stay::begin() else { return PoolStats::default() };
@@ -263,8 +264,8 @@ pub fn pool_stats() -> PoolStats {
     regions.map(BounceBuffer::stats).fold(PoolStats::default(), PoolStats::plus)
 }
 
-/// Whether sessions of this GPU move payload by device memory over any NIC; false before `init`,
-/// and when there is no such GPU.
+/// Returns whether sessions of this GPU move payload by device memory over any NIC; false before
+/// `init`, and when there is no such GPU.
 #[must_use]
 pub fn uses_device_memory(gpu: u32) -> bool {
     let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return false };
@@ -308,7 +309,7 @@ pub fn bounce_bytes() -> u64 {
     })
 }
 
-/// What `init` made, or an error before it.
+/// Returns what `init` made, or an error before it.
 pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
     // A line here would be lost: the logger comes with `init`.
     RUNTIME.get().ok_or(Failure::Internal)
@@ -324,7 +325,7 @@ pub(crate) fn devices() -> c_int {
     RUNTIME.get().map_or(-1, |runtime| c_int::try_from(runtime.nics.len()).unwrap_or(c_int::MAX))
 }
 
-/// What `getProperties` says of NIC `dev`.
+/// Returns the properties of NIC `dev`, as `getProperties` reports them.
 pub(crate) fn properties(dev: c_int) -> Result<NetProperties, Failure> {
     let runtime = runtime()?;
     let (index, nic) = runtime.nic(dev)?;

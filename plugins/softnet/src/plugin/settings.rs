@@ -237,7 +237,7 @@ impl Settings {
             .map_or(Ok(()), |list| check_interfaces("interfaces", list).map(drop))
     }
 
-    /// Whether helper threads move the payload on a machine with this many processors.
+    /// Returns whether helper threads move the payload on a machine with this many processors.
     pub(crate) fn uses_helpers(&self, processors: usize) -> bool {
         match self.helpers {
             Helpers::On => true,

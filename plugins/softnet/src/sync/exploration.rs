@@ -64,7 +64,8 @@ pub(crate) fn explore(times: usize, story: impl Fn() + Clone + Send + Sync + 'st
     Runner::new(bad, config).run(told);
 }
 
-/// How many orders a deep test explores, unless TCPX_TEST_INTERLEAVINGS asks for others.
+/// Returns the number of orders that a deep test explores, unless TCPX_TEST_INTERLEAVINGS asks for
+/// others.
 pub(crate) fn many(times: usize) -> usize {
     let asked = std::env::var("TCPX_TEST_INTERLEAVINGS").ok();
     asked.map_or(times, |asked| asked.parse().expect("a number"))

@@ -128,7 +128,7 @@ enum Place<'gpu> {
     Host(u64),
 }
 
-/// What an agent says when the driver refuses.
+/// Formats the driver's refusal as the agent reports it.
 pub(super) fn on_gpu(error: CudaError) -> String {
     format!("memory of the GPU: {error}")
 }

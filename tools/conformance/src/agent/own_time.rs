@@ -24,7 +24,7 @@ impl OwnTime {
     }
 }
 
-/// How long this thread has waited for a processor so far.
+/// Returns how long this thread has waited for a processor so far.
 fn waited() -> Duration {
     waited_in(&std::fs::read_to_string(SCHEDULE).unwrap_or_default())
 }

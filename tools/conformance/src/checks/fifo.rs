@@ -182,7 +182,7 @@ fn sizes_untouched(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-/// What iflush says of a finished receive.
+/// Returns the result of iflush for a finished receive.
 fn flushed(pair: &CommPair, receive: &Receive) -> Verdict<i32> {
     let counted = pair.receiver.iflush(pair.recv_comm, 1, receive.request)?;
     require_rc("iflush of a finished receive", counted.rc, 0)?;

@@ -60,7 +60,7 @@ fn no_logger(fixture: &Fixture<'_>) -> Verdict {
     }
 }
 
-/// What init returns with one more variable set.
+/// Returns the result of init with one more variable set.
 fn init_with(fixture: &Fixture<'_>, variable: &str, value: &str) -> Verdict<i32> {
     fixture.loaded(&[(variable, value)])?.init(true)
 }

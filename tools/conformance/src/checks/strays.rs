@@ -113,7 +113,7 @@ fn recorded_hello(
     Ok(hello)
 }
 
-/// What comes until a pause, or until the time is over.
+/// Reads until a pause, or until the time is over, and returns the bytes.
 fn heard(mut socket: TcpStream, until: Instant) -> std::io::Result<Vec<u8>> {
     let mut hello = vec![0; HELLO_BYTES];
     let mut filled = 0;

@@ -44,7 +44,7 @@ impl<'a> Fixture<'a> {
         }
     }
 
-    /// Whether the run's time left the check less than its own, and that is over.
+    /// Returns whether the run's time left the check less than its own, and that is over.
     pub(crate) fn was_cut_short(&self) -> bool {
         self.time < self.subject.options.deadline && Instant::now() >= self.deadline
     }
@@ -54,7 +54,7 @@ impl<'a> Fixture<'a> {
         self.subject.memory
     }
 
-    /// Whether the check has used up the share `part / whole` of its time.
+    /// Returns whether the check has used up the share `part / whole` of its time.
     pub(crate) fn used(&self, part: u32, whole: u32) -> bool {
         self.deadline.saturating_duration_since(Instant::now())
             <= self.time * (whole - part) / whole
@@ -82,7 +82,7 @@ impl<'a> Fixture<'a> {
         }
     }
 
-    /// Whether the plugin cannot even be initialised for want of a GPU.
+    /// Returns whether the plugin cannot even be initialised for want of a GPU.
     fn lacks_gpu(&self) -> bool {
         self.subject.is_hardware && self.subject.lacking.is_some()
     }

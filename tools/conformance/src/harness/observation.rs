@@ -18,7 +18,7 @@ impl Observation {
         Self { until: Instant::now() + time, looks_left: LOOKS }
     }
 
-    /// Whether to look once more. Counts the look.
+    /// Returns whether to look once more. Counts the look.
     pub(crate) fn goes_on(&mut self) -> bool {
         let promised = self.looks_left > 0;
         self.looks_left = self.looks_left.saturating_sub(1);

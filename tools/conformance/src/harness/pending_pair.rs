@@ -59,7 +59,7 @@ impl PendingPair {
         self.listener.accept(self.listen_comm, device)
     }
 
-    /// Whether the device handle was written.
+    /// Returns whether the device handle was written.
     pub(crate) fn written(&self) -> Verdict<bool> {
         Ok(self.listener.read(self.device, DEVICE_BYTES as u32)? != vec![MARK; DEVICE_BYTES])
     }

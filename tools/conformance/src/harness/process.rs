@@ -135,7 +135,7 @@ impl Running {
         Ok(running)
     }
 
-    /// What a broken link means.
+    /// Returns the halt that a broken link means.
     fn lost(&mut self, call: &'static str, error: &io::Error) -> Halt {
         if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) {
             self.end();

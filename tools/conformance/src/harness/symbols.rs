@@ -31,7 +31,7 @@ pub(crate) fn plugin_tables(path: &Path) -> Result<Vec<String>, SymbolsError> {
     Ok(tables)
 }
 
-/// Whether the file has this text anywhere.
+/// Returns whether the file has this text anywhere.
 pub(crate) fn mentions(path: &Path, text: &str) -> bool {
     let has = |bytes: Vec<u8>| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     fs::read(path).is_ok_and(has)

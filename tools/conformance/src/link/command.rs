@@ -100,7 +100,7 @@ macro_rules! define {
         }
 
         impl Command {
-            /// What a report calls it: the C name of the call, if it is one.
+            /// Returns the name of the call in a report: the C name, if there is one.
             pub(crate) const fn name(&self) -> &'static str {
                 match self {
                     $(Self::$name { .. } => $call,)*

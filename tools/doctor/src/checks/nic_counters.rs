@@ -37,7 +37,8 @@ impl NicCounters {
         Self(nics.into_iter().map(read).collect())
     }
 
-    /// What has happened since `before`, NIC by NIC. A counter that was reset counts as not grown.
+    /// Returns the growth of the counters since `before`, NIC by NIC. A counter that was reset
+    /// counts as not grown.
     #[must_use]
     pub fn since(&self, before: &Self) -> Vec<NicGrowth> {
         let growth = |(nic, now): (&String, &Statistics)| {

@@ -40,7 +40,8 @@ pub(super) fn remarks(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> 
     remarks
 }
 
-/// What is wrong whichever plugin serves: with this library's own variables, and unknown names.
+/// Returns the remarks that hold for every plugin: on this library's own variables, and on unknown
+/// names.
 pub(crate) fn own(env: &Env) -> Vec<Remark> {
     let mut remarks = library_lint::remarks(env);
     remarks.extend(unknown_names(env));
@@ -55,7 +56,8 @@ fn unknown_names(env: &Env) -> Vec<Remark> {
         .collect()
 }
 
-/// Whether it is a variable of the plugin's or of this library's, or one of this project's tests.
+/// Returns whether it is a variable of the plugin's or of this library's, or one of this project's
+/// tests.
 pub(super) fn is_known(name: &str) -> bool {
     find_variable(name).is_some()
         || find_library_setting(name).is_some()

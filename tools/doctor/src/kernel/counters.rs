@@ -28,7 +28,7 @@ pub(super) fn read(nic: &str) -> io::Result<Statistics> {
     Ok(pair(&strings, &values, count))
 }
 
-/// How many counters the driver has.
+/// Returns the number of counters that the driver has.
 fn count(socket: &EthtoolSocket) -> io::Result<usize> {
     // ethtool_sset_info: cmd, reserved, mask, then one u32 for each set in the mask.
     let mut words = [pack(GET_SET_INFO, 0), 1 << SET_STATISTICS, 0];

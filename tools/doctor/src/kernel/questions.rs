@@ -104,6 +104,6 @@ pub trait Kernel {
     /// Bytes of memory that may be locked; `None` without limit.
     fn locked_memory_limit(&self) -> Option<u64>;
 
-    /// How many files may be open; `None` without limit.
+    /// Returns the limit of open files; `None` without limit.
     fn open_files_limit(&self) -> Option<u64>;
 }

@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path) -> Result<BackendFile, String> {
     Ok(BackendFile { version, strings, needs: needed(&file) })
 }
 
-/// What is in a regular file.
+/// Returns the content of a regular file.
 pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     // A pipe or a device could block or never end.

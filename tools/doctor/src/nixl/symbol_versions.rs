@@ -34,7 +34,7 @@ pub(super) fn needed(file: &ElfFile64<'_, Endianness>) -> Vec<Needed> {
     all
 }
 
-/// What a library has.
+/// Returns the symbol versions that a library has.
 pub(super) fn defined(file: &ElfFile64<'_, Endianness>) -> Vec<String> {
     let (endian, data) = (file.endian(), file.data());
     let Ok(Some((versions, link))) = file.elf_section_table().gnu_verdef(endian, data) else {

@@ -86,7 +86,7 @@ fn compile(root: &Path, linker: &Linker, archive: &Path, work: &Path) -> Result<
     tool::run(Command::new("cmake").arg("--build").arg(work)).map(|_| ())
 }
 
-/// Where the C++ compiler keeps a library.
+/// Returns the path at which the C++ compiler keeps a library.
 fn library_of_compiler(name: &str) -> Result<String, InstallError> {
     let mut compiler = Command::new("c++");
     let found = tool::run(compiler.arg(format!("-print-file-name={name}")))?;

@@ -70,7 +70,7 @@ fn script(words: &[String]) -> String {
     )
 }
 
-/// Which libraries of the system a program asks the loader for.
+/// Returns the libraries of the system that a program asks the loader for.
 pub(super) fn libraries(program: &Path) -> Result<Vec<String>, InstallError> {
     let mut readelf = Command::new("readelf");
     Ok(needed(&tool::run(readelf.args(["--wide", "--dynamic"]).arg(program))?))

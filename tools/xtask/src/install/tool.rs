@@ -27,7 +27,7 @@ fn package(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether this command can be run and succeeds.
+/// Returns whether this command can be run and succeeds.
 pub(super) fn works(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|end| end.success())
 }

@@ -20,16 +20,16 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// Whether these programs are installed. Where `TCPX_TEST_REQUIRE` demands `tools`, a missing one
-/// is a failure.
+/// Returns whether these programs are installed. Where `TCPX_TEST_REQUIRE` demands `tools`, a
+/// missing one is a failure.
 fn are_here(tools: &[&str]) -> bool {
     let missing = |tool: &&&str| Command::new(**tool).arg("--version").output().is_err();
     let Some(tool) = tools.iter().find(missing) else { return true };
     skip("tools", &format!("{tool} is not installed"))
 }
 
-/// Whether there is a zig, as a program or as a package of Python's. Where `TCPX_TEST_REQUIRE`
-/// demands `zig`, its absence is a failure.
+/// Returns whether there is a zig, as a program or as a package of Python's. Where
+/// `TCPX_TEST_REQUIRE` demands `zig`, its absence is a failure.
 fn zig_is_here() -> bool {
     let ways: [&[&str]; 2] = [&["zig", "version"], &["python3", "-m", "ziglang", "version"]];
     let works = |way: &[&str]| {

@@ -22,7 +22,7 @@ pub(crate) fn set_peer_timeout(comm: *mut c_void, limit: Option<Duration>) -> Re
     })
 }
 
-/// Whether the comm's sockets are alive.
+/// Checks whether the comm's sockets are alive.
 pub(crate) fn check_comm(comm: *mut c_void) -> Result<(), Failure> {
     with_comm("checkComm", comm, |comm| match comm {
         Comm::Send(send) => send.check(),
@@ -31,7 +31,7 @@ pub(crate) fn check_comm(comm: *mut c_void) -> Result<(), Failure> {
     })
 }
 
-/// What to watch for edges on a comm.
+/// Returns the descriptors to watch for edges on a comm.
 pub(crate) fn descriptors(comm: *mut c_void) -> Result<Vec<CommDescriptor>, Failure> {
     with_comm("descriptors", comm, |comm| {
         let all = match comm {
@@ -46,7 +46,7 @@ pub(crate) fn descriptors(comm: *mut c_void) -> Result<Vec<CommDescriptor>, Fail
     })
 }
 
-/// Whether a further test may get further although no descriptor becomes ready.
+/// Tells whether a further test may get further although no descriptor becomes ready.
 pub(crate) fn needs_call(comm: *mut c_void) -> Result<NeedsCall, Failure> {
     with_comm("needsCall", comm, |comm| match comm {
         Comm::Send(send) => Ok(send.needs_call()),
