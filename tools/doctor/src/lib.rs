@@ -9,10 +9,10 @@
 //! | `tcpx env` | [`environment::inspect`] |
 //! | `tcpx devices` | [`nearest_nics`], [`render_devices`] |
 //!
-//! What must be known before the plugin is loaded, and the table of all diagnoses, lie in
-//! [`tcpx_diagnosis`]; this crate adds what takes longer to ask: the kernel and the NICs' drivers
-//! ([`Kernel`], which [`LiveKernel`] asks over netlink), the kernel's log, limits, a peer, and
-//! whether a NIXL finds its backend.
+//! The facts needed before the plugin is loaded, and the table of all diagnoses, lie in
+//! [`tcpx_diagnosis`]. This crate adds the checks that take longer. It asks the kernel and the
+//! NICs' drivers ([`Kernel`], which [`LiveKernel`] asks over netlink). It also examines the
+//! kernel's log, limits, a peer, and whether a NIXL finds its backend.
 //!
 //! This crate never changes a setting, never loads the plugin, never prints, and never asks without
 //! a deadline.

@@ -65,7 +65,7 @@ fn nccl_version(logger: Logger) -> Option<u32> {
     let version = (own && !symbol.is_null()).then(|| {
         let mut version = 0;
         // SAFETY: the symbol is NCCL's function of this name, which has this type in all its
-        // releases: the library that it lies in called `init` with a logger of its own.
+        // releases. The library that the symbol lies in called `init` with a logger of its own.
         let asked = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(symbol)
         };

@@ -47,8 +47,8 @@ macro_rules! later_table {
 ///
 /// A caller of `init` of this or a later table is taken for NCCL: it gets host memory only, unless
 /// [`NcclMode::Unpack`](crate::NcclMode::Unpack) is asked for. `test` then says how long a message
-/// was and frees a receive by itself, `irecvConsumed` does nothing, `accept` needs no device
-/// handle, and a post for which there is no room returns 0 and no request. A setting that is not
+/// was and frees a receive by itself. `irecvConsumed` does nothing, and `accept` needs no device
+/// handle. A post for which there is no room returns 0 and no request. A setting that is not
 /// allowed makes `listen` and `connect` return 3, not `init`: some releases of NCCL crash after an
 /// `init` that fails.
 #[must_use]

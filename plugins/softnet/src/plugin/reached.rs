@@ -16,7 +16,8 @@ use crate::transport::GpuReach;
 pub(super) struct Reached(Mutex<BTreeMap<(usize, u32), GpuReach>>);
 
 impl Reached {
-    /// Which of these NICs reach the memory of this GPU. The driver is asked with the first call.
+    /// Finds out which of these NICs reach the memory of this GPU. The driver is asked with the
+    /// first call.
     pub(super) fn of_nics(&self, nics: &[Nic], gpu: u32) -> Vec<GpuReach> {
         // The loopback is never asked.
         let wires = || nics.iter().enumerate().filter(|(_, nic)| !nic.interface.loopback);

@@ -5,8 +5,8 @@
 //! A stale, closed twice or foreign value fails the generation check and is an error of the
 //! caller's, never a crash.
 //!
-//! A lookup is two loads and one uncontended lock, which also keeps two threads out of one object:
-//! callers must serialise the calls on a comm (docs/plugin-contract.md), and a busy object is
+//! A lookup is two loads and one uncontended lock. The lock also keeps two threads out of one
+//! object: callers must serialise the calls on a comm (docs/plugin-contract.md). A busy object is
 //! reported instead of waited for. Only regMr may overlap with others: it asks for the object's tag
 //! alone.
 

@@ -79,9 +79,9 @@ pub struct Settings {
     pub poison: bool,
     /// How long one connect or accept may take.
     pub connect_timeout: Duration,
-    /// How long the peer's host may acknowledge nothing that a comm has sent, or leave the system's
-    /// probes of an idle connection unanswered (whole seconds, at least four), before the comm is
-    /// dead. `None`: for ever.
+    /// Time without a sign of the peer's host after which a comm is dead (whole seconds, at least
+    /// four). The host gives no sign while it acknowledges nothing that the comm has sent, or
+    /// leaves the system's probes of an idle connection unanswered. `None`: for ever.
     pub peer_timeout: Option<Duration>,
     /// Whether the system sends chunks from the messages' own memory.
     pub zerocopy: ZeroCopy,

@@ -72,8 +72,9 @@ pub(super) fn gather(bounce: u64, entries: &[Entry], to: u64) {
     let (bounce, to): (*const u8, *mut u8) =
         (with_exposed_provenance(bounce as usize), pointer(to));
     for entry in entries {
-        // SAFETY: the destination was checked against the buffer by the check; the source is the
-        // plugin's word, and if it lies outside the bounce buffer this process is what pays for it.
+        // SAFETY: the destination was checked against the buffer by the check. The source is the
+        // plugin's word; if the source lies outside the bounce buffer, this process is what pays
+        // for the error.
         unsafe {
             copy_volatile(
                 bounce.add(entry.src_off as usize),

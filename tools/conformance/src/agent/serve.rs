@@ -47,8 +47,9 @@ fn inherited_link(text: &str) -> io::Result<Link> {
     if descriptor <= 2 || unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the descriptor is open, as fcntl just showed; the parent passed it for this use
-    // alone, and this function runs once, before anything else in the process could have taken it.
+    // SAFETY: the descriptor is open, as fcntl just showed. The parent passed it for this use
+    // alone. This function runs once, before anything else in the process could have taken the
+    // descriptor.
     let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
     Ok(Link::new(UnixStream::from(owned)))
 }

@@ -15,8 +15,8 @@ use crate::options::{Options, Target};
 /// The name of the hardware plugin: version 3.1.9, the original.
 pub(crate) const ORIGINAL_NAME: &str = "GPUDirectTCPX_v7";
 
-/// Most checks that run at once unless more are asked for: each has two or three agents, which hold
-/// memory at both ends of a comm, and a GPU's context where they use one.
+/// Most checks that run at once unless more are asked for. Each check has two or three agents. They
+/// hold memory at both ends of a comm, and a GPU's context where they use a GPU.
 const MOST_JOBS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// What is checked, and with what.

@@ -15,8 +15,8 @@ const SET_STATISTICS: u32 = 1;
 const NAME_BYTES: usize = 32;
 /// More counters than any driver has; bounds what is allocated.
 const MAX_COUNTERS: usize = 1 << 16;
-/// The kernel writes as many counters as the driver has at that moment, not as many as were asked
-/// for, so there is room for queues that are added between two calls.
+/// Room for queues that are added between two calls. The kernel writes as many counters as the
+/// driver has at that moment, not as many as were asked for.
 const SPARE_COUNTERS: usize = 4096;
 
 pub(super) fn read(nic: &str) -> io::Result<Statistics> {

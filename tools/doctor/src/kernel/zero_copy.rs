@@ -86,7 +86,7 @@ pub(super) fn ask(ifindex: u32) -> io::Result<ZeroCopyAnswer> {
     }
 }
 
-/// Why there is no ring.
+/// Judges the error of a setup that gave no ring.
 fn judge_ring(error: io::Error) -> io::Result<ZeroCopyAnswer> {
     match error.raw_os_error() {
         // No io_uring at all, or one that is too old.

@@ -52,8 +52,9 @@ fn write_script(root: &Path, words: &[String]) -> Result<PathBuf, InstallError> 
     Ok(path)
 }
 
-/// The words of rustc's that zig does not know are replaced, or left out: the functions that unwind
-/// the stack are in one of zig's own libraries, and it has a linker of its own.
+/// Returns a script that replaces or leaves out the words of rustc's that zig does not know. The
+/// functions that unwind the stack are in one of zig's own libraries, and zig has a linker of its
+/// own.
 fn script(words: &[String]) -> String {
     format!(
         "#!/bin/sh\n\
