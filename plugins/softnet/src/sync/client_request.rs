@@ -54,8 +54,8 @@ fn address<T: ?Sized>(place: &T) -> usize {
 fn request(code: usize, first: usize, second: usize) {
     let arguments = [code, first, second, 0, 0, 0];
     // SAFETY: the rotations sum to 128 bits, so rdi is what it was, and rbx is exchanged with
-    // itself; valgrind takes the sequence for a request, reads the six words at rax, which outlive
-    // it, and answers in rdx.
+    // itself. Valgrind takes the sequence for a request. It reads the six words at rax, which
+    // outlive the request, and answers in rdx.
     unsafe {
         asm!(
             "rol rdi, 3",

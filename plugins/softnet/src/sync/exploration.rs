@@ -46,8 +46,8 @@ impl Sleeper {
     }
 }
 
-/// Tells the story again and again, each time with another order of its threads: half of the times
-/// in any order, half of them in one where few interruptions come at bad moments.
+/// Tells the story again and again, each time with another order of its threads. Half of the times
+/// the order is any order. In the other half, few interruptions come at bad moments.
 pub(crate) fn explore(times: usize, story: impl Fn() + Clone + Send + Sync + 'static) {
     let told = move || {
         IS_EXPLORED.set(true);
