@@ -49,7 +49,7 @@ impl Published {
     }
 }
 
-/// Breaks what is to be broken when a receive is posted.
+/// Does the damage that the mode has for a posted receive.
 ///
 /// # Safety
 /// `comm` is open.
@@ -60,7 +60,7 @@ pub(crate) unsafe fn on_posted(comm: &RecvComm, slot: usize) {
     }
 }
 
-/// Breaks what is to be broken when a receive is done.
+/// Does the damage that the mode has for a finished receive.
 ///
 /// # Safety
 /// `comm` is open and `receive` is its oldest finished receive.

@@ -1,5 +1,5 @@
-//! What this plugin must remember to break rules on purpose: comms, requests and what became of
-//! them.
+//! Ledger of what this plugin must remember to break rules on purpose: comms, requests and their
+//! outcomes.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

@@ -182,7 +182,7 @@ pub(crate) unsafe extern "C" fn test(
     result
 }
 
-/// Notes that a request is done and breaks what is to be broken of a receive.
+/// Notes that a request is done, and does the damage that the mode has for a receive.
 fn finish(request: *mut c_void) {
     let mut ledger = ledger();
     let Some(entry) = ledger.requests.get_mut(&request.addr()) else { return };

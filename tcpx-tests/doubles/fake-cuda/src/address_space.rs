@@ -1,4 +1,4 @@
-//! What lies at which address.
+//! Map of addresses to the memory behind them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::status::Result;
 
 /// The right to read, in the driver's bit mask of access rights.
 pub(crate) const READ: u32 = 1;
-/// The right to write; whoever has it may read.
+/// The right to write, which includes the right to read.
 pub(crate) const WRITE: u32 = 2;
 
 /// Bytes that a program can have of each GPU.

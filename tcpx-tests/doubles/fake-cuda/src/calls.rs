@@ -16,8 +16,8 @@ pub(crate) fn count<F>(_: &F) {
     *CALLS.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += 1;
 }
 
-/// Writes a line for each function that was called, its name and how often, as far as there is
-/// room. Returns how many bytes all the lines have.
+/// Writes a line for each function that was called, with its name and its number of calls, while
+/// there is room. Returns how many bytes all the lines have.
 ///
 /// # Safety
 /// `text` is valid for `capacity` bytes.

@@ -70,7 +70,7 @@ fn dma_buf(udmabuf: RawFd, file: RawFd, offset: u64, bytes: u64) -> Result<Owned
     if made < 0 {
         return Err(CUresult::CUDA_ERROR_UNKNOWN);
     }
-    // SAFETY: the kernel has just made this descriptor, and nobody else knows of it.
+    // SAFETY: the kernel has just made this descriptor, and nothing else knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 

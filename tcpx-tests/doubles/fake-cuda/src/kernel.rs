@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the kernels of `tcpx-unpack` do, done by the CPU. The layouts are those of
+//! The kernels of `tcpx-unpack`, done by the CPU. The layouts are those of
 //! `tcpx-unpack/kernels/unpack.cu`.
 
 use std::ffi::c_void;

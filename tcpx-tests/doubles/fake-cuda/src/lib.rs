@@ -1,8 +1,8 @@
 //! A drop-in `libcuda.so.1` for machines without a GPU, for tests. It is never part of a product.
 //!
 //! What it has in common with a GPU is what code gets wrong without one:
-//! - Device memory lies at addresses that the CPU may not touch: whoever tries gets SIGSEGV. The
-//!   bytes are behind a second mapping, which only this library knows.
+//! - Device memory lies at addresses that the CPU may not touch: a thread that tries gets SIGSEGV.
+//!   The bytes are behind a second mapping, which only this library knows.
 //! - Pinned memory has an alias for the GPU at another address, which the CPU may not touch either.
 //! - Copies and kernels are worked off later, by a thread for each stream, in order. Freeing memory
 //!   waits for them.
@@ -17,7 +17,7 @@
 //! driver 580 on an H100; where it is stricter, `export` and `entries` say so.
 //!
 //! - `ordinary`: memory that the driver does not know
-//! - `pages`, `reservation`: bytes that the driver reaches, and addresses that nobody may touch
+//! - `pages`, `reservation`: bytes that the driver reaches, and addresses that no code may touch
 //! - `program_memory`: memory of the program's own that it registers
 //! - `video_memory`: the file in which the GPUs' own bytes are
 //! - `address_space`: what lies at which address

@@ -1,4 +1,4 @@
-//! Modules: PTX, as far as it tells which kernels it has.
+//! Modules: PTX, read only for the names of its kernels.
 
 use std::sync::Arc;
 

@@ -19,14 +19,14 @@ pub(crate) fn memory_file() -> Result<OwnedFd> {
     if file < 0 {
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
-    // SAFETY: the file was just made, and nobody else has it.
+    // SAFETY: the file was just made, and nothing else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(file) })
 }
 
 /// Bytes that go through the file at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Runs `moves` with the file, in which nobody else's bytes are.
+/// Runs `moves` with the file, which holds no other caller's bytes.
 fn with_file<T>(moves: impl FnOnce(&OwnedFd) -> Result<T>) -> Result<T> {
     static FILE: Mutex<Option<OwnedFd>> = Mutex::new(None);
     let mut file = FILE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ use crate::video_memory::Slice;
 /// Size of a page.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// What device memory holds before anybody has written it: nothing that a program may rely on.
+/// Content of device memory before the first write: nothing that a program may rely on.
 const POISON: u8 = 0xcd;
 /// How much of it is overwritten with that.
 const POISONED_BYTES: usize = 1 << 20;
@@ -106,8 +106,8 @@ impl Pages {
     /// Copies between two places, which may overlap.
     pub(crate) fn copy(from: (&Self, usize), to: (&Self, usize), bytes: usize) {
         let (source, target) = (from.0.at(from.1, bytes), to.0.at(to.1, bytes));
-        // SAFETY: both ranges lie in mappings that are alive. Whoever races with a GPU's copy gets
-        // any mixture of bytes, as with a GPU.
+        // SAFETY: both ranges lie in mappings that are alive. A thread that races with a GPU's copy
+        // gets any mixture of bytes, as with a GPU.
         unsafe { ptr::copy(source, target, bytes) };
     }
 
@@ -158,7 +158,7 @@ fn whole_pages(bytes: u64) -> Result<usize> {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: new() made this mapping, and nobody can use it.
+        // SAFETY: new() made this mapping, and nothing can use it.
         unsafe { libc::munmap(self.first.as_ptr().cast(), self.bytes) };
     }
 }

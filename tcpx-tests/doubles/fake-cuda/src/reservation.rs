@@ -43,7 +43,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: new() made this mapping, and nobody can use it.
+        // SAFETY: new() made this mapping, and nothing can use it.
         unsafe { libc::munmap(self.mapped, self.mapped_bytes) };
     }
 }

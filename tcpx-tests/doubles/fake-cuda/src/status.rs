@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What calls answer.
+//! Status codes that calls answer.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

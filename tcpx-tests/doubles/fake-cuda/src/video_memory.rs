@@ -29,7 +29,7 @@ fn make() -> Option<OwnedFd> {
     if file < 0 {
         return None;
     }
-    // SAFETY: the file was just made, and nobody else has it.
+    // SAFETY: the file was just made, and nothing else has it.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     // SAFETY: the descriptor is open.
     let grown = unsafe { libc::ftruncate(file.as_raw_fd(), FILE_BYTES as libc::off_t) };
@@ -48,7 +48,7 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// So many bytes, in whole pages.
+    /// This many bytes, in whole pages.
     pub(crate) fn new(bytes: u64) -> Result<Self> {
         let file = file()?.as_raw_fd();
         let offset = END.fetch_add(bytes, Ordering::Relaxed);

@@ -112,7 +112,7 @@ unsafe fn put_text(to: *mut c_char, bytes: c_int, text: &str) -> Result<()> {
     let room = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_sub(1));
     let room = room.filter(|_| !to.is_null()).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let length = text.len().min(room);
-    // SAFETY: the caller vouches for `bytes` bytes, of which one is left for the 0.
+    // SAFETY: the caller vouches for `bytes` bytes, and one byte of them is left for the 0.
     unsafe {
         to.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), length);
         to.add(length).write(0);

@@ -128,8 +128,8 @@ unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     })
 }
 
-/// Of a range that it refuses it writes nothing, as the real driver does for some: whoever looks at
-/// the descriptor then finds what was there before.
+/// Writes nothing for a range that it refuses, as the real driver does for some: a caller that
+/// looks at the descriptor then finds what was there before.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemGetHandleForAddressRange(
     handle: *mut c_void,

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What is known of an address.
+//! Attributes of an address.
 
 use std::ffi::c_void;
 

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Memory of the program's own, of which GPUs get a view.
+//! Registration of the program's own memory, which gives GPUs a view of it.
 
 use std::ffi::{c_uint, c_void};
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ fn is_supported() -> bool {
 }
 
 /// Whole pages of shared memory that GPUs are to see, whichever context is current; all else is
-/// refused. The real driver takes parts of pages and private memory, too; nobody asks for that.
+/// refused. The real driver takes parts of pages and private memory, too; no caller asks for that.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemHostRegister_v2(host: *mut c_void, bytes: usize, flags: c_uint) -> CUresult {
     answer(|| {

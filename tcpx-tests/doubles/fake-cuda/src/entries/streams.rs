@@ -16,7 +16,8 @@ use crate::current;
 use crate::status::{Result, answer, put};
 use crate::stream::{STREAMS, Stream};
 
-/// How often a stream that waits for a value looks at it: the program that writes it tells nobody.
+/// Interval at which a stream polls a value that it waits for: the program that writes the value
+/// notifies no thread.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
 
 #[unsafe(no_mangle)]
