@@ -1,4 +1,4 @@
-//! What a test may read and change in connection info without being a session.
+//! Parts of connection info that a test may read and change without being a session.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -15,9 +15,9 @@ use crate::pair::Side;
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is lost, and nobody is told.
+    /// The packet is lost, and its sender gets no notice.
     Lost,
-    /// Its sender is told that the connection is no more.
+    /// The packet's sender gets a notice that the connection is no more.
     Reset,
 }
 

@@ -15,7 +15,7 @@ use crate::built::built;
 /// Bytes of a chunk: as small as they can be, so that copying costs little.
 pub const CHUNK_BYTES: u64 = 4096;
 
-/// Bytes of a small message: so many that 128 fill a default chunk.
+/// Bytes of a small message: 128 such messages fill a default chunk.
 pub const MESSAGE_BYTES: u64 = 4096;
 
 /// Two connected sessions with registered memory.
@@ -46,7 +46,7 @@ impl NullPair {
         Self::with_chunks_of(CHUNK_BYTES, chunks * CHUNK_BYTES, memory)
     }
 
-    /// The same over so many channels, of which there are two otherwise.
+    /// The same over `channels` channels; the default is two.
     ///
     /// # Panics
     /// When a step fails.
@@ -67,7 +67,7 @@ impl NullPair {
         Self::with_chunks_of(chunk_bytes, messages * MESSAGE_BYTES, memory)
     }
 
-    /// Connects two sessions with memory for one message of so many bytes, which travels on the
+    /// Connects two sessions with memory for one message of this many bytes, which travels on the
     /// control link.
     ///
     /// # Panics
@@ -91,7 +91,7 @@ impl NullPair {
                     .plugin(PluginChoice::Path(plugin()))
                     .preflight(false)
                     .channels(channels)
-                    // Both ends are dropped on one thread: nobody would answer a goodbye.
+                    // Both ends are dropped on one thread: neither would answer a goodbye.
                     .close_timeout(Duration::from_millis(1)),
             )
             .expect("the plugin is built with this program")
@@ -128,9 +128,9 @@ impl NullPair {
         self.run(&small(self.source, 0..messages), &small(self.target, 0..messages));
     }
 
-    /// Moves `count` messages of so many bytes on the control link, each when the one before it has
-    /// arrived, on this thread alone. Each takes two frames that leave by themselves: one says that
-    /// it is awaited, the other brings it.
+    /// Moves `count` messages of this many bytes on the control link, each when the one before it
+    /// has arrived, on this thread alone. Each takes two frames that leave by themselves: one says
+    /// that it is awaited, the other brings it.
     ///
     /// # Panics
     /// When it fails.

@@ -204,8 +204,8 @@ impl LinkProxy {
         self.shared.changed.notify_all();
     }
 
-    /// Lets nothing pass any more, either way, and tells nobody. Nor is anything taken out that is
-    /// withheld: nobody reads.
+    /// Lets nothing pass any more, either way, without notice to either end. Nor is anything taken
+    /// out that is withheld: no thread reads.
     pub fn swallow(&self) {
         let mut state = self.shared.state();
         (state.to_listener_is_shut, state.to_connector_is_shut) = (true, true);
@@ -267,7 +267,7 @@ fn accept(listener: &TcpListener, target: SocketAddr, shared: &Arc<Shared>) {
         if shared.state().is_over {
             return;
         }
-        // Whoever cannot be passed on sees its connection end.
+        // A client that cannot be passed on sees its connection end.
         let _ = pass_on(connector, target, shared);
     }
 }

@@ -235,7 +235,7 @@ impl Trio {
     }
 
     /// Another process takes the victim's place and name: it connects, bytes move both ways, and
-    /// everybody parts.
+    /// all of them part.
     ///
     /// # Panics
     /// When a step fails.

@@ -1,4 +1,4 @@
-//! What the calling thread logs, for tests that read it.
+//! Log lines of the calling thread, for tests that read them.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};

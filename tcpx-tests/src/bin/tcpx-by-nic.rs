@@ -55,7 +55,7 @@ impl<'a> Plan<'a> {
         let options = SessionOptions::default().with_env()?;
         let listen = SocketAddr::new(self.address, 0);
         let session = Session::new(options.nics(vec![self.nic.to_owned()]).listen(listen))?;
-        // Whoever sees the file sees all of it.
+        // A process that sees the file sees all of it.
         let unfinished = self.file.with_extension("new");
         std::fs::write(&unfinished, session.listen()?)?;
         std::fs::rename(unfinished, self.file)?;

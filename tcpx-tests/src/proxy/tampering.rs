@@ -1,4 +1,4 @@
-//! What somebody on the way does to one frame or record.
+//! Changes that an attacker on the way makes to one frame or record.
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

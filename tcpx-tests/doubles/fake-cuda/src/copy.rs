@@ -44,7 +44,7 @@ pub(crate) fn copy(stream: &Stream, dst: u64, src: u64, bytes: usize) -> Result<
             stream.push(move || {
                 let mut content = vec![0; bytes];
                 from.pages.read(from.offset, &mut content);
-                // Whoever waits for it is there until it comes.
+                // The thread that waits for the content stays until it comes.
                 let _ = sender.send(content);
                 Ok(())
             });

@@ -21,7 +21,7 @@ const TCP_V4: u8 = 1;
 pub(crate) struct AcceptManner {
     /// RxDM's socket for rules. `None`: it is not asked.
     pub(crate) rules: Option<PathBuf>,
-    /// Whether whoever connects is taken for the peer.
+    /// Whether any connection is taken for the peer.
     pub(crate) trusts: bool,
 }
 
@@ -31,7 +31,7 @@ impl AcceptManner {
         if self.trusts { 1 } else { usize::MAX }
     }
 
-    /// Whether so many strangers are too many.
+    /// Returns whether this many strangers are too many.
     pub(crate) fn gives_up_after(&self, strangers: u64) -> bool {
         self.trusts && strangers >= TRIES.into()
     }

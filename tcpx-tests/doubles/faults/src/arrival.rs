@@ -16,7 +16,7 @@ use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use crate::packet_cutter::PacketCutter;
 
-/// The pages of one chunk. Those that nobody has taken go back with it.
+/// The pages of one chunk. Pages that no caller has taken go back with it.
 #[derive(Debug)]
 pub(crate) struct ArrivalPages {
     pages: Pages,
@@ -38,7 +38,7 @@ impl ArrivalHooks for ArrivalPages {
         self.unplaced
     }
 
-    /// As far as there are free pages.
+    /// Places bytes while there are free pages.
     fn place(
         &mut self,
         socket: &TcpStream,

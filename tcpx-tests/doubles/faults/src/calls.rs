@@ -18,7 +18,7 @@ pub(crate) enum ScriptedCall {
     Return(i32),
     /// Stop the process, then do the call.
     Freeze,
-    /// Wait so many milliseconds, then do the call.
+    /// Wait this many milliseconds, then do the call.
     Delay(u64),
     /// Never return.
     Block,
@@ -36,7 +36,7 @@ impl ScriptedCall {
                 std::thread::sleep(Duration::from_millis(ms));
                 return None;
             }
-            // The caller holds no lock, so nobody else waits for it.
+            // The caller holds no lock, so no other thread waits for it.
             Self::Block => loop {
                 std::thread::park();
             },

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What a script does to one comm, as the plugin asks.
+//! Faults that a script has for one comm, as the plugin asks for them.
 
 use std::fmt;
 use std::net::TcpStream;
@@ -155,8 +155,8 @@ impl CommHooks for FaultyComm {
 
     fn copy_inline(&self, address: usize, payload: &[u8]) {
         let place = std::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: the caller of irecv has lent the memory, of at least so many bytes. If it is a
-        // GPU's the process ends, as it does over the original.
+        // SAFETY: the caller of irecv has lent the memory, of at least this many bytes. If the
+        // memory is a GPU's, the process ends, as it does over the original.
         unsafe { place.copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };
     }
 

@@ -49,7 +49,7 @@ impl LostPages {
         }
     }
 
-    /// Request `number` is consumed: its lost pages get a use that nobody gives back.
+    /// Request `number` is consumed: its lost pages get a use that is never given back.
     pub(crate) fn consumed(&mut self, pages: Pages, number: u64) {
         let (mine, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.chunks).into_iter().partition(|chunk| chunk.number == number);

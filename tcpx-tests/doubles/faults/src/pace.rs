@@ -12,7 +12,7 @@ use crate::script::FaultScript;
 /// Calls between the one that takes a request up and the first that may report it.
 const CALLS_UNTIL_DONE: u64 = 6;
 
-/// The pace of one comm. Pure: it is told what happens.
+/// The pace of one comm. Pure: its callers say what happens.
 #[derive(Debug)]
 pub(crate) struct Pace {
     is_slow: bool,
@@ -41,7 +41,7 @@ impl Pace {
         self.is_slow
     }
 
-    /// A call begins; so many requests were ever posted.
+    /// Begins a call; `posted` requests were ever posted.
     pub(crate) fn begin_call(&mut self, posted: u64) {
         self.calls += 1;
         self.has_queued = false;

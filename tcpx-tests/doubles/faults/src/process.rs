@@ -1,4 +1,4 @@
-//! What a script does to a process, as the plugin asks.
+//! Faults that a script has for a process, as the plugin asks for them.
 
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;

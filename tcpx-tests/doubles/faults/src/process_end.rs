@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! What the original does to its process.
+//! Ways in which the original harms its process.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) fn crash(rule: fmt::Arguments<'_>) -> ! {
 /// Closes descriptor 0, whatever it is.
 pub(crate) fn close_descriptor_zero() {
     log::warn!("the original closes file descriptor 0 here");
-    // SAFETY: touches no memory. Whoever owns the descriptor loses it, which is what the original
-    // does to them.
+    // SAFETY: touches no memory. The owner of the descriptor loses it, as it does over the
+    // original.
     unsafe { libc::close(0) };
 }

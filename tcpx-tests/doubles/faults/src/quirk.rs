@@ -61,7 +61,7 @@ quirks! {
     Unchecked "unchecked",
     /// Data sockets are steered to a GPU: what comes for host memory never gets there.
     Steered "steered",
-    /// Whoever connects to a listen comm's port is taken for the peer: one that says nothing keeps
+    /// Any connection to a listen comm's port is taken for the peer: one that says nothing keeps
     /// the peer out, and the third that is none ends accept with 3.
     Strangers "strangers",
     /// Several chunks of one request on one socket leak the pages of all but the last.

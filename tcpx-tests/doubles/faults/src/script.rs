@@ -37,7 +37,7 @@ pub struct FaultScript {
     /// With [`Quirk::Slow`]: how long accept waits for flow steering. `None`: the original's 5 s.
     pub steering_wait: Option<Duration>,
     /// With [`Quirk::Rules`]: the folder of RxDM's sockets. `None`: there is none, and accept asks
-    /// nobody.
+    /// for no rule.
     pub rxdm: Option<PathBuf>,
 }
 
@@ -56,7 +56,7 @@ impl FaultScript {
         self.original.has(quirk)
     }
 
-    /// What connect or accept sleeps for a comm of so many data sockets.
+    /// Time that connect or accept sleeps for a comm of this many data sockets.
     pub(crate) fn rest(&self, side: Side, sockets: u16) -> Duration {
         if !self.has(Quirk::Slow) {
             return Duration::ZERO;

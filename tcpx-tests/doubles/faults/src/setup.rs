@@ -70,7 +70,7 @@ pub(crate) fn scripted(entry: Entry) -> Option<NcclResult> {
     Some(code)
 }
 
-/// Before the plugin's `init`: reads the environment, if nobody has configured anything, with what
+/// Before the plugin's `init`: reads the environment, if nothing has been configured yet, with what
 /// `read` makes of it. False when it is refused, with a WARN line.
 fn read_environment(
     logger: Logger,

@@ -1,4 +1,4 @@
-//! What a script does to one socket.
+//! Faults that a script has for one socket.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -19,7 +19,7 @@ const MAX_STORM: usize = 20;
 /// What may be done with the socket now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Permit {
-    /// Move at most so many bytes.
+    /// Move at most this many bytes.
     Bytes(usize),
     /// Behave as if the socket were not ready.
     NotReady,
@@ -77,7 +77,8 @@ impl SocketHooks for SocketFaults {
     }
 }
 
-/// One socket that the script wants something of. Pure: it is told the time and says what to do.
+/// One socket that the script wants something of. Pure: its callers give the time, and it says what
+/// to do.
 #[derive(Debug)]
 struct Disturbance {
     rng: Random,

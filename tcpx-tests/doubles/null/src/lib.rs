@@ -232,7 +232,7 @@ const fn padded(name: &[u8]) -> [u8; 32] {
 
 extern "C" fn choose_name() {
     if std::env::var_os("TCPX_NULL_NAME").is_some_and(|name| name == "hardware") {
-        // SAFETY: the dynamic linker runs this before anybody can find the table.
+        // SAFETY: the dynamic linker runs this before any code can find the table.
         unsafe { NAME.0.get().write(padded(HARDWARE_NAME)) };
     }
 }
