@@ -144,7 +144,7 @@ struct Driver(Library);
 
 impl Driver {
     /// # Safety
-    /// A context is current, and both ranges are memory of the driver's that nobody else uses.
+    /// A context is current, and both ranges are memory of the driver's that nothing else uses.
     unsafe fn copy(&self, name: &str, to: u64, from: u64, bytes: usize) -> Result<()> {
         type Copy = unsafe extern "C" fn(u64, u64, usize) -> i32;
         // SAFETY: a function of the driver's that has two addresses, each as wide as a pointer, and
@@ -176,7 +176,7 @@ impl PlainEnd {
     fn message(&mut self) -> &mut [u8] {
         let bytes = self.bytes;
         // SAFETY: the buffer has as many bytes, pinned and made with zeroes by the driver, and the
-        // borrow of this end keeps everybody else from them. No copy is under way between two
+        // borrow of this end keeps all other code from them. No copy is under way between two
         // calls.
         unsafe { slice::from_raw_parts_mut(self.pinned.as_ptr(), bytes) }
     }

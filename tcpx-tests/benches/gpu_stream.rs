@@ -7,8 +7,8 @@
 //! Both ends are in one process, because two processes that share a GPU take turns on it. Each size
 //! is measured twice: one message at a time, as `tcpx perf` does, and several under way, which are
 //! posted at once. Receives are posted before "go", a flag at which the sender looks. The time runs
-//! from there until the last byte is in the receiver's memory, so the wake of whoever waits for the
-//! bytes counts.
+//! from there until the last byte is in the receiver's memory. The wake of the thread that waits
+//! for the bytes therefore counts.
 //!
 //! The plain way cuts messages into pieces of 128 KiB to 512 KiB, which go round over the sockets.
 //! Each socket has a thread at each end. It copies a piece down to pinned memory while the one
@@ -44,7 +44,7 @@ const SIZES: [(usize, usize, usize); 6] = [
 const SEVERAL: usize = 8;
 const ROUNDS: usize = 5;
 const WARMUP: usize = 3;
-/// Sockets of the plain way, each of which is worth a thread for so many bytes.
+/// Sockets of the plain way, each of which is worth a thread for this many bytes.
 const SOCKETS: usize = 8;
 const WORTH_BYTES: usize = 1 << 20;
 /// Pieces of one socket that are in pinned memory at once.
@@ -148,7 +148,7 @@ impl Ours {
         Ok(Self { pair, posts })
     }
 
-    /// Times of samples of so many messages.
+    /// Times of samples of this many messages.
     fn samples(&self, messages: usize, samples: usize) -> Result<Vec<f64>> {
         let gate = Gate::default();
         thread::scope(|scope| {
@@ -230,7 +230,7 @@ impl PlainSocket {
     fn copy(&self, slot: usize, device: u64, bytes: usize, is_up: bool) -> Result<()> {
         let pinned = self.pinned.address() + (slot * self.piece_bytes) as u64;
         let (to, from) = if is_up { (device, pinned) } else { (pinned, device) };
-        // SAFETY: both ranges are this end's, and nobody uses them until the event is done.
+        // SAFETY: both ranges are this end's, and nothing uses them until the event is done.
         unsafe { self.stream.copy(to, from, bytes as u64) }?;
         Ok(self.stream.record(&self.copied[slot])?)
     }
@@ -286,7 +286,7 @@ impl Plain {
         Ok(Self { gpu: gpu.clone(), bytes, piece_bytes, memory: [memory()?, memory()?], sockets })
     }
 
-    /// The pieces of each socket that is used for so many messages.
+    /// The pieces of each socket that is used for this many messages.
     fn pieces(&self, messages: usize) -> Vec<Vec<(usize, usize)>> {
         let total = messages * self.bytes;
         let mut pieces = vec![Vec::new(); (total / WORTH_BYTES).clamp(1, SOCKETS)];
@@ -337,7 +337,7 @@ impl Plain {
                 }
             }
             if gate.is_over() {
-                // One end has failed; nobody is to wait in a read or a write for it.
+                // One end has failed; no thread is to wait in a read or a write for it.
                 sockets.iter().try_for_each(|socket| socket.shutdown(Shutdown::Both))?;
             }
             for thread in threads {

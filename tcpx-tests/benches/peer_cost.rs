@@ -1,7 +1,7 @@
-//! What peers cost a session, with 1, 32 and 1,000 of them, all sessions of one other process:
+//! Costs of peers to a session, with 1, 32 and 1,000 of them, all sessions of one other process:
 //! processor time and wakeups of its progress thread when none has anything to do, its processor
-//! time for each message of 4 KiB, of which all of them send 1,000 a second by turns, and for each
-//! connect, of the first ones and of the last.
+//! time for each message of 4 KiB, while all of them together send 1,000 a second by turns, and for
+//! each connect, of the first ones and of the last.
 //!
 //! `cargo bench -p tcpx-tests --bench peer_cost [-- [--json] [PEERS...]]`. With strace installed
 //! the system calls of the progress thread are counted too, in a time of their own. The bars: 0.1 %
@@ -61,8 +61,8 @@ fn raise_file_limit() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
-/// The other process: `count` sessions that connect, do nothing until they are told to send, and
-/// then nothing until standard input ends.
+/// The other process: `count` sessions that connect, do nothing until they receive the word to
+/// send, and then nothing until standard input ends.
 fn be_peers(count: usize) -> Result<()> {
     let mut conn_info = Vec::new();
     for byte in io::stdin().lock().by_line()?.split_whitespace() {

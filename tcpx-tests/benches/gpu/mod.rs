@@ -28,7 +28,7 @@ pub(crate) fn begin() -> Result<Option<(CudaGpu, bool)>> {
     Ok(Some((CudaGpu::open(0)?, has_word("--json"))))
 }
 
-/// Whether messages of so many bytes are to be measured: numbers on the command line name them.
+/// Returns whether to measure messages of this many bytes: numbers on the command line name them.
 pub(crate) fn is_wanted(bytes: usize) -> bool {
     let mut wanted = env::args().filter_map(|word| word.parse::<usize>().ok()).peekable();
     wanted.peek().is_none() || wanted.any(|wanted| wanted == bytes)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Receive queues. Where header split is on, the payload of a TCP packet goes to pages of the
- * queue's pool, which are device memory if somebody has bound the queue, and the header to the
+ * queue's pool, which are device memory if a program has bound the queue, and the header to the
  * linear part. "DMA" is a copy to the direct mapping of the page.
  */
 #include <linux/dma-direct.h>
