@@ -32,7 +32,7 @@ const QUIET: Duration = Duration::from_millis(1);
 const REST: Duration = Duration::from_secs(3);
 /// What receives have to say to all peers takes no longer.
 const POSTED: Duration = Duration::from_millis(300);
-/// So many seconds are given to become quiet after that.
+/// Most seconds that are given to become quiet after that.
 const MOST_SECONDS: u32 = 5;
 /// For all connections.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -14,7 +14,7 @@ use rustix::ioctl::{Setter, ioctl};
 const TUNSETIFF: u32 = 0x4004_54ca;
 /// IP packets, with nothing before them.
 const IFF_TUN_NO_PI: u16 = 0x0001 | 0x1000;
-/// Bytes of the system's `struct ifreq`, the first 16 of which are a name.
+/// Bytes of the system's `struct ifreq`; the first 16 are a name.
 const IFREQ_BYTES: usize = 40;
 const NAME_BYTES: usize = 16;
 /// Longest packet.

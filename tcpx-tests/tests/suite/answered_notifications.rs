@@ -12,7 +12,7 @@ fn options(name: &str) -> SessionOptions {
     lively().name(name).accept_all(true)
 }
 
-/// Two sessions, the first of which has the connection info of the second.
+/// Two sessions; the first has the connection info of the second.
 fn pair(change: impl Fn(SessionOptions) -> SessionOptions) -> [Session; 2] {
     let [left, right] = ["left", "right"].map(|name| open(change(options(name))));
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");

@@ -28,7 +28,7 @@ fn group(name: &str) -> Session {
         .expect("the software plugin is always there")
 }
 
-/// Two groups, the first of which has the connection info of the second.
+/// Two groups; the first has the connection info of the second.
 fn pair() -> [Session; 2] {
     let (left, right) = (group("left"), group("right"));
     let info = right.listen().expect("listen");

@@ -109,7 +109,7 @@ fn exchange(left: (&Session, &str), right: (&Session, &str), seed: u64) {
     }
 }
 
-/// The names of a session's peers, each of which must be up.
+/// The names of a session's peers. All must be up.
 fn peers(session: &Session) -> Vec<String> {
     let up = |peer: tcpx_core::PeerReport| {
         assert_eq!(peer.state, "up", "{}", peer.name);

@@ -49,7 +49,7 @@ impl Memories {
     }
 }
 
-/// Returns two groups, the first of which has the connection info of the second, and their memory.
+/// Returns two groups and their memory. The first has the connection info of the second.
 pub(crate) fn pair() -> ([Session; 2], [Memories; 2]) {
     let (left, right) = (group("left"), group("right"));
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
