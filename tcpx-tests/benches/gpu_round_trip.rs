@@ -76,7 +76,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Microseconds of half a trip, of so many.
+/// Microseconds of half a trip, where `trips` trips were made since `since`.
 fn half(since: Instant, trips: usize) -> f64 {
     since.elapsed().as_secs_f64() * 1e6 / (2 * trips) as f64
 }

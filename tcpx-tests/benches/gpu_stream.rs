@@ -44,7 +44,7 @@ const SIZES: [(usize, usize, usize); 6] = [
 const SEVERAL: usize = 8;
 const ROUNDS: usize = 5;
 const WARMUP: usize = 3;
-/// Sockets of the plain way, each of which is worth a thread for this many bytes.
+/// Sockets of the plain way. Each is worth a thread for this many bytes.
 const SOCKETS: usize = 8;
 const WORTH_BYTES: usize = 1 << 20;
 /// Pieces of one socket that are in pinned memory at once.

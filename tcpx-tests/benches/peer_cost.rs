@@ -209,7 +209,7 @@ fn process_cpu() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Microseconds of processor time, each of so many.
+/// Microseconds of processor time for each of `count` items.
 fn micros_each(cpu: Duration, count: usize) -> f64 {
     1e6 * cpu.as_secs_f64() / count.max(1) as f64
 }
@@ -218,7 +218,7 @@ fn micros_each(cpu: Duration, count: usize) -> f64 {
 struct Connects(Vec<Duration>);
 
 impl Connects {
-    /// Takes in all peers, each of which has said so by a line.
+    /// Takes in all peers. Each has said so by a line.
     fn accept(session: &Session, count: usize, lines: &mut impl ByLine) -> Result<Self> {
         let mut each = Vec::new();
         for peer in 0..count {

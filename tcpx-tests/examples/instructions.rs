@@ -2,10 +2,10 @@
 //! `tools/scripts/instructions.sh`.
 //!
 //! `instructions host|device chunks|messages N` moves N chunks of 4 KiB as one message, or N
-//! messages of 4 KiB as one batch, once to let every table grow and once in `measured`. With a
-//! number instead of `chunks`, these travel on so many channels, else on two.
-//! `instructions link|authenticated BYTES N` moves N messages of so many bytes on the control link,
-//! in clear or with a MAC, one by one.
+//! messages of 4 KiB as one batch, once to let every table grow and once in `measured`. A number
+//! instead of `chunks` is the number of channels that these travel on; otherwise they travel on
+//! two. `instructions link|authenticated BYTES N` moves N messages of BYTES bytes on the control
+//! link, in clear or with a MAC, one by one.
 
 use tcpx_core::MemoryType;
 use tcpx_tests::null::NullPair;

@@ -1,6 +1,6 @@
-//! A proxy on a control link. It knows frames: it keeps them, and holds one back when it is told
-//! to, so that a test can stop two peers between any two words of theirs. Of an authenticated link
-//! it knows the records. It may tamper with what passes.
+//! A proxy on a control link. It knows frames: it keeps them, and holds one back on request, so
+//! that a test can stop two peers between any two words of theirs. It knows the records of an
+//! authenticated link. It may tamper with what passes.
 
 pub mod kind;
 mod tampering;

@@ -100,7 +100,7 @@ impl Trio {
         assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
     }
 
-    /// Posts a message between hub and victim, and one more send that nobody receives: small
+    /// Posts a message between hub and victim, and one more send without a posted receive: small
     /// messages are sent once the system has them, whatever becomes of the receiver. Where the
     /// victim sends, its answer to that is left to be heard, for it may never come. Returns the
     /// hub's transfer.

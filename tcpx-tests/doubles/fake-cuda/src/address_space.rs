@@ -77,7 +77,7 @@ impl AddressSpace {
     }
 
     /// Where `bytes` bytes at `address` are; `None`: the driver does not know the address. Memory
-    /// of which only the first part is there, or without these rights, is an error.
+    /// is an error where only its first part is there, or where it lacks these rights.
     pub(crate) fn place(&self, address: u64, bytes: usize, rights: u32) -> Result<Option<Place>> {
         let Some((start, range)) = self.range_of(address) else { return Ok(None) };
         let within = address - start;
