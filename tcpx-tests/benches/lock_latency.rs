@@ -1,4 +1,4 @@
-//! How long calls that do not wait take from a thread of their own, while 64 MiB messages come in:
+//! Bench of calls that do not wait, from a thread of their own, while 64 MiB messages come in:
 //! `is_complete`, `counts` and `post_recv`, with a progress thread and with waiting threads, which
 //! hold the session's lock most of the time. Beside them a control thread, in the same run, gives
 //! its processor away and takes it back, without a lock: that is what the machine costs.
@@ -148,7 +148,7 @@ fn run(drivers: Drivers) -> tcpx_core::Result<Figures> {
     })?;
     peer.hear(PATIENCE).expect("the peer has sent everything");
     drop(peer);
-    // Its end would be waited for, and nobody is there.
+    // The peer is gone, so a goodbye to it may end with an error.
     let _ = receiver.session.close();
     Ok(figures)
 }

@@ -248,7 +248,7 @@ impl Connects {
 /// before were just asked for a sign of life.
 ///
 /// This thread waits for the peers' word, and not for its transfers: it would be woken by each that
-/// is complete, of which there is one in the end where one peer sends, and 1,000 of 1,000 peers.
+/// is complete: by one in the end where one peer sends, and by 1,000 of 1,000 peers.
 fn message_cost(
     session: &Session,
     count: usize,

@@ -1,4 +1,4 @@
-//! Whether there is a GPU for a test.
+//! Check whether there is a GPU for a test.
 
 /// Whether a test that needs a GPU can run; says so if not.
 ///

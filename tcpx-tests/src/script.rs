@@ -1,5 +1,5 @@
-//! What a test can tell a scripted peer to do: one command a line on its standard input, one reply
-//! a line on its output.
+//! Commands of a test to a scripted peer: one a line on its standard input, one reply a line on its
+//! output.
 
 use serde::{Deserialize, Serialize};
 use tcpx_testkit::PATIENCE;

@@ -1,4 +1,4 @@
-//! What was missing when a deadline passed.
+//! Description of what a wait was missing when its deadline passed.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the benches over memory of GPU 0 share: two sessions of this process, for two processes
+//! Helpers of the benches over memory of GPU 0: two sessions of this process, because two processes
 //! that share a GPU take turns on it.
 
 use std::error::Error;

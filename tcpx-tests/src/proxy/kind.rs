@@ -1,4 +1,4 @@
-//! What frames are, as they are on the wire: the number of the kind, and above it what the body
+//! Kinds of frames, as they are on the wire: the number of the kind, and above it what the body
 //! says first, where a kind has several.
 
 /// A record of an authenticated link, which says of no frame what it is.

@@ -14,7 +14,7 @@ const OWN: u64 = 1 << 20;
 /// that comes and goes would fill the memory of a program that does not look.
 const PART: u64 = 4;
 
-/// Costs by peer, none of which is 0.
+/// Costs by peer; none is 0.
 #[derive(Debug)]
 pub(super) struct LeftBehind {
     /// Share of the budget for their total cost.

@@ -24,7 +24,7 @@ fn queue_in(budget: u64) -> NotificationQueue {
     NotificationQueue::new(Arc::default(), &KeptBudget::new(budget))
 }
 
-/// Keys of so many peers, who may send.
+/// Keys of this many peers, which may send.
 fn senders(queue: &NotificationQueue, names: &[&str]) -> Vec<PeerKey> {
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let keys: Vec<_> = names.iter().map(|_| peers.insert(())).collect();
@@ -116,15 +116,15 @@ fn a_peer_is_told_when_so_much_was_taken_and_not_before() {
     take(&queue, 1);
     assert_eq!(take_owed(&queue), [(peers[0], TELL_AFTER + NOTE_COST)]);
 
-    // Whoever ends before it was told is told nothing.
+    // A peer that ends before its credit was sent gets none.
     queue.push(peers[1], vec![0; enough]).unwrap();
     take(&queue, 1);
     queue.remove_sender(peers[1]);
     assert!(take_owed(&queue).is_empty());
 }
 
-/// One that leaves as much as it may comes and goes, over and over, and keeps nobody out. What
-/// others have left, who left little, stays.
+/// A peer that leaves as much as it may comes and goes, over and over, and keeps no other peer out.
+/// What others have left, which left little, stays.
 #[test]
 fn who_comes_and_goes_fills_a_bounded_part_of_memory_with_its_own() {
     let queue = queue();

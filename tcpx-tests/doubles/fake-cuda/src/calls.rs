@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Which functions were called, and how often. A test that says what a program may ask of a driver
+//! Counts of calls, by function. A test that says what a program may ask of a driver
 //! in its data path reads it here.
 
 use std::collections::BTreeMap;

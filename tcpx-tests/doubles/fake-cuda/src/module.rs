@@ -1,4 +1,4 @@
-//! Modules: PTX, read only for the names of its kernels.
+//! Modules of PTX, read for its version and the names of its kernels.
 
 use std::sync::Arc;
 

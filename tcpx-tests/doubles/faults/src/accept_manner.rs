@@ -1,4 +1,4 @@
-//! What accept does before it gives a comm: the original has RxDM install a steering rule for each
+//! Manner of accept before it gives a comm: the original has RxDM install a steering rule for each
 //! data socket, on a thread of its own, and then waits until packets follow it.
 
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Whether the original can register device memory.
+//! Check whether the original can register device memory.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};

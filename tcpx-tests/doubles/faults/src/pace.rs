@@ -1,4 +1,4 @@
-//! How few requests the original puts on the sockets with each call of `test`.
+//! Pace of the original: the few requests that each call of `test` puts on the sockets.
 //!
 //! A call takes up one new request, and hands the chunks of one request to the sockets. A request
 //! is done some calls after it was taken up at the earliest, because others complete it meanwhile:

@@ -1,4 +1,4 @@
-//! Where the payload of packets lies in pages, one socket's packets after the other. Pure.
+//! Layout of the payload of packets in pages, one socket's packets after the other. Pure.
 
 use tcpx_sys::UNPACK_PAGE_BYTES;
 

@@ -1,4 +1,4 @@
-//! Which of the original's behaviours are taken on.
+//! Set of the original's behaviours that are taken on.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! What a process does wrong, or the hard way, on purpose.
+//! Script of what a process does wrong, or the hard way, on purpose.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

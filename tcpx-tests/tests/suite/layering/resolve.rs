@@ -1,4 +1,4 @@
-//! Which files a path means.
+//! Resolution of paths to the files that they mean.
 //!
 //! A path means the file that defines the last name that it has in this crate: `crate::a::b::Thing`
 //! is an edge to the file of `b`, and so is `crate::a::b` by itself. A `mod` line on the way is no

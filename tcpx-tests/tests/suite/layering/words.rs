@@ -5,25 +5,25 @@ use std::path::Path;
 
 use super::comments::files_of;
 
-/// Phrases, and how often each may occur.
+/// Phrases, and how often each may occur: most of them in texts of errors and tests.
 const PHRASES: [(&str, usize); 12] = [
-    ("nobody", 418),
-    ("somebody", 73),
-    ("anybody", 35),
-    ("everybody", 24),
-    ("whoever", 122),
-    ("so many", 187),
-    ("of which", 96),
-    ("is told", 87),
-    ("are told", 36),
-    ("as far as", 85),
-    ("what is to be", 26),
+    ("nobody", 206),
+    ("somebody", 21),
+    ("anybody", 9),
+    ("everybody", 2),
+    ("whoever", 20),
+    ("so many", 6),
+    ("of which", 7),
+    ("is told", 37),
+    ("are told", 0),
+    ("as far as", 4),
+    ("what is to be", 2),
     ("so long as", 0),
 ];
 /// How many files of Rust may begin with a question word.
-const QUESTIONS: usize = 151;
+const QUESTIONS: usize = 0;
 /// A count that has fallen by more than this lowers its limit.
-const SLACK: usize = 50;
+const SLACK: usize = 5;
 
 /// How often a phrase occurs in a text, as words of their own.
 fn count(text: &str, phrase: &str) -> usize {
