@@ -7,11 +7,11 @@
 //! tcpx-by-nic plugins PLUGIN[,GPU]...
 //! ```
 //!
-//! The receiver puts the connection info of each session into its file, verifies this many messages,
-//! or as many as come before the session fails where that is 0, and prints a line for each session.
-//! Those before `then` are at once. The sender waits in the middle until the file GATE is there. It
-//! ends with the first failure. `plugins` makes a session for each, one after the other, with
-//! memory that stands in for a GPU's or that of a GPU, and prints what came of it.
+//! The receiver puts the connection info of each session into its file, verifies this many
+//! messages, or as many as come before the session fails where that is 0, and prints a line for
+//! each session. Those before `then` are at once. The sender waits in the middle until the file
+//! GATE is there. It ends with the first failure. `plugins` makes a session for each, one after the
+//! other, with memory that stands in for a GPU's or that of a GPU, and prints what came of it.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 use std::error::Error;

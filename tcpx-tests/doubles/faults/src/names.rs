@@ -1,5 +1,6 @@
-//! Names of requests, as callers see them. The original uses sixteen pointers of a comm again and again, and
-//! takes a send request for a receive that is consumed; the plugin's own pointers do not come back.
+//! Names of requests, as callers see them. The original uses sixteen pointers of a comm again and
+//! again, and takes a send request for a receive that is consumed; the plugin's own pointers do not
+//! come back.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
