@@ -42,7 +42,7 @@ void names() {
   require(tcpx_nixl::plainName("a/gpu0 #\n\xc3\xbc") == "a_gpu0_____", "others do not");
   require(tcpx_nixl::plainName(std::string(200, 'x')).size() == 32, "nor long ones");
   tcpx_nixl::Peers peers;
-  require(!peers.find("decode") && !peers.remove("decode"), "nobody is known");
+  require(!peers.find("decode") && !peers.remove("decode"), "no peer is known");
   const std::string first = peers.make("decode"), second = peers.make("decode");
   require(first != second, "an agent that becomes known has a name of its own");
   peers.set("decode", first);

@@ -318,7 +318,7 @@ mod tests {
         let bind = |queues: &[u32]| if queues == [2] { Ok(2) } else { Err(taken(queues)) };
         let choose = || Ok(free.pop().expect("some are left"));
         assert_eq!(take_free(choose, bind).expect("the second was free"), 2);
-        let refused = take_free(|| Ok(vec![3]), bind).expect_err("nobody has it");
+        let refused = take_free(|| Ok(vec![3]), bind).expect_err("the queue does not exist");
         assert!(matches!(refused, DevmemError::QueueTaken { .. }), "{refused}");
         let none = || Err(DevmemError::NoNic { nic: String::new() });
         assert!(matches!(take_free(none, bind), Err(DevmemError::NoNic { .. })));

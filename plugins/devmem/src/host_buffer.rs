@@ -181,7 +181,7 @@ mod tests {
         let inode = |of: BorrowedFd<'_>| rustix::fs::fstat(of).expect("it is open").st_ino;
         assert!(buffer.write(0, &[7; 12288]));
         assert_ne!(inode(buffer.as_fd()), inode(buffer.file()));
-        buffer.discard().expect("nobody has bound it");
+        buffer.discard().expect("the buffer is not bound");
         assert_eq!(inode(buffer.as_fd()), inode(buffer.file()), "the dma-buf is closed");
         let mut found = [0xff; 12288];
         assert!(buffer.read(0, &mut found));

@@ -122,7 +122,7 @@ mod tests {
         assert!(memory.write(0, &[7; 8192]));
         let blocks = || rustix::fs::fstat(memory.file()).expect("a file").st_blocks;
         assert_eq!(blocks(), 8192 / 512);
-        memory.discard().expect("nobody else has it");
+        memory.discard().expect("the memory has one owner");
         assert_eq!(blocks(), 0);
         let mut found = [0xff; 8192];
         assert!(memory.read(0, &mut found));

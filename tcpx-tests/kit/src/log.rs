@@ -44,14 +44,14 @@ impl CapturedLog {
 
     /// All lines so far.
     pub fn text(&self) -> String {
-        let bytes = self.0.lock().expect("nobody panics with it");
+        let bytes = self.0.lock().expect("no panic under the lock");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
 impl Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics with it").write(bytes)
+        self.0.lock().expect("no panic under the lock").write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

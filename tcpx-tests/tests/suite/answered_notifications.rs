@@ -52,7 +52,7 @@ fn a_post_is_done_when_its_notification_is_there() {
         assert!(matches!(too_long, Error::NotificationTooLong { .. }), "{too_long}");
         right.close().expect("left answers");
         let gone = told.post(Some(b"d")).and_then(|()| told.wait(Some(PATIENCE)));
-        gone.expect_err("nobody is there");
+        gone.expect_err("the peer has gone");
     }
 }
 
@@ -98,6 +98,6 @@ fn groups_have_them_under_any_name_of_the_peer() {
         assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 1);
         assert_eq!(heard[0].bytes, name.as_bytes());
     }
-    let unknown = left.prepare_notification("nobody").expect_err("nobody knows the way");
+    let unknown = left.prepare_notification("unknown").expect_err("no such peer");
     assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");
 }

@@ -169,7 +169,7 @@ fn a_session_reaches_itself() {
     let itself = open(options(true).accept_all(true).name("itself"));
     let info = itself.listen().expect("listen");
     itself.load_remote_conn_info("mirror", &info).expect("own bytes load");
-    itself.connect("mirror").expect("it accepts whoever comes");
+    itself.connect("mirror").expect("it accepts every peer");
     assert!(is_authenticated(&itself));
     write_and_read((&itself, "itself"), (&itself, "mirror"), LONG);
 }
@@ -271,7 +271,7 @@ fn send_until_it_ends(to: (&Session, &str), from: (&Session, &str)) -> [Error; 2
             }
         };
         match sends() {
-            Ok(()) => assert!(Instant::now() < give_up_at, "nobody has noticed"),
+            Ok(()) => assert!(Instant::now() < give_up_at, "not noticed in time"),
             Err(error) => break error,
         }
     };
@@ -351,7 +351,7 @@ fn without_it_a_changed_byte_is_taken_for_what_was_said() {
     let remote = RemoteRange { key: &key, offset: 0, bytes: LONG as u64 };
     let write = left.prepare("right", OperationKind::Write, &[local], &[remote]).expect("it fits");
     write.post(None).expect("it is not under way");
-    write.wait(Some(PATIENCE)).expect("nobody noticed");
+    write.wait(Some(PATIENCE)).expect("the write ends well");
     assert!(proxy.wait_until_tampered(PATIENCE));
     assert!(!is_full_of(&right, exported, 3, LONG), "the byte was changed");
 }

@@ -161,7 +161,7 @@ fn a_host_that_is_gone_ends_an_endless_wait() {
     let receive = it.pair.post(Side::Left, false, posts);
     it.network.set_link(false).expect("ip");
     it.pair.left.tell(Command::Wait { transfer: receive, timeout_ms: ENDLESS_MS });
-    let failure = it.pair.left.hear(PATIENCE).expect_err("nobody is there").failure();
+    let failure = it.pair.left.hear(PATIENCE).expect_err("the peer has gone").failure();
     println!(
         "limit {limit_ms} ms: {} after {} ms: {}",
         failure.kind, failure.after_ms, failure.text

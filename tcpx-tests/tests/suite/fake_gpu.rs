@@ -87,7 +87,7 @@ fn a_stream_that_waits_keeps_memory_from_being_freed_and_no_other_stream() {
     thread::scope(|scope| {
         let (about_to_free, frees) = mpsc::channel();
         scope.spawn(move || {
-            about_to_free.send(()).expect("somebody listens");
+            about_to_free.send(()).expect("the receiver lives");
             drop(buffer);
             assert!(has_ended(), "memory was freed under work");
         });
@@ -109,7 +109,7 @@ fn copies_that_leave_their_memory_are_refused() {
     assert!(refused.is_err(), "a copy reached past the allocation");
     // SAFETY: as above: nothing is mapped at that address.
     let refused = unsafe { gpu.write(4096, &bytes) };
-    assert!(refused.is_err(), "a copy went to an address that is nobody's");
+    assert!(refused.is_err(), "a copy went to an unmapped address");
     // SAFETY: the range lies in the buffer.
     unsafe { gpu.read(at, &mut bytes) }.expect("the GPU is as well as before");
 }
@@ -168,7 +168,7 @@ fn registered_memory_is_let_go_when_the_work_is_done() {
     thread::scope(|scope| {
         let (about_to_end, ends) = mpsc::channel();
         scope.spawn(move || {
-            about_to_end.send(()).expect("somebody listens");
+            about_to_end.send(()).expect("the receiver lives");
             drop(memory);
             assert!(has_ended(), "memory was let go under work");
         });

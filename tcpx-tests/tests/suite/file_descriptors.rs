@@ -45,10 +45,13 @@ fn peers_come_in_once_there_are_file_descriptors_again() {
     progress_until(&session, "time passes", || begin.elapsed() > Duration::from_millis(350));
     assert_eq!(complaints(&log), 1, "once, though it was tried again");
     let heard = peer.read(&mut [0; 64]);
-    assert!(heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "nobody took it in");
+    assert!(
+        heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
+        "the connection is not accepted"
+    );
 
     setrlimit(Resource::Nofile, before).expect("back to what it was");
-    progress_until(&session, "the session greets whoever waited", || {
+    progress_until(&session, "the session greets the waiting peer", || {
         peer.read(&mut [0; 64]).is_ok_and(|count| count > 0)
     });
     assert_eq!(complaints(&log), 1);

@@ -151,5 +151,5 @@ fn a_plugin_that_exports_memory_itself_is_not_second_guessed() {
     let gpu = CudaGpu::open(0).expect("there is a GPU");
     let pinned = PinnedBuffer::new(&gpu, 8192).expect("there is room");
     register(&session, (pinned.address(), 8192), MemoryType::Device, Access::ReadWrite)
-        .expect("nobody asks the driver");
+        .expect("no call of the driver");
 }

@@ -230,7 +230,7 @@ fn ranges_and_names_that_no_group_has_are_refused() {
     let [left, right] = pair();
     let here = DEVICES.map(|device| memory(&left, device, 1, 8));
     let keys = DEVICES.map(|device| export(&right, memory(&right, device, 2, 8)));
-    let unknown = prepare(&left, "nobody", OperationKind::Write, here[1], &keys[1]);
+    let unknown = prepare(&left, "unknown", OperationKind::Write, here[1], &keys[1]);
     assert!(matches!(unknown, Err(Error::UnknownPeer { .. })));
     let other = group("other");
     let (gone, key) = (memory(&other, Device::Gpu(1), 1, 8), export(&left, here[0]));
@@ -344,7 +344,7 @@ fn one_descriptor_tells_of_all_devices() {
         write.post(Some(b"x")).expect("it waits");
         let give_up_at = Instant::now() + PATIENCE;
         while left.poll_completions(&mut completions, 1).expect("no fork") == 0 {
-            assert!(Instant::now() < give_up_at, "nothing is told");
+            assert!(Instant::now() < give_up_at, "no event in time");
             let mut entry = [PollFd::new(&descriptor, PollFlags::IN)];
             let time = Timespec { tv_sec: 10, tv_nsec: 0 };
             assert_eq!(poll(&mut entry, Some(&time)), Ok(1), "it becomes readable");

@@ -168,7 +168,7 @@ fn a_connect_that_hangs_is_left_behind() {
 
 /// All at once: most of the time they wait.
 #[test]
-#[ignore = "deep: seven calls, each of which hangs for longer than a call may take"]
+#[ignore = "deep: seven calls, and each hangs for longer than a call may take"]
 fn a_call_that_hangs_is_left_behind_whichever_it_is() {
     std::thread::scope(|scope| {
         for call in ["listen", "connect", "accept", "closeListen"] {

@@ -23,7 +23,7 @@ fn peers_that_leave_take_their_descriptors_along() {
             .map(|number| {
                 let peer = open(lively().name(format!("peer{number}")));
                 peer.load_remote_conn_info("hub", &info).expect("own bytes load");
-                peer.connect("hub").expect("the hub takes everybody in");
+                peer.connect("hub").expect("the hub accepts every peer");
                 peer
             })
             .collect();

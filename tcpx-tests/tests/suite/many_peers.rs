@@ -58,7 +58,7 @@ fn be_peers() {
         let name = format!("peer{number}");
         let peer = open(soft().name(&name));
         peer.load_remote_conn_info("hub", &info).expect("own bytes load");
-        peer.connect("hub").expect("the hub takes everybody in");
+        peer.connect("hub").expect("the hub accepts every peer");
         peer.notify("hub", name.as_bytes()).expect("there is room");
         send(&peer, "hub", &some_bytes(seeds(&name)[0], LITTLE));
         (name, peer)

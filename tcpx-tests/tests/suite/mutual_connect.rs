@@ -20,7 +20,7 @@ struct Warnings(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Warnings {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics with it").write(bytes)
+        self.0.lock().expect("no panic under the lock").write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -43,7 +43,7 @@ fn warnings() -> &'static Warnings {
 }
 
 fn assert_no_warning() {
-    let bytes = warnings().0.lock().expect("nobody panics with it");
+    let bytes = warnings().0.lock().expect("no panic under the lock");
     assert!(bytes.is_empty(), "{}", String::from_utf8_lossy(&bytes));
 }
 
@@ -104,7 +104,7 @@ fn exchange(left: (&Session, &str), right: (&Session, &str), seed: u64) {
         assert_eq!(pattern::first_difference(seed, 0, &data), None);
         drop(transfer);
         for memory in [source, memory] {
-            session.deregister_memory(memory).expect("nobody uses it");
+            session.deregister_memory(memory).expect("the memory is not in use");
         }
     }
 }

@@ -191,7 +191,7 @@ fn whoever_knows_the_way_is_served_without_an_accept() {
     for (name, byte) in [("decode", 1), ("decode", 2), ("", 3)] {
         let initiator = open(lively().name(name));
         initiator.load_remote_conn_info("prefill", &info).expect("own bytes load");
-        initiator.connect("prefill").expect("nobody has to accept it");
+        initiator.connect("prefill").expect("no accept is needed");
         let here = memory(&initiator, MemoryType::Host, &[byte; 8]);
         let local = [MemoryRange { memory: here, offset: 0, bytes: 8 }];
         let remote = [RemoteRange { key: &key, offset: 0, bytes: 8 }];
@@ -279,7 +279,7 @@ fn whoever_waits_for_a_notification_gets_it_or_hears_that_none_has_come() {
         notes.sort();
         assert_eq!(notes, [&b""[..], b"a", b"c"]);
         let waiting = scope.spawn(|| right.wait_notifications(&mut Vec::new(), 1, Some(PATIENCE)));
-        right.close().expect("nobody is in the way");
+        right.close().expect("nothing prevents the close");
         assert!(matches!(waiting.join().expect("it returns"), Err(Error::Closed)));
     });
 }

@@ -77,7 +77,7 @@ fn an_operation_ends_with_the_error_of_its_connect() {
     let write = write(&initiator, here, &key);
     for round in 1..=2 {
         write.post(None).expect("each post tries again");
-        let error = write.wait(Some(PATIENCE)).expect_err("nobody listens there");
+        let error = write.wait(Some(PATIENCE)).expect_err("no listener there");
         assert!(matches!(error, Error::Unreachable { .. }), "{error}");
         assert_eq!(write.counts().expect("no fork").operations_done, round);
     }
@@ -90,7 +90,7 @@ fn an_operation_ends_with_a_connect_that_takes_too_long() {
     let (initiator, _target, key) = before_a_silent_target(impatient);
     let write = write(&initiator, memory(&initiator, 7), &key);
     write.post(None).expect("it waits");
-    let error = write.wait(Some(PATIENCE)).expect_err("nobody answers there");
+    let error = write.wait(Some(PATIENCE)).expect_err("no answer from there");
     assert!(matches!(&error, Error::PeerGone { peer, .. } if peer == "target"), "{error}");
     let state = initiator.peer_state("target").expect("it was tried");
     assert!(matches!(state, PeerState::Failed(Error::Deadline { .. })), "{state:?}");
@@ -111,7 +111,7 @@ fn what_waits_for_a_peer_is_given_up() {
     let error = cancelled.wait(Some(PATIENCE)).expect_err("it was given up");
     assert!(matches!(error, Error::Cancelled), "{error}");
     drop(dropped);
-    initiator.disconnect("target").expect("nobody is there");
+    initiator.disconnect("target").expect("the peer has gone");
     let error = left.wait(Some(PATIENCE)).expect_err("its peer was left");
     assert!(matches!(error, Error::Closed), "{error}");
     initiator.deregister_memory(here).expect("nothing uses it");
@@ -125,7 +125,7 @@ fn a_key_of_another_session_is_refused_before_anybody_is_connected() {
     let here = memory(&initiator, 7);
     let local = [MemoryRange { memory: here, offset: 0, bytes: 1 }];
     let remote = [RemoteRange { key: &key, offset: 0, bytes: 1 }];
-    for (peer, is_known) in [("target", true), ("nobody", false)] {
+    for (peer, is_known) in [("target", true), ("unknown", false)] {
         let refused = initiator.prepare(peer, OperationKind::Write, &local, &remote);
         match refused.expect_err("it is no peer's") {
             Error::Remote { problem: RemoteProblem::AnotherSession, .. } if is_known => {}

@@ -80,7 +80,7 @@ fn memory_comes_back_at_once_from_a_write_on_the_link() {
         left.progress();
         right.stats().total.one_sided.link_bytes_received > 0
     });
-    right.deregister_memory(there).expect("nobody is waited for");
+    right.deregister_memory(there).expect("nothing to wait for");
     let refused = write.wait(Some(PATIENCE)).expect_err("it was taken back");
     assert!(matches!(refused, Error::Remote { problem: RemoteProblem::Revoked, .. }), "{refused}");
     assert!(sent_on_link(&left) < bytes, "all of it was sent");

@@ -165,7 +165,7 @@ fn operations_are_posted_by_several_threads() {
                 let part = [thread * EACH, EACH];
                 let own = prepare(left, "right", OperationKind::Write, here, key, part);
                 for _ in 0..ROUNDS {
-                    own.post(Some(b"own")).expect("nobody else has it");
+                    own.post(Some(b"own")).expect("the operation has one owner");
                     // Several threads try to post this operation at the same time, and one of them
                     // succeeds.
                     match all.post(Some(b"all")) {

@@ -25,7 +25,7 @@ fn next_state(session: &Session) -> PeerState {
     let descriptor = session.event_fd().expect("a descriptor");
     let (mut events, begin) = (Vec::new(), Instant::now());
     while session.poll_events(&mut events, 1).expect("no fork") == 0 {
-        assert!(begin.elapsed() < PATIENCE, "nothing is told");
+        assert!(begin.elapsed() < PATIENCE, "no event in time");
         let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&patience)).expect("poll");
     }

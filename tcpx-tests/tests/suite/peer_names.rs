@@ -171,7 +171,7 @@ fn a_way_is_forgotten_and_a_connection_stays() {
     left.notify("right", b"1").expect("it is up");
     assert_eq!(notifications(&right, 1)[0].bytes, b"1");
     left.disconnect("right").expect("it answers");
-    let unknown = left.notify("right", b"2").expect_err("nobody knows the way");
+    let unknown = left.notify("right", b"2").expect_err("no such peer");
     assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");
     // One that has gone, and why.
     left.load_remote_conn_info("right", &right_info).expect("own bytes load");
@@ -210,9 +210,9 @@ fn a_group_forgets_all_devices_of_a_peer() {
         for name in ["right", "other"] {
             let unknown = left.forget_remote_conn_info(name).expect_err("it has no name left");
             assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");
-            let unknown = left.notify(name, b"1").expect_err("nobody knows the way");
+            let unknown = left.notify(name, b"1").expect_err("no such peer");
             assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");
-            let unknown = left.connect(name).expect_err("nobody knows the way");
+            let unknown = left.connect(name).expect_err("no such peer");
             assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");
         }
     }

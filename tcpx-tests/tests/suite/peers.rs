@@ -136,7 +136,7 @@ fn a_name_that_is_taken_or_unknown_is_an_error() {
     };
     let text = refuse(&mut left, Command::Connect { peer: "right".into() }, "UnknownPeer");
     assert!(text.contains("right"), "{text}");
-    refuse(&mut left, Command::Transfer { peer: "nobody".into() }, "UnknownPeer");
+    refuse(&mut left, Command::Transfer { peer: "unknown".into() }, "UnknownPeer");
     refuse(&mut left, Command::Accept { peer: "right".into() }, "PeerState");
     left.run(Command::Load { peer: "right".into(), conn_info: conn_info.clone() });
     left.tell(Command::Connect { peer: "right".into() });

@@ -61,7 +61,7 @@ fn a_peer_without_a_progress_thread_may_be_silent() {
     let transfer = post(&mut pair, true);
     pair.right.signal(Signal::STOP);
     pair.left.tell(Command::Wait { transfer, timeout_ms: 1_600 });
-    let failure = pair.left.hear(PATIENCE).expect_err("nobody receives").failure();
+    let failure = pair.left.hear(PATIENCE).expect_err("no receive is posted").failure();
     assert_eq!(failure.kind, "Deadline", "{failure:?}");
     assert!(failure.text.contains("nothing was heard of it for"), "{failure:?}");
     pair.right.signal(Signal::CONT);
@@ -87,7 +87,7 @@ fn a_peer_that_does_not_even_read_for_a_while_is_not_gone() {
     pair.right.signal(Signal::STOP);
     let receives = pair.post(Side::Left, false, posts(left));
     pair.left.tell(Command::Wait { transfer: receives, timeout_ms: 2_000 });
-    let failure = pair.left.hear(PATIENCE).expect_err("nobody sends").failure();
+    let failure = pair.left.hear(PATIENCE).expect_err("no send is posted").failure();
     assert_eq!(failure.kind, "Deadline", "{failure:?}");
     pair.right.signal(Signal::CONT);
     let sends = pair.post(Side::Right, true, posts(right));

@@ -255,7 +255,7 @@ fn a_session_listens_only_where_it_says() {
     let address = tcpx_tests::control_addresses(&info)[0];
     assert_eq!(address.ip().to_string(), "127.0.0.2");
     let elsewhere = TcpStream::connect(("127.0.0.3", address.port()));
-    assert!(elsewhere.is_err(), "nobody was told of that address");
+    assert!(elsewhere.is_err(), "that address was not announced");
     let peer = session("peer");
     peer.load_remote_conn_info("server", &info).expect("it can be read");
     peer.connect("server").expect("it is there");

@@ -22,7 +22,9 @@ fn server() -> (Session, Vec<u8>) {
 fn connected(name: &str, conn_info: &[u8]) -> Session {
     let client = open(options(name));
     client.load_remote_conn_info("server", conn_info).expect("load");
-    client.connect("server").expect("a session that makes progress welcomes whoever proves itself");
+    client
+        .connect("server")
+        .expect("a session that makes progress welcomes a peer that proves itself");
     client
 }
 
@@ -78,11 +80,11 @@ fn who_is_awaited_is_not_kept_out_by_a_crowd_that_nobody_accepts() {
         let crowd: Vec<_> = (0..64).map(|number| in_crowd(&format!("early-{number}"))).collect();
         for session in &crowd {
             load(session).expect("load");
-            session.connect("server").expect("there is room for so many");
+            session.connect("server").expect("there is room for this one");
         }
         let late = open(options("late").connect_timeout(Duration::from_millis(100)));
         load(&late).expect("load");
-        late.connect("server").expect_err("there is no room for one more that nobody awaits");
+        late.connect("server").expect_err("there is no room for one more that is not awaited");
         let _last = connected("last", &conn_info);
         accept.join().expect("no panic").expect("it has come");
     });
@@ -93,17 +95,17 @@ fn an_accept_takes_only_who_calls_itself_so_or_nothing() {
     let (server, conn_info) = server();
     let clients = ["red", "", "blue"].map(|name| connected(name, &conn_info));
     server.accept("blue").expect("it waits");
-    server.accept("anybody").expect("the one without a name");
+    server.accept("unnamed").expect("the one without a name");
     server.accept("red").expect("it waits");
     let mut names: Vec<String> = server.stats().peers.into_iter().map(|peer| peer.name).collect();
     names.sort();
-    assert_eq!(names, ["anybody", "blue", "red"]);
+    assert_eq!(names, ["blue", "red", "unnamed"]);
     // The one without a name is the one that got another's.
     let memory = filled(&clients[1], 3);
     let send = clients[1].create_transfer("server").unwrap();
     send.post_send(post(memory, 1)).unwrap();
     let target = server.allocate(BYTES, MemoryType::Device).unwrap();
-    let receive = server.create_transfer("anybody").unwrap();
+    let receive = server.create_transfer("unnamed").unwrap();
     receive.post_recv(post(target, 1)).unwrap();
     send.wait(Some(PATIENCE)).unwrap();
     receive.wait(Some(PATIENCE)).unwrap();
@@ -145,7 +147,7 @@ fn a_session_that_ends_says_goodbye_to_those_it_never_named() {
     send.post_send(post(memory, 1)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let error = send.wait(Some(PATIENCE)).expect_err("nobody received it");
+            let error = send.wait(Some(PATIENCE)).expect_err("no receive is posted");
             assert!(matches!(error, Error::PeerGone { how: Departure::Goodbye, .. }), "{error}");
         });
         drop(server);

@@ -66,7 +66,7 @@ fn who_is_told_finds_it_copied_and_short_ones_wait_for_those_before_them() {
     let mut short = Memories::new(100);
     // SAFETY: the memories outlive the unpacker's tickets, here and below.
     let ticket = unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("it is told");
+    told.recv_timeout(PATIENCE).expect("the notice");
     assert_eq!(unpack.poll(), Ok(ticket));
     assert!(first.dst == first.bounce);
 
@@ -79,7 +79,7 @@ fn who_is_told_finds_it_copied_and_short_ones_wait_for_those_before_them() {
     assert!(short.dst == short.bounce, "the caller has copied it");
     assert_eq!(unpack.poll(), Ok(ticket));
     go_on.send(()).unwrap();
-    told.recv_timeout(PATIENCE).expect("it is told once for both");
+    told.recv_timeout(PATIENCE).expect("one notice for both");
     assert_eq!(unpack.poll(), Ok(last));
     assert!(second.dst == second.bounce);
     go_on.send(()).unwrap();
@@ -94,7 +94,7 @@ fn each_submit_that_finishes_is_told_of_though_others_are_under_way() {
         unsafe { unpack.submit(&[memories.job()]) }.unwrap()
     });
     for ticket in tickets {
-        told.recv_timeout(PATIENCE).expect("it is told");
+        told.recv_timeout(PATIENCE).expect("the notice");
         // The thread is held up.
         assert_eq!(unpack.poll(), Ok(ticket));
         go_on.send(()).unwrap();
@@ -108,7 +108,7 @@ fn a_full_queue_is_busy_and_nothing_was_touched() {
     let (first, others) = memories.split_first_mut().unwrap();
     // SAFETY: the memories outlive the unpacker's tickets, here and below.
     unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("it is told");
+    told.recv_timeout(PATIENCE).expect("the notice");
     let mut last = Ticket::NONE;
     let mut others = others.iter_mut();
     let refused = others.find_map(|next| {
@@ -140,7 +140,7 @@ fn what_is_under_way_ends_after_a_shutdown_and_then_the_threads_do() {
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     // SAFETY: the memories outlive the unpacker's tickets, here and below.
     unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("it is told");
+    told.recv_timeout(PATIENCE).expect("the notice");
     // SAFETY: as above.
     unsafe { unpack.submit(&[second.job()]) }.unwrap();
     assert!(!unpack.shutdown(), "the second waits");
@@ -148,7 +148,7 @@ fn what_is_under_way_ends_after_a_shutdown_and_then_the_threads_do() {
     let refused = unsafe { unpack.submit(&[first.job()]) };
     assert_eq!(refused, Err(UnpackError::ShutDown));
     go_on.send(()).unwrap();
-    told.recv_timeout(PATIENCE).expect("it is told");
+    told.recv_timeout(PATIENCE).expect("the notice");
     assert!(unpack.shutdown());
     assert!(second.dst == second.bounce);
     go_on.send(()).unwrap();
@@ -160,7 +160,7 @@ fn what_no_thread_has_begun_with_is_not_copied_once_the_unpacker_is_dropped() {
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     // SAFETY: the memories outlive the unpacker, here and below.
     unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("it is told");
+    told.recv_timeout(PATIENCE).expect("the notice");
     // SAFETY: as above.
     unsafe { unpack.submit(&[second.job()]) }.unwrap();
     // The thread is held up until the queue is empty.

@@ -88,7 +88,7 @@ RX_CTRL_TIMEOUT = 716 Warning "\"rx ctrl timeout\" is repeated"
 FAILED_TO_CONNECT_SOCKET = 717 Error "\"failed to connect socket\" or \"failed accept socket\""
     symptom "connect or accept returns 3 after three rounds; with the software plugin 2"
     lines ["Resource exhausted", "failed against receive-datapath-manager", "Create FlowSteerRule Failed"]
-    cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule; with the software plugin, its own line just before says what the system refused. Or somebody who reads the control link has dialled a data channel before the peer did: the channels' sockets are not authenticated, also where the link is"
+    cause "the receiving side could not install its steering rule: RxDM is missing, refuses, or has no free rule; with the software plugin, its own line just before says what the system refused. Or a third party that reads the control link dialled a data channel before the peer did: data sockets are not authenticated, even where the link is"
     cure ["tcpx doctor", "ls -l /run/tcpx", "# where others can read what passes between the two hosts, encrypt it (docs/security.md)"]
     source "plugin 3.1.9, run"
 RECV_SYNC_MISMATCH = 718 Error "RECV_SYNC differs between the two ends"
@@ -126,7 +126,7 @@ PEER_SAID_GOODBYE = 724 Error "the peer has said goodbye"
     cause "the peer disconnected while this end still waited for it, or before this end had posted everything"
     cure ["# let both ends agree on the last message before one disconnects"]
     source "this project"
-PEER_DID_NOT_COME = 725 Error "nobody connected in time"
+PEER_DID_NOT_COME = 725 Error "no peer connected in time"
     symptom "\"deadline passed during accept\", connect or handshake; \"it was not connected within\" a time"
     cause "the peer is not running, got other connection info, or a firewall drops its packets, those to the data ports perhaps, which the first large message dials; with the hardware plugin accept itself sleeps for seconds"
     cure ["ss -ltn", "tcpx doctor --peer <ADDRESS>:<PORT>", "# start both ends, and hand over fresh connection info"]
@@ -173,12 +173,12 @@ PLUGIN_CALL_HANGS = 733 Error "a call into the plugin does not return"
     source "plugin 3.1.9, run"
 CLOSED_WITH_UNCONSUMED_RECEIVES = 734 Info "a comm was closed before all its receives were consumed"
     symptom "\"some pages not yet freed\" when a receive comm is closed"
-    cause "pages of receives that nobody consumed are still taken; the kernel frees them with the sockets"
+    cause "pages of unconsumed receives are still in use; the kernel frees them with the sockets"
     cure ["# call irecvConsumed for every receive, empty ones too, and close then"]
     source "plugin 3.1.9, source"
 ADDRESS_UNUSABLE = 735 Error "a server's address cannot be used"
     symptom "\"server address <TEXT>\" and what is wrong with it, or an answer of the name service"
-    cause "host or port is missing, the port is 0, an IPv6 address with a port has no brackets, or nobody knows the name"
+    cause "host or port is missing, the port is 0, an IPv6 address with a port has no brackets, or the name cannot be resolved"
     cure ["# write 10.0.0.1, 10.0.0.1:12345, [fe80::1]:12345 or a host name; the server shows where it listens"]
     source "this project"
 PEER_KEPT_MEMORY = 736 Error "the peer did not let go of memory that was taken back"
@@ -198,7 +198,7 @@ LINK_TAMPERED = 738 Error "bytes on an authenticated control link are not what t
     source "this project"
 FOREIGN_ADDRESS = 739 Error "a peer's data channel is not where the peer is"
     symptom "\"it wants channel n dialled at\" an address"
-    cause "the peer's channels run over a NIC whose address is neither that of its control link nor in the connection info that this end has loaded for it; or a peer that has the secret wants this end to connect to somebody else. Nothing was dialled"
+    cause "the peer's channels run over a NIC whose address is neither that of its control link nor in the connection info that this end has loaded for it; or a peer that has the secret wants this end to connect to another host. Nothing was dialled"
     cure ["# load the peer's connection info at this end too (load_remote_conn_info), or name the NICs at this end (nics, TCPX_NIC)", "# see docs/security.md"]
     source "this project"
 }

@@ -76,12 +76,12 @@ DIALECT_UNKNOWN = 414 Info "the kernel's dialect could not be asked"
     cure ["uname -r"]
     source "kernel 6.18, net/core/sock.c"
 RX_DEVMEM_SUPPORTED = 415 Info "a NIC can receive into device memory"
-    symptom "bind-rx gets as far as the dma-buf"
+    symptom "bind-rx fails at the dma-buf"
     cause "driver and device answered the probe as capable ones do"
     cure ["# nothing to do"]
     source "kernel 6.18, net/core/netdev-genl.c"
 TX_DEVMEM_SUPPORTED = 416 Info "a NIC can send from device memory"
-    symptom "bind-tx gets as far as the dma-buf"
+    symptom "bind-tx fails at the dma-buf"
     cause "driver and device answered the probe as capable ones do"
     cure ["# nothing to do"]
     source "kernel 6.18, net/core/netdev-genl.c"
@@ -143,7 +143,7 @@ FLOW_RULE_REFUSED = 426 Error "a NIC refuses a flow rule"
     cure ["ethtool -K <NIC> ntuple on", "ethtool -n <NIC>", "# delete what is stale: ethtool -N <NIC> delete <NUMBER>"]
     source "kernel 7.3, net/ethtool/ioctl.c; seen in a guest"
 FLOW_RULE_STALE = 427 Warning "flow rules of a process that is gone"
-    symptom "a NIC's table of rules fills up; connections go to a queue that nobody looks at"
+    symptom "a NIC's table of rules fills up; connections go to a queue that no process reads"
     cause "flow rules belong to the NIC and not to the process that made them, so those of a killed one stay"
     cure ["ethtool -n <NIC>", "ethtool -N <NIC> delete <NUMBER>"]
     source "seen in a guest"

@@ -33,7 +33,7 @@ PEER_TIMES_OUT = 606 Error "the peer's address does not answer"
     cause "a firewall drops the packets, the address is wrong, or there is no route; ephemeral ports must be open between the hosts"
     cure ["ip route get <ADDRESS>", "ping -c 3 <ADDRESS>", "# allow all TCP ports between the data NICs' subnets: ports are ephemeral"]
     source "p2p notes on errors"
-PEER_REFUSES = 607 Error "nobody listens at the peer's address"
+PEER_REFUSES = 607 Error "no process listens at the peer's address"
     symptom "\"Connection refused, retrying\""
     cause "the host answers, but no process has this port open: not started yet, another address, or it has ended"
     cure ["ss -ltn", "# start the server first, and use the address it shows"]

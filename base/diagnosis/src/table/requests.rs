@@ -181,13 +181,13 @@ LISTS_DIFFER = 835 Error "the two lists of an operation do not fit together"
     source "this project"
 NOTIFICATIONS_NOT_READ = 836 Warning "a peer does not take notifications as fast as they are sent"
     symptom "\"notifications of 1048576 bytes wait for peer decode, which is yet to be reached, or whose program does not take what it has\""
-    cause "each peer takes so many notifications that its program has not taken, and fewer where other peers use up what its session keeps for peers; nothing is dropped, so the sender waits, as it does until the peer is connected"
+    cause "each peer queues a limited number of notifications for its program, and fewer where other peers fill its session's shared limit; nothing is dropped, so the sender waits, as it does until the peer is connected"
     cure ["# wait until the peer is connected, and send again", "# take notifications out at the other end (poll_notifications) as often as they are sent", "# a larger notification_bytes (TCPX_NOTIFICATION_BYTES) at both ends lets more wait, and a larger kept_for_peers_bytes (TCPX_KEPT_FOR_PEERS_BYTES) at the other end, where many peers share it"]
     source "this project"
 NOTIFICATIONS_DROPPED = 837 Warning "notifications of peers that have ended were dropped"
     symptom "\"the program does not take notifications: of peers that have ended, those that left most of them have left too many, and theirs are dropped\""
     cause "what peers that have ended left is kept for the program, up to a quarter of kept_for_peers_bytes (TCPX_KEPT_FOR_PEERS_BYTES) together, or less where peers use up the rest; nothing of a peer that is still there is dropped"
-    cure ["# take notifications out (poll_notifications), as often as they come", "# if nobody should send them: who has the secret can (docs/security.md)"]
+    cure ["# take notifications out (poll_notifications), as often as they come", "# if they are unexpected: any holder of the secret can send them (docs/security.md)"]
     source "this project"
 OPERATION_EXPIRED = 850 Error "an operation had not ended within its time"
     symptom "\"given up: it had not ended within its 2.000 s, peer decode\""

@@ -111,8 +111,8 @@ impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Acts => "the plugin",
-            Self::None => "nobody: the plugin knows it and does nothing with it",
-            Self::Missing => "nobody: there is no such variable, though scripts set it",
+            Self::None => "no program: the plugin knows it and does nothing with it",
+            Self::Missing => "no program: there is no such variable, though scripts set it",
             Self::Nccl => "NCCL itself, not the plugin",
         })
     }
@@ -210,7 +210,7 @@ static TABLE: &[Variable] = &[
     acts("NCCL_GPUDIRECTTCPX_TELEMETRY_FILE_REMOVE_FREQUENCY", integer(0, i64::MAX), "86400", "how often old files are removed"),
     acts("NCCL_GPUDIRECTTCPX_TELEMETRY_GARBAGE_COLLECTOR_INDEX", integer(0, i64::MAX), "172", "core of the removing thread"),
     acts("NCCL_GPUDIRECTTCPX_TELEMETRY_LOG_LINE_LIMIT", integer(1, 256), "256", "lines of statistics"),
-    acts("NCCL_GPUDIRECTTCPX_TELEMETRY_SAMPLING_FACTOR", integer(1, 999_999), "1", "one sample in so many"),
+    acts("NCCL_GPUDIRECTTCPX_TELEMETRY_SAMPLING_FACTOR", integer(1, 999_999), "1", "one sample in this many"),
     acts("NCCL_GPUDIRECTTCPX_LOG_STATS_TO_STDOUT", SWITCH, "0", "statistics on standard output"),
     acts("NCCL_GPUDIRECTTCPX_TIMEOUT_FREQUENCY_NS", integer(100_000, i64::MAX), "30000000000", "nanoseconds between slowness lines; nothing ever fails"),
     acts("NCCL_GPUDIRECTTCPX_TIMEOUT_THRESHOLD_NS", integer(100_000, i64::MAX), "10000000000", "nanoseconds until the first slowness line"),

@@ -54,7 +54,7 @@ fn render_page() -> String {
         (Effect::Acts, "The hardware plugin"),
         (Effect::Nccl, "NCCL's own, beside the hardware plugin"),
         (Effect::None, "Known to the hardware plugin, without effect"),
-        (Effect::Missing, "Set by scripts, read by nobody"),
+        (Effect::Missing, "Set by scripts, read by no program"),
     ] {
         chapter(&mut page, title);
         for variable in variables().iter().filter(|variable| variable.effect == effect) {

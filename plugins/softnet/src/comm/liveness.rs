@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(seen.look(Some(hour), SECOND), Some(Duration::ZERO), "only just sent");
         assert_eq!(seen.look(Some(hour + SECOND), SECOND), Some(SECOND));
         let later = hour + 2 * SECOND;
-        assert_eq!(seen.look(Some(2 * later), later), Some(3 * SECOND), "nobody was there");
+        assert_eq!(seen.look(Some(2 * later), later), Some(3 * SECOND), "no call was made");
         assert_eq!(seen.look(Some(SECOND / 2), SECOND), Some(Duration::ZERO), "acknowledged");
         assert_eq!(seen.look(Some(SECOND), SECOND), Some(Duration::ZERO), "perhaps after the look");
         assert_eq!(seen.look(Some(2 * SECOND), SECOND), Some(SECOND));

@@ -262,7 +262,7 @@ mod tests {
         let dialer = dialer(&listener, Duration::from_secs(60));
         std::thread::scope(|scope| {
             scope.spawn(move || reset(&listener.accept().expect("a try").0));
-            let error = dialer.dial(SocketRole::Control).expect_err("nobody listens");
+            let error = dialer.dial(SocketRole::Control).expect_err("no listener");
             assert!(error.to_string().starts_with("Connection refused"), "{error}");
         });
     }

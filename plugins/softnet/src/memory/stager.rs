@@ -313,7 +313,7 @@ mod tests {
         assert!(!started(&mut stager, 9));
         let (staged, _) = finished(&mut stager);
         stager.take();
-        assert!(!started(&mut stager, 9), "somebody may still read it");
+        assert!(!started(&mut stager, 9), "a reader may still use it");
         stager.release(staged.memory);
         assert!(started(&mut stager, 9));
         assert_eq!(stager.oldest(), Some(1));

@@ -41,7 +41,7 @@ impl NicDepartures {
     ) -> (IoOutcome, u64) {
         let Some(source) = source else {
             let error = io::ErrorKind::InvalidInput.into();
-            let what = "what is to be sent lies in no dma-buf";
+            let what = "the memory of a send lies in no dma-buf";
             return (IoOutcome::Refused(DevmemError::System { what, source: error }), 0);
         };
         self.sender.send_from(source.binding);

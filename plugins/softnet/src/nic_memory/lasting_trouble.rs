@@ -37,7 +37,7 @@ mod tests {
         let mut lasting = LastingTrouble::default();
         let long = Some(Duration::from_secs(3600));
         assert!(lasting.look(trouble(), long).is_none());
-        assert!(lasting.look(trouble(), None).is_none(), "nobody wants an end");
+        assert!(lasting.look(trouble(), None).is_none(), "no limit is set");
         assert!(lasting.look(trouble(), Some(Duration::ZERO)).is_some());
         assert!(lasting.look(None, Some(Duration::ZERO)).is_none());
         assert!(lasting.since.is_none(), "it begins anew");

@@ -134,7 +134,7 @@ fn strays_do_not_disturb_the_pairing() {
     let silent: Vec<_> = (0..100).map(|k| stranger(&handle, &hello[..k % 40])).collect();
     let mut web = stranger(
         &handle,
-        b"GET / HTTP/1.1\r\nHost: nobody\r\nAccept: */*\r\n\r\nmore than 48 bytes",
+        b"GET / HTTP/1.1\r\nHost: no-host\r\nAccept: */*\r\n\r\nmore than 48 bytes",
     );
     let mut wrong_id = hello;
     wrong_id[16] ^= 1;
@@ -285,5 +285,5 @@ fn closing_the_listen_comm_wakes_its_thread() {
     assert!(start.elapsed() < PATIENCE / 2, "woken, not timed out");
     drop(claimant);
     let mut late = handle;
-    assert_eq!(net.connect_all(&mut late).0, 2, "nobody listens there any more");
+    assert_eq!(net.connect_all(&mut late).0, 2, "the listener has gone");
 }

@@ -59,7 +59,7 @@ mod tests {
     fn names_add_up_and_can_be_taken_away() {
         let words = Quirks::ALLOWED.strip_prefix("a comma-separated list of ").expect("a list");
         let names = words.strip_suffix("; or all").expect("a list");
-        assert_eq!(names.parse(), Ok(Quirks::ALL), "every name is told");
+        assert_eq!(names.parse(), Ok(Quirks::ALL), "all names are listed");
         assert_eq!("all".parse(), Ok(Quirks::ALL));
         let two: Quirks = " slow,leak".parse().expect("names");
         assert!(two.has(Quirk::Slow) && two.has(Quirk::Leak) && !two.has(Quirk::Crash));

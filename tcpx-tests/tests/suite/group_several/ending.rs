@@ -54,12 +54,12 @@ fn a_peer_that_is_killed_ends_all_of_it() {
         served.stop();
         operation.post(Some(b"never")).expect("it waits");
         served.child.kill().expect("it lives");
-        let gone = operation.wait(Some(PATIENCE)).expect_err("nobody is there");
+        let gone = operation.wait(Some(PATIENCE)).expect_err("the peer has gone");
         let is_named = matches!(&gone, Error::PeerGone { peer, .. }
             if peer.starts_with("server") && peer.contains(" from "));
         assert!(is_named, "{gone}");
         let again = operation.post(None).and_then(|()| operation.wait(Some(PATIENCE)));
-        again.expect_err("nobody is there");
+        again.expect_err("the peer has gone");
         drop(operation);
         for id in served.ours.ids {
             served.client.deregister_memory(id).expect("nothing uses it");
@@ -82,7 +82,7 @@ fn it_is_cancelled_and_let_go_of_under_way() {
         assert!(matches!(write.status(), OperationStatus::Active));
         let busy = write.post(note).expect_err("it is under way");
         assert!(matches!(&busy, Error::PeerState { peer, .. } if peer == "server"), "{busy}");
-        let short = write.wait(Some(Duration::from_millis(10))).expect_err("nobody answers");
+        let short = write.wait(Some(Duration::from_millis(10))).expect_err("no answer");
         assert!(
             matches!(&short, Error::Deadline { peer: Some(peer), .. } if peer.contains(" from ")),
             "{short}"
@@ -151,12 +151,12 @@ fn it_ends_when_its_time_is_over() {
         let mut options = PostOptions::default().timeout(time);
         options.notification = note;
         write.post_with(options).expect("it is not under way");
-        let expired = write.wait(Some(PATIENCE)).expect_err("nobody answers");
+        let expired = write.wait(Some(PATIENCE)).expect_err("no answer");
         let is_it = matches!(&expired, Error::Expired { peer: Some(peer), after }
             if *after == time && peer.starts_with("server"));
         assert!(is_it, "{expired}");
         let mut told = Vec::new();
-        until("its end is told", || {
+        until("its end is reported", || {
             served.client.poll_completions(&mut told, 1).expect("no fork") == 1
         });
         assert!(matches!(told[0].result, Err(Error::Expired { .. })));
@@ -164,7 +164,7 @@ fn it_ends_when_its_time_is_over() {
         // With time enough it goes well, and the notification waits no longer than the rest.
         write.post_with(PostOptions::default().timeout(Duration::from_secs(60))).expect("it ended");
         write.wait(Some(PATIENCE)).expect("it goes well");
-        until("its end is told", || {
+        until("its end is reported", || {
             served.client.poll_completions(&mut told, 1).expect("no fork") == 1
         });
     }

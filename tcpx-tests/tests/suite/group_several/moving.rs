@@ -140,7 +140,7 @@ fn notify_after_every_byte(rounds: u8) {
                     let early = contents.iter().filter(|byte| **byte != round).count();
                     assert_eq!(early, 0, "bytes of device {device} come later, round {round}");
                 }
-                has.send(round).expect("somebody waits for it");
+                has.send(round).expect("the receiver lives");
             }
         });
         for round in 1..=rounds {
@@ -252,7 +252,7 @@ fn a_thread_waits_for_notifications_of_all_devices() {
                 right.wait_notifications(&mut heard, 1, Some(PATIENCE)).expect("one comes");
                 assert_eq!(heard.len(), count);
             }
-            has.send(()).expect("somebody waits for it");
+            has.send(()).expect("the receiver lives");
             // Nothing comes any more: the end of the group ends it.
             right.wait_notifications(&mut heard, 1, None)
         });

@@ -51,10 +51,10 @@ fn what_does_not_fit_is_refused_with_its_place_in_the_list() {
     let refused = try_prepare(&one).expect_err("one is not registered");
     assert!(matches!(refused, Error::UnknownRegistration { id } if id == ours.ids[2]), "{refused}");
     assert!(matches!(try_prepare(&crosswise()), Err(Error::UnknownRegistration { .. })));
-    let unknown = prepare(&left, "nobody", OperationKind::Write, memory, &crosswise());
-    let unknown = unknown.expect_err("nobody has that name");
+    let unknown = prepare(&left, "unknown", OperationKind::Write, memory, &crosswise());
+    let unknown = unknown.expect_err("no such peer");
     assert!(
-        matches!(&unknown, Error::UnknownPeer { peer, .. } if peer == "nobody/gpu0 from host"),
+        matches!(&unknown, Error::UnknownPeer { peer, .. } if peer == "unknown/gpu0 from host"),
         "{unknown}"
     );
 }

@@ -9,7 +9,7 @@ use super::served::{Served, is_server};
 /// The next event of a peer.
 fn next_peer(group: &Session) -> (String, PeerState) {
     let mut events = Vec::new();
-    until("something is told", || group.poll_events(&mut events, 1).expect("no fork") == 1);
+    until("an event is reported", || group.poll_events(&mut events, 1).expect("no fork") == 1);
     match events.remove(0) {
         SessionEvent::Peer { name, state } => (name, state),
         other => panic!("{other:?}"),

@@ -47,7 +47,7 @@ fn lists_that_cannot_be() {
         ("a list of no keys", |_| list_of(LIST, true, (0, 1), 1)),
         ("more keys than ranges", |_| list_of(LIST, true, (2, 1), 9)),
         ("more ranges than bytes", |_| list_of(LIST, true, (1, 10), 9)),
-        ("more ranges than anybody may tell", |_| list_of(LIST, true, (1, u32::MAX), 1 << 40)),
+        ("more ranges than a list may have", |_| list_of(LIST, true, (1, u32::MAX), 1 << 40)),
         ("more bytes than there are", |_| list_of(LIST, true, (1, 1), u64::MAX)),
         ("a second list in the middle of one", |_| {
             [list_of(LIST, true, (1, 2), 9), list_of(LIST + 1, true, (1, 2), 9)].concat()
@@ -63,7 +63,7 @@ fn lists_that_cannot_be() {
             let begun = [list_of(LIST, true, (1, 1), LONG), keys(LIST, &[liar.write_key])];
             [begun.concat(), ranges(LIST, &[WHOLE, WHOLE])].concat()
         }),
-        ("ranges of a list that nobody tells", |_| ranges(LIST, &[WHOLE])),
+        ("ranges of a list that was not begun", |_| ranges(LIST, &[WHOLE])),
         ("ranges of a key that is not there", other_key),
         ("an empty range", |liar| list(LIST, true, &liar.write_key, &[(0, 0, 0), WHOLE])),
         ("ranges that do not sum up", |liar| {

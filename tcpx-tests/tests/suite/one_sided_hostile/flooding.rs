@@ -66,7 +66,7 @@ fn memory_comes_back_from_reads_that_nobody_takes() {
     let took = start.elapsed();
     assert!(took < CLOSE_TIMEOUT + SLACK, "{took:?}");
     liar.end();
-    scene.end("reads that nobody takes");
+    scene.end("reads that are not received");
 }
 
 /// Announced, and never told: nothing is set aside for it.
@@ -139,9 +139,9 @@ fn reads_that_nobody_takes_are_bounded() {
     liar.hear(kind::CHUNKS);
     liar.wait_until_heard();
     let grown = resident_kib().saturating_sub(before);
-    assert!(grown < 100_000, "{grown} KiB for reads that nobody takes");
+    assert!(grown < 100_000, "{grown} KiB for reads that are not received");
     liar.end();
-    scene.end("reads that nobody takes");
+    scene.end("reads that are not received");
 }
 
 /// The sections of writes are said, and their chunks do not come.
@@ -186,7 +186,7 @@ fn answers_that_nobody_reads_are_bounded() {
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 20_000, "{grown} KiB after {said} requests");
     liar.end();
-    scene.end("answers that nobody reads");
+    scene.end("answers that are not read");
 }
 
 /// Faster than they are read, past what the buffer takes.

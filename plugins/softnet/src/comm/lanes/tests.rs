@@ -142,7 +142,7 @@ fn nothing_is_read_once_a_send_was_said_to_have_failed() {
     assert_eq!(harvested(&lanes), [false; 3]);
     memory.write(&[2; 1 << 20]);
     expect_reset(peer);
-    assert!(lanes.lanes[0].readiness().is_none(), "nobody waits for it");
+    assert!(lanes.lanes[0].readiness().is_none(), "the caller does not wait");
 }
 
 #[cfg(feature = "hooks")]
@@ -164,7 +164,7 @@ fn a_lane_that_dies_in_silence_stays_connected() {
     let memory = bounce.region().piece(0, 1 << 20);
     let Some((lanes, mut peer)) = held_up(hooks, memory) else { return };
     lanes.kill(0, &"the test");
-    assert!(harvested(&lanes).is_empty(), "nobody is told");
+    assert!(harvested(&lanes).is_empty(), "no completion is reported");
     assert!(lanes.lanes[0].still_reads(), "its memory must not change");
     let mut total = 0;
     wait_until(|| {

@@ -38,7 +38,7 @@ fn lost_memory_goes_back_when_the_binding_and_the_last_comm_have_ended() {
             (false, [one, other]) => (vec![one, other], vec![binding]),
         };
         drop(first);
-        assert_eq!(&bytes(), b"here", "somebody may read it");
+        assert_eq!(&bytes(), b"here", "a reader may still use it");
         drop(last);
         assert_eq!(bytes(), [0; 4]);
         region.enter().map(drop).expect_err("it is over");

@@ -52,7 +52,7 @@ fn answers_are_the_originals() {
     assert_eq!(pair.net.test(sends[0]).0, 3, "another one moves");
     pair.net.finish(sends[1]);
     for send in sends {
-        assert_eq!(pair.net.test(send), (0, 0), "nothing moves; done is told once");
+        assert_eq!(pair.net.test(send), (0, 0), "nothing moves; done is reported once");
         assert_eq!(pair.consumed(send), 0, "of a send request: only a warning");
     }
     pair.close();

@@ -100,7 +100,7 @@ fn strangers_are_taken_for_the_peer() {
     let net = net();
     let (handle, listen) = net.listen();
     let port = port_of(&handle);
-    let stranger = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("somebody listens");
+    let stranger = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a listener");
     for _ in 0..3 {
         let _ = stranger().write_all(&[7; 100]);
     }
@@ -110,7 +110,7 @@ fn strangers_are_taken_for_the_peer() {
     let port = port_of(&handle);
     let mut device = blank_device();
     assert_eq!(net.accept(listen, &mut device).0, 0);
-    let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("somebody listens");
+    let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a listener");
     for _ in 0..CALLS {
         let (rc, comm) = net.connect(&mut handle);
         assert!(rc == 0 && comm.is_null(), "the stranger is heard first");
