@@ -6,10 +6,10 @@
 //! - `peer_queue`: peers that have come up or ended, and by which connections. Pure.
 //! - `news`: how a thread that waits in a call is notified, and the descriptor.
 
-pub(crate) mod news;
 pub(crate) mod notification_queue;
 pub(crate) mod peer_queue;
 pub(crate) mod queue;
+pub(crate) mod signals;
 
 use crate::error::{Error, Result};
 
@@ -41,7 +41,7 @@ pub enum PeerState {
     Failed(Error),
 }
 
-/// Event that a session reports without being asked.
+/// EventDescriptor that a session reports without being asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum SessionEvent {

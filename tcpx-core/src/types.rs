@@ -38,9 +38,9 @@ impl SessionNumber {
 
 /// Name of a peer, shared by all code that names the peer.
 #[derive(Clone)]
-pub(crate) struct PeerName(Arc<Inner>);
+pub(crate) struct PeerName(Arc<NameState>);
 
-struct Inner {
+struct NameState {
     provisional: String,
     bound: OnceLock<String>,
 }
@@ -48,17 +48,20 @@ struct Inner {
 impl PeerName {
     /// Makes a name that the program chose.
     pub(crate) fn bound(name: &str) -> Self {
-        Self(Arc::new(Inner { provisional: String::new(), bound: OnceLock::from(name.to_owned()) }))
+        Self(Arc::new(NameState {
+            provisional: String::new(),
+            bound: OnceLock::from(name.to_owned()),
+        }))
     }
 
     /// Makes the name of an accepted peer that calls itself `given`, or nothing. The text comes
     /// from an unauthenticated connection, and goes into logs.
-    pub(crate) fn unclaimed(given: &str, address: &str) -> Self {
+    pub(crate) fn provisional(given: &str, address: &str) -> Self {
         let provisional = match given {
             "" => format!("(not accepted, from {address})"),
             given => format!("{} (not accepted, from {address})", printable(given)),
         };
-        Self(Arc::new(Inner { provisional, bound: OnceLock::new() }))
+        Self(Arc::new(NameState { provisional, bound: OnceLock::new() }))
     }
 
     /// Gives the peer its permanent name. A second name is ignored.
@@ -93,20 +96,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_who_holds_the_name_sees_it_bound_once() {
-        let name = PeerName::unclaimed("left", "10.0.0.1:9");
+    fn every_holder_of_the_name_sees_it_bound_once() {
+        let name = PeerName::provisional("left", "10.0.0.1:9");
         let held = name.clone();
         assert!(!held.is_bound());
         assert_eq!(held.to_string(), "left (not accepted, from 10.0.0.1:9)");
         name.bind("client");
-        name.bind("somebody else");
+        name.bind("another");
         assert!(held.is_bound());
         assert_eq!(held.as_str(), "client");
     }
 
     #[test]
-    fn a_strangers_name_for_itself_is_one_line() {
-        let name = PeerName::unclaimed("a\nb\u{1b}[1m", "10.0.0.1:9");
+    fn a_name_from_an_unauthenticated_connection_is_one_line() {
+        let name = PeerName::provisional("a\nb\u{1b}[1m", "10.0.0.1:9");
         assert_eq!(name.to_string(), "a\\nb\\u{1b}[1m (not accepted, from 10.0.0.1:9)");
     }
 }

@@ -25,7 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use self::queue::{HELD_UP_AFTER, Next, Queue};
+use self::queue::{BLOCKED_AFTER, NextAction, Queue};
 use crate::types::PeerKey;
 
 /// Time after which an idle thread ends.
@@ -35,7 +35,7 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Outcome of a step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum JobStep {
     /// The job is over.
     Done,
     /// The job has made progress, and goes on.
@@ -48,7 +48,7 @@ pub(crate) enum Step {
 
 /// Job, step by step.
 struct Job {
-    step: Box<dyn FnMut() -> Step + Send>,
+    step: Box<dyn FnMut() -> JobStep + Send>,
     /// The only peer that waits for the job; `None`: any peer may.
     peer: Option<PeerKey>,
 }
@@ -59,14 +59,14 @@ type OnMoved = Box<dyn Fn(Option<PeerKey>) + Send + Sync>;
 /// Threads of a session. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Workers {
-    inner: Arc<Inner>,
+    inner: Arc<WorkerPool>,
     /// Peer that the jobs of this clone concern.
     peer: Option<PeerKey>,
 }
 
 #[derive(Default)]
-struct Inner {
-    state: Mutex<State>,
+struct WorkerPool {
+    state: Mutex<PoolState>,
     /// Condition that there is a job, that a thread has ended, or that all threads must end.
     changed: Condvar,
     on_moved: OnceLock<OnMoved>,
@@ -77,13 +77,13 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     queue: Queue<Job>,
     threads: Vec<JoinHandle<()>>,
     /// Whether threads end when there is nothing left to do.
     is_ending: bool,
     /// Whether the log has said that the system has no thread left. It says so once.
-    has_told: bool,
+    has_warned: bool,
 }
 
 impl std::fmt::Debug for Workers {
@@ -105,7 +105,7 @@ impl Workers {
     }
 
     /// Runs a job on a thread, step by step.
-    pub(crate) fn run(&self, mut job: impl FnMut() -> Step + Send + 'static) -> Ticket {
+    pub(crate) fn run(&self, mut job: impl FnMut() -> JobStep + Send + 'static) -> Ticket {
         let ticket = Ticket::default();
         let over = ticket.clone();
         self.inner.jobs.fetch_add(1, Ordering::Relaxed);
@@ -113,13 +113,13 @@ impl Workers {
         state.is_ending = false;
         let step = Box::new(move || {
             let step = job();
-            if step == Step::Done {
+            if step == JobStep::Done {
                 over.end();
             }
             step
         });
         state.queue.push(Job { step, peer: self.peer });
-        Inner::see_to_threads(&self.inner, state);
+        WorkerPool::spawn_if_needed(&self.inner, state);
         self.inner.changed.notify_all();
         ticket
     }
@@ -134,7 +134,7 @@ impl Workers {
         let ticket = self.run(move || {
             let returned = call.take().map(|call| call());
             *into.lock().unwrap_or_else(PoisonError::into_inner) = returned;
-            Step::Done
+            JobStep::Done
         });
         Task::new(ticket, value)
     }
@@ -145,11 +145,11 @@ impl Workers {
         let began = Instant::now();
         loop {
             let left = timeout.saturating_sub(began.elapsed());
-            ticket.wait(left.min(HELD_UP_AFTER));
+            ticket.wait(left.min(BLOCKED_AFTER));
             if ticket.is_done() || left.is_zero() {
                 return ticket.is_done();
             }
-            self.tend();
+            self.spawn_if_blocked();
         }
     }
 
@@ -169,13 +169,13 @@ impl Workers {
         self.run(move || {
             if inner.upgrade().is_some_and(|inner| inner.is_abandoned.load(Ordering::Acquire)) {
                 std::mem::forget(what.take());
-                return Step::GivenUp;
+                return JobStep::GivenUp;
             }
             if what.as_ref().is_some_and(|what| !may_close(what)) {
-                return Step::Later(CLOSE_PAUSE);
+                return JobStep::Later(CLOSE_PAUSE);
             }
             drop(what.take());
-            Step::Done
+            JobStep::Done
         })
     }
 
@@ -185,9 +185,9 @@ impl Workers {
     }
 
     /// Starts another thread if the present ones seem to be held up.
-    pub(crate) fn tend(&self) {
+    pub(crate) fn spawn_if_blocked(&self) {
         if self.have_jobs() {
-            Inner::see_to_threads(&self.inner, self.inner.state());
+            WorkerPool::spawn_if_needed(&self.inner, self.inner.state());
         }
     }
 
@@ -225,19 +225,23 @@ impl Workers {
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl WorkerPool {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, PoolState>,
+        time: Duration,
+    ) -> MutexGuard<'a, PoolState> {
         let woken = self.changed.wait_timeout(state, time);
         woken.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Starts a thread if one is needed. If the system has none left, and the session has no thread
     /// at all, the caller's thread does a step.
-    fn see_to_threads(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+    fn spawn_if_needed(self: &Arc<Self>, mut state: MutexGuard<'_, PoolState>) {
         let now = Instant::now();
         if !state.queue.wants_thread(now) {
             return;
@@ -248,18 +252,18 @@ impl Inner {
             Ok(thread) => {
                 state.threads.retain(|thread| !thread.is_finished());
                 state.threads.push(thread);
-                state.queue.thread_begins();
+                state.queue.thread_started();
             }
             Err(error) => {
-                if !std::mem::replace(&mut state.has_told, true) {
+                if !std::mem::replace(&mut state.has_warned, true) {
                     tracing::warn!(%error, "no thread for calls that may wait: they are made in between");
                 }
                 if state.queue.threads() == 0
-                    && let Next::Run(mut job, run) = state.queue.next(now)
+                    && let NextAction::Run(mut job, run) = state.queue.next(now)
                 {
                     drop(state);
                     let step = (job.step)();
-                    drop(self.put_back(job, run, step));
+                    drop(self.requeue(job, run, step));
                 }
             }
         }
@@ -272,12 +276,12 @@ impl Inner {
         loop {
             let now = Instant::now();
             match state.queue.next(now) {
-                Next::Run(mut job, run) => {
+                NextAction::Run(mut job, run) => {
                     drop(state);
                     idle_since = None;
                     let (step, peer) = ((job.step)(), job.peer);
-                    let over = self.put_back(job, run, step);
-                    if matches!(step, Step::Done | Step::Moved)
+                    let over = self.requeue(job, run, step);
+                    if matches!(step, JobStep::Done | JobStep::Moved)
                         && let Some(on_moved) = self.on_moved.get()
                     {
                         on_moved(peer);
@@ -285,16 +289,16 @@ impl Inner {
                     drop(over);
                     state = self.state();
                 }
-                Next::Wait(time) => {
+                NextAction::Wait(time) => {
                     let since = *idle_since.get_or_insert(now);
                     let is_idle = now.saturating_duration_since(since) >= IDLE_TIME;
                     if time.is_none() && (state.is_ending || is_idle) {
-                        state.queue.thread_ends();
+                        state.queue.thread_ended();
                         break;
                     }
-                    state.queue.thread_rests();
+                    state.queue.thread_waits();
                     state = self.wait(state, time.unwrap_or(IDLE_TIME).min(IDLE_TIME));
-                    state.queue.thread_wakes();
+                    state.queue.thread_woke();
                 }
             }
         }
@@ -303,16 +307,16 @@ impl Inner {
     }
 
     /// Notes the outcome of a step. Returns the job if it is over, to be dropped without the lock.
-    fn put_back(&self, job: Job, run: queue::RunKey, step: Step) -> Option<Job> {
+    fn requeue(&self, job: Job, run: queue::RunKey, step: JobStep) -> Option<Job> {
         let mut state = self.state();
-        state.queue.ran(run);
+        state.queue.step_ended(run);
         match step {
-            Step::Done | Step::GivenUp => {
+            JobStep::Done | JobStep::GivenUp => {
                 self.jobs.fetch_sub(1, Ordering::Relaxed);
                 return Some(job);
             }
-            Step::Moved => state.queue.push(job),
-            Step::Later(time) => state.queue.push_later(job, Instant::now() + time),
+            JobStep::Moved => state.queue.push(job),
+            JobStep::Later(time) => state.queue.push_later(job, Instant::now() + time),
         }
         None
     }
@@ -320,10 +324,10 @@ impl Inner {
 
 /// Ticket that reports the end of a job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ticket(Arc<Flag>);
+pub(crate) struct Ticket(Arc<TicketState>);
 
 #[derive(Debug, Default)]
-struct Flag {
+struct TicketState {
     is_done: AtomicBool,
     waiting: Mutex<()>,
     ended: Condvar,

@@ -15,15 +15,15 @@ use foldhash::HashMap;
 use tcpx_protocol::types::kept_budget::KeptBudget;
 use tcpx_protocol::types::{TELL_AFTER, note_cost};
 
-use self::left_behind::LeftBehind;
+use self::ended_senders::EndedSenders;
 use super::Notification;
 use super::queue::CompletionQueue;
 use crate::types::{PeerKey, PeerName};
 
-mod left_behind;
+mod ended_senders;
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedNotification {
     sender: PeerKey,
     name: PeerName,
     bytes: Vec<u8>,
@@ -39,36 +39,36 @@ struct Sender {
     count: usize,
     /// Cost of all notifications taken out so far.
     taken: u64,
-    /// Part of `taken` that the peer was notified of.
-    told: u64,
+    /// Part of `taken` that was reported to the peer.
+    reported: u64,
 }
 
 #[derive(Debug)]
-struct Contents {
-    waiting: VecDeque<Waiting>,
+struct QueueState {
+    waiting: VecDeque<QueuedNotification>,
     senders: HashMap<PeerKey, Sender>,
-    /// Peers that are owed word of free room, each once.
-    owed: Vec<PeerKey>,
+    /// Peers that are to get a report of free room, each once.
+    due: Vec<PeerKey>,
     /// Notifications of senders that have ended.
-    left_behind: LeftBehind,
+    ended_senders: EndedSenders,
 }
 
 /// Queue of notifications of a session.
 #[derive(Debug)]
 pub(crate) struct NotificationQueue {
-    contents: Mutex<Contents>,
-    /// Whether any peer is owed word of free room. A round reads this without the lock.
-    owes: AtomicBool,
+    contents: Mutex<QueueState>,
+    /// Whether a report of free room is due to any peer. A round reads this without the lock.
+    has_due: AtomicBool,
     /// Whether a notification has come since waiting threads were last notified.
-    has_come: AtomicBool,
+    has_arrived: AtomicBool,
     /// Completions, for their event.
     completions: Arc<CompletionQueue>,
 }
 
 impl Sender {
-    /// Returns whether enough has become free to tell the peer.
-    fn is_owed(&self) -> bool {
-        self.taken - self.told >= TELL_AFTER
+    /// Returns whether enough has become free to report it to the peer.
+    fn is_report_due(&self) -> bool {
+        self.taken - self.reported >= TELL_AFTER
     }
 }
 
@@ -76,37 +76,37 @@ impl NotificationQueue {
     /// Makes an empty queue. New notifications signal the event of these completions. What ended
     /// peers leave counts in the budget.
     pub(crate) fn new(completions: Arc<CompletionQueue>, budget: &Arc<KeptBudget>) -> Self {
-        let contents = Contents {
+        let contents = QueueState {
             waiting: VecDeque::new(),
             senders: HashMap::default(),
-            owed: Vec::new(),
-            left_behind: LeftBehind::new(budget),
+            due: Vec::new(),
+            ended_senders: EndedSenders::new(budget),
         };
         Self {
             contents: Mutex::new(contents),
-            owes: AtomicBool::new(false),
-            has_come: AtomicBool::new(false),
+            has_due: AtomicBool::new(false),
+            has_arrived: AtomicBool::new(false),
             completions,
         }
     }
 
     /// Adds a peer that may send from now on.
     pub(crate) fn add_sender(&self, peer: PeerKey, name: PeerName) {
-        let Contents { senders, owed, .. } = &mut *self.contents();
-        senders.insert(peer, Sender { name, waiting: 0, count: 0, taken: 0, told: 0 });
+        let QueueState { senders, due, .. } = &mut *self.contents();
+        senders.insert(peer, Sender { name, waiting: 0, count: 0, taken: 0, reported: 0 });
         // Each peer is there once, so adding it later needs no memory.
-        owed.reserve(senders.len() - owed.len());
+        due.reserve(senders.len() - due.len());
     }
 
-    /// Removes a peer that has ended. Its notifications stay, and it receives no more word of free
+    /// Removes a peer that has ended. Its notifications stay, and it gets no more reports of free
     /// room. Returns how many notifications of ended peers were dropped, because these have left
     /// too much.
     pub(crate) fn remove_sender(&self, peer: PeerKey) -> usize {
-        let Contents { waiting, senders, owed, left_behind } = &mut *self.contents();
+        let QueueState { waiting, senders, due, ended_senders } = &mut *self.contents();
         let Some(sender) = senders.remove(&peer) else { return 0 };
-        owed.retain(|other| *other != peer);
-        left_behind.add(peer, sender.waiting);
-        let dropped = left_behind.too_many();
+        due.retain(|other| *other != peer);
+        ended_senders.add(peer, sender.waiting);
+        let dropped = ended_senders.take_excess();
         if dropped.is_empty() {
             return 0;
         }
@@ -121,15 +121,19 @@ impl NotificationQueue {
     /// The system has no memory for its entry.
     pub(crate) fn push(&self, peer: PeerKey, bytes: Vec<u8>) -> Result<(), TryReserveError> {
         {
-            let Contents { waiting, senders, .. } = &mut *self.contents();
+            let QueueState { waiting, senders, .. } = &mut *self.contents();
             let Some(sender) = senders.get_mut(&peer) else { return Ok(()) };
             waiting.try_reserve(1)?;
             sender.waiting += note_cost(bytes.len());
             sender.count += 1;
-            waiting.push_back(Waiting { sender: peer, name: sender.name.clone(), bytes });
+            waiting.push_back(QueuedNotification {
+                sender: peer,
+                name: sender.name.clone(),
+                bytes,
+            });
         }
-        self.has_come.store(true, Ordering::Release);
-        self.completions.notified();
+        self.has_arrived.store(true, Ordering::Release);
+        self.completions.notification_arrived();
         Ok(())
     }
 
@@ -158,14 +162,15 @@ impl NotificationQueue {
             let contents = &mut *self.contents();
             while notifications.len() - before < most
                 && contents.waiting.front().is_some_and(|next| next.bytes.len() <= room)
-                && let Some(Waiting { sender, name, bytes }) = contents.waiting.pop_front()
+                && let Some(QueuedNotification { sender, name, bytes }) =
+                    contents.waiting.pop_front()
             {
                 room -= bytes.len();
                 contents.count_taken(sender, note_cost(bytes.len()));
                 notifications.push(Notification { peer: name.as_str().to_owned(), bytes });
             }
-            if !contents.owed.is_empty() {
-                self.owes.store(true, Ordering::Release);
+            if !contents.due.is_empty() {
+                self.has_due.store(true, Ordering::Release);
             }
             contents.waiting.is_empty()
         };
@@ -177,48 +182,48 @@ impl NotificationQueue {
 
     /// Returns whether a notification has come since the last call: waiting threads are to be
     /// notified.
-    pub(crate) fn take_come(&self) -> bool {
+    pub(crate) fn take_arrived(&self) -> bool {
         // Mostly none has come, and this check costs nothing then.
-        self.has_come.load(Ordering::Relaxed) && self.has_come.swap(false, Ordering::Acquire)
+        self.has_arrived.load(Ordering::Relaxed) && self.has_arrived.swap(false, Ordering::Acquire)
     }
 
-    /// Returns whether a peer is to hear that room has become free: a round is due.
-    pub(crate) fn owes(&self) -> bool {
-        self.owes.load(Ordering::Acquire)
+    /// Returns whether a report of free room is due to any peer: a round is needed.
+    pub(crate) fn has_due_reports(&self) -> bool {
+        self.has_due.load(Ordering::Acquire)
     }
 
-    /// Appends the peers that are owed word, each with the cost of all that was taken out of its
-    /// notifications. The peers count as notified.
-    pub(crate) fn take_owed(&self, told: &mut Vec<(PeerKey, u64)>) {
+    /// Appends the peers to which a report is due, each with the cost of all that was taken out of
+    /// its notifications. The peers count as notified.
+    pub(crate) fn take_due_reports(&self, reports: &mut Vec<(PeerKey, u64)>) {
         // A thread that takes something out later sets the flag again.
-        if !self.owes.swap(false, Ordering::Acquire) {
+        if !self.has_due.swap(false, Ordering::Acquire) {
             return;
         }
-        let Contents { senders, owed, .. } = &mut *self.contents();
-        for peer in owed.drain(..) {
+        let QueueState { senders, due, .. } = &mut *self.contents();
+        for peer in due.drain(..) {
             if let Some(sender) = senders.get_mut(&peer) {
-                sender.told = sender.taken;
-                told.push((peer, sender.taken));
+                sender.reported = sender.taken;
+                reports.push((peer, sender.taken));
             }
         }
     }
 
-    fn contents(&self) -> MutexGuard<'_, Contents> {
+    fn contents(&self) -> MutexGuard<'_, QueueState> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Contents {
+impl QueueState {
     fn count_taken(&mut self, peer: PeerKey, cost: u64) {
         let Some(sender) = self.senders.get_mut(&peer) else {
-            return self.left_behind.take(peer, cost);
+            return self.ended_senders.take(peer, cost);
         };
-        let was_owed = sender.is_owed();
+        let was_due = sender.is_report_due();
         sender.waiting -= cost;
         sender.count -= 1;
         sender.taken += cost;
-        if sender.is_owed() && !was_owed {
-            self.owed.push(peer);
+        if sender.is_report_due() && !was_due {
+            self.due.push(peer);
         }
     }
 }

@@ -20,24 +20,24 @@ use tcpx_protocol::types::memory::Device;
 use super::queue::CompletionQueue;
 use super::{PeerState, SessionEvent};
 
-/// States of one name that wait. There is at least one.
+/// PendingStates of one name that wait. There is at least one.
 #[derive(Debug, Default)]
-struct States {
+struct PendingStates {
     ended: Option<PeerState>,
     is_up: bool,
 }
 
 #[derive(Debug, Default)]
-struct Contents {
+struct QueueState {
     /// Connections that are up; kept also while no program takes entries out.
-    connected: Connected,
+    connected: ConnectedPeers,
     /// Names with waiting states, oldest first, each once.
     order: VecDeque<String>,
-    states: HashMap<String, States>,
+    states: HashMap<String, PendingStates>,
 }
 
-impl Contents {
-    fn change(&mut self, name: &str, change: impl FnOnce(&mut States)) {
+impl QueueState {
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut PendingStates)) {
         match self.states.get_mut(name) {
             Some(states) => change(states),
             None => {
@@ -51,9 +51,9 @@ impl Contents {
 /// Queue of peer states of a session.
 #[derive(Debug)]
 pub(crate) struct PeerQueue {
-    contents: Mutex<Contents>,
+    contents: Mutex<QueueState>,
     /// Whether the program takes entries out.
-    is_wanted: AtomicBool,
+    is_reporting: AtomicBool,
     /// Completions, for their event.
     completions: Arc<CompletionQueue>,
 }
@@ -61,13 +61,13 @@ pub(crate) struct PeerQueue {
 impl PeerQueue {
     /// Makes an empty queue. New entries signal the event of these completions.
     pub(crate) fn new(completions: Arc<CompletionQueue>) -> Self {
-        Self { contents: Mutex::default(), is_wanted: AtomicBool::new(false), completions }
+        Self { contents: Mutex::default(), is_reporting: AtomicBool::new(false), completions }
     }
 
     /// Queues entries from now on, and first the peers that are up now.
-    pub(crate) fn want(&self) {
+    pub(crate) fn start_reporting(&self) {
         let mut contents = self.contents();
-        if self.is_wanted.swap(true, Ordering::Relaxed) {
+        if self.is_reporting.swap(true, Ordering::Relaxed) {
             return;
         }
         let up: Vec<_> = contents.connected.peers().map(str::to_owned).collect();
@@ -77,33 +77,35 @@ impl PeerQueue {
     }
 
     /// Records that a connection of a peer is up.
-    pub(crate) fn up(&self, peer: &str, connection: DeviceAndName) {
+    pub(crate) fn up(&self, peer: &str, connection: DeviceConnection) {
         let mut contents = self.contents();
         if contents.connected.up(peer, connection) {
-            self.tell(contents, peer, |states| states.is_up = true);
+            self.enqueue(contents, peer, |states| states.is_up = true);
         }
     }
 
     /// Records that a connection of a peer has ended in the state `how`, or has not come up.
-    pub(crate) fn ended(&self, peer: &str, connection: &DeviceAndName, how: PeerState) {
+    pub(crate) fn ended(&self, peer: &str, connection: &DeviceConnection, how: PeerState) {
         let mut contents = self.contents();
         if contents.connected.ended(peer, connection) {
-            self.tell(contents, peer, |it| *it = States { ended: Some(how), is_up: false });
+            self.enqueue(contents, peer, |it| {
+                *it = PendingStates { ended: Some(how), is_up: false }
+            });
         }
     }
 
     /// Records that the program itself leaves a connection of a peer. No entry is queued.
-    pub(crate) fn left(&self, peer: &str, connection: &DeviceAndName) {
+    pub(crate) fn left(&self, peer: &str, connection: &DeviceConnection) {
         self.contents().connected.ended(peer, connection);
     }
 
-    fn tell(
+    fn enqueue(
         &self,
-        mut contents: MutexGuard<'_, Contents>,
+        mut contents: MutexGuard<'_, QueueState>,
         name: &str,
-        change: impl FnOnce(&mut States),
+        change: impl FnOnce(&mut PendingStates),
     ) {
-        if self.is_wanted.load(Ordering::Relaxed) {
+        if self.is_reporting.load(Ordering::Relaxed) {
             contents.change(name, change);
             drop(contents);
             self.completions.event().signal();
@@ -115,18 +117,18 @@ impl PeerQueue {
     pub(crate) fn take(&self, events: &mut Vec<SessionEvent>, most: usize) {
         let end = events.len().saturating_add(most);
         let is_empty = {
-            let Contents { order, states, .. } = &mut *self.contents();
+            let QueueState { order, states, .. } = &mut *self.contents();
             while events.len() < end
                 && let Some(name) = order.pop_front()
             {
-                let Some(States { ended, is_up }) = states.remove(&name) else { continue };
+                let Some(PendingStates { ended, is_up }) = states.remove(&name) else { continue };
                 if let Some(state) = ended {
                     events.push(SessionEvent::Peer { name: name.clone(), state });
                 }
                 if is_up && events.len() < end {
                     events.push(SessionEvent::Peer { name, state: PeerState::Up });
                 } else if is_up {
-                    states.insert(name.clone(), States { ended: None, is_up });
+                    states.insert(name.clone(), PendingStates { ended: None, is_up });
                     order.push_front(name);
                 }
             }
@@ -137,21 +139,21 @@ impl PeerQueue {
         }
     }
 
-    fn contents(&self) -> MutexGuard<'_, Contents> {
+    fn contents(&self) -> MutexGuard<'_, QueueState> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A connection of a peer: the device here, and what the session there is called.
-pub(crate) type DeviceAndName = (Device, String);
+pub(crate) type DeviceConnection = (Device, String);
 
 /// Connections that are up, by the name that the program uses for the peer.
 #[derive(Debug, Default)]
-pub(super) struct Connected(BTreeMap<String, HashSet<DeviceAndName>>);
+pub(super) struct ConnectedPeers(BTreeMap<String, HashSet<DeviceConnection>>);
 
-impl Connected {
+impl ConnectedPeers {
     /// Adds a connection. Returns whether it is the peer's first.
-    pub(super) fn up(&mut self, peer: &str, connection: DeviceAndName) -> bool {
+    pub(super) fn up(&mut self, peer: &str, connection: DeviceConnection) -> bool {
         let Some(connections) = self.0.get_mut(peer) else {
             self.0.insert(peer.to_owned(), HashSet::from([connection]));
             return true;
@@ -162,7 +164,7 @@ impl Connected {
 
     /// Removes a connection that has ended, or never came up. Returns whether the peer has none
     /// now.
-    pub(super) fn ended(&mut self, peer: &str, connection: &DeviceAndName) -> bool {
+    pub(super) fn ended(&mut self, peer: &str, connection: &DeviceConnection) -> bool {
         let Some(connections) = self.0.get_mut(peer) else { return true };
         connections.remove(connection);
         let was_last = connections.is_empty();
@@ -199,7 +201,7 @@ mod tests {
         events.iter().map(words).collect()
     }
 
-    fn only(name: &str) -> DeviceAndName {
+    fn only(name: &str) -> DeviceConnection {
         (Device::Host, name.to_owned())
     }
 
@@ -216,23 +218,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_a_program_that_does_not_look() {
+    fn nothing_is_queued_before_reporting_starts() {
         let queue = queue();
         ["a", "b", "c"].iter().for_each(|name| up(&queue, name));
         ended(&queue, "b", failed());
         assert!(take(&queue, 9).is_empty());
         // Peers that are up are reported once the program looks.
-        queue.want();
-        queue.want();
+        queue.start_reporting();
+        queue.start_reporting();
         assert_eq!(take(&queue, 9), ["a Up", "c Up"]);
-        queue.want();
+        queue.start_reporting();
         assert!(take(&queue, 9).is_empty());
     }
 
     #[test]
-    fn an_end_is_told_also_when_a_peer_of_that_name_is_up_again() {
+    fn an_end_is_reported_also_when_a_peer_of_that_name_is_up_again() {
         let queue = queue();
-        queue.want();
+        queue.start_reporting();
         up(&queue, "a");
         up(&queue, "b");
         ended(&queue, "a", failed());
@@ -253,7 +255,7 @@ mod tests {
     #[test]
     fn a_peer_of_several_devices_ends_with_its_last_connection_unless_the_program_leaves_it() {
         let queue = queue();
-        queue.want();
+        queue.start_reporting();
         let (hosts, gpus) = (only("a"), (Device::Gpu(0), "a/gpu1".to_owned()));
         for _ in 0..2 {
             queue.up("a", gpus.clone());
@@ -272,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_up_from_its_first_connection_to_the_end_of_its_last() {
-        let mut connected = Connected::default();
+        let mut connected = ConnectedPeers::default();
         let of = |here, name: &str| (here, name.to_owned());
         let (host, gpu) = (Device::Host, Device::Gpu(0));
         assert!(connected.up("a", of(gpu, "a/gpu1")));

@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use slotmap::{SlotMap, new_key_type};
 
 use super::TransferCompletion;
-use super::news::{Event, Listening, News};
+use super::signals::{EventCount, EventDescriptor, EventListener};
 use crate::error::Error;
 
 /// Maximum ratio of places of transfers that are gone to transfers that report.
-const MOST_GONE: usize = 2;
+const MAX_GONE_RATIO: usize = 2;
 
 new_key_type! {
     /// Key of a transfer that reports.
@@ -43,34 +43,34 @@ struct Reporters {
 #[derive(Debug, Default)]
 pub(crate) struct CompletionQueue {
     reporters: Mutex<Reporters>,
-    event: Event,
+    event: EventDescriptor,
     /// Signal for threads that wait for notifications of any session that has this queue.
-    notified: News,
+    notifications: EventCount,
 }
 
 impl CompletionQueue {
     /// Returns the event that is signalled when there is something to look at, here or at a
     /// transfer or peer.
-    pub(crate) fn event(&self) -> &Event {
+    pub(crate) fn event(&self) -> &EventDescriptor {
         &self.event
     }
 
     /// Signals that a notification has come.
-    pub(super) fn notified(&self) {
+    pub(super) fn notification_arrived(&self) {
         self.event.signal();
-        self.tell_notified();
+        self.notify_waiters();
     }
 
     /// Has threads that wait for notifications look again.
-    pub(crate) fn tell_notified(&self) {
+    pub(crate) fn notify_waiters(&self) {
         // Either the listening thread is counted, or it looks after this.
         fence(Ordering::SeqCst);
-        self.notified.tell();
+        self.notifications.notify();
     }
 
     /// Listens for notifications that come from now on.
-    pub(crate) fn listen_for_notifications(&self) -> Listening<'_> {
-        self.notified.listen()
+    pub(crate) fn listen_for_notifications(&self) -> EventListener<'_> {
+        self.notifications.listen()
     }
 
     /// Adds a transfer that reports from now on.
@@ -78,7 +78,7 @@ impl CompletionQueue {
         let Reporters { all, waiting } = &mut *self.reporters();
         let key = all.insert(Reporter { context, rounds: 0, error: None });
         // The end of a round needs no memory: all may wait, behind as many as `remove` leaves.
-        waiting.reserve(((MOST_GONE + 1) * all.len()).saturating_sub(waiting.len()));
+        waiting.reserve(((MAX_GONE_RATIO + 1) * all.len()).saturating_sub(waiting.len()));
         key
     }
 
@@ -109,7 +109,7 @@ impl CompletionQueue {
         let Reporters { all, waiting } = &mut *self.reporters();
         all.remove(key);
         // Entries of many gone transfers are swept out at once.
-        if waiting.len() > MOST_GONE * all.len() {
+        if waiting.len() > MAX_GONE_RATIO * all.len() {
             waiting.retain(|key| all.contains_key(*key));
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ended_first_is_taken_first() {
+    fn the_round_that_ended_first_is_taken_first() {
         let queue = CompletionQueue::default();
         let keys = [1, 2, 3].map(|context| queue.add(context));
         assert!(take(&queue, 9).is_empty(), "no round has ended");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_nobody_looked_at_are_one_entry_with_the_first_error() {
+    fn untaken_rounds_are_one_entry_with_the_first_error() {
         let queue = CompletionQueue::default();
         let key = queue.add(1);
         queue.ended(key, Ok(()));
@@ -214,7 +214,7 @@ mod tests {
             let queue = CompletionQueue::default();
             let stays: Vec<_> = (0..stay).map(|context| queue.add(context)).collect();
             // As many as are not swept out.
-            while (queue.reporters().waiting.len() as u64) < MOST_GONE as u64 * stay {
+            while (queue.reporters().waiting.len() as u64) < MAX_GONE_RATIO as u64 * stay {
                 let goes = queue.add(99);
                 queue.ended(goes, Ok(()));
                 queue.remove(goes);

@@ -21,7 +21,7 @@ use crate::plugin::calls::CALL_TIMEOUT;
 use crate::plugin::comm::Deregistration;
 use crate::plugin::registrations::stage::Forgetting;
 use crate::types::PeerKey;
-use crate::workers::Step;
+use crate::workers::JobStep;
 
 /// Memory that nothing uses any more.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Engine {
         let mut calls = Some(calls);
         let returned = self.commons.workers.run(move || {
             calls.take().into_iter().flatten().for_each(Deregistration::make);
-            Step::Done
+            JobStep::Done
         });
         let forgetting = Forgetting { returned, hang };
         self.commons.ledger.registrations.begin_forgetting(key, forgetting.clone());

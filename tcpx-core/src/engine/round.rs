@@ -80,18 +80,18 @@ impl Engine {
             self.meet_again();
         }
         self.has_news |= settled;
-        self.commons.workers.tend();
+        self.commons.workers.spawn_if_blocked();
         self.book_time();
         moved | settled
     }
 
     /// Notifies peers of the notifications that the program has taken.
     fn tell_taken(&mut self) {
-        if !self.commons.ledger.notifications.owes() {
+        if !self.commons.ledger.notifications.has_due_reports() {
             return;
         }
         let mut told = Vec::new();
-        self.commons.ledger.notifications.take_owed(&mut told);
+        self.commons.ledger.notifications.take_due_reports(&mut told);
         for (key, cost) in told {
             let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
             if let Some(connection) = connection {

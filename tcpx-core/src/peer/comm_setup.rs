@@ -20,7 +20,7 @@ use crate::plugin::comm_label::{BlockingCall, CommLabel};
 use crate::plugin::nics;
 use crate::plugin::peer_handle::PeerHandle;
 use crate::types::{PeerKey, PeerName};
-use crate::workers::{Step, Workers};
+use crate::workers::{JobStep, Workers};
 
 /// First and longest pause of the worker while no comm comes.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
@@ -100,9 +100,9 @@ impl CommSetup {
         workers.for_peer(key).run(move || {
             let step = step(&mut opening, &seen);
             match step {
-                Step::Later(_) => {
+                JobStep::Later(_) => {
                     pause = (2 * pause).min(LONGEST_PAUSE);
-                    Step::Later(pause)
+                    JobStep::Later(pause)
                 }
                 _ => {
                     pause = FIRST_PAUSE;
@@ -186,22 +186,22 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 
 /// Takes the worker's next step, and returns it. The worker closes all comms that are not wanted
 /// any more.
-fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
+fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> JobStep {
     let peer_handles = {
         let mut shared = lock(shared);
         if shared.is_over {
             drop(shared);
             drop(opening.take());
-            return Step::Done;
+            return JobStep::Done;
         }
         // The comms stay open until the peer ends: their end would look like a fault to the other
         // end, which would give up before it hears of the cause.
         if shared.error.is_some() {
-            return Step::Later(LONGEST_PAUSE);
+            return JobStep::Later(LONGEST_PAUSE);
         }
         shared.peer_handles.take()
     };
-    let Some(comms) = opening else { return Step::Done };
+    let Some(comms) = opening else { return JobStep::Done };
     if let Some((handles, standing)) = peer_handles {
         comms.connect(&handles, standing);
     }
@@ -209,11 +209,11 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
         Ok(moved) => moved,
         Err(error) => {
             lock(shared).error = Some(error);
-            return Step::Moved;
+            return JobStep::Moved;
         }
     };
     if !moved {
-        return Step::Later(Duration::ZERO);
+        return JobStep::Later(Duration::ZERO);
     }
     let is_whole = comms.is_accepted() && comms.is_connected();
     let news = SetupNews {
@@ -229,7 +229,7 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> Step {
     shared.has_news = true;
     shared.accepting = accepting;
     shared.comms = finished;
-    if is_whole { Step::Done } else { Step::Moved }
+    if is_whole { JobStep::Done } else { JobStep::Moved }
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl OtherDevices {
     pub(super) fn close(&self) {
         if !is_forked() {
             self.made().is_closed = true;
-            self.context.completions.tell_notified();
+            self.context.completions.notify_waiters();
         }
     }
 

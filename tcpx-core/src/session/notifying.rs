@@ -10,7 +10,7 @@ use tcpx_sys::is_forked;
 use super::Session;
 use super::shared::Shared;
 use super::wait::WaitLimit;
-use crate::completions::news::LONGEST_WAIT;
+use crate::completions::signals::LONGEST_WAIT;
 use crate::completions::{Notification, SessionEvent};
 use crate::error::awaited::Awaited;
 use crate::error::{Error, Phase, Result};
@@ -178,7 +178,7 @@ impl Session {
         if is_forked() {
             return Err(Error::Forked);
         }
-        self.peers.want();
+        self.peers.start_reporting();
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Shared {
         (most, bytes): (usize, usize),
     ) {
         self.notifications.take(notifications, most, bytes);
-        if self.notifications.owes() {
+        if self.notifications.has_due_reports() {
             // The leading thread notifies the senders that there is room.
             self.wake();
         }

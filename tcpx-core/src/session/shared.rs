@@ -38,8 +38,8 @@ use tcpx_sys::{Stay, is_forked};
 
 use super::lead::Lead;
 use super::wait::{Askers, MANY};
-use crate::completions::news::News;
 use crate::completions::notification_queue::NotificationQueue;
+use crate::completions::signals::EventCount;
 use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};
 use crate::engine::meeting::device_context::DeviceContext;
@@ -71,9 +71,9 @@ pub(crate) struct Shared {
     #[cfg(test)]
     pub(super) stand_back: std::sync::OnceLock<Duration>,
     /// Signal for threads that wait for a transfer: one has become complete.
-    pub(super) completed: News,
+    pub(super) completed: EventCount,
     /// Signal for threads that wait for anything else: something about peers has changed.
-    pub(super) changed: News,
+    pub(super) changed: EventCount,
 }
 
 /// Locked engine. Releasing it notifies waiting threads of what was done.
@@ -130,8 +130,8 @@ impl Shared {
                 is_served: AtomicBool::new(false),
                 #[cfg(test)]
                 stand_back: std::sync::OnceLock::new(),
-                completed: News::default(),
-                changed: News::default(),
+                completed: EventCount::default(),
+                changed: EventCount::default(),
             }
         })
     }
@@ -234,7 +234,7 @@ impl Shared {
     /// Wakes all waiting threads, to look again.
     pub(super) fn wake(&self) {
         self.poller.wake();
-        self.changed.tell();
+        self.changed.notify();
     }
 
     /// Returns whether some thread leads.
@@ -343,10 +343,10 @@ impl Drop for EngineGuard<'_> {
             self.shared.poller.wake();
         }
         if self.engine.take_completed() {
-            self.shared.completed.tell();
+            self.shared.completed.notify();
         }
         if self.engine.take_news() {
-            self.shared.changed.tell();
+            self.shared.changed.notify();
         }
     }
 }
@@ -355,7 +355,7 @@ impl Drop for LeadGuard<'_> {
     fn drop(&mut self) {
         drop(self.lead.take());
         fence(Ordering::SeqCst);
-        self.shared.completed.tell();
-        self.shared.changed.tell();
+        self.shared.completed.notify();
+        self.shared.changed.notify();
     }
 }

@@ -14,7 +14,7 @@ use tcpx_sys::is_forked;
 
 use super::shared::{EngineGuard, LeadGuard, Shared};
 use super::wait::{LONGEST_STAND_BACK, STAND_BACK, WaitLimit};
-use crate::completions::news::{LONGEST_WAIT, News};
+use crate::completions::signals::{EventCount, LONGEST_WAIT};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
@@ -78,7 +78,7 @@ impl Shared {
 
     fn wait_for<T>(
         &self,
-        news: &News,
+        news: &EventCount,
         limit: WaitLimit,
         mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
@@ -140,10 +140,10 @@ impl Shared {
             // The thread that waits for the lock is next.
             parking_lot::MutexGuard::unlock_fair(engine);
             if has_completed {
-                self.completed.tell();
+                self.completed.notify();
             }
             if has_news {
-                self.changed.tell();
+                self.changed.notify();
             }
             lead.pause(&self.poller, rest, moved, limit);
         }

@@ -11,17 +11,17 @@ const QUICK_THREADS: usize = 2;
 /// Largest number of threads, blocked ones included. Further jobs wait until one comes back.
 const MAX_THREADS: usize = 64;
 /// Time after which a step counts as blocked.
-pub(super) const HELD_UP_AFTER: Duration = Duration::from_millis(50);
+pub(super) const BLOCKED_AFTER: Duration = Duration::from_millis(50);
 
 new_key_type! {
     /// Key of a step in progress.
     pub(super) struct RunKey;
 }
 
-/// Next action of a thread.
+/// NextAction action of a thread.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next<J> {
-    /// A step of this job. [`Queue::ran`] reports its end.
+pub(super) enum NextAction<J> {
+    /// A step of this job. [`Queue::step_ended`] reports its end.
     Run(J, RunKey),
     /// A wait, at most until a job's pause is over.
     Wait(Option<Duration>),
@@ -37,7 +37,7 @@ pub(super) struct Queue<J> {
     /// Start time of each step in progress.
     running: SlotMap<RunKey, Instant>,
     threads: usize,
-    resting: usize,
+    waiting: usize,
 }
 
 impl<J> Default for Queue<J> {
@@ -48,7 +48,7 @@ impl<J> Default for Queue<J> {
             pauses: 0,
             running: SlotMap::with_key(),
             threads: 0,
-            resting: 0,
+            waiting: 0,
         }
     }
 }
@@ -77,7 +77,7 @@ impl<J> Queue<J> {
     }
 
     /// Returns the next action of the calling thread. Jobs go on in the order in which they can.
-    pub(super) fn next(&mut self, now: Instant) -> Next<J> {
+    pub(super) fn next(&mut self, now: Instant) -> NextAction<J> {
         // A job for each peer that is being connected may pause here. Only the first job is looked
         // at.
         while let Some(first) = self.later.first_entry()
@@ -86,27 +86,27 @@ impl<J> Queue<J> {
             self.ready.push_back(first.remove());
         }
         match self.ready.pop_front() {
-            Some(job) => Next::Run(job, self.running.insert(now)),
+            Some(job) => NextAction::Run(job, self.running.insert(now)),
             None => {
                 let soonest = self.later.first_key_value().map(|((at, _), _)| *at);
-                Next::Wait(soonest.map(|at| at.saturating_duration_since(now)))
+                NextAction::Wait(soonest.map(|at| at.saturating_duration_since(now)))
             }
         }
     }
 
     /// Notes that a step is over.
-    pub(super) fn ran(&mut self, run: RunKey) {
+    pub(super) fn step_ended(&mut self, run: RunKey) {
         self.running.remove(run);
     }
 
     /// Returns whether a job waits that no thread will take soon.
     pub(super) fn wants_thread(&self, now: Instant) -> bool {
-        let is_held_up = |began: &&Instant| now.saturating_duration_since(**began) >= HELD_UP_AFTER;
-        let held_up = self.running.values().filter(is_held_up).count();
+        let is_blocked = |began: &&Instant| now.saturating_duration_since(**began) >= BLOCKED_AFTER;
+        let blocked = self.running.values().filter(is_blocked).count();
         let jobs = self.ready.len() + self.later.len().min(1);
-        jobs > self.resting
+        jobs > self.waiting
             && self.threads < MAX_THREADS
-            && self.threads.saturating_sub(held_up) < QUICK_THREADS
+            && self.threads.saturating_sub(blocked) < QUICK_THREADS
     }
 
     /// Returns the number of threads that have begun and not ended.
@@ -114,21 +114,21 @@ impl<J> Queue<J> {
         self.threads
     }
 
-    pub(super) fn thread_begins(&mut self) {
+    pub(super) fn thread_started(&mut self) {
         self.threads += 1;
     }
 
-    pub(super) fn thread_ends(&mut self) {
+    pub(super) fn thread_ended(&mut self) {
         self.threads -= 1;
     }
 
     /// Notes that a thread is idle, and will be woken.
-    pub(super) fn thread_rests(&mut self) {
-        self.resting += 1;
+    pub(super) fn thread_waits(&mut self) {
+        self.waiting += 1;
     }
 
-    pub(super) fn thread_wakes(&mut self) {
-        self.resting -= 1;
+    pub(super) fn thread_woke(&mut self) {
+        self.waiting -= 1;
     }
 }
 
@@ -140,8 +140,8 @@ mod tests {
 
     fn run(queue: &mut Queue<u32>, now: Instant) -> (u32, RunKey) {
         match queue.next(now) {
-            Next::Run(job, run) => (job, run),
-            Next::Wait(time) => panic!("nothing to do for {time:?}"),
+            NextAction::Run(job, run) => (job, run),
+            NextAction::Wait(time) => panic!("nothing to do for {time:?}"),
         }
     }
 
@@ -153,10 +153,10 @@ mod tests {
         queue.push_later(2, now + 2 * SHORT);
         queue.push_later(3, now + SHORT);
         assert_eq!(run(&mut queue, now).0, 1);
-        assert_eq!(queue.next(now), Next::Wait(Some(SHORT)));
+        assert_eq!(queue.next(now), NextAction::Wait(Some(SHORT)));
         assert_eq!(run(&mut queue, now + SHORT).0, 3);
         assert_eq!(run(&mut queue, now + 2 * SHORT).0, 2);
-        assert_eq!(queue.next(now + 2 * SHORT), Next::Wait(None));
+        assert_eq!(queue.next(now + 2 * SHORT), NextAction::Wait(None));
     }
 
     #[test]
@@ -177,21 +177,21 @@ mod tests {
         for threads in 0..QUICK_THREADS {
             queue.push(1);
             assert!(queue.wants_thread(now), "{threads} threads are busy");
-            queue.thread_begins();
+            queue.thread_started();
             run(&mut queue, now);
         }
         queue.push(2);
         assert!(!queue.wants_thread(now + SHORT), "they will be through soon");
-        assert!(queue.wants_thread(now + HELD_UP_AFTER));
-        queue.thread_begins();
-        let (_, last) = run(&mut queue, now + HELD_UP_AFTER);
+        assert!(queue.wants_thread(now + BLOCKED_AFTER));
+        queue.thread_started();
+        let (_, last) = run(&mut queue, now + BLOCKED_AFTER);
         queue.push(3);
-        assert!(queue.wants_thread(now + HELD_UP_AFTER), "two do not count");
-        queue.ran(last);
-        queue.thread_rests();
-        assert!(!queue.wants_thread(now + HELD_UP_AFTER), "one rests, and takes it");
+        assert!(queue.wants_thread(now + BLOCKED_AFTER), "two do not count");
+        queue.step_ended(last);
+        queue.thread_waits();
+        assert!(!queue.wants_thread(now + BLOCKED_AFTER), "one rests, and takes it");
         queue.push(4);
-        assert!(queue.wants_thread(now + HELD_UP_AFTER), "it cannot take both");
+        assert!(queue.wants_thread(now + BLOCKED_AFTER), "it cannot take both");
     }
 
     #[test]
@@ -201,9 +201,9 @@ mod tests {
         let mut begun = 0;
         for job in 0..1_000 {
             queue.push(job);
-            now += HELD_UP_AFTER;
+            now += BLOCKED_AFTER;
             if queue.wants_thread(now) {
-                queue.thread_begins();
+                queue.thread_started();
                 run(&mut queue, now);
                 begun += 1;
             }

@@ -1,4 +1,4 @@
-//! Senders that keep to what they were told, and one that does not.
+//! Tests with senders that keep to their limits, and one that does not.
 
 use std::thread;
 
@@ -19,12 +19,12 @@ fn queue() -> NotificationQueue {
     queue_in(BUDGET)
 }
 
-/// One whose session keeps so much for its peers.
+/// Makes a queue whose session keeps this many bytes for its peers.
 fn queue_in(budget: u64) -> NotificationQueue {
     NotificationQueue::new(Arc::default(), &KeptBudget::new(budget))
 }
 
-/// Keys of this many peers, which may send.
+/// Returns the keys of new peers with these names, which may send.
 fn senders(queue: &NotificationQueue, names: &[&str]) -> Vec<PeerKey> {
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let keys: Vec<_> = names.iter().map(|_| peers.insert(())).collect();
@@ -40,10 +40,10 @@ fn take(queue: &NotificationQueue, most: usize) -> Vec<(String, Vec<u8>)> {
     taken.into_iter().map(|Notification { peer, bytes }| (peer, bytes)).collect()
 }
 
-fn take_owed(queue: &NotificationQueue) -> Vec<(PeerKey, u64)> {
-    let mut told = Vec::new();
-    queue.take_owed(&mut told);
-    told
+fn take_due_reports(queue: &NotificationQueue) -> Vec<(PeerKey, u64)> {
+    let mut reported = Vec::new();
+    queue.take_due_reports(&mut reported);
+    reported
 }
 
 fn note(peer: &str, bytes: &[u8]) -> (String, Vec<u8>) {
@@ -51,7 +51,7 @@ fn note(peer: &str, bytes: &[u8]) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn what_came_first_is_taken_first_whoever_sent_it_and_whatever_is_in_it() {
+fn notifications_are_taken_in_order_whatever_their_sender_and_contents() {
     let queue = queue();
     let peers = senders(&queue, &["left", "right"]);
     for (peer, bytes) in [(1, &b"\0a\0"[..]), (0, b""), (1, b"b")] {
@@ -86,7 +86,7 @@ fn a_peer_that_is_named_later_shows_its_name_and_one_that_has_ended_leaves_its_n
     let queue = queue();
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let [named, gone] = [(); 2].map(|()| peers.insert(()));
-    let name = PeerName::unclaimed("", "10.0.0.1:9");
+    let name = PeerName::provisional("", "10.0.0.1:9");
     queue.add_sender(named, name.clone());
     queue.add_sender(gone, PeerName::bound("gone"));
     queue.push(named, b"1".to_vec()).unwrap();
@@ -94,11 +94,11 @@ fn a_peer_that_is_named_later_shows_its_name_and_one_that_has_ended_leaves_its_n
     name.bind("left");
     queue.remove_sender(gone);
     assert_eq!(take(&queue, 9), [note("left", b"1"), note("gone", &[0; LONGEST])]);
-    assert!(take_owed(&queue).is_empty(), "whoever has ended is told nothing");
+    assert!(take_due_reports(&queue).is_empty(), "an ended peer gets no report");
 }
 
 #[test]
-fn a_peer_is_told_when_so_much_was_taken_and_not_before() {
+fn a_report_is_due_when_enough_was_taken_and_not_before() {
     let queue = queue();
     let peers = senders(&queue, &["left", "right"]);
     let enough = (TELL_AFTER - NOTE_COST) as usize;
@@ -108,25 +108,25 @@ fn a_peer_is_told_when_so_much_was_taken_and_not_before() {
     queue.push(peers[1], vec![0; enough]).unwrap();
     queue.push(peers[0], vec![0; 1]).unwrap();
     take(&queue, 2);
-    assert!(!queue.owes() && take_owed(&queue).is_empty(), "one byte is missing");
+    assert!(!queue.has_due_reports() && take_due_reports(&queue).is_empty(), "one byte is missing");
     take(&queue, 2);
-    assert!(queue.owes());
-    assert_eq!(take_owed(&queue), [(peers[1], 2 * TELL_AFTER)], "each is told once");
-    assert!(!queue.owes() && take_owed(&queue).is_empty());
+    assert!(queue.has_due_reports());
+    assert_eq!(take_due_reports(&queue), [(peers[1], 2 * TELL_AFTER)], "each is reported once");
+    assert!(!queue.has_due_reports() && take_due_reports(&queue).is_empty());
     take(&queue, 1);
-    assert_eq!(take_owed(&queue), [(peers[0], TELL_AFTER + NOTE_COST)]);
+    assert_eq!(take_due_reports(&queue), [(peers[0], TELL_AFTER + NOTE_COST)]);
 
     // A peer that ends before its credit was sent gets none.
     queue.push(peers[1], vec![0; enough]).unwrap();
     take(&queue, 1);
     queue.remove_sender(peers[1]);
-    assert!(take_owed(&queue).is_empty());
+    assert!(take_due_reports(&queue).is_empty());
 }
 
 /// A peer that leaves as much as it may comes and goes, over and over, and keeps no other peer out.
 /// What others have left, which left little, stays.
 #[test]
-fn who_comes_and_goes_fills_a_bounded_part_of_memory_with_its_own() {
+fn a_peer_that_comes_and_goes_fills_a_bounded_part_of_memory() {
     let queue = queue();
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let mut visit = |name: &str, notes: usize, bytes: usize| {
@@ -140,14 +140,14 @@ fn who_comes_and_goes_fills_a_bounded_part_of_memory_with_its_own() {
     let mut dropped = 0;
     for _ in 0..2_000 {
         dropped += visit("hostile", each, LONGEST - NOTE_COST as usize);
-        assert!(queue.contents().left_behind.total() <= BUDGET / 4);
+        assert!(queue.contents().ended_senders.total() <= BUDGET / 4);
     }
     assert_eq!(visit("modest too", 1, 7), 0);
     let taken = take(&queue, usize::MAX);
     assert_eq!(taken.iter().filter(|(name, _)| name.starts_with("modest")).count(), 4);
     assert_eq!(taken.len() + dropped, 4 + 2_000 * each, "each is taken or counted");
     assert!(dropped >= 2_000 * each - (BUDGET / 4) as usize / LONGEST);
-    assert_eq!(queue.contents().left_behind.total(), 0);
+    assert_eq!(queue.contents().ended_senders.total(), 0);
 }
 
 /// What is left is of the memory of peers that are there, but for a little.
@@ -165,7 +165,7 @@ fn where_peers_have_used_up_the_budget_little_is_left_behind() {
         queue.push(peer, vec![0; LONGEST]).unwrap();
         dropped += queue.remove_sender(peer);
         assert!(budget.used() <= BUDGET, "{}", budget.used());
-        assert!(queue.contents().left_behind.total() <= 2 << 20);
+        assert!(queue.contents().ended_senders.total() <= 2 << 20);
     }
     assert!((150..185).contains(&dropped), "{dropped}");
     // As much as is its own stays when there is none at all.
@@ -173,7 +173,7 @@ fn where_peers_have_used_up_the_budget_little_is_left_behind() {
     let last = peers.insert(());
     queue.add_sender(last, PeerName::bound("last"));
     queue.remove_sender(last);
-    let left = queue.contents().left_behind.total();
+    let left = queue.contents().ended_senders.total();
     assert!((1 << 19..=1 << 20).contains(&left), "{left}");
 }
 
@@ -226,15 +226,16 @@ fn threads_that_send_and_take_at_once_lose_nothing_and_keep_the_order() {
     let peer = senders(&queue, &["left"])[0];
     thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut sent, mut told) = (0, 0);
+            let (mut sent, mut reported) = (0, 0);
             for number in 0..NOTES {
                 let bytes = number.to_le_bytes().to_vec();
                 let cost = note_cost(bytes.len());
-                while sent + cost - told > BUFFER {
-                    told = take_owed(&queue).last().map_or(told, |(_, taken)| *taken);
+                while sent + cost - reported > BUFFER {
+                    reported =
+                        take_due_reports(&queue).last().map_or(reported, |(_, taken)| *taken);
                     thread::yield_now();
                 }
-                queue.push(peer, bytes).expect("it keeps to what it was told");
+                queue.push(peer, bytes).expect("it keeps to its limit");
                 sent += cost;
             }
         });
@@ -252,29 +253,29 @@ fn threads_that_send_and_take_at_once_lose_nothing_and_keep_the_order() {
 
 /// A sender's own count.
 #[derive(Default)]
-struct Counted {
+struct SenderCount {
     sent: u64,
-    told: u64,
+    reported: u64,
 }
 
-impl Counted {
+impl SenderCount {
     fn has_room(&self, bytes: usize) -> bool {
-        self.sent - self.told + note_cost(bytes) <= BUFFER
+        self.sent - self.reported + note_cost(bytes) <= BUFFER
     }
 }
 
 proptest! {
     #[test]
-    fn whoever_counts_is_never_refused_nor_stuck_before_an_empty_queue(
-        story in proptest::collection::vec(
+    fn a_sender_that_counts_is_never_refused_nor_stuck_before_an_empty_queue(
+        actions in proptest::collection::vec(
             (0usize..3, 0usize..3, prop_oneof![0usize..100, 0usize..=LONGEST]), 0..200,
         ),
     ) {
         let queue = queue();
         let peers = senders(&queue, &["a", "b", "c"]);
-        let mut counted = [(); 3].map(|()| Counted::default());
+        let mut counted = [(); 3].map(|()| SenderCount::default());
         let mut waiting = 0;
-        for (step, which, bytes) in story {
+        for (step, which, bytes) in actions {
             match step {
                 0 if counted[which].has_room(bytes) => {
                     prop_assert_eq!(queue.push(peers[which], vec![0; bytes]), Ok(()));
@@ -287,20 +288,20 @@ proptest! {
                     waiting -= taken;
                 }
                 _ => {
-                    for (peer, taken) in take_owed(&queue) {
+                    for (peer, taken) in take_due_reports(&queue) {
                         let which = peers.iter().position(|key| *key == peer).unwrap();
-                        prop_assert!(taken > counted[which].told && taken <= counted[which].sent);
-                        counted[which].told = taken;
+                        prop_assert!(taken > counted[which].reported && taken <= counted[which].sent);
+                        counted[which].reported = taken;
                     }
                 }
             }
         }
         prop_assert_eq!(take(&queue, usize::MAX).len(), waiting);
-        for (peer, taken) in take_owed(&queue) {
-            counted[peers.iter().position(|key| *key == peer).unwrap()].told = taken;
+        for (peer, taken) in take_due_reports(&queue) {
+            counted[peers.iter().position(|key| *key == peer).unwrap()].reported = taken;
         }
         for one in &counted {
-            prop_assert!(one.has_room(LONGEST), "{} of {}", one.sent - one.told, BUFFER);
+            prop_assert!(one.has_room(LONGEST), "{} of {}", one.sent - one.reported, BUFFER);
         }
     }
 }

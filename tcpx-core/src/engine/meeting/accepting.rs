@@ -185,7 +185,7 @@ impl Engine {
         };
         let Welcomed { link, agreement, introduction, channels } = welcomed;
         let given = introduction.proven.hello.name.clone();
-        let name = PeerName::unclaimed(&given, &address);
+        let name = PeerName::provisional(&given, &address);
         let infos = self.meeting.infos.values().filter(|info| introduction.is_of(info));
         let loaded = infos.flat_map(ConnInfo::ips).collect();
         let key = self.peers.insert_with_key(|key| Peer::welcome(key, name.clone(), introduction));

@@ -8,7 +8,7 @@ use tcpx_protocol::peer::lifecycle::stage::Leaving;
 use tcpx_protocol::types::memory::Device;
 
 use crate::completions::PeerState;
-use crate::completions::peer_queue::DeviceAndName;
+use crate::completions::peer_queue::DeviceConnection;
 use crate::engine::{Engine, unknown};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::memory::device_memory::DeviceMemory;
@@ -141,7 +141,7 @@ impl Engine {
         let ledger = &mut self.commons.ledger;
         // Calls that take back memory or exports wait for the end of their users.
         let is_free = ledger.exports.take_over() | ledger.registrations.take_has_lost_users();
-        let has_come = is_free | ledger.notifications.take_come();
+        let has_come = is_free | ledger.notifications.take_arrived();
         std::mem::take(&mut self.has_news) | has_come
     }
 
@@ -272,7 +272,7 @@ impl Engine {
     }
 
     /// Returns the program's name of a peer, and the connection that this session has with it.
-    fn told_as<'a>(&self, name: &'a str) -> (&'a str, DeviceAndName) {
+    fn told_as<'a>(&self, name: &'a str) -> (&'a str, DeviceConnection) {
         let peer = self.meeting.names().map_or(name, |_| Device::peer_name(name));
         (peer, (self.device(), name.to_owned()))
     }

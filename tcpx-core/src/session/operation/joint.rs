@@ -23,8 +23,8 @@ use tcpx_sys::is_forked;
 
 use super::super::shared::Shared;
 use super::super::wait::WaitLimit;
-use crate::completions::news::{LONGEST_WAIT, News};
 use crate::completions::queue::CompletionQueue;
+use crate::completions::signals::{EventCount, LONGEST_WAIT};
 use crate::engine::inbox::{Errand, Errands, LatePost};
 use crate::engine::operating::{OperationKeys, check_note};
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ pub(super) struct Joint {
     cell: Arc<TransferCell>,
     completions: Arc<CompletionQueue>,
     /// Signal for threads that wait for the end.
-    ended: News,
+    ended: EventCount,
     members: Box<[Member]>,
     /// State of the current post. The lock is held for a moment only; its holder waits for no
     /// engine.
@@ -97,7 +97,7 @@ impl Joint {
             direction: kind.direction(),
             cell: Arc::default(),
             completions,
-            ended: News::default(),
+            ended: EventCount::default(),
             members: parts.iter().map(member).collect::<Result<_>>()?,
             round: Mutex::default(),
         });
@@ -235,7 +235,7 @@ impl Joint {
             None => self.completions.event().signal(),
         }
         fence(Ordering::SeqCst);
-        self.ended.tell();
+        self.ended.notify();
     }
 
     /// Stops further posts of parts. The caller then cancels the outstanding parts.

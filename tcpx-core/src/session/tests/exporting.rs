@@ -13,7 +13,7 @@ use tcpx_testkit::PATIENCE;
 use super::{connect, connected, open, patient, soft, uses};
 use crate::error::{Phase, PluginHang, RegistrationProblem};
 use crate::plugin::registrations::stage::Forgetting;
-use crate::workers::Step;
+use crate::workers::JobStep;
 use crate::{
     Access, Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
     OperationStatus, RemoteAccess, RemoteKey, RemoteRange, Session,
@@ -231,7 +231,7 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
     let mut engine = session.shared.engine().expect("no fork");
     let returned = engine.commons.workers.run(move || {
         let _ = goes_on.recv();
-        Step::Done
+        JobStep::Done
     });
     let (peer, nic) = ("far".to_owned(), "eth1".to_owned());
     let (call, phase, channel, waited) = ("deregMr", Phase::Register, 3, Duration::from_millis(1));

@@ -17,54 +17,54 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(if cfg!(test) { 36
 
 /// Counter of notifications. A thread that listens before it looks misses none.
 #[derive(Debug, Default)]
-pub(crate) struct News {
-    told: Mutex<u64>,
+pub(crate) struct EventCount {
+    count: Mutex<u64>,
     changed: Condvar,
     listeners: AtomicUsize,
 }
 
-/// Listener of a [`News`].
+/// Listener of an [`EventCount`].
 #[derive(Debug)]
-pub(crate) struct Listening<'a> {
-    news: &'a News,
-    heard: u64,
+pub(crate) struct EventListener<'a> {
+    events: &'a EventCount,
+    seen: u64,
 }
 
-impl News {
+impl EventCount {
     /// Listens from now on. A thread that changes something outside the engine's lock has a
-    /// [`fence`] between the change and [`tell`](Self::tell). Then either that thread counts this
-    /// listener, or this listener sees the change: the fence here is for that.
-    pub(crate) fn listen(&self) -> Listening<'_> {
+    /// [`fence`] between the change and [`notify`](Self::notify). Then either that thread counts
+    /// this listener, or this listener sees the change: the fence here is for that.
+    pub(crate) fn listen(&self) -> EventListener<'_> {
         self.listeners.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        Listening { news: self, heard: *self.told() }
+        EventListener { events: self, seen: *self.count() }
     }
 
     /// Notifies all listeners that something has changed.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         if self.listeners.load(Ordering::SeqCst) > 0 {
-            *self.told() += 1;
+            *self.count() += 1;
             self.changed.notify_all();
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, u64> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn count(&self) -> MutexGuard<'_, u64> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listening<'_> {
+impl EventListener<'_> {
     /// Waits until a notification comes that was not there when listening began, for at most this
     /// time.
     pub(crate) fn wait(self, timeout: Duration) {
-        let (told, is_new) = (self.news.told(), |told: &mut u64| *told == self.heard);
-        drop(self.news.changed.wait_timeout_while(told, timeout, is_new));
+        let (count, is_new) = (self.events.count(), |count: &mut u64| *count == self.seen);
+        drop(self.events.changed.wait_timeout_while(count, timeout, is_new));
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for EventListener<'_> {
     fn drop(&mut self) {
-        self.news.listeners.fetch_sub(1, Ordering::SeqCst);
+        self.events.listeners.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -73,13 +73,13 @@ const SIGNAL: u64 = 1;
 
 /// Eventfd, made when it is first asked for. Before that, signals cost nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Event {
+pub(crate) struct EventDescriptor {
     descriptor: OnceLock<OwnedFd>,
     /// Whether the descriptor is readable. The lock is held for one system call that never waits.
     is_signalled: Mutex<bool>,
 }
 
-impl Event {
+impl EventDescriptor {
     /// Opens the descriptor, which is readable at first: earlier events count as a signal.
     pub(crate) fn open(&self) -> Result<BorrowedFd<'_>> {
         let mut is_signalled = self.is_signalled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,39 +120,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_after_it_began_to_listen_ends_a_wait_at_once() {
-        let news = News::default();
-        let listening = news.listen();
-        news.tell();
+    fn a_notification_after_listening_began_ends_the_wait_at_once() {
+        let events = EventCount::default();
+        let listening = events.listen();
+        events.notify();
         listening.wait(Duration::MAX);
-        assert_eq!(news.listeners.load(Ordering::SeqCst), 0);
+        assert_eq!(events.listeners.load(Ordering::SeqCst), 0);
     }
 
     #[test]
-    fn a_wait_ends_by_itself() {
-        let news = News::default();
-        news.tell();
-        news.listen().wait(Duration::from_millis(1));
+    fn a_wait_ends_at_its_timeout() {
+        let events = EventCount::default();
+        events.notify();
+        events.listen().wait(Duration::from_millis(1));
     }
 
     #[test]
-    fn everybody_hears() {
-        let news = News::default();
+    fn every_listener_is_notified() {
+        let events = EventCount::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| news.listen().wait(Duration::MAX));
+                scope.spawn(|| events.listen().wait(Duration::MAX));
             }
-            while news.listeners.load(Ordering::SeqCst) < 4 {
+            while events.listeners.load(Ordering::SeqCst) < 4 {
                 std::hint::spin_loop();
             }
-            // A thread that is counted hears every notification from now on.
-            while news.listeners.load(Ordering::SeqCst) > 0 {
-                news.tell();
+            // A thread that is counted gets every notification from now on.
+            while events.listeners.load(Ordering::SeqCst) > 0 {
+                events.notify();
             }
         });
     }
 
-    fn is_readable(event: &Event) -> bool {
+    fn is_readable(event: &EventDescriptor) -> bool {
         let descriptor = event.open().unwrap();
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&now)).unwrap() == 1
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn it_is_readable_from_a_signal_until_it_is_drained() {
-        let event = Event::default();
+        let event = EventDescriptor::default();
         // No caller has asked for the descriptor: nothing is there to signal or drain.
         event.signal();
         event.drain();

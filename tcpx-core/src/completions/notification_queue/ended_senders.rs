@@ -9,14 +9,14 @@ use tcpx_protocol::types::kept_budget::{KeptBudget, Share};
 use crate::types::PeerKey;
 
 /// Cost that they may have together, whatever connected peers hold.
-const OWN: u64 = 1 << 20;
-/// Divisor of the budget: beyond `OWN`, they may cost at most this part of it. Otherwise a peer
-/// that comes and goes would fill the memory of a program that does not look.
-const PART: u64 = 4;
+const RESERVED_BYTES: u64 = 1 << 20;
+/// Divisor of the budget: beyond `RESERVED_BYTES`, they may cost at most this part of it. Otherwise
+/// a peer that comes and goes would fill the memory of a program that does not look.
+const BUDGET_DIVISOR: u64 = 4;
 
 /// Costs by peer; none is 0.
 #[derive(Debug)]
-pub(super) struct LeftBehind {
+pub(super) struct EndedSenders {
     /// Share of the budget for their total cost.
     share: Share,
     most: u64,
@@ -25,11 +25,11 @@ pub(super) struct LeftBehind {
     order: BTreeSet<(u64, PeerKey)>,
 }
 
-impl LeftBehind {
+impl EndedSenders {
     pub(super) fn new(budget: &Arc<KeptBudget>) -> Self {
         Self {
-            share: Share::new(budget, OWN),
-            most: OWN.max(budget.limit() / PART),
+            share: Share::new(budget, RESERVED_BYTES),
+            most: RESERVED_BYTES.max(budget.limit() / BUDGET_DIVISOR),
             costs: HashMap::default(),
             order: BTreeSet::new(),
         }
@@ -37,7 +37,7 @@ impl LeftBehind {
 
     /// Returns whether the total takes memory that the budget does not have.
     fn is_beyond(&self) -> bool {
-        self.share.held() > OWN && self.share.is_overdrawn()
+        self.share.held() > RESERVED_BYTES && self.share.is_overdrawn()
     }
 
     /// Adds an ended peer, which leaves notifications of this cost.
@@ -55,7 +55,7 @@ impl LeftBehind {
 
     /// Takes out the peers whose notifications are to be dropped, because there is too much. These
     /// are the peers that have left most, since a well-behaved peer leaves little.
-    pub(super) fn too_many(&mut self) -> HashSet<PeerKey> {
+    pub(super) fn take_excess(&mut self) -> HashSet<PeerKey> {
         let mut dropped = HashSet::default();
         if self.share.held() <= self.most && !self.is_beyond() {
             return dropped;
