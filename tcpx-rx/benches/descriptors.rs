@@ -103,7 +103,7 @@ fn in_random_order(sorted: &[UnpackDescriptor]) -> Vec<UnpackDescriptor> {
     Random::new(7).shuffled(sorted)
 }
 
-type Step = Box<dyn FnMut(&mut Vec<UnpackDescriptor>)>;
+type BenchStep = Box<dyn FnMut(&mut Vec<UnpackDescriptor>)>;
 
 /// Line of the table: a step, the list it begins with, and whether the bar applies, as it does to
 /// all steps together.
@@ -111,7 +111,7 @@ struct Case {
     name: &'static str,
     count: usize,
     input: Vec<UnpackDescriptor>,
-    step: Step,
+    step: BenchStep,
     has_bar: bool,
 }
 
@@ -119,20 +119,20 @@ fn cases(count: usize) -> Vec<Case> {
     let expected = total_bytes(&fragments(count, Pages::Scattered));
     let list_of = |pages| build(&mut fragments(count, pages), Vec::new(), expected);
     let scattered = list_of(Pages::Scattered);
-    let built = |pages| -> Step {
+    let built = |pages| -> BenchStep {
         let mut fragments = fragments(count, pages);
         Box::new(move |list| *list = build(&mut fragments, std::mem::take(list), expected))
     };
-    let whole = |pages| -> Step {
+    let whole = |pages| -> BenchStep {
         let mut fragments = fragments(count, pages);
         Box::new(move |list| {
             *list = build_check_merge(&mut fragments, std::mem::take(list), expected);
         })
     };
-    let checked = || -> Step {
+    let checked = || -> BenchStep {
         Box::new(move |list| check(list, BOUNCE_BYTES, expected).expect("a right list"))
     };
-    let merged = || -> Step { Box::new(|list| _ = merge_neighbours(list)) };
+    let merged = || -> BenchStep { Box::new(|list| _ = merge_neighbours(list)) };
     let case = |name, input: Vec<_>, step, has_bar| Case { name, count, input, step, has_bar };
     vec![
         case("build+check+merge, scattered pages", Vec::new(), whole(Pages::Scattered), true),

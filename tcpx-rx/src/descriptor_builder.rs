@@ -118,7 +118,7 @@ impl DescriptorBuilder {
     /// # Errors
     /// See [`BuildError`]. The fragments before the refused one have been placed.
     pub fn append(&mut self, fragments: &mut [Fragment]) -> Result<usize, BuildError> {
-        if self.append_plain(fragments) {
+        if self.append_whole_device(fragments) {
             return Ok(fragments.len());
         }
         for (used, fragment) in fragments.iter_mut().enumerate() {
@@ -130,9 +130,9 @@ impl DescriptorBuilder {
         Ok(fragments.len())
     }
 
-    /// Places all fragments if all of them are plain, as is nearly always so, else none. The check
-    /// at the end keeps tests and branches out of the loop.
-    fn append_plain(&mut self, fragments: &[Fragment]) -> bool {
+    /// Places all fragments if all are valid device fragments that fit, the usual case; else none.
+    /// The check at the end keeps tests and branches out of the loop.
+    fn append_whole_device(&mut self, fragments: &[Fragment]) -> bool {
         let list = &mut self.chunk.descriptors;
         let before = list.len();
         if fragments.len() > self.limit.saturating_sub(before) {
@@ -155,16 +155,16 @@ impl DescriptorBuilder {
         }));
         // Up to 2^32 lengths of 32 bits can pass 2^64 once, and then end below where they began.
         let fits = (self.filled_bytes..=self.chunk_bytes).contains(&filled);
-        let all_plain = fits
+        let all_valid = fits
             && u32::try_from(fragments.len()).is_ok()
             && u32::try_from(offsets).is_ok()
             && u32::try_from(lengths_less_one).is_ok();
-        if all_plain {
+        if all_valid {
             self.filled_bytes = filled;
         } else {
             list.truncate(before);
         }
-        all_plain
+        all_valid
     }
 
     /// Places one fragment of any kind. Returns the part beyond the chunk's end.
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_fragment_leaves_no_trace() {
+    fn a_refused_fragment_changes_nothing() {
         let mut builder = DescriptorBuilder::with_buffer(vec![], 1 << 40, 2);
         assert_eq!(
             builder.append(&mut [device(7, 5), device(0, 0)]),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bytes_there_are_can_be_filled_and_no_more() {
+    fn a_chunk_can_end_at_the_last_64_bit_offset() {
         let mut builder = DescriptorBuilder::new(u64::MAX);
         builder.filled_bytes = u64::MAX - 4;
         let mut fragments = [device(0, 10)];
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_limit_is_what_the_plugin_survives() {
+    fn the_default_limit_is_that_of_the_plugin() {
         let mut builder = DescriptorBuilder::new(1 << 20);
         let mut fragments = vec![device(0, 100); 2048];
         assert_eq!(

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dialect_cannot_say_is_refused_and_leaves_nothing() {
+    fn a_fragment_without_a_message_is_refused_and_nothing_is_written() {
         let far = DeviceFragment { offset: 1 << 32, ..DEVICE };
         let named = DeviceFragment { dmabuf_id: Some(1), ..DEVICE };
         let wraps = DeviceFragment { offset: u64::MAX, dmabuf_id: Some(1), ..DEVICE };

@@ -94,4 +94,4 @@ pub use token_batch::{
 };
 pub use token_range::TokenRange;
 pub use token_ranges::TokenRanges;
-pub use walk::{CmsgError, Tally, Walk, walk};
+pub use walk::{CmsgError, Walk, WalkTotals, walk};

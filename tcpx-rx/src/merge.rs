@@ -12,9 +12,9 @@ use crate::descriptor::UnpackDescriptor;
 /// leaves it sorted by destination). A list that passed the check passes it again. Entries whose
 /// joint length does not fit 32 bits stay apart. Works in place, allocates nothing.
 pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
-    let kept = merge_slice(list);
-    let merged = list.len() - kept;
-    list.truncate(kept);
+    let len = merge_slice(list);
+    let merged = list.len() - len;
+    list.truncate(len);
     merged
 }
 
@@ -35,7 +35,7 @@ fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
 /// slow down the search above.
 #[inline(never)]
 fn merge_from(list: &mut [UnpackDescriptor], first_pair: usize) -> usize {
-    let mut kept = first_pair;
+    let mut written = first_pair;
     let mut index = first_pair;
     while let Some(&first) = list.get(index) {
         let mut joined = first;
@@ -48,10 +48,10 @@ fn merge_from(list: &mut [UnpackDescriptor], first_pair: usize) -> usize {
                 (index, joined.len) = join_blocks(list, index, joined.len);
             }
         }
-        list[kept] = joined;
-        kept += 1;
+        list[written] = joined;
+        written += 1;
     }
-    kept
+    written
 }
 
 /// Extends a run of `len` bytes that ends before `index`, for as long as whole blocks belong to it.

@@ -72,16 +72,16 @@ impl TokenBatch {
         let mut rest = Self::EMPTY;
         let mut skip = freed;
         for range in self.iter() {
-            if let Some(kept) = range.after(skip) {
-                rest.take(&kept);
+            if let Some(remaining) = range.after(skip) {
+                rest.push_front_of(&remaining);
             }
             skip = skip.saturating_sub(range.count());
         }
         Ok((rest.len > 0).then_some(rest))
     }
 
-    /// Takes the part of `range` that fits, from its front. Returns its number of tokens.
-    fn take(&mut self, range: &TokenRange) -> u32 {
+    /// Appends as many tokens from the front of `range` as fit. Returns their number.
+    fn push_front_of(&mut self, range: &TokenRange) -> u32 {
         let (Some(slot), Some(taken)) =
             (self.ranges.get_mut(self.len), range.first(MAX_BATCH_FRAGMENTS - self.fragments))
         else {
@@ -139,7 +139,7 @@ impl Iterator for TokenBatches<'_> {
     fn next(&mut self) -> Option<TokenBatch> {
         let mut batch = TokenBatch::EMPTY;
         while let Some(range) = self.cut.take().or_else(|| self.ranges.next().copied()) {
-            let taken = batch.take(&range);
+            let taken = batch.push_front_of(&range);
             self.cut = range.after(taken);
             if self.cut.is_some() {
                 break;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn no_ranges_are_no_calls() {
+    fn no_ranges_make_no_batch() {
         assert_eq!(TokenBatches::new(&[]).next(), None);
     }
 

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_token_has_no_follower() {
+    fn a_range_ends_at_the_last_token() {
         let mut ranges = TokenRanges::new();
         ranges.push(u32::MAX);
         ranges.push(0);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tokens_there_are_need_two_ranges() {
+    fn all_possible_tokens_need_two_ranges() {
         let mut ranges = pushed(&[range(0, u32::MAX), range(u32::MAX, 1)]);
         assert_eq!(ranges.as_slice().len(), 2);
         ranges.coalesce();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn coalesce_takes_contained_and_overlapping_ranges_in() {
+    fn coalesce_joins_contained_and_overlapping_ranges() {
         let mut ranges = pushed(&[range(20, 10), range(0, 15), range(3, 2), range(10, 10)]);
         ranges.coalesce();
         assert_eq!(ranges.as_slice(), [range(0, 30)]);

@@ -96,7 +96,7 @@ impl Error for CmsgError {}
 /// Totals of a [`Walk`] so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Tally {
+pub struct WalkTotals {
     /// Fragments in device memory.
     pub device_fragments: usize,
     /// Bytes in them.
@@ -117,7 +117,7 @@ pub struct Walk<'a> {
     control: &'a [u8],
     at: usize,
     dialect: Dialect,
-    tally: Tally,
+    totals: WalkTotals,
 }
 
 /// Reads control bytes as `recvmsg` filled them.
@@ -127,16 +127,16 @@ pub struct Walk<'a> {
 ///
 /// No content of `control` makes the walk panic, read beyond it, or yield an empty or overflowing
 /// fragment. The offsets are the kernel's: compare them with the size of the bounce buffer (see
-/// [`check`](crate::check)). Compare the bytes of [`Walk::tally`] with what `recvmsg` returned:
-/// bytes beyond the tally landed in host memory without being announced.
+/// [`check`](crate::check)). Compare the bytes of [`Walk::totals`] with what `recvmsg` returned:
+/// bytes beyond the totals landed in host memory without being announced.
 #[must_use]
 pub const fn walk(control: &[u8], dialect: Dialect) -> Walk<'_> {
-    let tally = Tally { device_fragments: 0, device_bytes: 0, linear_bytes: 0, skipped: 0 };
-    Walk { control, at: 0, dialect, tally }
+    let totals = WalkTotals { device_fragments: 0, device_bytes: 0, linear_bytes: 0, skipped: 0 };
+    Walk { control, at: 0, dialect, totals }
 }
 
 /// Control message whose length is proved to lie in the control bytes.
-struct Message<'a> {
+struct ControlMessage<'a> {
     at: usize,
     level: i32,
     cmsg_type: i32,
@@ -146,24 +146,24 @@ struct Message<'a> {
 impl<'a> Walk<'a> {
     /// Returns the sums over everything yielded or skipped so far.
     #[must_use]
-    pub const fn tally(&self) -> Tally {
-        self.tally
+    pub const fn totals(&self) -> WalkTotals {
+        self.totals
     }
 
     /// Returns the next fragment. Skips any message that describes none.
-    fn step(&mut self) -> Result<Option<Fragment>, CmsgError> {
+    fn next_fragment(&mut self) -> Result<Option<Fragment>, CmsgError> {
         while self.at < self.control.len() {
-            let message = self.message()?;
+            let message = self.next_message()?;
             if let Some(fragment) = decode(&message, self.dialect)? {
                 return Ok(Some(fragment));
             }
-            self.tally.skipped += 1;
+            self.totals.skipped += 1;
         }
         Ok(None)
     }
 
     /// Takes one message off the control bytes.
-    fn message(&mut self) -> Result<Message<'a>, CmsgError> {
+    fn next_message(&mut self) -> Result<ControlMessage<'a>, CmsgError> {
         let at = self.at;
         let control: &'a [u8] = self.control;
         let rest = &control[at..];
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
         let payload = rest.get(HEADER_BYTES..payload_end).ok_or(past_end)?;
         // The last message may come without its padding.
         self.at = at + padded(payload_end).min(rest.len());
-        Ok(Message {
+        Ok(ControlMessage {
             at,
             level: i32::from_ne_bytes(level),
             cmsg_type: i32::from_ne_bytes(cmsg_type),
@@ -195,25 +195,25 @@ impl Iterator for Walk<'_> {
     type Item = Result<Fragment, CmsgError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step();
-        match &step {
+        let next = self.next_fragment();
+        match &next {
             Ok(Some(Fragment::Device(fragment))) => {
-                self.tally.device_fragments += 1;
-                self.tally.device_bytes += u64::from(fragment.bytes);
+                self.totals.device_fragments += 1;
+                self.totals.device_bytes += u64::from(fragment.bytes);
             }
-            Ok(Some(Fragment::Linear { bytes })) => self.tally.linear_bytes += u64::from(*bytes),
+            Ok(Some(Fragment::Linear { bytes })) => self.totals.linear_bytes += u64::from(*bytes),
             Ok(None) => {}
             Err(_) => self.at = self.control.len(),
         }
-        step.transpose()
+        next.transpose()
     }
 }
 
 impl FusedIterator for Walk<'_> {}
 
 /// Returns the fragment of a message, if the message describes one.
-fn decode(message: &Message<'_>, dialect: Dialect) -> Result<Option<Fragment>, CmsgError> {
-    let Message { at, level, cmsg_type, payload } = *message;
+fn decode(message: &ControlMessage<'_>, dialect: Dialect) -> Result<Option<Fragment>, CmsgError> {
+    let ControlMessage { at, level, cmsg_type, payload } = *message;
     let device = cmsg_type == dialect.device_cmsg_type();
     if level != SOL_SOCKET || !(device || cmsg_type == dialect.linear_cmsg_type()) {
         return Ok(None);
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_no_fragments() {
+    fn empty_control_bytes_have_no_fragments() {
         let mut walk = walk(&[], Dialect::Google);
         assert_eq!(walk.next(), None);
-        assert_eq!(walk.tally(), Tally::default());
+        assert_eq!(walk.totals(), WalkTotals::default());
     }
 
     #[test]
-    fn both_kinds_and_strangers_of_the_google_dialect() {
+    fn google_fragments_are_read_and_other_messages_skipped() {
         let mut control = google_fragment(0xF000_0001, 4095, 17);
         append_cmsg(&mut control, SOL_SOCKET, 29, &[1; 16]);
         append_cmsg(&mut control, SOL_SOCKET, google::SCM_DEVMEM_HEADER, &words(&[9, 100, 9]));
@@ -312,8 +312,8 @@ mod tests {
         assert_eq!(walk.next(), Some(Ok(Fragment::Linear { bytes: 100 })));
         assert_eq!(walk.next(), None);
         assert_eq!(
-            walk.tally(),
-            Tally { device_fragments: 1, device_bytes: 4095, linear_bytes: 100, skipped: 3 }
+            walk.totals(),
+            WalkTotals { device_fragments: 1, device_bytes: 4095, linear_bytes: 100, skipped: 3 }
         );
     }
 
@@ -328,11 +328,11 @@ mod tests {
     }
 
     #[test]
-    fn the_other_dialect_is_a_stranger() {
+    fn messages_of_the_other_dialect_are_skipped() {
         let control = google_fragment(0, 4096, 1);
         let mut walk = walk(&control, Dialect::Mainline);
         assert_eq!(walk.next(), None);
-        assert_eq!(walk.tally(), Tally { skipped: 1, ..Tally::default() });
+        assert_eq!(walk.totals(), WalkTotals { skipped: 1, ..WalkTotals::default() });
     }
 
     #[test]
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_errors() {
+    fn wrong_lengths_are_errors() {
         let good = google_fragment(8, 16, 1);
         let with_len = |len: u64| {
             let mut control = [good.clone(), good.clone()].concat();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_outside_the_rules_are_errors() {
+    fn invalid_fragments_are_errors() {
         assert_eq!(
             first_error(&google_fragment(8, 0, 1), Dialect::Google),
             CmsgError::EmptyFragment { at: 0 }

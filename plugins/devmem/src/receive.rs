@@ -195,8 +195,8 @@ fn read_fragments(
         }
         fragments.push(fragment);
     }
-    let tally = walk.tally();
-    let described = tally.device_bytes + tally.linear_bytes;
+    let totals = walk.totals();
+    let described = totals.device_bytes + totals.linear_bytes;
     if described == 0 {
         // One call takes no more than 2 GiB.
         fragments.push(Fragment::Linear { bytes: bytes as u32 });
@@ -205,7 +205,7 @@ fn read_fragments(
     if described != bytes as u64 {
         return Err(bad(bytes, described, "they differ"));
     }
-    Ok(tally.linear_bytes as usize)
+    Ok(totals.linear_bytes as usize)
 }
 
 #[cfg(test)]

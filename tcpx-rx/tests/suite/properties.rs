@@ -119,11 +119,11 @@ fn last_ranges() -> impl Strategy<Value = Vec<TokenRange>> {
 proptest! {
     #[test]
     fn encoded_fragments_are_read_back((dialect, fragments) in fragments()) {
-        cmsg::what_was_encoded_is_read_back(&fragments, dialect);
+        cmsg::check_round_trip(&fragments, dialect);
     }
 
     #[test]
-    fn any_control_bytes_are_survived(control in vec(any::<u8>(), 0..200)) {
+    fn any_control_bytes_can_be_walked(control in vec(any::<u8>(), 0..200)) {
         cmsg::run(&control);
     }
 
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn any_descriptor_bytes_are_survived(data in vec(any::<u8>(), 0..600)) {
+    fn any_descriptor_list_can_be_checked(data in vec(any::<u8>(), 0..600)) {
         descriptors::run(&data);
     }
 
@@ -193,11 +193,11 @@ fn replay(target: &str, property: fn(&[u8])) {
 }
 
 #[test]
-fn saved_control_bytes_are_survived() {
+fn saved_control_bytes_can_be_walked() {
     replay("cmsg_walk", cmsg::run);
 }
 
 #[test]
-fn saved_descriptors_are_survived() {
+fn saved_descriptor_lists_can_be_checked() {
     replay("descriptors", descriptors::run);
 }

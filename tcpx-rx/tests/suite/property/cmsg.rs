@@ -1,12 +1,12 @@
-//! Control messages: any bytes are survived, and what was encoded is read back.
+//! Properties of control messages: a walk of any bytes ends, and encoded fragments are read back.
 
-use tcpx_rx::{CmsgError, DeviceFragment, Dialect, Fragment, Tally, encode, walk};
+use tcpx_rx::{CmsgError, DeviceFragment, Dialect, Fragment, WalkTotals, encode, walk};
 
 /// Both dialects.
 pub(crate) const DIALECTS: [Dialect; 2] = [Dialect::Google, Dialect::Mainline];
 
 /// Walks `control` and compares every answer with a naive reading of it. Returns the fragments.
-pub(crate) fn any_bytes_are_survived(control: &[u8], dialect: Dialect) -> Vec<Fragment> {
+pub(crate) fn check_walk(control: &[u8], dialect: Dialect) -> Vec<Fragment> {
     let mut walk = walk(control, dialect);
     let mut fragments = Vec::new();
     let mut error = None;
@@ -19,7 +19,7 @@ pub(crate) fn any_bytes_are_survived(control: &[u8], dialect: Dialect) -> Vec<Fr
     }
     assert_eq!(walk.next(), None, "the walk is not fused");
     for fragment in &fragments {
-        keeps_the_rules(fragment, dialect);
+        assert_valid(fragment, dialect);
     }
     let (expected, readable, skipped) = read_naively(control, dialect);
     assert_eq!(fragments, expected);
@@ -27,14 +27,14 @@ pub(crate) fn any_bytes_are_survived(control: &[u8], dialect: Dialect) -> Vec<Fr
     if let Some(error) = error {
         assert!(position(&error) < control.len());
     }
-    let mut tally = sums(&fragments);
-    tally.skipped = skipped;
-    assert_eq!(walk.tally(), tally);
+    let mut totals = totals_of(&fragments);
+    totals.skipped = skipped;
+    assert_eq!(walk.totals(), totals);
     fragments
 }
 
 /// Encodes `fragments`, walks the bytes, and expects the same fragments.
-pub(crate) fn what_was_encoded_is_read_back(fragments: &[Fragment], dialect: Dialect) {
+pub(crate) fn check_round_trip(fragments: &[Fragment], dialect: Dialect) {
     let mut control = Vec::new();
     for fragment in fragments {
         encode(fragment, dialect, &mut control).expect("a fragment of the dialect");
@@ -47,12 +47,12 @@ pub(crate) fn what_was_encoded_is_read_back(fragments: &[Fragment], dialect: Dia
 /// All properties on any bytes.
 pub(crate) fn run(data: &[u8]) {
     for dialect in DIALECTS {
-        let fragments = any_bytes_are_survived(data, dialect);
-        what_was_encoded_is_read_back(&fragments, dialect);
+        let fragments = check_walk(data, dialect);
+        check_round_trip(&fragments, dialect);
     }
 }
 
-fn keeps_the_rules(fragment: &Fragment, dialect: Dialect) {
+fn assert_valid(fragment: &Fragment, dialect: Dialect) {
     assert!(fragment.bytes() > 0);
     if let Fragment::Device(DeviceFragment { offset, bytes, dmabuf_id, .. }) = *fragment {
         assert!(offset.checked_add(u64::from(bytes)).is_some());
@@ -66,18 +66,18 @@ fn keeps_the_rules(fragment: &Fragment, dialect: Dialect) {
     }
 }
 
-fn sums(fragments: &[Fragment]) -> Tally {
-    let mut sums = Tally::default();
+fn totals_of(fragments: &[Fragment]) -> WalkTotals {
+    let mut totals = WalkTotals::default();
     for fragment in fragments {
         match fragment {
             Fragment::Device(device) => {
-                sums.device_fragments += 1;
-                sums.device_bytes += u64::from(device.bytes);
+                totals.device_fragments += 1;
+                totals.device_bytes += u64::from(device.bytes);
             }
-            Fragment::Linear { bytes } => sums.linear_bytes += u64::from(*bytes),
+            Fragment::Linear { bytes } => totals.linear_bytes += u64::from(*bytes),
         }
     }
-    sums
+    totals
 }
 
 fn position(error: &CmsgError) -> usize {
