@@ -38,38 +38,6 @@
 #define TCPX_ABI_VERSION 2
 
 /**
- * State of a peer: an accept waits for the peer.
- */
-#define TCPX_PEER_ACCEPTING 1
-
-/**
- * State of a peer: the session is connecting to the peer, or the peer has come in and is not up
- * yet.
- */
-#define TCPX_PEER_CONNECTING 2
-
-/**
- * State of a peer: transfers with the peer can be made.
- */
-#define TCPX_PEER_UP 3
-
-/**
- * State of a peer: this end has said goodbye, and waits for the peer's goodbye.
- */
-#define TCPX_PEER_LEAVING 4
-
-/**
- * State of a peer: the peer was up and has said goodbye. Its name is free.
- */
-#define TCPX_PEER_PARTED 5
-
-/**
- * State of a peer: the last attempt with the name has failed, or the peer has ended. The name is
- * free, and `tcpx_session_peer_error` has the error.
- */
-#define TCPX_PEER_FAILED 6
-
-/**
  * Kind of an entry: a transfer whose round has ended, or an operation whose post has ended.
  */
 #define TCPX_COMPLETION_TRANSFER 0
@@ -208,6 +176,38 @@
 #define TCPX_MAX_PAIRS 1048576
 
 /**
+ * State of a peer: an accept waits for the peer.
+ */
+#define TCPX_PEER_ACCEPTING 1
+
+/**
+ * State of a peer: the session is connecting to the peer, or the peer has come in and is not up
+ * yet.
+ */
+#define TCPX_PEER_CONNECTING 2
+
+/**
+ * State of a peer: transfers with the peer can be made.
+ */
+#define TCPX_PEER_UP 3
+
+/**
+ * State of a peer: this end has said goodbye, and waits for the peer's goodbye.
+ */
+#define TCPX_PEER_LEAVING 4
+
+/**
+ * State of a peer: the peer was up and has said goodbye. Its name is free.
+ */
+#define TCPX_PEER_PARTED 5
+
+/**
+ * State of a peer: the last attempt with the name has failed, or the peer has ended. The name is
+ * free, and `tcpx_session_peer_error` has the error.
+ */
+#define TCPX_PEER_FAILED 6
+
+/**
  * Most operations in one call of a batch function.
  */
 #define TCPX_MAX_BATCH 1048576
@@ -310,7 +310,7 @@ enum tcpx_status
    */
   TCPX_ERR_UNKNOWN_MEMORY = -30,
   /**
-   * The memory cannot be registered, or cannot serve this post.
+   * The memory cannot be registered, or does not allow this operation.
    */
   TCPX_ERR_MEMORY = -31,
   /**
@@ -339,7 +339,7 @@ enum tcpx_status
    */
   TCPX_ERR_DESCRIPTOR = -37,
   /**
-   * Exported memory, or memory that is said to be exported, cannot be used so: the key is not
+   * Exported memory, or memory that is said to be exported, cannot be accessed this way: the key is not
    * known any more or does not allow the use, or the ranges of the two ends do not fit. The text
    * says which.
    */
@@ -396,6 +396,18 @@ typedef int32_t tcpx_status;
 #endif // __cplusplus
 
 /**
+ * Handle of a transfer: sends and receives with one peer that are waited for together.
+ *
+ * An id of 0 is no transfer.
+ */
+typedef struct tcpx_transfer {
+  /**
+   * A number that only this library understands.
+   */
+  uint64_t id;
+} tcpx_transfer;
+
+/**
  * Handle of a session: one GPU (or host memory), its NICs, its peers, its registrations. A session
  * made with `group` 1 has the host and all GPUs.
  *
@@ -407,18 +419,6 @@ typedef struct tcpx_session {
    */
   uint64_t id;
 } tcpx_session;
-
-/**
- * Handle of a transfer: sends and receives with one peer that are waited for together.
- *
- * An id of 0 is no transfer.
- */
-typedef struct tcpx_transfer {
-  /**
-   * A number that only this library understands.
-   */
-  uint64_t id;
-} tcpx_transfer;
 
 /**
  * Entry of the completion queue: a transfer whose round has ended, an operation whose post has
@@ -1147,142 +1147,6 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Begins what `tcpx_session_accept` does, and returns at once.
- *
- * The accept goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
- * has the errors of `tcpx_session_accept`. The accept ends after `connect_timeout_ms` at the
- * latest, and the descriptor of `tcpx_session_event_fd` is readable then.
- * `tcpx_session_disconnect` gives the accept up.
- *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
- * session does not listen, or the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
- *
- * Pointers:
- * `peer` is NULL or a text that ends with NUL.
- */
-tcpx_status tcpx_session_start_accept(struct tcpx_session session, const char *peer);
-
-/**
- * Begins what `tcpx_session_connect` does, and returns at once.
- *
- * The connect goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
- * has the errors of `tcpx_session_connect`. The connect ends after `connect_timeout_ms` at the
- * latest, and the descriptor of `tcpx_session_event_fd` is readable then.
- * `tcpx_session_disconnect` gives the connect up.
- *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
- * `TCPX_ERR_PEER_STATE` when the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
- *
- * Pointers:
- * `peer` is NULL or a text that ends with NUL.
- */
-tcpx_status tcpx_session_start_connect(struct tcpx_session session, const char *peer);
-
-/**
- * Begins what `tcpx_session_disconnect` does, and returns at once.
- *
- * The goodbye goes on in rounds of progress, and ends after `close_timeout_ms` at the latest. The
- * descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_peer_state` then gives
- * `TCPX_ERR_UNKNOWN_PEER`, or TCPX_PEER_FAILED if the peer did not answer.
- *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`. Any
- * thread; does not block.
- *
- * Pointers:
- * `peer` is NULL or a text that ends with NUL.
- */
-tcpx_status tcpx_session_start_disconnect(struct tcpx_session session, const char *peer);
-
-/**
- * Writes the state of a peer: one of TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_UP,
- * TCPX_PEER_LEAVING, TCPX_PEER_PARTED and TCPX_PEER_FAILED. The call makes no progress.
- *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
- * there is no such peer, and no accept waits for one; `TCPX_ERR_CLOSED`. Any thread; does not
- * block.
- *
- * Pointers:
- * `peer` is NULL or a text that ends with NUL; `out_state` is NULL or may be written.
- */
-tcpx_status tcpx_session_peer_state(struct tcpx_session session,
-                                    const char *peer,
-                                    int32_t *out_state);
-
-/**
- * Writes the error of a peer whose state is TCPX_PEER_FAILED.
- *
- * `out_error` gets the status, or TCPX_OK in any other state. `buffer` gets the error's text with
- * a terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer`
- * asks for the number alone.
- *
- * Errors: those of `tcpx_session_peer_state`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
- * `out_size`, and `out_error` written too. Any thread; does not block.
- *
- * Pointers:
- * `peer` is NULL or a text that ends with NUL; `out_error` and `out_size` are NULL or may be
- * written; `buffer` is NULL or may be written for `capacity` bytes.
- */
-tcpx_status tcpx_session_peer_error(struct tcpx_session session,
-                                    const char *peer,
-                                    tcpx_status *out_error,
-                                    char *buffer,
-                                    size_t capacity,
-                                    size_t *out_size);
-
-/**
- * Takes the peer that has come in first, or waits until a peer comes in. Writes the name by which
- * the peer is known here from then on.
- *
- * The name is the one under which the peer's connection info was loaded, else the peer's own
- * (`name` of its options). A peer without a name, or with a name that another peer has, is named
- * "peer-1", "peer-2" and so on. A peer for whose name another accept waits goes to that accept.
- * `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
- *
- * Errors: those of `tcpx_session_accept`; `TCPX_ERR_ARGUMENT` for a smaller `capacity`. Any
- * thread. Blocks for at most `connect_timeout_ms`.
- *
- * Pointers:
- * `out_name` is NULL or may be written for `capacity` bytes.
- */
-tcpx_status tcpx_session_accept_any(struct tcpx_session session, char *out_name, size_t capacity);
-
-/**
- * Begins what `tcpx_session_accept_any` does, and returns at once. Several may be begun: each
- * takes one peer, and `tcpx_session_poll_accept_any` writes the peer's name.
- *
- * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the session does not listen;
- * `TCPX_ERR_CLOSED`. Any thread; does not block.
- */
-tcpx_status tcpx_session_start_accept_any(struct tcpx_session session);
-
-/**
- * Writes the outcome of one `tcpx_session_start_accept_any`.
- *
- * `out_accepted` gets whether a peer is up. If one is, `out_name` gets its name, of at most
- * TCPX_MAX_NAME_BYTES bytes and a NUL; `capacity` is at least TCPX_MAX_NAME_BYTES + 1. Each accept
- * that was begun is answered once, in the order in which they ended. The call makes no progress.
- *
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when no
- * accept is under way; the error with which an accept has ended: `TCPX_ERR_TIMEOUT`,
- * `TCPX_ERR_CLOSED`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`. Any thread; does not block.
- *
- * Pointers:
- * `out_accepted` is NULL or may be written; `out_name` is NULL or may be written for `capacity`
- * bytes.
- */
-tcpx_status tcpx_session_poll_accept_any(struct tcpx_session session,
-                                         bool *out_accepted,
-                                         char *out_name,
-                                         size_t capacity);
-
-/**
- * Gives up every accept that `tcpx_session_start_accept_any` began and that no peer has come for.
- *
- * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
- */
-tcpx_status tcpx_session_stop_accept_any(struct tcpx_session session);
-
-/**
  * Makes `tcpx_session_poll_completions` report the end of each round of the transfer from now on.
  *
  * `context` is any number that identifies the transfer to the program: an index, or an address.
@@ -1959,6 +1823,142 @@ tcpx_status tcpx_operation_release(struct tcpx_operation operation);
 tcpx_status tcpx_session_options_init(struct tcpx_session_options *options, size_t size);
 
 /**
+ * Begins what `tcpx_session_accept` does, and returns at once.
+ *
+ * The accept goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
+ * has the errors of `tcpx_session_accept`. The accept ends after `connect_timeout_ms` at the
+ * latest, and the descriptor of `tcpx_session_event_fd` is readable then.
+ * `tcpx_session_disconnect` gives the accept up.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the
+ * session does not listen, or the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL.
+ */
+tcpx_status tcpx_session_start_accept(struct tcpx_session session, const char *peer);
+
+/**
+ * Begins what `tcpx_session_connect` does, and returns at once.
+ *
+ * The connect goes on in rounds of progress; `tcpx_session_peer_state` gives its state. A failure
+ * has the errors of `tcpx_session_connect`. The connect ends after `connect_timeout_ms` at the
+ * latest, and the descriptor of `tcpx_session_event_fd` is readable then.
+ * `tcpx_session_disconnect` gives the connect up.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`;
+ * `TCPX_ERR_PEER_STATE` when the name is taken; `TCPX_ERR_CLOSED`. Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL.
+ */
+tcpx_status tcpx_session_start_connect(struct tcpx_session session, const char *peer);
+
+/**
+ * Begins what `tcpx_session_disconnect` does, and returns at once.
+ *
+ * The goodbye goes on in rounds of progress, and ends after `close_timeout_ms` at the latest. The
+ * descriptor of `tcpx_session_event_fd` is readable then. `tcpx_session_peer_state` then gives
+ * `TCPX_ERR_UNKNOWN_PEER`, or TCPX_PEER_FAILED if the peer did not answer.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`. Any
+ * thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL.
+ */
+tcpx_status tcpx_session_start_disconnect(struct tcpx_session session, const char *peer);
+
+/**
+ * Writes the state of a peer: one of TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_UP,
+ * TCPX_PEER_LEAVING, TCPX_PEER_PARTED and TCPX_PEER_FAILED. The call makes no progress.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_UNKNOWN_PEER` when
+ * there is no such peer, and no accept waits for one; `TCPX_ERR_CLOSED`. Any thread; does not
+ * block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL; `out_state` is NULL or may be written.
+ */
+tcpx_status tcpx_session_peer_state(struct tcpx_session session,
+                                    const char *peer,
+                                    int32_t *out_state);
+
+/**
+ * Writes the error of a peer whose state is TCPX_PEER_FAILED.
+ *
+ * `out_error` gets the status, or TCPX_OK in any other state. `buffer` gets the error's text with
+ * a terminating NUL. `out_size` gets the bytes of the text, including the NUL; a NULL `buffer`
+ * asks for the number alone.
+ *
+ * Errors: those of `tcpx_session_peer_state`; `TCPX_ERR_BUFFER_TOO_SMALL`, with the needed size in
+ * `out_size`, and `out_error` written too. Any thread; does not block.
+ *
+ * Pointers:
+ * `peer` is NULL or a text that ends with NUL; `out_error` and `out_size` are NULL or may be
+ * written; `buffer` is NULL or may be written for `capacity` bytes.
+ */
+tcpx_status tcpx_session_peer_error(struct tcpx_session session,
+                                    const char *peer,
+                                    tcpx_status *out_error,
+                                    char *buffer,
+                                    size_t capacity,
+                                    size_t *out_size);
+
+/**
+ * Takes the peer that has come in first, or waits until a peer comes in. Writes the name by which
+ * the peer is known here from then on.
+ *
+ * The name is the one under which the peer's connection info was loaded, else the peer's own
+ * (`name` of its options). A peer without a name, or with a name that another peer has, is named
+ * "peer-1", "peer-2" and so on. A peer for whose name another accept waits goes to that accept.
+ * `capacity` is at least TCPX_MAX_NAME_BYTES + 1.
+ *
+ * Errors: those of `tcpx_session_accept`; `TCPX_ERR_ARGUMENT` for a smaller `capacity`. Any
+ * thread. Blocks for at most `connect_timeout_ms`.
+ *
+ * Pointers:
+ * `out_name` is NULL or may be written for `capacity` bytes.
+ */
+tcpx_status tcpx_session_accept_any(struct tcpx_session session, char *out_name, size_t capacity);
+
+/**
+ * Begins what `tcpx_session_accept_any` does, and returns at once. Several may be begun: each
+ * takes one peer, and `tcpx_session_poll_accept_any` writes the peer's name.
+ *
+ * Errors: `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when the session does not listen;
+ * `TCPX_ERR_CLOSED`. Any thread; does not block.
+ */
+tcpx_status tcpx_session_start_accept_any(struct tcpx_session session);
+
+/**
+ * Writes the outcome of one `tcpx_session_start_accept_any`.
+ *
+ * `out_accepted` gets whether a peer is up. If one is, `out_name` gets its name, of at most
+ * TCPX_MAX_NAME_BYTES bytes and a NUL; `capacity` is at least TCPX_MAX_NAME_BYTES + 1. Each accept
+ * that was begun is answered once, in the order in which they ended. The call makes no progress.
+ *
+ * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_PEER_STATE` when no
+ * accept is under way; the error with which an accept has ended: `TCPX_ERR_TIMEOUT`,
+ * `TCPX_ERR_CLOSED`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`. Any thread; does not block.
+ *
+ * Pointers:
+ * `out_accepted` is NULL or may be written; `out_name` is NULL or may be written for `capacity`
+ * bytes.
+ */
+tcpx_status tcpx_session_poll_accept_any(struct tcpx_session session,
+                                         bool *out_accepted,
+                                         char *out_name,
+                                         size_t capacity);
+
+/**
+ * Gives up every accept that `tcpx_session_start_accept_any` began and that no peer has come for.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+ */
+tcpx_status tcpx_session_stop_accept_any(struct tcpx_session session);
+
+/**
  * Posts a send of `bytes` bytes at `offset` of registration `memory`.
  *
  * The bytes must not change until the transfer is complete. The other end posts a receive of the
@@ -2157,7 +2157,6 @@ tcpx_status tcpx_session_forget_remote_conn_info(struct tcpx_session session, co
  * info, and that no accept has named, gets this name. A peer that comes in from that session
  * during the call completes the call, also when an accept of another name waits. A connect makes a
  * further connection of the same two sessions when the connections before have been named here.
- * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
  * `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
  * `TCPX_ERR_IO` when no address of the peer answers within half of `connect_timeout_ms` (3 s at

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tcpx_core::Stay;
 
-use crate::failure::{Failure, Words};
-use crate::panic_hook::{Inside, take_place};
+use crate::failure::{Failure, FailureText};
+use crate::panic_hook::{CallGuard, take_panic};
 use crate::status::tcpx_status::{
     self, TCPX_ERR_FORKED, TCPX_ERR_IN_CALLBACK, TCPX_ERR_INTERNAL, TCPX_OK,
 };
@@ -24,19 +24,19 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
     // After a panic the state behind the library's locks is as the call left it. tcpx-core and the
     // registry recover their locks, and every later step checks the state that it finds.
     match catch_unwind(AssertUnwindSafe(|| {
-        let _inside = Inside::enter();
+        let _guard = CallGuard::enter();
         body()
     })) {
         Ok(Ok(())) => TCPX_OK,
         Ok(Err(failure)) => {
-            last_error::remember(failure.words);
+            last_error::set(failure.text);
             failure.status
         }
         Err(payload) => {
             // Dropping an unknown payload could panic again.
             std::mem::forget(payload);
-            let text = format!("fault in the library: {}", take_place());
-            last_error::remember(Words::Text(text));
+            let text = format!("fault in the library: {}", take_panic());
+            last_error::set(FailureText::Text(text));
             TCPX_ERR_INTERNAL
         }
     }
@@ -48,9 +48,9 @@ mod tests {
     use crate::last_error::text;
 
     #[test]
-    fn panics_become_a_status_with_their_place() {
-        assert_eq!(call(|| panic!("the ledger does not add up")), TCPX_ERR_INTERNAL);
-        assert!(text().contains("the ledger does not add up"), "{}", text());
+    fn panics_become_a_status_with_their_location() {
+        assert_eq!(call(|| panic!("a test panics")), TCPX_ERR_INTERNAL);
+        assert!(text().contains("a test panics"), "{}", text());
         assert!(text().contains("boundary.rs"), "{}", text());
     }
 

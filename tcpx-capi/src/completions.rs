@@ -9,14 +9,14 @@ use std::os::fd::AsRawFd;
 
 use tcpx_core::{PeerState, SessionEvent, TransferCompletion};
 
-use crate::attempts::number;
+use crate::peers::peer_state_code;
 
 use crate::boundary;
-use crate::entries::Entries;
+use crate::extensible::Extensible;
 use crate::failure::Failure;
-use crate::growing::Growing;
 use crate::notification::TCPX_NOTIFICATION_PEER_BYTES;
 use crate::output::{Output, fixed_text};
+use crate::output_array::OutputArray;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_OK};
 use crate::transfer::tcpx_transfer;
@@ -52,12 +52,12 @@ pub struct tcpx_completion {
 }
 
 /// Size from which an entry has room for a peer.
-const WITH_PEER: usize = 112;
-const _: () = assert!(size_of::<tcpx_completion>() == WITH_PEER);
+const PEER_COMPLETION_BYTES: usize = 112;
+const _: () = assert!(size_of::<tcpx_completion>() == PEER_COMPLETION_BYTES);
 
 // SAFETY: a size, two 64-bit numbers, four of 32 bits and 72 bytes are 112 bytes without padding,
 // as asserted.
-unsafe impl Growing for tcpx_completion {
+unsafe impl Extensible for tcpx_completion {
     const NAME: &'static str = "tcpx_completion";
     const FIRST_BYTES: usize = 32;
 }
@@ -70,12 +70,12 @@ impl From<&TransferCompletion> for tcpx_completion {
             context: completion.context,
             rounds: completion.rounds,
             status: status as i32,
-            ..NOTHING
+            ..EMPTY_COMPLETION
         }
     }
 }
 
-const NOTHING: tcpx_completion = tcpx_completion {
+const EMPTY_COMPLETION: tcpx_completion = tcpx_completion {
     size: size_of::<tcpx_completion>(),
     context: 0,
     rounds: 0,
@@ -88,25 +88,25 @@ const NOTHING: tcpx_completion = tcpx_completion {
 
 impl Default for tcpx_completion {
     fn default() -> Self {
-        NOTHING
+        EMPTY_COMPLETION
     }
 }
 
-fn of_peer(name: &str, state: &PeerState) -> Result<tcpx_completion, Failure> {
+fn peer_completion(name: &str, state: &PeerState) -> Result<tcpx_completion, Failure> {
     let status = match state {
         PeerState::Failed(error) => tcpx_status::from(error),
         _ => TCPX_OK,
     };
-    let (status, state, peer) = (status as i32, number(state)?, fixed_text(name));
-    Ok(tcpx_completion { status, kind: TCPX_COMPLETION_PEER, state, peer, ..NOTHING })
+    let (status, state, peer) = (status as i32, peer_state_code(state)?, fixed_text(name));
+    Ok(tcpx_completion { status, kind: TCPX_COMPLETION_PEER, state, peer, ..EMPTY_COMPLETION })
 }
 
 /// Returns an event of a session as an entry; `None` for an event that this version of the library
 /// does not know.
-fn of_event(event: &SessionEvent) -> Option<tcpx_completion> {
+fn event_completion(event: &SessionEvent) -> Option<tcpx_completion> {
     match event {
         SessionEvent::Completed(completion) => Some(completion.into()),
-        SessionEvent::Peer { name, state } => of_peer(name, state).ok(),
+        SessionEvent::Peer { name, state } => peer_completion(name, state).ok(),
         _ => None,
     }
 }
@@ -175,9 +175,9 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
         let count = unsafe { Output::new("out_count", out_count) }?;
         // SAFETY: passed on from the caller.
         let entries =
-            unsafe { Entries::new("out_completions", out_completions, entry_bytes, capacity) }?;
+            unsafe { OutputArray::new("out_completions", out_completions, entry_bytes, capacity) }?;
         let session = session.get()?;
-        let entries_written = if entry_bytes < WITH_PEER {
+        let entries_written = if entry_bytes < PEER_COMPLETION_BYTES {
             let mut completions = Vec::new();
             session.poll_completions(&mut completions, entries.capacity())?;
             entries.write(completions.iter().map(tcpx_completion::from))?;
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn tcpx_session_poll_completions(
         } else {
             let mut events = Vec::new();
             session.poll_events(&mut events, entries.capacity())?;
-            let known: Vec<_> = events.iter().filter_map(of_event).collect();
+            let known: Vec<_> = events.iter().filter_map(event_completion).collect();
             entries.write(known.iter().copied())?;
             known.len()
         };

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use tcpx_core::{Error, ExportOptions, RemoteAccess, RemoteKey};
 
+use crate::extensible::{self, Extensible, StructOutput};
 use crate::failure::Failure;
-use crate::growing::{self, Growing, Place};
 use crate::memory::ptr_type;
 use crate::output::ByteOutput;
 use crate::session::tcpx_session;
@@ -22,7 +22,7 @@ pub const TCPX_ACCESS_WRITE: u32 = 2;
 
 const _: () = assert!(TCPX_REMOTE_KEY_BYTES == RemoteKey::SERIALIZED_BYTES);
 /// Bound on the length of a key: no version comes near it, so a longer key is not read.
-const LONGEST_KEY: usize = 4096;
+const MAX_KEY_BYTES: usize = 4096;
 
 /// Range of a registration, and the access to it, for `tcpx_export`. New members are added at the
 /// end.
@@ -47,7 +47,7 @@ pub struct tcpx_export_options {
 const _: () = assert!(size_of::<tcpx_export_options>() == 32);
 
 // SAFETY: three words and two half words are 32 bytes without padding, as asserted.
-unsafe impl Growing for tcpx_export_options {
+unsafe impl Extensible for tcpx_export_options {
     const NAME: &'static str = "tcpx_export_options";
     const FIRST_BYTES: usize = 32;
 }
@@ -72,7 +72,7 @@ pub struct tcpx_remote_memory {
 const _: () = assert!(size_of::<tcpx_remote_memory>() == 32);
 
 // SAFETY: three words and two half words are 32 bytes without padding, as asserted.
-unsafe impl Growing for tcpx_remote_memory {
+unsafe impl Extensible for tcpx_remote_memory {
     const NAME: &'static str = "tcpx_remote_memory";
     const FIRST_BYTES: usize = 32;
 }
@@ -87,7 +87,7 @@ pub(crate) unsafe fn read_key(key: *const c_void, key_bytes: usize) -> Result<Re
         return Err(Failure::null("key"));
     }
     // SAFETY: passed on from the caller.
-    let bytes = unsafe { input::array("key", key.cast::<u8>(), key_bytes, LONGEST_KEY) }?;
+    let bytes = unsafe { input::array("key", key.cast::<u8>(), key_bytes, MAX_KEY_BYTES) }?;
     Ok(RemoteKey::deserialize(bytes).map_err(Error::from)?)
 }
 
@@ -151,13 +151,13 @@ pub unsafe extern "C" fn tcpx_export(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let options = unsafe { growing::read(options, tcpx_export_options::default()) }?;
+        let options = unsafe { extensible::read(options, tcpx_export_options::default()) }?;
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
         let options = options.to_core()?;
         let memory = input::memory_id(memory)?;
         let session = session.get()?;
-        if out.wants(TCPX_REMOTE_KEY_BYTES)? {
+        if out.write_size(TCPX_REMOTE_KEY_BYTES)? {
             out.write(&session.export(memory, options)?.serialize())?;
         }
         Ok(())
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn tcpx_remote_key_info(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Place::new(out_memory) }?;
+        let out = unsafe { StructOutput::new(out_memory) }?;
         // SAFETY: passed on from the caller.
         let key = unsafe { read_key(key, key_bytes) }?;
         out.write(tcpx_remote_memory {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_is_bits_both_ways_and_nothing_else() {
+    fn access_round_trips_as_bits() {
         for bits in 1..=3 {
             assert_eq!(access_bits(access_from(bits).unwrap()), bits);
         }

@@ -1,4 +1,4 @@
-//! Failure of an exported function: a status and the words for it.
+//! Failure of an exported function: a status and its text.
 
 use tcpx_core::{Code, Error};
 
@@ -8,19 +8,19 @@ use crate::status::tcpx_status;
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: tcpx_status,
-    pub(crate) words: Words,
+    pub(crate) text: FailureText,
 }
 
 /// Text of a failure, or the error that it is made from. An error becomes text only on demand: a
 /// program that polls with a time limit of zero fails again and again, and reads few of the texts.
 #[derive(Debug)]
-pub(crate) enum Words {
+pub(crate) enum FailureText {
     Text(String),
     Error(Box<Error>),
 }
 
-impl Words {
-    pub(crate) fn text(&self) -> String {
+impl FailureText {
+    pub(crate) fn to_text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Error(error) => error.to_string(),
@@ -38,7 +38,7 @@ impl Words {
 
 impl Failure {
     pub(crate) fn new(status: tcpx_status, text: impl Into<String>) -> Self {
-        Self { status, words: Words::Text(text.into()) }
+        Self { status, text: FailureText::Text(text.into()) }
     }
 
     pub(crate) fn null(argument: &str) -> Self {
@@ -51,12 +51,12 @@ impl Failure {
 
     /// Returns the same failure as that of an item of an array.
     pub(crate) fn of_item(self, array: &str, index: usize) -> Self {
-        Self::new(self.status, format!("{array}[{index}]: {}", self.words.text()))
+        Self::new(self.status, format!("{array}[{index}]: {}", self.text.to_text()))
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { status: tcpx_status::from(&error), words: Words::Error(Box::new(error)) }
+        Self { status: tcpx_status::from(&error), text: FailureText::Error(Box::new(error)) }
     }
 }

@@ -11,25 +11,25 @@ use crate::status::tcpx_status;
 /// Most bytes of the name of a session or peer, without the terminating NUL.
 pub const TCPX_MAX_NAME_BYTES: usize = 64;
 
-/// Checks a text: it ends with NUL within `longest` bytes, and is UTF-8.
+/// Checks a text: it ends with NUL within `max_bytes` bytes, and is UTF-8.
 ///
 /// # Safety
 /// `pointer` is NULL, or the start of bytes that no thread writes during `'a`. They are readable up
-/// to and including the first NUL, or for `longest` + 1 bytes.
+/// to and including the first NUL, or for `max_bytes` + 1 bytes.
 pub(crate) unsafe fn text<'a>(
     name: &str,
     pointer: *const c_char,
-    longest: usize,
+    max_bytes: usize,
 ) -> Result<&'a str, Failure> {
     if pointer.is_null() {
         return Err(Failure::null(name));
     }
     let bytes = pointer.cast::<u8>();
-    // SAFETY: no byte after the first NUL is read, and none past `longest` + 1, as the caller
+    // SAFETY: no byte after the first NUL is read, and none past `max_bytes` + 1, as the caller
     // allows.
-    let length = (0..=longest).find(|index| unsafe { bytes.add(*index).read() } == 0);
+    let length = (0..=max_bytes).find(|index| unsafe { bytes.add(*index).read() } == 0);
     let Some(length) = length else {
-        let text = format!("{name} is longer than {longest} bytes, or does not end with NUL");
+        let text = format!("{name} is longer than {max_bytes} bytes, or does not end with NUL");
         return Err(Failure::argument(text));
     };
     // SAFETY: these `length` bytes were just read; the caller says that no thread writes them.
@@ -44,13 +44,13 @@ pub(crate) unsafe fn text<'a>(
 pub(crate) unsafe fn optional_text<'a>(
     name: &str,
     pointer: *const c_char,
-    longest: usize,
+    max_bytes: usize,
 ) -> Result<Option<&'a str>, Failure> {
     if pointer.is_null() {
         return Ok(None);
     }
     // SAFETY: passed on from the caller.
-    unsafe { text(name, pointer, longest) }.map(Some)
+    unsafe { text(name, pointer, max_bytes) }.map(Some)
 }
 
 /// Checks the name of a peer.
@@ -63,16 +63,16 @@ pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failu
     if name.is_empty() { Err(Failure::argument("peer is empty")) } else { Ok(name) }
 }
 
-/// Checks an array of at most `most` items. With a count of 0 the pointer may be NULL.
+/// Checks an array of at most `max_count` items. With a count of 0 the pointer may be NULL.
 ///
 /// # Safety
-/// If `count` is not 0 and not above `most`, `pointer` is NULL or the start of `count` initialised
+/// If `count` is not 0 and not above `max_count`, `pointer` is NULL or the start of `count` initialised
 /// items that no thread writes during `'a`.
 pub(crate) unsafe fn array<'a, T>(
     name: &str,
     pointer: *const T,
     count: usize,
-    most: usize,
+    max_count: usize,
 ) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
@@ -83,15 +83,15 @@ pub(crate) unsafe fn array<'a, T>(
     if !pointer.is_aligned() {
         return Err(Failure::argument(format!("{name} is not aligned to {}", align_of::<T>())));
     }
-    if count > most {
+    if count > max_count {
         return Err(Failure::argument(format!(
-            "{name} has {count} items, at most {most} are taken"
+            "{name} has {count} items, at most {max_count} are taken"
         )));
     }
     // SAFETY:
     // - not NULL and aligned: just checked;
     // - initialised and not written: the caller says so;
-    // - `most` items are far below isize::MAX bytes for every caller in this crate.
+    // - `max_count` items are far below isize::MAX bytes for every caller in this crate.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
@@ -116,9 +116,9 @@ mod tests {
     use super::*;
     use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_ERR_NULL};
 
-    fn read(bytes: &[u8], longest: usize) -> Result<&str, tcpx_status> {
-        // SAFETY: every case below has a NUL, or more than `longest` bytes.
-        unsafe { text("peer", bytes.as_ptr().cast(), longest) }.map_err(|failure| failure.status)
+    fn read(bytes: &[u8], max_bytes: usize) -> Result<&str, tcpx_status> {
+        // SAFETY: every case below has a NUL, or more than `max_bytes` bytes.
+        unsafe { text("peer", bytes.as_ptr().cast(), max_bytes) }.map_err(|failure| failure.status)
     }
 
     #[test]

@@ -14,13 +14,13 @@ const FORKED: (&CStr, &CStr) = (
       before the first session, or start the child with exec [TCPX-827]",
     c"TCPX-827",
 );
-use crate::failure::Words;
-use crate::panic_hook::Inside;
+use crate::failure::FailureText;
+use crate::panic_hook::CallGuard;
 
 /// Last failure, and those of its texts that the program has asked for.
 #[derive(Default)]
 struct LastError {
-    words: Option<Words>,
+    failure: Option<FailureText>,
     text: OnceCell<CString>,
     /// `TCPX-902`, or nothing.
     id: OnceCell<CString>,
@@ -29,7 +29,7 @@ struct LastError {
 impl LastError {
     fn text(&self) -> &CStr {
         self.text.get_or_init(|| {
-            let mut text = self.words.as_ref().map(Words::text).unwrap_or_default();
+            let mut text = self.failure.as_ref().map(FailureText::to_text).unwrap_or_default();
             text.retain(|character| character != '\0');
             CString::new(text).unwrap_or_default()
         })
@@ -37,31 +37,32 @@ impl LastError {
 
     fn id(&self) -> &CStr {
         self.id.get_or_init(|| {
-            let id = self.words.as_ref().and_then(Words::id);
+            let id = self.failure.as_ref().and_then(FailureText::id);
             CString::new(id.map(|id| id.to_string()).unwrap_or_default()).unwrap_or_default()
         })
     }
 }
 
 thread_local! {
-    static LAST: RefCell<LastError> = RefCell::default();
+    static LAST_ERROR: RefCell<LastError> = RefCell::default();
 }
 
-/// Remembers the details of this thread's last failure.
+/// Stores the details of this thread's last failure.
 ///
 /// In a thread that is ending no code is left to read them, so they may be lost.
-pub(crate) fn remember(words: Words) {
-    let _ = LAST.try_with(|last| {
+pub(crate) fn set(failure: FailureText) {
+    let _ = LAST_ERROR.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
-            *last = LastError { words: Some(words), ..LastError::default() };
+            *last = LastError { failure: Some(failure), ..LastError::default() };
         }
     });
 }
 
-fn part(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
+fn read_last(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
     let read = || {
-        let _inside = Inside::enter();
-        LAST.try_with(|last| last.try_borrow().map_or(c"".as_ptr(), |last| of(&last).as_ptr()))
+        let _guard = CallGuard::enter();
+        LAST_ERROR
+            .try_with(|last| last.try_borrow().map_or(c"".as_ptr(), |last| of(&last).as_ptr()))
     };
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(text) => text.unwrap_or(c"".as_ptr()),
@@ -83,7 +84,7 @@ fn part(of: impl FnOnce(&LastError) -> &CStr) -> *const c_char {
 /// only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error() -> *const c_char {
-    if is_forked() { FORKED.0.as_ptr() } else { part(LastError::text) }
+    if is_forked() { FORKED.0.as_ptr() } else { read_last(LastError::text) }
 }
 
 /// Returns the id of the last failure's diagnosis in the calling thread, such as `TCPX-902`. The
@@ -94,7 +95,7 @@ pub extern "C" fn tcpx_last_error() -> *const c_char {
 /// text of `tcpx_last_error`. Any thread; only the calling thread may read the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn tcpx_last_error_id() -> *const c_char {
-    if is_forked() { FORKED.1.as_ptr() } else { part(LastError::id) }
+    if is_forked() { FORKED.1.as_ptr() } else { read_last(LastError::id) }
 }
 
 /// Returns the text of this thread, for tests.
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forked_child_is_told_what_the_error_says() {
+    fn the_texts_of_a_forked_child_are_those_of_the_error() {
         let error = tcpx_core::Error::Forked;
         assert_eq!(FORKED.0.to_str(), Ok(error.to_string().as_str()));
         assert_eq!(FORKED.1.to_str().ok().map(str::to_owned), error.id().map(|id| id.to_string()));
@@ -123,10 +124,10 @@ mod tests {
     #[test]
     fn each_thread_has_its_own_text_and_nul_is_left_out() {
         let info = tcpx_core::ConnInfoError::Magic;
-        remember(Words::Error(Box::new(info.into())));
+        set(FailureText::Error(Box::new(info.into())));
         assert_eq!(id(), "TCPX-728");
         assert!(text().ends_with("[TCPX-728]"), "{}", text());
-        remember(Words::Text("one\0two".into()));
+        set(FailureText::Text("one\0two".into()));
         assert_eq!((text(), id()), ("onetwo".into(), String::new()), "the id goes with its text");
         std::thread::spawn(|| assert_eq!((text(), id()), Default::default())).join().unwrap();
         assert_eq!(text(), "onetwo");
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_text_stays_where_it_is_until_the_next_failure() {
-        remember(Words::Text("one".into()));
+        set(FailureText::Text("one".into()));
         let (first, again) = (tcpx_last_error(), tcpx_last_error());
         assert_eq!(first, again);
         let _ = tcpx_last_error_id();

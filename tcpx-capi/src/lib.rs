@@ -17,15 +17,13 @@
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 
 mod abi;
-mod attempts;
 mod boundary;
 mod completions;
-mod entries;
 mod export;
+mod extensible;
 mod failure;
-mod growing;
 mod input;
-mod items;
+mod input_array;
 mod last_error;
 mod log;
 mod log_sink;
@@ -38,8 +36,10 @@ mod notification;
 mod operation;
 mod options;
 mod output;
+mod output_array;
 mod pairs;
 mod panic_hook;
+mod peers;
 mod post;
 mod registry;
 mod session;
@@ -49,13 +49,6 @@ mod transfer;
 mod version;
 
 pub use abi::TCPX_ABI_VERSION;
-pub use attempts::{
-    TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_FAILED, TCPX_PEER_LEAVING,
-    TCPX_PEER_PARTED, TCPX_PEER_UP, tcpx_session_accept_any, tcpx_session_peer_error,
-    tcpx_session_peer_state, tcpx_session_poll_accept_any, tcpx_session_start_accept,
-    tcpx_session_start_accept_any, tcpx_session_start_connect, tcpx_session_start_disconnect,
-    tcpx_session_stop_accept_any,
-};
 pub use completions::{
     TCPX_COMPLETION_PEER, TCPX_COMPLETION_TRANSFER, tcpx_completion, tcpx_session_event_fd,
     tcpx_session_poll_completions, tcpx_session_report_peers, tcpx_transfer_report_completions,
@@ -98,6 +91,13 @@ pub use operation::{
 };
 pub use options::{TCPX_GPU_NONE, tcpx_session_options, tcpx_session_options_init};
 pub use pairs::{TCPX_MAX_PAIRS, tcpx_pair};
+pub use peers::{
+    TCPX_PEER_ACCEPTING, TCPX_PEER_CONNECTING, TCPX_PEER_FAILED, TCPX_PEER_LEAVING,
+    TCPX_PEER_PARTED, TCPX_PEER_UP, tcpx_session_accept_any, tcpx_session_peer_error,
+    tcpx_session_peer_state, tcpx_session_poll_accept_any, tcpx_session_start_accept,
+    tcpx_session_start_accept_any, tcpx_session_start_connect, tcpx_session_start_disconnect,
+    tcpx_session_stop_accept_any,
+};
 pub use post::{
     TCPX_MAX_BATCH, tcpx_post, tcpx_transfer_post_recv, tcpx_transfer_post_recv_batch,
     tcpx_transfer_post_send, tcpx_transfer_post_send_batch,

@@ -66,7 +66,7 @@ mod tests {
 
     static LINES: Mutex<Vec<(i32, String)>> = Mutex::new(Vec::new());
 
-    unsafe extern "C" fn keep(
+    unsafe extern "C" fn store_line(
         context: *mut c_void,
         level: i32,
         target: *const c_char,
@@ -88,19 +88,19 @@ mod tests {
     }
 
     #[test]
-    fn lines_up_to_the_level_arrive_with_their_fields_until_it_is_turned_off() {
-        assert_eq!(set(Some(keep), 6), TCPX_ERR_ARGUMENT);
-        assert_eq!(set(Some(keep), TCPX_LOG_INFO), TCPX_OK);
-        let speak = || {
+    fn lines_up_to_the_level_arrive_with_their_fields() {
+        assert_eq!(set(Some(store_line), 6), TCPX_ERR_ARGUMENT);
+        assert_eq!(set(Some(store_line), TCPX_LOG_INFO), TCPX_OK);
+        let log_lines = || {
             tracing::info!(target: "sample", peer = "a", bytes = 3, "arrived");
             tracing::debug!(target: "sample", "too low");
             tracing::info!(target: "sample", peer = "b\n\0\u{1b}[2J", "left");
         };
-        speak();
-        assert_eq!(set(Some(keep), TCPX_LOG_DEBUG), TCPX_OK);
-        speak();
+        log_lines();
+        assert_eq!(set(Some(store_line), TCPX_LOG_DEBUG), TCPX_OK);
+        log_lines();
         assert_eq!(set(None, TCPX_LOG_TRACE), TCPX_OK);
-        speak();
+        log_lines();
         let lines = LINES.lock().unwrap();
         let arrived = (3, "arrived peer=a bytes=3");
         let left = (3, "left peer=b\\n\\u{0}\\u{1b}[2J");

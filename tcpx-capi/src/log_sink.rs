@@ -97,14 +97,16 @@ pub(crate) unsafe fn replace(
 /// Makes this library's subscriber the one of the process, once.
 fn install() -> Result<(), Failure> {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
-    if *INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Lines).is_ok()) {
+    if *INSTALLED
+        .get_or_init(|| tracing::subscriber::set_global_default(CallbackSubscriber).is_ok())
+    {
         return Ok(());
     }
     let text = "this program has a tracing subscriber of its own, which gets the log lines";
     Err(Failure::new(TCPX_ERR_UNAVAILABLE, text))
 }
 
-fn number(level: &Level) -> i32 {
+fn level_code(level: &Level) -> i32 {
     match *level {
         Level::ERROR => TCPX_LOG_ERROR,
         Level::WARN => TCPX_LOG_WARN,
@@ -126,13 +128,13 @@ pub(crate) fn filter(level: i32) -> LevelFilter {
 }
 
 /// Turns events into lines. The library makes no spans.
-struct Lines;
+struct CallbackSubscriber;
 
-impl Subscriber for Lines {
+impl Subscriber for CallbackSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         // Not `is_event`: a query whether a line would be taken, which is made for the plugin's
         // lines, is no event.
-        !metadata.is_span() && number(metadata.level()) <= MAX_LEVEL.load(Ordering::Relaxed)
+        !metadata.is_span() && level_code(metadata.level()) <= MAX_LEVEL.load(Ordering::Relaxed)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -140,9 +142,13 @@ impl Subscriber for Lines {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
+        let mut line = EventText::default();
         event.record(&mut line);
-        deliver(number(event.metadata().level()), event.metadata().target(), line.finish());
+        call_callback(
+            level_code(event.metadata().level()),
+            event.metadata().target(),
+            line.finish(),
+        );
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -158,12 +164,12 @@ impl Subscriber for Lines {
 /// Text of an event: message first, then `name=value` for each field, in one line without control
 /// characters.
 #[derive(Default)]
-struct Line {
+struct EventText {
     message: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }
@@ -177,14 +183,14 @@ impl Visit for Line {
     }
 }
 
-impl Line {
+impl EventText {
     fn finish(mut self) -> String {
         self.message.push_str(&self.fields);
         printable(&self.message).into_owned()
     }
 }
 
-fn deliver(level: i32, target: &str, line: String) {
+fn call_callback(level: i32, target: &str, line: String) {
     // While a line is delivered in this thread, another can only come from the callback itself.
     if IN_CALLBACK.try_with(Cell::get).unwrap_or(true) {
         return;

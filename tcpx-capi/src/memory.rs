@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use tcpx_core::{Access, Device, MemoryAddress, MemoryType};
 
+use crate::extensible::{Extensible, StructOutput};
 use crate::failure::Failure;
-use crate::growing::{Growing, Place};
 use crate::options::TCPX_GPU_NONE;
 use crate::output::Output;
 use crate::session::tcpx_session;
@@ -40,7 +40,7 @@ pub struct tcpx_memory_info {
 const _: () = assert!(size_of::<tcpx_memory_info>() == 40);
 
 // SAFETY: four words and two half words are 40 bytes without padding, as asserted.
-unsafe impl Growing for tcpx_memory_info {
+unsafe impl Extensible for tcpx_memory_info {
     const NAME: &'static str = "tcpx_memory_info";
     const FIRST_BYTES: usize = 40;
 }
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn tcpx_session_memory_info(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Place::new(out_info) }?;
+        let out = unsafe { StructOutput::new(out_info) }?;
         let info = session.get()?.memory_info(input::memory_id(memory)?)?;
         out.write(tcpx_memory_info {
             size: size_of::<tcpx_memory_info>(),

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 
 use tcpx_core::{MemoryDescriptor, MemoryDescriptorError};
 
+use crate::extensible::{self, Extensible, StructOutput};
 use crate::failure::Failure;
-use crate::growing::{self, Growing, Place};
 use crate::memory::{memory_type, ptr_type};
 use crate::output::ByteOutput;
 use crate::status::tcpx_status;
@@ -41,7 +41,7 @@ pub struct tcpx_memory_descriptor {
 const _: () = assert!(size_of::<tcpx_memory_descriptor>() == 32);
 
 // SAFETY: three words and two half words are 32 bytes without padding, as asserted.
-unsafe impl Growing for tcpx_memory_descriptor {
+unsafe impl Extensible for tcpx_memory_descriptor {
     const NAME: &'static str = "tcpx_memory_descriptor";
     const FIRST_BYTES: usize = 32;
 }
@@ -74,7 +74,8 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_serialize(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let descriptor = unsafe { growing::read(descriptor, tcpx_memory_descriptor::default()) }?;
+        let descriptor =
+            unsafe { extensible::read(descriptor, tcpx_memory_descriptor::default()) }?;
         // SAFETY: passed on from the caller.
         let out = unsafe { ByteOutput::new(buffer.cast(), capacity, out_size) }?;
         let tcpx_memory_descriptor { base_addr, bytes, ptr_type, reserved, .. } = descriptor;
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn tcpx_memory_descriptor_deserialize(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Place::new(out_descriptor) }?;
+        let out = unsafe { StructOutput::new(out_descriptor) }?;
         if bytes.is_null() {
             return Err(Failure::null("bytes"));
         }

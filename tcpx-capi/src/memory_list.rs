@@ -7,7 +7,7 @@ use tcpx_core::{MemoryAddress, NewRegistration};
 
 use crate::boundary;
 use crate::failure::Failure;
-use crate::items::{Item, Items};
+use crate::input_array::{InputArray, InputItem};
 use crate::memory::{read_access, read_type};
 use crate::output::Output;
 use crate::post::TCPX_MAX_BATCH;
@@ -33,7 +33,7 @@ const _: () = assert!(size_of::<tcpx_registration>() == 24);
 
 // SAFETY: a pointer, a word and two half words are 24 bytes without padding, as asserted; a pointer
 // may have any bits.
-unsafe impl Item for tcpx_registration {
+unsafe impl InputItem for tcpx_registration {
     const NAME: &'static str = "tcpx_registration";
     const FIRST_BYTES: usize = 24;
 }
@@ -81,7 +81,8 @@ pub unsafe extern "C" fn tcpx_session_register_memory_list(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let items = unsafe { Items::new("list", list, registration_bytes, count, TCPX_MAX_BATCH) }?;
+        let items =
+            unsafe { InputArray::new("list", list, registration_bytes, count, TCPX_MAX_BATCH) }?;
         if count > 0 {
             // SAFETY: passed on from the caller. It is checked before the work begins.
             unsafe { Output::new("out_memories", out_memories) }?;

@@ -12,7 +12,7 @@ use crate::session::tcpx_session;
 use crate::status::tcpx_status;
 
 /// Bound on the handles that are read from the caller's memory: more sessions than a process has.
-const MOST_SESSIONS: usize = 65_536;
+const MAX_SESSIONS: usize = 65_536;
 
 /// Writes the counters of sessions as text that Prometheus reads, with a terminating NUL.
 ///
@@ -63,8 +63,8 @@ unsafe fn reports(
     if !sessions.is_aligned() {
         return Err(Failure::argument("sessions is not aligned"));
     }
-    if count > MOST_SESSIONS {
-        let text = format!("{count} sessions were given, at most {MOST_SESSIONS} are taken");
+    if count > MAX_SESSIONS {
+        let text = format!("{count} sessions were given, at most {MAX_SESSIONS} are taken");
         return Err(Failure::argument(text));
     }
     let mut reports = Vec::new();

@@ -4,8 +4,8 @@
 use std::ffi::c_char;
 
 use crate::boundary;
+use crate::extensible::{self, Extensible};
 use crate::failure::Failure;
-use crate::growing::{self, Growing};
 use crate::output::{Output, fixed_text};
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<tcpx_nic>() == 336);
 
 // SAFETY: a word, two half words and two arrays of bytes whose sizes are multiples of eight: there
 // is no padding, as asserted.
-unsafe impl Growing for tcpx_nic {
+unsafe impl Extensible for tcpx_nic {
     const NAME: &'static str = "tcpx_nic";
     const FIRST_BYTES: usize = 336;
 }
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn tcpx_session_nic(
             pci_path: fixed_text(&path),
         };
         // SAFETY: passed on from the caller.
-        unsafe { growing::fill(out_nic, value) }
+        unsafe { extensible::fill(out_nic, value) }
     })
 }
 

@@ -6,12 +6,12 @@ use std::ffi::{c_char, c_void};
 use tcpx_core::Notification;
 
 use crate::boundary;
-use crate::entries::Entries;
+use crate::extensible::Extensible;
 use crate::failure::Failure;
-use crate::growing::Growing;
 use crate::input::peer_name;
-use crate::operation::{TCPX_MAX_NOTIFICATION_BYTES, note};
-use crate::output::{Output, Room, fixed_text};
+use crate::operation::{TCPX_MAX_NOTIFICATION_BYTES, notification_input};
+use crate::output::{Output, PackedOutput, fixed_text};
+use crate::output_array::OutputArray;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status;
 use crate::transfer::timeout;
@@ -36,7 +36,7 @@ pub struct tcpx_notification {
 const _: () = assert!(size_of::<tcpx_notification>() == 96);
 
 // SAFETY: three words and an array of 72 bytes are 96 bytes without padding, as asserted.
-unsafe impl Growing for tcpx_notification {
+unsafe impl Extensible for tcpx_notification {
     const NAME: &'static str = "tcpx_notification";
     const FIRST_BYTES: usize = 96;
 }
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn tcpx_notify(
         // SAFETY: passed on from the caller.
         let peer = unsafe { peer_name(peer) }?;
         // SAFETY: passed on from the caller.
-        let bytes = unsafe { note(notification, notification_bytes) }?;
+        let bytes = unsafe { notification_input(notification, notification_bytes) }?;
         Ok(session.get()?.notify(peer, bytes)?)
     })
 }
@@ -106,11 +106,12 @@ pub unsafe extern "C" fn tcpx_poll_notifications(
         // SAFETY: passed on from the caller.
         let count = unsafe { Output::new("out_count", out_count) }?;
         // SAFETY: passed on from the caller.
-        let mut places =
-            unsafe { Places::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes) }?;
+        let mut output = unsafe {
+            NotificationOutput::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes)
+        }?;
         let mut taken = Vec::new();
         session.get()?.poll_notifications_within(&mut taken, capacity, buffer_bytes)?;
-        places.write(&taken)?;
+        output.write(&taken)?;
         count.write(taken.len());
         Ok(())
     })
@@ -142,25 +143,25 @@ pub unsafe extern "C" fn tcpx_wait_notifications(
         // SAFETY: passed on from the caller.
         let count = unsafe { Output::new("out_count", out_count) }?;
         // SAFETY: passed on from the caller.
-        let mut places =
-            unsafe { Places::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes) }?;
+        let mut output = unsafe {
+            NotificationOutput::new(out_notifications, entry_bytes, capacity, buffer, buffer_bytes)
+        }?;
         let (timeout, mut taken) = (timeout(timeout_ms)?, Vec::new());
         session.get()?.wait_notifications_within(&mut taken, capacity, buffer_bytes, timeout)?;
-        places.write(&taken)?;
+        output.write(&taken)?;
         count.write(taken.len());
         Ok(())
     })
 }
 
-/// Places for notifications, all checked in advance: nothing can fail once notifications are taken
-/// out.
-struct Places {
-    entries: Entries<tcpx_notification>,
+/// Output of notifications, checked in advance: nothing can fail once notifications are taken out.
+struct NotificationOutput {
+    entries: OutputArray<tcpx_notification>,
     entry_bytes: usize,
-    room: Room,
+    bytes: PackedOutput,
 }
 
-impl Places {
+impl NotificationOutput {
     /// # Safety
     /// For as long as the result lives, `first` is NULL or may be written for `capacity` times
     /// `entry_bytes` bytes, and `buffer` is NULL or for `buffer_bytes` bytes.
@@ -172,18 +173,19 @@ impl Places {
         buffer_bytes: usize,
     ) -> Result<Self, Failure> {
         // SAFETY: passed on from the caller.
-        let entries = unsafe { Entries::new("out_notifications", first, entry_bytes, capacity) }?;
-        let least = if capacity == 0 { 0 } else { TCPX_MAX_NOTIFICATION_BYTES };
+        let entries =
+            unsafe { OutputArray::new("out_notifications", first, entry_bytes, capacity) }?;
+        let min_bytes = if capacity == 0 { 0 } else { TCPX_MAX_NOTIFICATION_BYTES };
         // SAFETY: passed on from the caller.
-        let room = unsafe { Room::new("buffer", buffer.cast(), buffer_bytes, least) }?;
-        Ok(Self { entries, entry_bytes, room })
+        let bytes = unsafe { PackedOutput::new("buffer", buffer.cast(), buffer_bytes, min_bytes) }?;
+        Ok(Self { entries, entry_bytes, bytes })
     }
 
     fn write(&mut self, taken: &[Notification]) -> Result<(), Failure> {
-        let Self { entries, entry_bytes, room } = self;
+        let Self { entries, entry_bytes, bytes } = self;
         entries.write(taken.iter().map(|notification| tcpx_notification {
             size: *entry_bytes,
-            offset: room.append(&notification.bytes),
+            offset: bytes.append(&notification.bytes),
             bytes: notification.bytes.len(),
             peer: fixed_text(&notification.peer),
         }))

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tcpx_core::{MAX_NOTIFICATION_BYTES, Operation, OperationKind, OperationStatus, PostOptions};
 
+use crate::extensible::{self, Extensible};
 use crate::failure::Failure;
-use crate::growing::{self, Growing};
 use crate::input::peer_name;
-use crate::items::Items;
+use crate::input_array::InputArray;
 use crate::output::{ErrorOutput, Output};
 use crate::pairs::{Pairs, TCPX_MAX_PAIRS, tcpx_pair};
 use crate::session::tcpx_session;
@@ -67,7 +67,10 @@ fn kind_from(kind: i32) -> Result<OperationKind, Failure> {
 ///
 /// # Safety
 /// `bytes` is NULL or may be read for `count` bytes that no thread writes during `'a`.
-pub(crate) unsafe fn note<'a>(bytes: *const c_void, count: usize) -> Result<&'a [u8], Failure> {
+pub(crate) unsafe fn notification_input<'a>(
+    bytes: *const c_void,
+    count: usize,
+) -> Result<&'a [u8], Failure> {
     // SAFETY: passed on from the caller.
     unsafe { input::array("notification", bytes.cast::<u8>(), count, TCPX_MAX_NOTIFICATION_BYTES) }
 }
@@ -111,7 +114,7 @@ pub unsafe extern "C" fn tcpx_operation_prepare(
         let peer = unsafe { peer_name(peer) }?;
         let kind = kind_from(kind)?;
         // SAFETY: passed on from the caller.
-        let items = unsafe { Items::new("pairs", pairs, pair_bytes, count, TCPX_MAX_PAIRS) }?;
+        let items = unsafe { InputArray::new("pairs", pairs, pair_bytes, count, TCPX_MAX_PAIRS) }?;
         let session = session.get()?;
         // SAFETY: passed on from the caller.
         let pairs = unsafe { Pairs::read(&items) }?;
@@ -188,7 +191,7 @@ pub unsafe extern "C" fn tcpx_operation_post(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let bytes = unsafe { note(notification, notification_bytes) }?;
+        let bytes = unsafe { notification_input(notification, notification_bytes) }?;
         let notification = (!notification.is_null()).then_some(bytes);
         Ok(operation.get()?.post(notification)?)
     })
@@ -213,7 +216,7 @@ const _: () = assert!(size_of::<tcpx_operation_options>() == 32);
 
 // SAFETY: a size, an address and two more words are 32 bytes without padding, as asserted; any bits
 // are an address that is not read before the caller vouches for it.
-unsafe impl Growing for tcpx_operation_options {
+unsafe impl Extensible for tcpx_operation_options {
     const NAME: &'static str = "tcpx_operation_options";
     const FIRST_BYTES: usize = 32;
 }
@@ -247,10 +250,11 @@ pub unsafe extern "C" fn tcpx_operation_post_with(
         let options = match options.is_null() {
             true => NO_OPTIONS,
             // SAFETY: passed on from the caller.
-            false => unsafe { growing::read(options, NO_OPTIONS) }?,
+            false => unsafe { extensible::read(options, NO_OPTIONS) }?,
         };
         // SAFETY: passed on from the caller.
-        let bytes = unsafe { note(options.notification, options.notification_bytes) }?;
+        let bytes =
+            unsafe { notification_input(options.notification, options.notification_bytes) }?;
         let mut post = PostOptions::default();
         post.notification = (!options.notification.is_null()).then_some(bytes);
         post.timeout = limit(options.timeout_ms);

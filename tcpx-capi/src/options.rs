@@ -9,8 +9,8 @@ use std::time::Duration;
 use tcpx_core::SessionOptions;
 
 use crate::boundary;
+use crate::extensible::{self, Extensible};
 use crate::failure::Failure;
-use crate::growing::{self, Growing};
 use crate::input::{self, TCPX_MAX_NAME_BYTES};
 use crate::status::tcpx_status::{self, TCPX_ERR_SETTING};
 
@@ -19,7 +19,7 @@ use crate::status::tcpx_status::{self, TCPX_ERR_SETTING};
 pub const TCPX_GPU_NONE: i32 = -1;
 
 /// Most bytes of the text of an option.
-const LONGEST_TEXT: usize = 4096;
+const MAX_TEXT_BYTES: usize = 4096;
 
 /// Options of a session. Fill them with `tcpx_session_options_init`, then change those that should
 /// differ.
@@ -141,7 +141,7 @@ const _: () = assert!(size_of::<tcpx_session_options>() == 144);
 
 // SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits, eight more of 32 and one of 64
 // are 144 bytes without padding, as asserted; pointers may have any bits.
-unsafe impl Growing for tcpx_session_options {
+unsafe impl Extensible for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;
 }
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     boundary::call(|| {
         let defaults = tcpx_session_options::from_core(&defaults()?);
         // SAFETY: passed on from the caller.
-        unsafe { growing::write(options, size, defaults) }
+        unsafe { extensible::write(options, size, defaults) }
     })
 }
 
@@ -187,7 +187,7 @@ pub(crate) unsafe fn to_core(
         return Ok(core);
     }
     // SAFETY: passed on from the caller.
-    let options = unsafe { growing::read(options, tcpx_session_options::from_core(&core)) }?;
+    let options = unsafe { extensible::read(options, tcpx_session_options::from_core(&core)) }?;
     options.numbers(&mut core)?;
     // SAFETY: passed on from the caller.
     unsafe { options.texts(&mut core) }?;
@@ -264,23 +264,23 @@ impl tcpx_session_options {
     /// Every text is NULL or ends with NUL.
     unsafe fn texts(&self, core: &mut SessionOptions) -> Result<(), Failure> {
         // SAFETY: passed on from the caller.
-        let read = |name, text, longest| unsafe { input::optional_text(name, text, longest) };
-        if let Some(plugin) = read("plugin", self.plugin, LONGEST_TEXT)? {
+        let read = |name, text, max_bytes| unsafe { input::optional_text(name, text, max_bytes) };
+        if let Some(plugin) = read("plugin", self.plugin, MAX_TEXT_BYTES)? {
             core.plugin = parse("plugin", plugin)?;
         }
-        if let Some(unpack) = read("unpack", self.unpack, LONGEST_TEXT)? {
+        if let Some(unpack) = read("unpack", self.unpack, MAX_TEXT_BYTES)? {
             core.unpack = parse("unpack", unpack)?;
         }
         if let Some(name) = read("name", self.name, TCPX_MAX_NAME_BYTES)? {
             core.name = name.to_owned();
         }
-        if let Some(nics) = read("nics", self.nics, LONGEST_TEXT)? {
+        if let Some(nics) = read("nics", self.nics, MAX_TEXT_BYTES)? {
             core.nics = items(nics).map(str::to_owned).collect();
         }
-        if let Some(listen) = read("listen", self.listen, LONGEST_TEXT)? {
+        if let Some(listen) = read("listen", self.listen, MAX_TEXT_BYTES)? {
             core.listen = parse("listen", listen)?;
         }
-        if let Some(addresses) = read("advertise", self.advertise, LONGEST_TEXT)? {
+        if let Some(addresses) = read("advertise", self.advertise, MAX_TEXT_BYTES)? {
             let addresses = items(addresses).map(|address| parse("advertise", address));
             core.advertise = addresses.collect::<Result<_, _>>()?;
         }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_core_cannot_hold_is_refused_by_name() {
+    fn values_that_core_cannot_hold_are_refused_by_name() {
         for (options, status) in [
             (tcpx_session_options { gpu: -2, ..from_defaults() }, TCPX_ERR_SETTING),
             (tcpx_session_options { channels: 65_537, ..from_defaults() }, TCPX_ERR_SETTING),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn init_gives_options_that_stand_for_the_defaults() {
+    fn init_gives_the_defaults() {
         let mut options = from_defaults();
         options.channels = 0;
         // SAFETY: a local struct of this size.

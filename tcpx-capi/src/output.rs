@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::input::TCPX_MAX_NAME_BYTES;
 use crate::status::tcpx_status::{self, TCPX_ERR_BUFFER_TOO_SMALL, TCPX_OK};
 
-/// Place for one result.
+/// Pointer to the place of one result.
 pub(crate) struct Output<T>(NonNull<T>);
 
 impl<T> Output<T> {
@@ -61,14 +61,14 @@ impl ByteOutput {
         // SAFETY: passed on from the caller.
         let size = unsafe { Output::new("out_size", out_size) }?;
         if isize::try_from(capacity).is_err() {
-            return Err(Failure::argument(format!("a capacity of {capacity} bytes cannot be")));
+            return Err(Failure::argument(format!("a capacity of {capacity} bytes is too large")));
         }
         Ok(Self { buffer: NonNull::new(buffer), capacity, size })
     }
 
     /// Writes the length that bytes will have, and returns whether the caller wants the bytes too.
     /// This saves making bytes in vain.
-    pub(crate) fn wants(&self, length: usize) -> Result<bool, Failure> {
+    pub(crate) fn write_size(&self, length: usize) -> Result<bool, Failure> {
         self.size.write(length);
         if self.buffer.is_some() && length > self.capacity {
             let text = format!("{length} bytes are needed, the buffer has {}", self.capacity);
@@ -79,7 +79,7 @@ impl ByteOutput {
 
     /// Writes the length, and the bytes if there is a buffer that holds them all.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let is_wanted = self.wants(bytes.len())?;
+        let is_wanted = self.write_size(bytes.len())?;
         let Some(buffer) = self.buffer.filter(|_| is_wanted) else { return Ok(()) };
         // SAFETY: the maker of this value vouched for `capacity` writable bytes, and the bytes are
         // no more, as was just checked. They are memory of this library, which no buffer of a
@@ -131,22 +131,22 @@ impl ErrorOutput {
 /// Returns text in an array of a fixed size, always with a NUL at its end.
 pub(crate) fn fixed_text<const N: usize>(text: &str) -> [c_char; N] {
     let mut place = [0; N];
-    let longest = N - 1;
-    let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    let max_bytes = N - 1;
+    let end = (0..=max_bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     for (place, byte) in place.iter_mut().zip(text.bytes().take(end.unwrap_or(0))) {
         *place = byte as c_char;
     }
     place
 }
 
-/// Buffer that is filled with pieces, one behind the other.
-pub(crate) struct Room {
+/// Buffer that is filled with pieces, without gaps.
+pub(crate) struct PackedOutput {
     buffer: Option<NonNull<u8>>,
     capacity: usize,
     used: usize,
 }
 
-impl Room {
+impl PackedOutput {
     /// Checks a buffer that has room for at least `least` bytes; where that is 0 it may be NULL.
     ///
     /// # Safety
@@ -155,15 +155,15 @@ impl Room {
         name: &str,
         buffer: *mut u8,
         capacity: usize,
-        least: usize,
+        min_bytes: usize,
     ) -> Result<Self, Failure> {
         let buffer = NonNull::new(buffer);
-        if buffer.is_none() && least > 0 {
+        if buffer.is_none() && min_bytes > 0 {
             return Err(Failure::null(name));
         }
-        if capacity < least || isize::try_from(capacity).is_err() {
+        if capacity < min_bytes || isize::try_from(capacity).is_err() {
             return Err(Failure::argument(format!(
-                "{name} has {capacity} bytes; {least} are needed"
+                "{name} has {capacity} bytes; {min_bytes} are needed"
             )));
         }
         Ok(Self { buffer, capacity, used: 0 })
@@ -203,9 +203,9 @@ impl NameOutput {
     ) -> Result<Self, Failure> {
         let buffer = NonNull::new(buffer).ok_or_else(|| Failure::null(name))?;
         if capacity <= TCPX_MAX_NAME_BYTES {
-            let least = TCPX_MAX_NAME_BYTES + 1;
+            let min_bytes = TCPX_MAX_NAME_BYTES + 1;
             return Err(Failure::argument(format!(
-                "{name} has {capacity} bytes; {least} are needed"
+                "{name} has {capacity} bytes; {min_bytes} are needed"
             )));
         }
         Ok(Self(buffer.cast()))
@@ -258,12 +258,14 @@ mod tests {
     }
 
     #[test]
-    fn pieces_lie_one_behind_the_other_and_never_past_the_end() {
+    fn pieces_are_packed_and_never_pass_the_end() {
         let mut buffer = [9u8; 6];
         let first = buffer.as_mut_ptr();
         // SAFETY: no capacity is above the buffer's; NULL is allowed.
-        let new = |first, capacity, least| unsafe { Room::new("buffer", first, capacity, least) };
-        let status = |room: Result<Room, Failure>| room.err().map(|failure| failure.status);
+        let new = |first, capacity, min_bytes| unsafe {
+            PackedOutput::new("buffer", first, capacity, min_bytes)
+        };
+        let status = |room: Result<PackedOutput, Failure>| room.err().map(|failure| failure.status);
         assert_eq!(status(new(std::ptr::null_mut(), 5, 1)), Some(TCPX_ERR_NULL));
         assert_eq!(status(new(first, 4, 5)), Some(TCPX_ERR_ARGUMENT));
         assert_eq!(new(std::ptr::null_mut(), 0, 0).unwrap().append(b"lost"), 0);
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_cannot_be_are_refused() {
+    fn invalid_pointers_are_refused() {
         let mut place = 0u64;
         // SAFETY: refused pointers are never written.
         unsafe {

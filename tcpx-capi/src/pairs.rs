@@ -9,7 +9,7 @@ use tcpx_core::{Error, MemoryRange, MemoryUnavailable, RemoteKey, RemoteRange};
 use crate::export::read_key;
 use crate::failure::Failure;
 use crate::input;
-use crate::items::{Item, Items};
+use crate::input_array::{InputArray, InputItem};
 
 /// Most pairs of one operation.
 pub const TCPX_MAX_PAIRS: usize = 1_048_576;
@@ -37,7 +37,7 @@ pub struct tcpx_pair {
 const _: () = assert!(size_of::<tcpx_pair>() == 48);
 
 // SAFETY: six words without padding, as asserted; a pointer may have any bits.
-unsafe impl Item for tcpx_pair {
+unsafe impl InputItem for tcpx_pair {
     const NAME: &'static str = "tcpx_pair";
     const FIRST_BYTES: usize = 48;
 }
@@ -70,7 +70,7 @@ impl Pairs {
     /// # Safety
     /// The key of each pair is NULL or the start of `key_bytes` initialised bytes, which no thread
     /// writes during the call.
-    pub(crate) unsafe fn read(items: &Items<'_, tcpx_pair>) -> Result<Self, Failure> {
+    pub(crate) unsafe fn read(items: &InputArray<'_, tcpx_pair>) -> Result<Self, Failure> {
         let count = items.count();
         let mut pairs = Self::default();
         pairs.local.try_reserve_exact(count).map_err(|_| no_memory(count))?;

@@ -4,7 +4,7 @@
 use tcpx_core::{Error, MemoryUnavailable, Post, Transfer};
 
 use crate::failure::Failure;
-use crate::items::{Item, Items};
+use crate::input_array::{InputArray, InputItem};
 use crate::status::tcpx_status;
 use crate::transfer::tcpx_transfer;
 use crate::{boundary, input};
@@ -30,7 +30,7 @@ pub struct tcpx_post {
 const _: () = assert!(size_of::<tcpx_post>() == 32);
 
 // SAFETY: four words are 32 bytes without padding, as asserted.
-unsafe impl Item for tcpx_post {
+unsafe impl InputItem for tcpx_post {
     const NAME: &'static str = "tcpx_post";
     const FIRST_BYTES: usize = 32;
 }
@@ -138,7 +138,7 @@ unsafe fn post_batch(
     post: impl FnOnce(&Transfer, &[Post]) -> tcpx_core::Result<()>,
 ) -> Result<(), Failure> {
     // SAFETY: passed on from the caller.
-    let posts = unsafe { Items::new("posts", posts, post_bytes, count, TCPX_MAX_BATCH) }?;
+    let posts = unsafe { InputArray::new("posts", posts, post_bytes, count, TCPX_MAX_BATCH) }?;
     let transfer = transfer.get()?;
     let mut copy: Vec<Post> = Vec::new();
     copy.try_reserve_exact(count)

@@ -30,7 +30,7 @@ struct Registry {
 }
 
 /// Kind of object that has handles.
-pub(crate) trait Handled: Sized {
+pub(crate) trait HandleType: Sized {
     /// Name of the kind in error texts.
     const KIND: &'static str;
     /// Wraps the object as an entry of the registry.
@@ -39,7 +39,7 @@ pub(crate) trait Handled: Sized {
     fn of(object: &Object) -> Option<&Arc<Self>>;
 }
 
-impl Handled for Session {
+impl HandleType for Session {
     const KIND: &'static str = "session";
 
     fn into_object(self) -> Object {
@@ -54,7 +54,7 @@ impl Handled for Session {
     }
 }
 
-impl Handled for Transfer {
+impl HandleType for Transfer {
     const KIND: &'static str = "transfer";
 
     fn into_object(self) -> Object {
@@ -69,7 +69,7 @@ impl Handled for Transfer {
     }
 }
 
-impl Handled for Operation {
+impl HandleType for Operation {
     const KIND: &'static str = "operation";
 
     fn into_object(self) -> Object {
@@ -85,39 +85,39 @@ impl Handled for Operation {
 }
 
 /// Gives an object a handle, which is never 0.
-pub(crate) fn add(object: impl Handled) -> u64 {
+pub(crate) fn add(object: impl HandleType) -> u64 {
     REGISTRY.add(object)
 }
 
 /// Returns the object of a handle, kept alive for the length of a call.
-pub(crate) fn get<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
+pub(crate) fn get<T: HandleType>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get(handle)
 }
 
 /// Returns the object of a handle, for the call that ends the object. Fails while another call uses
 /// the object.
-pub(crate) fn get_unused<T: Handled>(handle: u64) -> Result<Arc<T>, Failure> {
+pub(crate) fn get_unused<T: HandleType>(handle: u64) -> Result<Arc<T>, Failure> {
     REGISTRY.get_unused(handle)
 }
 
 /// Takes an object out that [`get_unused`] gave, so that dropping it ends it. Fails while another
 /// call uses the object.
-pub(crate) fn take<T: Handled>(handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
+pub(crate) fn take<T: HandleType>(handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
     REGISTRY.take(handle, held)
 }
 
 impl Registry {
-    fn add(&self, object: impl Handled) -> u64 {
+    fn add(&self, object: impl HandleType) -> u64 {
         let object = object.into_object();
         self.objects.write().unwrap_or_else(PoisonError::into_inner).insert(object).data().as_ffi()
     }
 
-    fn get<T: Handled>(&self, handle: u64) -> Result<Arc<T>, Failure> {
+    fn get<T: HandleType>(&self, handle: u64) -> Result<Arc<T>, Failure> {
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
         find(&objects, handle).map(|(_, object)| Arc::clone(object))
     }
 
-    fn get_unused<T: Handled>(&self, handle: u64) -> Result<Arc<T>, Failure> {
+    fn get_unused<T: HandleType>(&self, handle: u64) -> Result<Arc<T>, Failure> {
         // No thread can clone the object while the registry is locked for writing, so its count
         // stays.
         let objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +125,7 @@ impl Registry {
         if Arc::strong_count(object) > 1 { Err(busy::<T>()) } else { Ok(Arc::clone(object)) }
     }
 
-    fn take<T: Handled>(&self, handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
+    fn take<T: HandleType>(&self, handle: u64, held: Arc<T>) -> Result<Arc<T>, Failure> {
         let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
         let (key, object) = find::<T>(&objects, handle)?;
         // The references of the registry and of the caller.
@@ -137,7 +137,7 @@ impl Registry {
     }
 }
 
-fn busy<T: Handled>() -> Failure {
+fn busy<T: HandleType>() -> Failure {
     Failure::new(TCPX_ERR_BUSY, format!("another thread is inside a call on this {}", T::KIND))
 }
 
@@ -147,7 +147,7 @@ fn entry(objects: &SlotMap<HandleKey, Object>, handle: u64) -> Option<(HandleKey
     objects.get(key).filter(|_| key.data().as_ffi() == handle).map(|object| (key, object))
 }
 
-fn find<T: Handled>(
+fn find<T: HandleType>(
     objects: &SlotMap<HandleKey, Object>,
     handle: u64,
 ) -> Result<(HandleKey, &Arc<T>), Failure> {
@@ -157,7 +157,7 @@ fn find<T: Handled>(
     })
 }
 
-fn unknown<T: Handled>(handle: u64) -> Failure {
+fn unknown<T: HandleType>(handle: u64) -> Failure {
     let text = match handle {
         0 => format!("the {} handle is 0", T::KIND),
         _ => format!("handle {handle:#x} is no {}: ended already, or never given out", T::KIND),
@@ -178,12 +178,12 @@ mod tests {
     // A registry of its own for each test: in the program's one, a made-up handle may be another
     // test's live one.
 
-    fn end<T: Handled>(registry: &Registry, handle: u64) -> Result<Arc<T>, Failure> {
+    fn end<T: HandleType>(registry: &Registry, handle: u64) -> Result<Arc<T>, Failure> {
         registry.get_unused(handle).and_then(|held| registry.take(handle, held))
     }
 
     #[test]
-    fn stale_wrong_and_made_up_handles_are_told_apart_from_live_ones() {
+    fn stale_wrong_and_invented_handles_are_refused() {
         let registry = Registry::default();
         let handle = registry.add(Session::new(SessionOptions::default()).unwrap());
         assert!(registry.get::<Session>(handle).is_ok());
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_call_uses_stays() {
+    fn an_object_in_use_is_not_ended() {
         let registry = Registry::default();
         let handle = registry.add(Session::new(SessionOptions::default()).unwrap());
         let used = registry.get::<Session>(handle).unwrap();

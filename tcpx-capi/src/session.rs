@@ -224,7 +224,6 @@ pub unsafe extern "C" fn tcpx_session_forget_remote_conn_info(
 /// during the call completes the call, also when an accept of another name waits. A connect makes a
 /// further connection of the same two sessions when the connections before have been named here.
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
-/// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`, `TCPX_ERR_UNKNOWN_PEER`,
 /// `TCPX_ERR_PEER_STATE`, `TCPX_ERR_HANDSHAKE`, `TCPX_ERR_PEER_GONE`, `TCPX_ERR_PLUGIN`;
 /// `TCPX_ERR_IO` when no address of the peer answers within half of `connect_timeout_ms` (3 s at
 /// least, a minute at most), and the peer has not come in by itself: a session that listens waits

@@ -7,8 +7,8 @@ use std::ffi::c_char;
 use tcpx_core::{ChannelStats, OneSidedStats, SessionReport};
 
 use crate::boundary;
+use crate::extensible::{self, Extensible};
 use crate::failure::Failure;
-use crate::growing::{self, Growing};
 use crate::output::ByteOutput;
 use crate::session::tcpx_session;
 use crate::status::tcpx_status::{self, TCPX_ERR_INTERNAL};
@@ -116,7 +116,7 @@ pub struct tcpx_session_stats {
 const _: () = assert!(size_of::<tcpx_session_stats>() == 344);
 
 // SAFETY: forty-three words, no padding.
-unsafe impl Growing for tcpx_session_stats {
+unsafe impl Extensible for tcpx_session_stats {
     const NAME: &'static str = "tcpx_session_stats";
     const FIRST_BYTES: usize = 176;
 }
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn tcpx_session_get_stats(
         let devices = session.get()?.stats_by_device();
         let stats = tcpx_session_stats::of(devices.iter().map(|(_, report)| report));
         // SAFETY: passed on from the caller.
-        unsafe { growing::fill(out_stats, stats) }
+        unsafe { extensible::fill(out_stats, stats) }
     })
 }
 
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_the_sessions_and_counts_of_peers_are_of_now() {
+    fn sums_cover_the_whole_life_and_peer_counts_the_present() {
         let lane = |chunks| {
             let mut lane = ChannelStats::default();
             (lane.chunks, lane.bytes) = (chunks, 10 * chunks);

@@ -53,7 +53,7 @@ pub enum tcpx_status {
     TCPX_ERR_TIMEOUT = -24,
     /// No registration has this id.
     TCPX_ERR_UNKNOWN_MEMORY = -30,
-    /// The memory cannot be registered, or cannot serve this post.
+    /// The memory cannot be registered, or does not allow this operation.
     TCPX_ERR_MEMORY = -31,
     /// The registration is in use: by posted operations, or by something that cannot be ended.
     TCPX_ERR_MEMORY_IN_USE = -32,
@@ -68,7 +68,7 @@ pub enum tcpx_status {
     /// The bytes are no memory descriptor, or no key to remote memory, of this library, or are
     /// damaged.
     TCPX_ERR_DESCRIPTOR = -37,
-    /// Exported memory, or memory that is said to be exported, cannot be used so: the key is not
+    /// Exported memory, or memory that is said to be exported, cannot be accessed this way: the key is not
     /// known any more or does not allow the use, or the ranges of the two ends do not fit. The text
     /// says which.
     TCPX_ERR_REMOTE_MEMORY = -38,
@@ -149,24 +149,24 @@ impl tcpx_status {
             TCPX_ERR_IN_CALLBACK => c"called from inside the log callback",
             TCPX_ERR_SETTING => c"a setting is out of range",
             TCPX_ERR_FORKED => c"called in a forked child",
-            TCPX_ERR_AGAIN => c"the peer has to take notifications first",
+            TCPX_ERR_AGAIN => c"too many notifications wait for the peer",
             TCPX_ERR_UNKNOWN_PEER => c"unknown peer",
             TCPX_ERR_PEER_STATE => c"the peer is not in a state for this call",
             TCPX_ERR_CONN_INFO => c"the connection info cannot be used",
             TCPX_ERR_HANDSHAKE => c"the handshake failed",
             TCPX_ERR_PROTOCOL => c"the peer broke the protocol",
             TCPX_ERR_PEER_GONE => c"the peer is gone",
-            TCPX_ERR_TIMEOUT => c"the time has passed",
+            TCPX_ERR_TIMEOUT => c"the time limit of the call has passed",
             TCPX_ERR_UNKNOWN_MEMORY => c"unknown registration",
-            TCPX_ERR_MEMORY => c"the memory cannot serve this",
+            TCPX_ERR_MEMORY => c"the memory does not allow this operation",
             TCPX_ERR_MEMORY_IN_USE => c"the registration is in use",
             TCPX_ERR_SIZE_MISMATCH => c"the two ends posted different sizes",
-            TCPX_ERR_DATA => c"the data is not what was announced",
+            TCPX_ERR_DATA => c"the data differs from the announced data",
             TCPX_ERR_CANCELLED => c"cancelled",
             TCPX_ERR_CLOSED => c"closed",
             TCPX_ERR_DESCRIPTOR => c"the memory descriptor or remote key cannot be used",
-            TCPX_ERR_REMOTE_MEMORY => c"the remote memory cannot be used so",
-            TCPX_ERR_EXPIRED => c"it had not ended in its time",
+            TCPX_ERR_REMOTE_MEMORY => c"the remote memory cannot be accessed this way",
+            TCPX_ERR_EXPIRED => c"the time limit of the operation has passed",
             TCPX_ERR_PLUGIN_LOAD => c"the plugin could not be loaded",
             TCPX_ERR_PLUGIN => c"a plugin call failed",
             TCPX_ERR_NO_NIC => c"no NIC fits",

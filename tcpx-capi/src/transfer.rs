@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tcpx_core::{Transfer, TransferCounts};
 
+use crate::extensible::{Extensible, StructOutput};
 use crate::failure::Failure;
-use crate::growing::{Growing, Place};
 use crate::input::peer_name;
 use crate::output::{ErrorOutput, Output};
 use crate::session::tcpx_session;
@@ -56,7 +56,7 @@ pub struct tcpx_transfer_counts {
 const _: () = assert!(size_of::<tcpx_transfer_counts>() == 48);
 
 // SAFETY: six words are 48 bytes without padding, as asserted.
-unsafe impl Growing for tcpx_transfer_counts {
+unsafe impl Extensible for tcpx_transfer_counts {
     const NAME: &'static str = "tcpx_transfer_counts";
     const FIRST_BYTES: usize = 48;
 }
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn tcpx_transfer_get_counts(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Place::new(out_counts) }?;
+        let out = unsafe { StructOutput::new(out_counts) }?;
         out.write(transfer.get()?.counts()?.into())
     })
 }
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn tcpx_transfer_get_round_counts(
 ) -> tcpx_status {
     boundary::call(|| {
         // SAFETY: passed on from the caller.
-        let out = unsafe { Place::new(out_counts) }?;
+        let out = unsafe { StructOutput::new(out_counts) }?;
         out.write(transfer.get()?.round_counts()?.into())
     })
 }

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_the_packages() {
+    fn the_version_is_that_of_the_package() {
         // SAFETY: a constant C string.
         let version = unsafe { CStr::from_ptr(tcpx_version()) };
         assert_eq!(version.to_str(), Ok(env!("CARGO_PKG_VERSION")));
