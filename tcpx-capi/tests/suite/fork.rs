@@ -13,7 +13,7 @@ fn destructors_do_nothing_in_a_child(linkage: Linkage) {
 }
 
 #[test]
-fn children_are_refused_after_the_first_session_and_harm_nobody() {
+fn children_are_refused_after_the_first_session_and_harm_no_parent() {
     children_are_refused(Linkage::Shared);
 }
 

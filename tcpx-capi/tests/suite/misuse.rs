@@ -54,7 +54,7 @@ fn one_sided_operations_end_in_place_or_in_statuses() {
 }
 
 #[test]
-fn whoever_comes_is_accepted_and_served() {
+fn every_peer_is_accepted_and_served() {
     survive(GCC, Linkage::Shared, "c/accept_all.c", &[]);
 }
 
@@ -111,7 +111,7 @@ fn a_session_is_not_destroyed_while_its_memory_may_be_used() {
         return;
     }
     let workshop = Workshop::new();
-    let program = workshop.build(GCC, Linkage::Shared, &source("c/parked.c"), &SANITIZERS);
+    let program = workshop.build(GCC, Linkage::Shared, &source("c/lingering.c"), &SANITIZERS);
     let plugin = built("libnccl_net_tcpx_faulty.so");
     let plugin = ("TCPX_PLUGIN", plugin.to_str().unwrap());
     // Longer than a destroy waits.

@@ -30,7 +30,7 @@ static tcpx_session open_session(const char *name, int32_t accept_all) {
 }
 
 /* Moves all of `own` between a session and the memory that the key leads to. */
-static void move(tcpx_session session, const char *peer, int32_t kind, uint64_t memory, const char *key) {
+static void run_operation(tcpx_session session, const char *peer, int32_t kind, uint64_t memory, const char *key) {
   tcpx_pair pair = {memory, 0, key, TCPX_REMOTE_KEY_BYTES, 0, BYTES};
   tcpx_operation operation = {0};
   OK(tcpx_operation_prepare(session, peer, kind, &pair, sizeof pair, 1, &operation));
@@ -76,18 +76,18 @@ int main(void) {
   OK(tcpx_session_connect(visitor, "host"));
   OK(tcpx_session_stats_json(visitor, stats, sizeof stats, &stats_size));
   TRUE(strstr(stats, "\"link_authenticated\":true") != NULL);
-  move(visitor, "host", TCPX_WRITE, memories[2], key);
+  run_operation(visitor, "host", TCPX_WRITE, memories[2], key);
   TRUE(memcmp(exported, own, BYTES) == 0);
   expect_note(host, "visitor");
 
   fill(own, 2);
   OK(tcpx_session_load_remote_conn_info(host, "myself", info, size));
   OK(tcpx_session_connect(host, "myself"));
-  move(host, "myself", TCPX_WRITE, memories[1], key);
+  run_operation(host, "myself", TCPX_WRITE, memories[1], key);
   TRUE(memcmp(exported, own, BYTES) == 0);
   expect_note(host, "host"); /* the name that it gives itself */
   memset(own, 0, BYTES);
-  move(host, "myself", TCPX_READ, memories[1], key);
+  run_operation(host, "myself", TCPX_READ, memories[1], key);
   TRUE(memcmp(exported, own, BYTES) == 0);
   expect_note(host, "host");
 

@@ -27,14 +27,14 @@ static const line TABLE[] = {
 
 static char memory[4096];
 
-static void *disconnect_left(void *pair) {
-  OK(tcpx_session_disconnect(((session_pair *)pair)->right, "left"));
+static void *disconnect_left(void *sessions) {
+  OK(tcpx_session_disconnect(((two_sessions *)sessions)->right, "left"));
   return NULL;
 }
 
 /* The peer leaves without an answer, and says that it gave up. */
-static void *abandon_left(void *pair) {
-  EXPECT(TCPX_ERR_TIMEOUT, tcpx_session_disconnect(((session_pair *)pair)->right, "left"));
+static void *abandon_left(void *sessions) {
+  EXPECT(TCPX_ERR_TIMEOUT, tcpx_session_disconnect(((two_sessions *)sessions)->right, "left"));
   return NULL;
 }
 
@@ -43,37 +43,37 @@ static int is_silent(event event) {
   return event == CLOSE_UNANSWERED || event == DISCONNECT_UNANSWERED || event == PEER_ABORTS;
 }
 
-static void happen(event event, session_pair pair) {
+static void trigger(event event, two_sessions sessions) {
   pthread_t thread;
   switch (event) {
     case CLOSE:
-      OK(tcpx_session_close(pair.left));
+      OK(tcpx_session_close(sessions.left));
       break;
     case CLOSE_UNANSWERED:
-      EXPECT(TCPX_ERR_TIMEOUT, tcpx_session_close(pair.left));
+      EXPECT(TCPX_ERR_TIMEOUT, tcpx_session_close(sessions.left));
       break;
     case DESTROY:
-      OK(tcpx_session_destroy(pair.left));
+      OK(tcpx_session_destroy(sessions.left));
       break;
     case DISCONNECT:
-      OK(tcpx_session_disconnect(pair.left, "right"));
+      OK(tcpx_session_disconnect(sessions.left, "right"));
       break;
     case DISCONNECT_UNANSWERED:
-      EXPECT(TCPX_ERR_TIMEOUT, tcpx_session_disconnect(pair.left, "right"));
+      EXPECT(TCPX_ERR_TIMEOUT, tcpx_session_disconnect(sessions.left, "right"));
       break;
     case PEER_LEAVES:
-      TRUE(pthread_create(&thread, NULL, disconnect_left, &pair) == 0);
+      TRUE(pthread_create(&thread, NULL, disconnect_left, &sessions) == 0);
       TRUE(pthread_join(thread, NULL) == 0);
       break;
     case PEER_ABORTS:
-      TRUE(pthread_create(&thread, NULL, abandon_left, &pair) == 0);
+      TRUE(pthread_create(&thread, NULL, abandon_left, &sessions) == 0);
       TRUE(pthread_join(thread, NULL) == 0);
       break;
   }
 }
 
 /* Every call on a transfer that has come to its end. */
-static void answers(tcpx_transfer transfer, tcpx_status outcome, tcpx_status post, uint64_t id) {
+static void expect_statuses(tcpx_transfer transfer, tcpx_status outcome, tcpx_status post, uint64_t id) {
   tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0}, round = counts;
   tcpx_status error = TCPX_ERR_INTERNAL;
   size_t size = 0;
@@ -96,9 +96,9 @@ static void answers(tcpx_transfer transfer, tcpx_status outcome, tcpx_status pos
   EXPECT(TCPX_ERR_HANDLE, tcpx_transfer_wait(transfer, 0));
 }
 
-static void walk(const line *line) {
+static void check_row(const line *line) {
   tcpx_session_options left, right;
-  session_pair pair;
+  two_sessions sessions;
   uint64_t here, there;
   tcpx_transfer idle, done, cancelled, sends, receives, counterpart, again;
   bool complete = false;
@@ -110,20 +110,20 @@ static void walk(const line *line) {
   right.progress_thread = !is_silent(line->event);
   left.eager_bytes = 0; /* every send waits for its receive */
   left.close_timeout_ms = right.close_timeout_ms = is_silent(line->event) ? 20 : WAIT_MS;
-  pair = connected_pair_with(&left, &right);
-  OK(tcpx_session_register_memory(pair.left, memory, sizeof memory, TCPX_PTR_HOST, 1, &here));
-  OK(tcpx_session_register_memory(pair.right, memory, sizeof memory, TCPX_PTR_HOST, 1, &there));
-  OK(tcpx_session_create_transfer(pair.left, "right", &idle));
-  OK(tcpx_session_create_transfer(pair.left, "right", &done));
-  OK(tcpx_session_create_transfer(pair.left, "right", &cancelled));
-  OK(tcpx_session_create_transfer(pair.left, "right", &sends));
-  OK(tcpx_session_create_transfer(pair.left, "right", &receives));
-  OK(tcpx_session_create_transfer(pair.right, "left", &counterpart));
+  sessions = connect_sessions_with(&left, &right);
+  OK(tcpx_session_register_memory(sessions.left, memory, sizeof memory, TCPX_PTR_HOST, 1, &here));
+  OK(tcpx_session_register_memory(sessions.right, memory, sizeof memory, TCPX_PTR_HOST, 1, &there));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &idle));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &done));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &cancelled));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &sends));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &receives));
+  OK(tcpx_session_create_transfer(sessions.right, "left", &counterpart));
   OK(tcpx_transfer_post_send(done, here, 0, 8, 1));
   OK(tcpx_transfer_post_recv(counterpart, there, 8, 8, 1));
   while (!complete) {
     OK(tcpx_transfer_is_complete(counterpart, &complete));
-    OK(tcpx_session_progress(pair.left, NULL));
+    OK(tcpx_session_progress(sessions.left, NULL));
   }
   OK(tcpx_transfer_wait(done, WAIT_MS));
   OK(tcpx_transfer_post_send(cancelled, here, 0, 8, 2));
@@ -132,25 +132,25 @@ static void walk(const line *line) {
   OK(tcpx_transfer_post_recv(receives, here, 0, 8, 4));
   EXPECT(TCPX_ERR_TIMEOUT, tcpx_transfer_wait(sends, 0));
 
-  happen(line->event, pair);
+  trigger(line->event, sessions);
 
   /* Left learns of what its peer has done. */
   EXPECT(line->unmatched, tcpx_transfer_wait(receives, WAIT_MS));
-  EXPECT(line->create, tcpx_session_create_transfer(pair.left, "right", &again));
-  answers(idle, TCPX_OK, line->post, here);
-  answers(done, TCPX_OK, line->post, here);
-  answers(cancelled, TCPX_ERR_CANCELLED, line->post, here);
-  answers(sends, line->unmatched, line->post, here);
-  answers(receives, line->unmatched, line->post, here);
-  if (line->event != DESTROY) OK(tcpx_session_destroy(pair.left));
+  EXPECT(line->create, tcpx_session_create_transfer(sessions.left, "right", &again));
+  expect_statuses(idle, TCPX_OK, line->post, here);
+  expect_statuses(done, TCPX_OK, line->post, here);
+  expect_statuses(cancelled, TCPX_ERR_CANCELLED, line->post, here);
+  expect_statuses(sends, line->unmatched, line->post, here);
+  expect_statuses(receives, line->unmatched, line->post, here);
+  if (line->event != DESTROY) OK(tcpx_session_destroy(sessions.left));
   OK(tcpx_transfer_release(counterpart));
-  OK(tcpx_session_destroy(pair.right));
+  OK(tcpx_session_destroy(sessions.right));
 }
 
 /* A transfer is used again after an error, which is that of its round. */
 static void rounds(void) {
   tcpx_session_options options;
-  session_pair pair;
+  two_sessions sessions;
   uint64_t id;
   tcpx_transfer transfer;
   tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0}, round = counts;
@@ -159,9 +159,9 @@ static void rounds(void) {
   OK(tcpx_session_options_init(&options, sizeof options));
   options.plugin = "soft";
   options.eager_bytes = 0; /* every send waits for its receive */
-  pair = connected_pair_with(&options, &options);
-  OK(tcpx_session_register_memory(pair.left, memory, sizeof memory, TCPX_PTR_HOST, 1, &id));
-  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
+  sessions = connect_sessions_with(&options, &options);
+  OK(tcpx_session_register_memory(sessions.left, memory, sizeof memory, TCPX_PTR_HOST, 1, &id));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &transfer));
   OK(tcpx_transfer_post_send(transfer, id, 0, 8, 1));
   OK(tcpx_transfer_cancel(transfer));
   EXPECT(TCPX_ERR_CANCELLED, tcpx_transfer_wait(transfer, WAIT_MS));
@@ -175,12 +175,12 @@ static void rounds(void) {
   TRUE(counts.operations_posted == 2 && counts.operations_done == 1);
   TRUE(round.operations_posted == 1 && round.operations_done == 0);
   OK(tcpx_transfer_release(transfer));
-  destroy_pair(pair);
+  destroy_sessions(sessions);
 }
 
 int main(void) {
   size_t i;
-  for (i = 0; i < sizeof TABLE / sizeof TABLE[0]; ++i) walk(&TABLE[i]);
+  for (i = 0; i < sizeof TABLE / sizeof TABLE[0]; ++i) check_row(&TABLE[i]);
   rounds();
   printf("PASSED\n");
   return 0;

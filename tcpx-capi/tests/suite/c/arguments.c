@@ -6,8 +6,8 @@
 static char memory[8192];
 static char page[65536];
 
-static void nulls(session_pair pair, tcpx_transfer transfer) {
-  tcpx_session session = pair.left;
+static void nulls(two_sessions sessions, tcpx_transfer transfer) {
+  tcpx_session session = sessions.left;
   tcpx_session_options options;
   tcpx_memory_descriptor descriptor = {sizeof descriptor, 4096, 10, TCPX_PTR_HOST, 0};
   tcpx_completion completion;
@@ -72,29 +72,29 @@ static void nulls(session_pair pair, tcpx_transfer transfer) {
   OK(tcpx_transfer_post_send_batch(transfer, NULL, sizeof(tcpx_post), 0));
 }
 
-static void buffers(session_pair pair, tcpx_transfer transfer) {
+static void buffers(two_sessions sessions, tcpx_transfer transfer) {
   tcpx_memory_descriptor descriptor = {sizeof descriptor, 4096, 10, TCPX_PTR_HOST, 0};
   tcpx_status error = TCPX_ERR_INTERNAL;
   size_t needed = 0;
   size_t size = 0;
   memset(memory, 9, sizeof memory);
 
-  OK(tcpx_session_listen(pair.left, NULL, 0, &needed));
+  OK(tcpx_session_listen(sessions.left, NULL, 0, &needed));
   TRUE(needed > 16 && needed < sizeof memory);
-  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_session_listen(pair.left, memory, needed - 1, &size));
-  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_session_listen(pair.left, memory, 0, &size));
+  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_session_listen(sessions.left, memory, needed - 1, &size));
+  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_session_listen(sessions.left, memory, 0, &size));
   TRUE(size == needed && memory[0] == 9);
-  OK(tcpx_session_listen(pair.left, memory, needed, &size));
+  OK(tcpx_session_listen(sessions.left, memory, needed, &size));
   TRUE(size == needed && memory[needed] == 9 && memcmp(memory, "TCPXINFO", 8) == 0);
 
-  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_session_stats_json(pair.left, memory, 10, &size));
+  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_session_stats_json(sessions.left, memory, 10, &size));
   TRUE(size > 100);
-  OK(tcpx_session_stats_json(pair.left, memory, sizeof memory, &size));
+  OK(tcpx_session_stats_json(sessions.left, memory, sizeof memory, &size));
   TRUE(strlen(memory) + 1 == size && memory[0] == '{' && strstr(memory, "\"transport\":\"software\"") != NULL);
 
-  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_metrics_text(&pair.left, 1, memory, 10, &size));
+  EXPECT(TCPX_ERR_BUFFER_TOO_SMALL, tcpx_metrics_text(&sessions.left, 1, memory, 10, &size));
   TRUE(size > 1000);
-  OK(tcpx_metrics_text(&pair.left, 1, page, sizeof page, &size));
+  OK(tcpx_metrics_text(&sessions.left, 1, page, sizeof page, &size));
   TRUE(strlen(page) + 1 == size && strstr(page, "\ntcpx_peers{session=\"\",device=\"host\"} 1\n") != NULL);
   OK(tcpx_metrics_text(NULL, 0, page, sizeof page, &size));
   TRUE(size == 1 && page[0] == '\0');
@@ -126,7 +126,7 @@ static void buffers(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_DESCRIPTOR, tcpx_memory_descriptor_deserialize("8192,-1,2", 9, &descriptor));
 }
 
-static void lengths(session_pair pair, tcpx_transfer transfer) {
+static void lengths(two_sessions sessions, tcpx_transfer transfer) {
   char longest[TCPX_MAX_NAME_BYTES + 2];
   tcpx_memory_descriptor descriptor = {sizeof descriptor, 0, 0, 0, 0};
   tcpx_post post = {1, 0, 1, 0};
@@ -139,37 +139,37 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   memset(longest, 'x', sizeof longest);
   longest[sizeof longest - 1] = '\0';
 
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept(pair.left, longest));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept(pair.left, ""));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_connect(pair.left, "\xff"));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_create_transfer(pair.left, longest, &other));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_create_transfer(pair.left, longest + 1, &other));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_disconnect(pair.left, "nobody"));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_connect(pair.left, "nobody"));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept_any(pair.left, memory, TCPX_MAX_NAME_BYTES));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_accept_any(pair.left, &flag, memory, 0));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_start_accept(pair.left, longest));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_start_connect(pair.left, ""));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_peer_state(pair.left, "\xff", &number));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_peer_state(pair.left, "nobody", &number));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_connect(pair.left, "nobody"));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_disconnect(pair.left, "nobody"));
-  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_accept(pair.left, "right"));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(pair.left, &completion, 31, 1, &size));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(pair.left, &completion, 36, 1, &size));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(pair.left, &completion, sizeof completion, SIZE_MAX, &size));
-  OK(tcpx_session_poll_completions(pair.left, NULL, sizeof completion, 0, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept(sessions.left, longest));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept(sessions.left, ""));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_connect(sessions.left, "\xff"));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_create_transfer(sessions.left, longest, &other));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_create_transfer(sessions.left, longest + 1, &other));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_disconnect(sessions.left, "absent"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_connect(sessions.left, "absent"));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept_any(sessions.left, memory, TCPX_MAX_NAME_BYTES));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_accept_any(sessions.left, &flag, memory, 0));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_start_accept(sessions.left, longest));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_start_connect(sessions.left, ""));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_peer_state(sessions.left, "\xff", &number));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_peer_state(sessions.left, "absent", &number));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_connect(sessions.left, "absent"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_disconnect(sessions.left, "absent"));
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_accept(sessions.left, "right"));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(sessions.left, &completion, 31, 1, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(sessions.left, &completion, 36, 1, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_poll_completions(sessions.left, &completion, sizeof completion, SIZE_MAX, &size));
+  OK(tcpx_session_poll_completions(sessions.left, NULL, sizeof completion, 0, &size));
   TRUE(size == 0);
-  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_accept(pair.right, "nobody")); /* it does not listen */
-  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_accept(pair.left, "right"));   /* it is connected already */
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_accept(sessions.right, "absent")); /* it does not listen */
+  EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_accept(sessions.left, "right"));   /* it is connected already */
 
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_load_remote_conn_info(pair.left, "x", memory, SIZE_MAX));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_load_remote_conn_info(pair.left, "x", memory, TCPX_MAX_CONN_INFO_BYTES + 1));
-  EXPECT(TCPX_ERR_CONN_INFO, tcpx_session_load_remote_conn_info(pair.left, "x", memory, sizeof memory));
-  EXPECT(TCPX_ERR_CONN_INFO, tcpx_session_load_remote_conn_info(pair.left, "x", memory, 0));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_listen(pair.left, memory, SIZE_MAX, &size));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_stats_json(pair.left, memory, SIZE_MAX, &size));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_metrics_text(&pair.left, SIZE_MAX, page, sizeof page, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_load_remote_conn_info(sessions.left, "x", memory, SIZE_MAX));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_load_remote_conn_info(sessions.left, "x", memory, TCPX_MAX_CONN_INFO_BYTES + 1));
+  EXPECT(TCPX_ERR_CONN_INFO, tcpx_session_load_remote_conn_info(sessions.left, "x", memory, sizeof memory));
+  EXPECT(TCPX_ERR_CONN_INFO, tcpx_session_load_remote_conn_info(sessions.left, "x", memory, 0));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_listen(sessions.left, memory, SIZE_MAX, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_stats_json(sessions.left, memory, SIZE_MAX, &size));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_metrics_text(&sessions.left, SIZE_MAX, page, sizeof page, &size));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_memory_descriptor_deserialize(memory, SIZE_MAX, &descriptor));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, sizeof(tcpx_post), SIZE_MAX));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_recv_batch(transfer, &post, sizeof(tcpx_post), (size_t)TCPX_MAX_BATCH + 1));
@@ -179,15 +179,15 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_send_batch(transfer, &post, SIZE_MAX, 1));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_transfer_post_recv_batch(transfer, (const tcpx_post *)(memory + 1), sizeof post, 1));
 
-  EXPECT(TCPX_ERR_MEMORY, tcpx_session_register_memory(pair.left, memory, 0, TCPX_PTR_HOST, 1, &id));
-  EXPECT(TCPX_ERR_MEMORY, tcpx_session_register_memory(pair.left, memory, UINT64_MAX, TCPX_PTR_HOST, 1, &id));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(pair.left, memory, 10, 0, 1, &id));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(pair.left, memory, 10, 3, 1, &id));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(pair.left, memory, 10, INT_MIN, 1, &id));
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(pair.left, memory, 10, TCPX_PTR_HOST, 2, &id));
+  EXPECT(TCPX_ERR_MEMORY, tcpx_session_register_memory(sessions.left, memory, 0, TCPX_PTR_HOST, 1, &id));
+  EXPECT(TCPX_ERR_MEMORY, tcpx_session_register_memory(sessions.left, memory, UINT64_MAX, TCPX_PTR_HOST, 1, &id));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(sessions.left, memory, 10, 0, 1, &id));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(sessions.left, memory, 10, 3, 1, &id));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(sessions.left, memory, 10, INT_MIN, 1, &id));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory(sessions.left, memory, 10, TCPX_PTR_HOST, 2, &id));
   TRUE(id == 0); /* outputs of failed calls are not written */
-  EXPECT(TCPX_ERR_UNKNOWN_MEMORY, tcpx_session_deregister_memory(pair.left, 0));
-  EXPECT(TCPX_ERR_UNKNOWN_MEMORY, tcpx_session_deregister_memory(pair.left, UINT64_MAX));
+  EXPECT(TCPX_ERR_UNKNOWN_MEMORY, tcpx_session_deregister_memory(sessions.left, 0));
+  EXPECT(TCPX_ERR_UNKNOWN_MEMORY, tcpx_session_deregister_memory(sessions.left, UINT64_MAX));
   EXPECT(TCPX_ERR_UNKNOWN_MEMORY, tcpx_transfer_post_send(transfer, 99, 0, 1, 0));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_set_log_callback(NULL, NULL, 6));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_set_log_callback(NULL, NULL, -1));
@@ -195,19 +195,19 @@ static void lengths(session_pair pair, tcpx_transfer transfer) {
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_set_plugin_log_level(-1));
 }
 
-static void posts(session_pair pair, tcpx_transfer transfer) {
+static void posts(two_sessions sessions, tcpx_transfer transfer) {
   tcpx_post batch[2] = {{0, 0, 10, 1}, {0, 8192, 1, 2}};
   tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
   tcpx_memory_info info = {sizeof info, 0, 0, 0, 0, 0};
   bool complete = false;
   uint64_t to_send = 0;
   uint64_t to_both = 0;
-  OK(tcpx_session_register_memory(pair.left, memory, 8192, TCPX_PTR_HOST, 0, &to_send));
-  OK(tcpx_session_register_memory(pair.left, memory, 8192, TCPX_PTR_CUDA, 1, &to_both));
+  OK(tcpx_session_register_memory(sessions.left, memory, 8192, TCPX_PTR_HOST, 0, &to_send));
+  OK(tcpx_session_register_memory(sessions.left, memory, 8192, TCPX_PTR_CUDA, 1, &to_both));
   info.size = 0;
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_memory_info(pair.left, to_both, &info));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_memory_info(sessions.left, to_both, &info));
   info.size = sizeof info;
-  OK(tcpx_session_memory_info(pair.left, to_both, &info));
+  OK(tcpx_session_memory_info(sessions.left, to_both, &info));
   TRUE(info.id == to_both && info.address == (uint64_t)(uintptr_t)memory && info.bytes == 8192);
   TRUE(info.ptr_type == TCPX_PTR_CUDA && info.is_recv == 1);
 
@@ -235,13 +235,13 @@ static void posts(session_pair pair, tcpx_transfer transfer) {
   OK(tcpx_transfer_cancel(transfer));
 }
 
-static void cancelled(session_pair pair, tcpx_transfer transfer) {
+static void cancelled(two_sessions sessions, tcpx_transfer transfer) {
   tcpx_status error = TCPX_OK;
   size_t size = 0;
   tcpx_status status;
   /* The peer has to agree, and in this program no other thread drives it. */
   do {
-    OK(tcpx_session_progress(pair.right, NULL));
+    OK(tcpx_session_progress(sessions.right, NULL));
     status = tcpx_transfer_wait(transfer, 1);
   } while (status == TCPX_ERR_TIMEOUT);
   EXPECT(TCPX_ERR_CANCELLED, status);
@@ -350,19 +350,19 @@ static void ordinary_memory_as_gpu_memory(void) {
 }
 
 int main(void) {
-  session_pair pair = connected_pair();
+  two_sessions sessions = connect_sessions();
   tcpx_transfer transfer = {0};
-  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
-  nulls(pair, transfer);
-  buffers(pair, transfer);
-  lengths(pair, transfer);
-  posts(pair, transfer);
-  cancelled(pair, transfer);
+  OK(tcpx_session_create_transfer(sessions.left, "right", &transfer));
+  nulls(sessions, transfer);
+  buffers(sessions, transfer);
+  lengths(sessions, transfer);
+  posts(sessions, transfer);
+  cancelled(sessions, transfer);
   options();
-  machine(pair.left);
+  machine(sessions.left);
   ordinary_memory_as_gpu_memory();
   OK(tcpx_transfer_release(transfer));
-  destroy_pair(pair);
+  destroy_sessions(sessions);
   printf("PASSED\n");
   return 0;
 }

@@ -29,8 +29,8 @@ static unsigned char byte_of(int transfer, int round, size_t index) {
   return (unsigned char)(index * 7 + (size_t)(transfer * 31 + round * 3));
 }
 
-/* Waits until there is something to look at, or to do. */
-static void turn(loop *loop) {
+/* Waits for an event, and makes a round of progress where no thread does. */
+static void run_once(loop *loop) {
   struct epoll_event events[2];
   TRUE(epoll_wait(loop->epoll, events, 2, PATIENCE_MS) > 0);
   if (loop->has_threads) return;
@@ -56,7 +56,7 @@ static size_t poll_completions(tcpx_session session, tcpx_completion *entries) {
 }
 
 /* Nothing is posted yet, so an event is one of a peer. */
-static void look_at_peers(loop *loop) {
+static void check_peers(loop *loop) {
   tcpx_completion entries[ENTRIES];
   TRUE(poll_completions(loop->sender.session, entries) == 0);
   TRUE(poll_completions(loop->receiver.session, entries) == 0);
@@ -68,7 +68,7 @@ static int32_t state(tcpx_session session, const char *peer) {
   return state;
 }
 
-static void make(loop *loop, end *end, const char *peer, int is_recv) {
+static void open_end(loop *loop, end *end, const char *peer, int is_recv) {
   tcpx_session_options options;
   OK(tcpx_session_options_init(&options, sizeof options));
   options.plugin = "soft";
@@ -87,7 +87,7 @@ static void make(loop *loop, end *end, const char *peer, int is_recv) {
   watch(loop, end->session);
 }
 
-static void meet(loop *loop) {
+static void connect_both(loop *loop) {
   char info[4096], name[TCPX_MAX_NAME_BYTES + 1] = "";
   size_t size = 0;
   int turns = 0;
@@ -100,18 +100,18 @@ static void meet(loop *loop) {
   OK(tcpx_session_poll_accept_any(receiver, &accepted, name, sizeof name));
   TRUE(!accepted && name[0] == '\0');
   /* An accept that no peer will come for, given up again. */
-  OK(tcpx_session_start_accept(receiver, "nobody"));
-  TRUE(state(receiver, "nobody") == TCPX_PEER_ACCEPTING);
-  OK(tcpx_session_disconnect(receiver, "nobody"));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_disconnect(receiver, "nobody"));
+  OK(tcpx_session_start_accept(receiver, "absent"));
+  TRUE(state(receiver, "absent") == TCPX_PEER_ACCEPTING);
+  OK(tcpx_session_disconnect(receiver, "absent"));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_session_start_disconnect(receiver, "absent"));
 
   OK(tcpx_session_load_remote_conn_info(sender, "receiver", info, size));
   OK(tcpx_session_start_connect(sender, "receiver"));
   EXPECT(TCPX_ERR_PEER_STATE, tcpx_session_start_connect(sender, "receiver"));
   while (!accepted || state(sender, "receiver") != TCPX_PEER_UP) {
     TRUE(turns++ < MAX_TURNS);
-    turn(loop);
-    look_at_peers(loop);
+    run_once(loop);
+    check_peers(loop);
     if (!accepted) OK(tcpx_session_poll_accept_any(receiver, &accepted, name, sizeof name));
   }
   TRUE(strcmp(name, "sender") == 0 && state(receiver, "sender") == TCPX_PEER_UP);
@@ -136,7 +136,7 @@ static void check_received(const end *receiver, int index) {
 
 /* Takes out what is complete, and begins its next round. More may wait than there are entries for: then the descriptor
  * stays readable. */
-static void look_at_transfers(loop *loop, end *end) {
+static void check_transfers(loop *loop, end *end) {
   const int receives = end == &loop->receiver;
   tcpx_completion entries[ENTRIES];
   size_t i, count = poll_completions(end->session, entries);
@@ -156,7 +156,7 @@ static void look_at_transfers(loop *loop, end *end) {
   }
 }
 
-static void move(loop *loop) {
+static void transfer_rounds(loop *loop) {
   end *ends[2];
   int i, turns = 0;
   ends[0] = &loop->sender;
@@ -175,14 +175,14 @@ static void move(loop *loop) {
   }
   while (ends[0]->completed < TRANSFERS * ROUNDS || ends[1]->completed < TRANSFERS * ROUNDS) {
     TRUE(turns++ < MAX_TURNS);
-    turn(loop);
-    look_at_transfers(loop, ends[0]);
-    look_at_transfers(loop, ends[1]);
+    run_once(loop);
+    check_transfers(loop, ends[0]);
+    check_transfers(loop, ends[1]);
   }
 }
 
 /* An operation that fails is in its entry, and a transfer that is released is in none. */
-static void fail(loop *loop) {
+static void cancel_transfer(loop *loop) {
   tcpx_completion entries[ENTRIES];
   end *sender = &loop->sender;
   int i;
@@ -195,7 +195,7 @@ static void fail(loop *loop) {
   TRUE(entries[0].context == 2 && entries[0].status == TCPX_ERR_CANCELLED);
 }
 
-/* A receive that nothing is sent for has its time, and the next one has none. */
+/* A receive without a send expires; the next one has no time limit. */
 static void expire(loop *loop) {
   end *receiver = &loop->receiver;
   tcpx_completion entry;
@@ -205,7 +205,7 @@ static void expire(loop *loop) {
   OK(tcpx_transfer_post_recv(receiver->transfers[0], receiver->id, 0, 1, 2000));
   while (count == 0) {
     TRUE(turns++ < MAX_TURNS);
-    turn(loop);
+    run_once(loop);
     OK(tcpx_session_poll_completions(receiver->session, &entry, sizeof entry, 1, &count));
   }
   TRUE(entry.kind == TCPX_COMPLETION_TRANSFER && entry.status == TCPX_ERR_EXPIRED && entry.peer[0] == '\0');
@@ -220,7 +220,7 @@ static int is_unknown(const end *end) {
   return status == TCPX_ERR_UNKNOWN_PEER;
 }
 
-static void part(loop *loop) {
+static void disconnect_both(loop *loop) {
   int i, turns = 0;
   for (i = 1; i < TRANSFERS; ++i) OK(tcpx_transfer_release(loop->sender.transfers[i]));
   for (i = 0; i < TRANSFERS; ++i) OK(tcpx_transfer_release(loop->receiver.transfers[i]));
@@ -228,13 +228,13 @@ static void part(loop *loop) {
   OK(tcpx_session_start_disconnect(loop->receiver.session, loop->receiver.peer));
   while (!is_unknown(&loop->sender) || !is_unknown(&loop->receiver)) {
     TRUE(turns++ < MAX_TURNS);
-    turn(loop);
-    look_at_peers(loop);
+    run_once(loop);
+    check_peers(loop);
   }
 }
 
-/* A connect that leads nowhere ends by itself, with its error. */
-static void miss(loop *loop) {
+/* A connect to an unreachable peer ends by itself, with its error. */
+static void connect_to_unreachable(loop *loop) {
   char text[4096] = "";
   size_t size = 0;
   int turns = 0;
@@ -248,8 +248,8 @@ static void miss(loop *loop) {
   OK(tcpx_session_start_connect(sender->session, "gone"));
   while (state(sender->session, "gone") != TCPX_PEER_FAILED) {
     TRUE(turns++ < MAX_TURNS);
-    turn(loop);
-    look_at_peers(loop);
+    run_once(loop);
+    check_peers(loop);
   }
   EXPECT(TCPX_ERR_BUFFER_TOO_SMALL,
          tcpx_session_peer_error(sender->session, "gone", &error, text, 3, &size));
@@ -260,13 +260,13 @@ static void miss(loop *loop) {
 }
 
 /* Waits for the next entry of the sender's queue, which is one of this peer. */
-static tcpx_completion hear(loop *loop, const char *peer, int32_t state) {
+static tcpx_completion await_peer_event(loop *loop, const char *peer, int32_t state) {
   tcpx_completion entries[ENTRIES];
   size_t count = 0;
   int turns = 0;
   while (count == 0) {
     TRUE(turns++ < MAX_TURNS);
-    turn(loop);
+    run_once(loop);
     TRUE(poll_completions(loop->receiver.session, entries) == 0);
     /* Entries of an older header have no room for it. */
     OK(tcpx_session_poll_completions(loop->sender.session, entries, 32, ENTRIES, &count));
@@ -280,17 +280,17 @@ static tcpx_completion hear(loop *loop, const char *peer, int32_t state) {
 }
 
 /* Peers that come up, part and fail are reported in the queue of completions. */
-static void hear_of_peers(loop *loop) {
+static void report_peers(loop *loop) {
   tcpx_session sender = loop->sender.session, receiver = loop->receiver.session;
   OK(tcpx_session_report_peers(sender));
   OK(tcpx_session_start_accept(receiver, "sender"));
   OK(tcpx_session_start_connect(sender, "receiver"));
-  TRUE(hear(loop, "receiver", TCPX_PEER_UP).status == TCPX_OK);
+  TRUE(await_peer_event(loop, "receiver", TCPX_PEER_UP).status == TCPX_OK);
   OK(tcpx_session_start_disconnect(receiver, "sender"));
   OK(tcpx_session_start_disconnect(sender, "receiver"));
-  TRUE(hear(loop, "receiver", TCPX_PEER_PARTED).status == TCPX_OK);
+  TRUE(await_peer_event(loop, "receiver", TCPX_PEER_PARTED).status == TCPX_OK);
   OK(tcpx_session_start_connect(sender, "gone"));
-  TRUE(hear(loop, "gone", TCPX_PEER_FAILED).status == TCPX_ERR_IO);
+  TRUE(await_peer_event(loop, "gone", TCPX_PEER_FAILED).status == TCPX_ERR_IO);
   TRUE(state(sender, "gone") == TCPX_PEER_FAILED);
 }
 
@@ -299,15 +299,15 @@ static void run(int has_threads) {
   loop.has_threads = has_threads;
   loop.epoll = epoll_create1(EPOLL_CLOEXEC);
   TRUE(loop.epoll >= 0);
-  make(&loop, &loop.sender, "receiver", 0);
-  make(&loop, &loop.receiver, "sender", 1);
-  meet(&loop);
-  move(&loop);
-  fail(&loop);
+  open_end(&loop, &loop.sender, "receiver", 0);
+  open_end(&loop, &loop.receiver, "sender", 1);
+  connect_both(&loop);
+  transfer_rounds(&loop);
+  cancel_transfer(&loop);
   expire(&loop);
-  part(&loop);
-  miss(&loop);
-  hear_of_peers(&loop);
+  disconnect_both(&loop);
+  connect_to_unreachable(&loop);
+  report_peers(&loop);
   OK(tcpx_session_destroy(loop.sender.session));
   OK(tcpx_session_destroy(loop.receiver.session));
   TRUE(close(loop.epoll) == 0);

@@ -33,40 +33,40 @@
 typedef struct {
   tcpx_session left;
   tcpx_session right;
-} session_pair;
+} two_sessions;
 
-static inline void *accept_right(void *pair) {
-  OK(tcpx_session_accept(((session_pair *)pair)->left, "right"));
+static inline void *accept_right(void *sessions) {
+  OK(tcpx_session_accept(((two_sessions *)sessions)->left, "right"));
   return NULL;
 }
 
-static inline session_pair connected_pair_with(const tcpx_session_options *left, const tcpx_session_options *right) {
-  session_pair pair = {{0}, {0}};
+static inline two_sessions connect_sessions_with(const tcpx_session_options *left, const tcpx_session_options *right) {
+  two_sessions sessions = {{0}, {0}};
   char info[4096];
   size_t size = 0;
   pthread_t thread;
-  OK(tcpx_session_create(left, &pair.left));
-  OK(tcpx_session_create(right, &pair.right));
-  OK(tcpx_session_listen(pair.left, info, sizeof info, &size));
-  OK(tcpx_session_load_remote_conn_info(pair.right, "left", info, size));
-  TRUE(pthread_create(&thread, NULL, accept_right, &pair) == 0);
-  OK(tcpx_session_connect(pair.right, "left"));
+  OK(tcpx_session_create(left, &sessions.left));
+  OK(tcpx_session_create(right, &sessions.right));
+  OK(tcpx_session_listen(sessions.left, info, sizeof info, &size));
+  OK(tcpx_session_load_remote_conn_info(sessions.right, "left", info, size));
+  TRUE(pthread_create(&thread, NULL, accept_right, &sessions) == 0);
+  OK(tcpx_session_connect(sessions.right, "left"));
   TRUE(pthread_join(thread, NULL) == 0);
-  return pair;
+  return sessions;
 }
 
-static inline session_pair connected_pair(void) { return connected_pair_with(NULL, NULL); }
+static inline two_sessions connect_sessions(void) { return connect_sessions_with(NULL, NULL); }
 
-static inline void *destroy_right(void *pair) {
-  OK(tcpx_session_destroy(((session_pair *)pair)->right));
+static inline void *destroy_right(void *sessions) {
+  OK(tcpx_session_destroy(((two_sessions *)sessions)->right));
   return NULL;
 }
 
 /* Both ends say goodbye, each waiting for the other. */
-static inline void destroy_pair(session_pair pair) {
+static inline void destroy_sessions(two_sessions sessions) {
   pthread_t thread;
-  TRUE(pthread_create(&thread, NULL, destroy_right, &pair) == 0);
-  OK(tcpx_session_destroy(pair.left));
+  TRUE(pthread_create(&thread, NULL, destroy_right, &sessions) == 0);
+  OK(tcpx_session_destroy(sessions.left));
   TRUE(pthread_join(thread, NULL) == 0);
 }
 

@@ -17,7 +17,7 @@ enum {
   HIGHEST_DESCRIPTOR = 1024
 };
 
-static session_pair pair;
+static two_sessions sessions;
 static tcpx_transfer transfer;
 static uint64_t late_id;
 static unsigned char sent[BYTES], received[BYTES], late[BYTES];
@@ -47,7 +47,7 @@ static void log_line(void *context, int32_t level, const char *target, const cha
 }
 
 /* Sends `sent` from right to left, where `in` waits for it, and ends `in`. */
-static void send_for(session_pair sessions, tcpx_transfer in, unsigned char seed, int32_t tag) {
+static void send_for(two_sessions sessions, tcpx_transfer in, unsigned char seed, int32_t tag) {
   uint64_t from = 0;
   tcpx_transfer out;
   bool complete = false;
@@ -67,7 +67,7 @@ static void send_for(session_pair sessions, tcpx_transfer in, unsigned char seed
 }
 
 /* One message from right to left, every byte of it looked at. */
-static void exchange(session_pair sessions, unsigned char seed) {
+static void exchange(two_sessions sessions, unsigned char seed) {
   uint64_t to = 0;
   tcpx_transfer in;
   memset(received, 0xdd, BYTES);
@@ -81,9 +81,9 @@ static void exchange(session_pair sessions, unsigned char seed) {
 
 /* A process of its own: everything works. */
 static void use_the_library(void) {
-  session_pair own = connected_pair();
+  two_sessions own = connect_sessions();
   exchange(own, 3);
-  destroy_pair(own);
+  destroy_sessions(own);
 }
 
 #define REFUSED(call)                                                   \
@@ -121,37 +121,37 @@ static void call_everything(void) {
 
   REFUSED(tcpx_session_options_init(&options, sizeof options));
   REFUSED(tcpx_session_create(NULL, &session));
-  REFUSED(tcpx_session_listen(pair.left, text, sizeof text, &size));
-  REFUSED(tcpx_session_accept(pair.left, "x"));
-  REFUSED(tcpx_session_load_remote_conn_info(pair.left, "x", "x", 1));
-  REFUSED(tcpx_session_forget_remote_conn_info(pair.left, "right"));
-  REFUSED(tcpx_session_accept_any(pair.left, name, sizeof name));
-  REFUSED(tcpx_session_start_accept(pair.left, "x"));
-  REFUSED(tcpx_session_start_accept_any(pair.left));
-  REFUSED(tcpx_session_poll_accept_any(pair.left, &flag, name, sizeof name));
-  REFUSED(tcpx_session_stop_accept_any(pair.left));
-  REFUSED(tcpx_session_start_connect(pair.right, "left"));
-  REFUSED(tcpx_session_start_disconnect(pair.right, "left"));
-  REFUSED(tcpx_session_peer_state(pair.left, "right", &number));
-  REFUSED(tcpx_session_peer_error(pair.left, "right", &error, text, sizeof text, &size));
-  REFUSED(tcpx_session_event_fd(pair.left, &number));
-  REFUSED(tcpx_session_poll_completions(pair.left, &completion, sizeof completion, 1, &size));
-  REFUSED(tcpx_session_report_peers(pair.left));
+  REFUSED(tcpx_session_listen(sessions.left, text, sizeof text, &size));
+  REFUSED(tcpx_session_accept(sessions.left, "x"));
+  REFUSED(tcpx_session_load_remote_conn_info(sessions.left, "x", "x", 1));
+  REFUSED(tcpx_session_forget_remote_conn_info(sessions.left, "right"));
+  REFUSED(tcpx_session_accept_any(sessions.left, name, sizeof name));
+  REFUSED(tcpx_session_start_accept(sessions.left, "x"));
+  REFUSED(tcpx_session_start_accept_any(sessions.left));
+  REFUSED(tcpx_session_poll_accept_any(sessions.left, &flag, name, sizeof name));
+  REFUSED(tcpx_session_stop_accept_any(sessions.left));
+  REFUSED(tcpx_session_start_connect(sessions.right, "left"));
+  REFUSED(tcpx_session_start_disconnect(sessions.right, "left"));
+  REFUSED(tcpx_session_peer_state(sessions.left, "right", &number));
+  REFUSED(tcpx_session_peer_error(sessions.left, "right", &error, text, sizeof text, &size));
+  REFUSED(tcpx_session_event_fd(sessions.left, &number));
+  REFUSED(tcpx_session_poll_completions(sessions.left, &completion, sizeof completion, 1, &size));
+  REFUSED(tcpx_session_report_peers(sessions.left));
   REFUSED(tcpx_transfer_report_completions(transfer, 1));
   REFUSED(tcpx_transfer_set_timeout(transfer, 1));
-  REFUSED(tcpx_session_connect(pair.right, "left"));
-  REFUSED(tcpx_session_progress(pair.left, &flag));
-  REFUSED(tcpx_session_create_transfer(pair.left, "right", &other));
-  REFUSED(tcpx_session_register_memory(pair.left, text, sizeof text, TCPX_PTR_HOST, 0, &id));
-  REFUSED(tcpx_session_register_memory_list(pair.left, &range, sizeof range, 1, &id));
-  REFUSED(tcpx_session_register_memory_on(pair.left, TCPX_GPU_NONE, text, sizeof text, 0, &id));
-  REFUSED(tcpx_session_memory_info(pair.left, late_id, &info));
-  REFUSED(tcpx_session_deregister_memory(pair.left, late_id));
-  REFUSED(tcpx_session_get_stats(pair.left, &stats));
-  REFUSED(tcpx_session_stats_json(pair.left, text, sizeof text, &size));
-  REFUSED(tcpx_metrics_text(&pair.left, 1, text, sizeof text, &size));
-  REFUSED(tcpx_session_nic_count(pair.left, &size));
-  REFUSED(tcpx_session_nic(pair.left, 0, &nic));
+  REFUSED(tcpx_session_connect(sessions.right, "left"));
+  REFUSED(tcpx_session_progress(sessions.left, &flag));
+  REFUSED(tcpx_session_create_transfer(sessions.left, "right", &other));
+  REFUSED(tcpx_session_register_memory(sessions.left, text, sizeof text, TCPX_PTR_HOST, 0, &id));
+  REFUSED(tcpx_session_register_memory_list(sessions.left, &range, sizeof range, 1, &id));
+  REFUSED(tcpx_session_register_memory_on(sessions.left, TCPX_GPU_NONE, text, sizeof text, 0, &id));
+  REFUSED(tcpx_session_memory_info(sessions.left, late_id, &info));
+  REFUSED(tcpx_session_deregister_memory(sessions.left, late_id));
+  REFUSED(tcpx_session_get_stats(sessions.left, &stats));
+  REFUSED(tcpx_session_stats_json(sessions.left, text, sizeof text, &size));
+  REFUSED(tcpx_metrics_text(&sessions.left, 1, text, sizeof text, &size));
+  REFUSED(tcpx_session_nic_count(sessions.left, &size));
+  REFUSED(tcpx_session_nic(sessions.left, 0, &nic));
   REFUSED(tcpx_gpu_count(&size));
   REFUSED(tcpx_memory_descriptor_serialize(&descriptor, text, sizeof text, &size));
   REFUSED(tcpx_memory_descriptor_deserialize(text, sizeof text, &descriptor));
@@ -167,11 +167,11 @@ static void call_everything(void) {
   REFUSED(tcpx_transfer_get_counts(transfer, &counts));
   REFUSED(tcpx_transfer_get_round_counts(transfer, &counts));
   REFUSED(tcpx_transfer_error(transfer, &error, text, sizeof text, &size));
-  REFUSED(tcpx_export(pair.left, late_id, &export_options, text, sizeof text, &size));
-  REFUSED(tcpx_unexport(pair.left, text, sizeof text));
+  REFUSED(tcpx_export(sessions.left, late_id, &export_options, text, sizeof text, &size));
+  REFUSED(tcpx_unexport(sessions.left, text, sizeof text));
   REFUSED(tcpx_remote_key_info(text, sizeof text, &remote));
-  REFUSED(tcpx_operation_prepare(pair.left, "right", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
-  REFUSED(tcpx_operation_prepare_notification(pair.left, "right", &operation));
+  REFUSED(tcpx_operation_prepare(sessions.left, "right", TCPX_READ, NULL, sizeof(tcpx_pair), 0, &operation));
+  REFUSED(tcpx_operation_prepare_notification(sessions.left, "right", &operation));
   REFUSED(tcpx_operation_post(operation, NULL, 0));
   REFUSED(tcpx_operation_post_with(operation, NULL));
   REFUSED(tcpx_operation_status(operation, &number, &error));
@@ -180,11 +180,11 @@ static void call_everything(void) {
   REFUSED(tcpx_operation_error(operation, &error, text, sizeof text, &size));
   REFUSED(tcpx_operation_report_completions(operation, 1));
   REFUSED(tcpx_operation_release(operation));
-  REFUSED(tcpx_notify(pair.left, "right", text, 1));
-  REFUSED(tcpx_poll_notifications(pair.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size));
-  REFUSED(tcpx_wait_notifications(pair.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size, -1));
-  REFUSED(tcpx_session_disconnect(pair.left, "right"));
-  REFUSED(tcpx_session_close(pair.left));
+  REFUSED(tcpx_notify(sessions.left, "right", text, 1));
+  REFUSED(tcpx_poll_notifications(sessions.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size));
+  REFUSED(tcpx_wait_notifications(sessions.left, NULL, sizeof(tcpx_notification), 0, NULL, 0, &size, -1));
+  REFUSED(tcpx_session_disconnect(sessions.left, "right"));
+  REFUSED(tcpx_session_close(sessions.left));
   TRUE(session.id == 99 && other.id == 99 && id == 99 && size == 99 && flag && strcmp(text, "untouched") == 0);
   TRUE(number == 99 && operation.id == 99 && strcmp(name, "untouched") == 0);
   TRUE(strcmp(tcpx_status_text(TCPX_ERR_FORKED), "called in a forked child") == 0);
@@ -200,8 +200,8 @@ static void grandchild_too(void) {
 static void clean_up(void) {
   if (getpid() == owner) return;
   REFUSED(tcpx_transfer_release(transfer));
-  REFUSED(tcpx_session_destroy(pair.left));
-  REFUSED(tcpx_session_destroy(pair.right));
+  REFUSED(tcpx_session_destroy(sessions.left));
+  REFUSED(tcpx_session_destroy(sessions.right));
 }
 
 static void *make_progress(void *unused) {
@@ -209,9 +209,9 @@ static void *make_progress(void *unused) {
     bool complete = false;
     char json[16384];
     size_t size = 0;
-    OK(tcpx_session_progress(pair.left, NULL));
+    OK(tcpx_session_progress(sessions.left, NULL));
     OK(tcpx_transfer_is_complete(transfer, &complete));
-    OK(tcpx_session_stats_json(pair.right, json, sizeof json, &size));
+    OK(tcpx_session_stats_json(sessions.right, json, sizeof json, &size));
     TRUE(!complete);
   }
   return unused;
@@ -219,7 +219,7 @@ static void *make_progress(void *unused) {
 
 static void *exchange_on(void *unused) {
   unsigned char seed = 0;
-  while (!is_over) exchange(pair, ++seed);
+  while (!is_over) exchange(sessions, ++seed);
   return unused;
 }
 
@@ -263,17 +263,17 @@ static int is_any_descriptor_open(void) {
 static void refuse_children(void) {
   owner = getpid();
   TRUE(atexit(clean_up) == 0);
-  pair = connected_pair();
-  OK(tcpx_session_register_memory(pair.left, late, BYTES, TCPX_PTR_CUDA, 1, &late_id));
-  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
+  sessions = connect_sessions();
+  OK(tcpx_session_register_memory(sessions.left, late, BYTES, TCPX_PTR_CUDA, 1, &late_id));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &transfer));
   OK(tcpx_transfer_post_recv(transfer, late_id, 0, BYTES, 77));
   in_child(grandchild_too);
   in_child(become_another_program);
   fork_under_load();
-  send_for(pair, transfer, 9, 77);
+  send_for(sessions, transfer, 9, 77);
   TRUE(memcmp(sent, late, BYTES) == 0);
   OK(tcpx_set_log_callback(NULL, NULL, TCPX_LOG_OFF));
-  destroy_pair(pair);
+  destroy_sessions(sessions);
 }
 
 static void without_progress_threads(void) {

@@ -11,7 +11,7 @@ static const int32_t devices[DEVICES] = {TCPX_GPU_NONE, 0, 1};
 static char page[65536];
 static char notes[TCPX_MAX_NOTIFICATION_BYTES];
 
-static tcpx_session make(const char *name) {
+static tcpx_session open_group(const char *name) {
   tcpx_session_options options;
   tcpx_session session = {0};
   OK(tcpx_session_options_init(&options, sizeof options));
@@ -93,7 +93,7 @@ static void move(tcpx_session left, tcpx_session right, int32_t here, int32_t th
 }
 
 /* One operation between all devices, in both directions; and one that a key ends which opens nothing any more. */
-static void together(tcpx_session left, tcpx_session right) {
+static void one_sided_between_groups(tcpx_session left, tcpx_session right) {
   enum { EACH = 10000 };
   tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE, 0};
   static unsigned char here[DEVICES][DEVICES * EACH], there[DEVICES][DEVICES * EACH];
@@ -145,7 +145,7 @@ static void together(tcpx_session left, tcpx_session right) {
 
 /* Sums over all devices, and each device by itself. Each pair of devices has written and read once, and once more
  * together; the last write was refused at one device. */
-static void counted(tcpx_session left, tcpx_session right) {
+static void check_stats(tcpx_session left, tcpx_session right) {
   tcpx_session_stats stats;
   size_t size = 0;
   stats.size = sizeof stats;
@@ -216,14 +216,14 @@ int main(void) {
   char info[4096];
   tcpx_notification none;
   tcpx_session_stats stats;
-  tcpx_operation told = {0};
+  tcpx_operation notice = {0};
   size_t size = 0, info_bytes = 0;
   int32_t state = 0, descriptor = -1;
   int here, there;
   tcpx_session left, right;
   TRUE(setenv("TCPX_EMULATED_GPUS", "2", 1) == 0);
-  left = make("left");
-  right = make("right");
+  left = open_group("left");
+  right = open_group("right");
   stats.size = sizeof stats;
   OK(tcpx_session_listen(right, info, sizeof info, &info_bytes));
   OK(tcpx_session_load_remote_conn_info(left, "right", info, info_bytes));
@@ -233,24 +233,24 @@ int main(void) {
   refused(left);
   for (here = 0; here < DEVICES; ++here)
     for (there = 0; there < DEVICES; ++there) move(left, right, devices[here], devices[there]);
-  together(left, right);
+  one_sided_between_groups(left, right);
   tagged(left, right);
-  counted(left, right);
+  check_stats(left, right);
   OK(tcpx_metrics_text(&left, 1, page, sizeof page, &size));
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"host\"} ") != NULL);
   TRUE(strstr(page, "\ntcpx_peers{session=\"left\",device=\"gpu1\"} ") != NULL);
   OK(tcpx_notify(left, "right", "done", 4));
   expect_note(right, "left");
-  OK(tcpx_operation_prepare_notification(left, "right", &told));
+  OK(tcpx_operation_prepare_notification(left, "right", &notice));
   for (here = 0; here < 2; ++here) {
-    OK(tcpx_operation_post(told, "done", 4));
-    OK(tcpx_operation_wait(told, WAIT_MS));
+    OK(tcpx_operation_post(notice, "done", 4));
+    OK(tcpx_operation_wait(notice, WAIT_MS));
     /* It is there when the post is done, so no call has to wait for it. */
     OK(tcpx_poll_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size));
     TRUE(size == 1 && strcmp(none.peer, "left") == 0 && memcmp(notes, "done", 4) == 0);
   }
-  OK(tcpx_operation_release(told));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_operation_prepare_notification(left, "nobody", &told));
+  OK(tcpx_operation_release(notice));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_operation_prepare_notification(left, "absent", &notice));
   EXPECT(TCPX_ERR_NULL, tcpx_operation_prepare_notification(left, "right", NULL));
   size = 99;
   EXPECT(TCPX_ERR_TIMEOUT, tcpx_wait_notifications(right, &none, sizeof none, 1, notes, sizeof notes, &size, 1));

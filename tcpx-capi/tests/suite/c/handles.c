@@ -94,7 +94,7 @@ static void no_operation(tcpx_operation operation) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_operation_release(operation));
 }
 
-static void made_up(session_pair pair, tcpx_transfer transfer) {
+static void invented_handles(two_sessions sessions, tcpx_transfer transfer) {
   const uint64_t numbers[] = {0, 1, 2, UINT64_MAX, (uint64_t)(uintptr_t)memory, UINT64_C(1) << 63};
   size_t i;
   for (i = 0; i < sizeof numbers / sizeof numbers[0]; ++i) {
@@ -112,7 +112,7 @@ static void made_up(session_pair pair, tcpx_transfer transfer) {
     tcpx_transfer other;
     tcpx_operation operation;
     session.id = operation.id = transfer.id;
-    other.id = pair.left.id;
+    other.id = sessions.left.id;
     no_session(session);
     no_transfer(other);
     no_operation(operation);
@@ -129,32 +129,32 @@ static int entries(const char *folder) {
 }
 
 /* Either end may have been the first to say goodbye. */
-static void over(tcpx_status status) {
+static void expect_ended(tcpx_status status) {
   TRUE(status == TCPX_ERR_CLOSED || status == TCPX_ERR_PEER_GONE || status == TCPX_ERR_CANCELLED);
 }
 
 /* A write of left's memory to some of right's, which is exported. It is not posted. */
-static tcpx_operation operation_of(session_pair pair, uint64_t id) {
+static tcpx_operation operation_of(two_sessions sessions, uint64_t id) {
   tcpx_export_options options = {sizeof options, 0, 0, TCPX_ACCESS_WRITE, 0};
   unsigned char key[TCPX_REMOTE_KEY_BYTES];
   tcpx_operation operation = {0};
   tcpx_pair write;
   uint64_t target = 0;
   size_t size = 0;
-  OK(tcpx_session_register_memory(pair.right, memory, 10, TCPX_PTR_CUDA, 1, &target));
-  OK(tcpx_export(pair.right, target, &options, key, sizeof key, &size));
+  OK(tcpx_session_register_memory(sessions.right, memory, 10, TCPX_PTR_CUDA, 1, &target));
+  OK(tcpx_export(sessions.right, target, &options, key, sizeof key, &size));
   write.memory = id;
   write.offset = write.remote_offset = 0;
   write.key = key;
   write.key_bytes = size;
   write.bytes = 10;
-  OK(tcpx_operation_prepare(pair.left, "right", TCPX_WRITE, &write, sizeof write, 1, &operation));
+  OK(tcpx_operation_prepare(sessions.left, "right", TCPX_WRITE, &write, sizeof write, 1, &operation));
   return operation;
 }
 
 /* A session ends while it has a peer, registrations, an operation and transfers with posts. */
 static void end_under_load(void) {
-  session_pair pair = connected_pair();
+  two_sessions sessions = connect_sessions();
   tcpx_transfer transfer = {0};
   tcpx_operation operation;
   tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
@@ -162,19 +162,19 @@ static void end_under_load(void) {
   uint64_t id = 0;
   char *buffer = (char *)malloc(100000);
   TRUE(buffer != NULL);
-  OK(tcpx_session_register_memory(pair.left, buffer, 100000, TCPX_PTR_CUDA, 1, &id));
-  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
+  OK(tcpx_session_register_memory(sessions.left, buffer, 100000, TCPX_PTR_CUDA, 1, &id));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &transfer));
   OK(tcpx_transfer_post_recv(transfer, id, 0, 100000, 1));
-  operation = operation_of(pair, id);
-  destroy_pair(pair);
+  operation = operation_of(sessions, id);
+  destroy_sessions(sessions);
   free(buffer); /* the library does not look at it any more */
-  no_session(pair.left);
-  over(tcpx_operation_post(operation, NULL, 0));
+  no_session(sessions.left);
+  expect_ended(tcpx_operation_post(operation, NULL, 0));
   OK(tcpx_operation_release(operation));
   no_operation(operation);
-  over(tcpx_transfer_post_recv(transfer, id, 0, 10, 1));
-  over(tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
-  over(tcpx_transfer_is_complete(transfer, &complete));
+  expect_ended(tcpx_transfer_post_recv(transfer, id, 0, 10, 1));
+  expect_ended(tcpx_transfer_wait(transfer, TCPX_WAIT_FOREVER));
+  expect_ended(tcpx_transfer_is_complete(transfer, &complete));
   OK(tcpx_transfer_get_counts(transfer, &counts));
   TRUE(counts.operations_posted == 1 && counts.operations_done == 1 && counts.bytes_done == 0);
   OK(tcpx_transfer_cancel(transfer));
@@ -183,22 +183,22 @@ static void end_under_load(void) {
 }
 
 int main(void) {
-  session_pair pair = connected_pair();
-  session_pair next;
+  two_sessions sessions = connect_sessions();
+  two_sessions next;
   tcpx_transfer transfer = {0};
   int files;
   int threads;
   int round;
-  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
-  made_up(pair, transfer);
+  OK(tcpx_session_create_transfer(sessions.left, "right", &transfer));
+  invented_handles(sessions, transfer);
   OK(tcpx_transfer_release(transfer));
   no_transfer(transfer);
-  destroy_pair(pair);
-  no_session(pair.left);
-  next = connected_pair(); /* takes the places of the old one, not its numbers */
-  no_session(pair.left);
-  no_session(pair.right);
-  destroy_pair(next);
+  destroy_sessions(sessions);
+  no_session(sessions.left);
+  next = connect_sessions(); /* takes the places of the old one, not its numbers */
+  no_session(sessions.left);
+  no_session(sessions.right);
+  destroy_sessions(next);
 
   end_under_load();
   files = entries("/proc/self/fd");

@@ -8,7 +8,7 @@ typedef struct {
   int refused;
 } log_book;
 
-static void note(void *context, int32_t level, const char *target, const char *message) {
+static void record_line(void *context, int32_t level, const char *target, const char *message) {
   log_book *book = (log_book *)context;
   tcpx_session session = {0};
   size_t size = 0;
@@ -26,7 +26,7 @@ static void note(void *context, int32_t level, const char *target, const char *m
 
 static void *replace(void *book) {
   int i;
-  for (i = 0; i < 200; ++i) OK(tcpx_set_log_callback(i % 2 == 0 ? note : NULL, book, TCPX_LOG_TRACE));
+  for (i = 0; i < 200; ++i) OK(tcpx_set_log_callback(i % 2 == 0 ? record_line : NULL, book, TCPX_LOG_TRACE));
   return NULL;
 }
 
@@ -36,24 +36,24 @@ int main(void) {
   pthread_t thread;
   int before;
   TRUE(loud != NULL && pthread_mutex_init(&loud->lock, NULL) == 0);
-  OK(tcpx_set_log_callback(note, &quiet, TCPX_LOG_INFO));
-  destroy_pair(connected_pair());
+  OK(tcpx_set_log_callback(record_line, &quiet, TCPX_LOG_INFO));
+  destroy_sessions(connect_sessions());
   TRUE(quiet.lines > 0 && quiet.refused == quiet.lines && quiet.highest <= TCPX_LOG_INFO);
 
-  OK(tcpx_set_log_callback(note, loud, TCPX_LOG_DEBUG));
+  OK(tcpx_set_log_callback(record_line, loud, TCPX_LOG_DEBUG));
   before = quiet.lines;
-  destroy_pair(connected_pair());
+  destroy_sessions(connect_sessions());
   TRUE(loud->lines > 0 && loud->highest == TCPX_LOG_DEBUG && quiet.lines == before);
 
   /* Replaced while others log: after the last replacement the book is free. */
   TRUE(pthread_create(&thread, NULL, replace, loud) == 0);
-  destroy_pair(connected_pair());
+  destroy_sessions(connect_sessions());
   TRUE(pthread_join(thread, NULL) == 0);
   OK(tcpx_set_log_callback(NULL, NULL, TCPX_LOG_OFF));
   TRUE(loud->refused == loud->lines);
   pthread_mutex_destroy(&loud->lock);
   free(loud);
-  destroy_pair(connected_pair());
+  destroy_sessions(connect_sessions());
   printf("PASSED\n");
   return 0;
 }

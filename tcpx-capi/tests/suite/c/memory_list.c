@@ -24,7 +24,7 @@ static void fill(tcpx_registration *list) {
 }
 
 /* Nothing below an id is registered. */
-static void none_is_left(tcpx_session session) {
+static void expect_no_registrations(tcpx_session session) {
   tcpx_memory_info info = {sizeof info, 0, 0, 0, 0, 0};
   uint64_t id = 0;
   OK(tcpx_session_register_memory(session, memory, 1, TCPX_PTR_HOST, 0, &id));
@@ -38,10 +38,10 @@ static void refused(tcpx_session session, tcpx_status wanted, const tcpx_registr
   EXPECT(wanted, tcpx_session_register_memory_list(session, list, sizeof *list, RANGES, ids));
   TRUE(strstr(tcpx_last_error(), words) != NULL);
   for (i = 0; i < RANGES; ++i) TRUE(ids[i] == 7);
-  none_is_left(session);
+  expect_no_registrations(session);
 }
 
-static void wrong_ranges(tcpx_session session) {
+static void invalid_ranges(tcpx_session session) {
   tcpx_registration list[RANGES];
   fill(list);
   list[2].address = NULL;
@@ -60,8 +60,8 @@ static void wrong_ranges(tcpx_session session) {
   refused(session, TCPX_ERR_MEMORY, list, "range 0 of the list");
 }
 
-static void wrong_arrays(tcpx_session session) {
-  tcpx_session nobody = {0};
+static void invalid_arrays(tcpx_session session) {
+  tcpx_session invalid = {0};
   tcpx_registration list[RANGES];
   uint64_t ids[RANGES];
   fill(list);
@@ -71,12 +71,12 @@ static void wrong_arrays(tcpx_session session) {
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_list(session, list, 0, RANGES, ids));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_list(session, list, sizeof *list, TCPX_MAX_BATCH + 1, ids));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_list(session, list, sizeof *list, SIZE_MAX, ids));
-  EXPECT(TCPX_ERR_HANDLE, tcpx_session_register_memory_list(nobody, list, sizeof *list, RANGES, ids));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_register_memory_list(invalid, list, sizeof *list, RANGES, ids));
   OK(tcpx_session_register_memory_list(session, NULL, sizeof *list, 0, NULL));
-  none_is_left(session);
+  expect_no_registrations(session);
 }
 
-static void right_ones(tcpx_session session) {
+static void valid_lists(tcpx_session session) {
   newer_registration newer[RANGES];
   tcpx_registration list[RANGES];
   uint64_t ids[RANGES + 1] = {0, 0, 0, 0, 0, 7};
@@ -97,15 +97,15 @@ static void right_ones(tcpx_session session) {
   for (i = 0; i < RANGES; ++i) OK(tcpx_session_deregister_memory(session, ids[i]));
   newer[3].unknown = 1;
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_register_memory_list(session, &newer[0].known, sizeof *newer, RANGES, ids));
-  none_is_left(session);
+  expect_no_registrations(session);
 }
 
 int main(void) {
   tcpx_session session = {0};
   OK(tcpx_session_create(NULL, &session));
-  wrong_ranges(session);
-  wrong_arrays(session);
-  right_ones(session);
+  invalid_ranges(session);
+  invalid_arrays(session);
+  valid_lists(session);
   OK(tcpx_session_destroy(session));
   puts("PASSED");
   return 0;

@@ -78,7 +78,7 @@ static void let_frames_pass(tcpx_session from, tcpx_session to, uint64_t from_me
 }
 
 /* Sends whose receives wait already, so that each of them is matched by its post. */
-static void matched_sends(session_pair pair, tcpx_post *posts, int sends, size_t step) {
+static void matched_sends(two_sessions sessions, tcpx_post *posts, int sends, size_t step) {
   static unsigned char source[2 * MOST_SENDS];
   static unsigned char target[MOST_SENDS];
   static unsigned char word[2];
@@ -89,35 +89,35 @@ static void matched_sends(session_pair pair, tcpx_post *posts, int sends, size_t
   tcpx_transfer receive;
   int i;
   for (i = 0; i < 2 * sends; ++i) source[i] = (unsigned char)(i * 7 + i / 256);
-  OK(tcpx_session_register_memory(pair.left, source, sizeof source, TCPX_PTR_CUDA, 0, &from));
-  OK(tcpx_session_register_memory(pair.right, target, sizeof target, TCPX_PTR_CUDA, 1, &to));
-  OK(tcpx_session_register_memory(pair.left, &word[0], 1, TCPX_PTR_CUDA, 1, &words[0]));
-  OK(tcpx_session_register_memory(pair.right, &word[1], 1, TCPX_PTR_CUDA, 0, &words[1]));
-  OK(tcpx_session_create_transfer(pair.left, "right", &send));
-  OK(tcpx_session_create_transfer(pair.right, "left", &receive));
+  OK(tcpx_session_register_memory(sessions.left, source, sizeof source, TCPX_PTR_CUDA, 0, &from));
+  OK(tcpx_session_register_memory(sessions.right, target, sizeof target, TCPX_PTR_CUDA, 1, &to));
+  OK(tcpx_session_register_memory(sessions.left, &word[0], 1, TCPX_PTR_CUDA, 1, &words[0]));
+  OK(tcpx_session_register_memory(sessions.right, &word[1], 1, TCPX_PTR_CUDA, 0, &words[1]));
+  OK(tcpx_session_create_transfer(sessions.left, "right", &send));
+  OK(tcpx_session_create_transfer(sessions.right, "left", &receive));
   for (i = 0; i < sends; ++i) {
     tcpx_post post = {to, (uint64_t)i, 1, 3};
     posts[i] = post;
   }
   TRUE(post_with_little_memory(tcpx_transfer_post_recv_batch, receive, posts, (size_t)sends, (size_t)sends * step) > 2);
   /* The peer hears of some receives, and says that it takes more. */
-  for (i = 0; i < 8; ++i) let_frames_pass(pair.right, pair.left, words[1], words[0]);
+  for (i = 0; i < 8; ++i) let_frames_pass(sessions.right, sessions.left, words[1], words[0]);
   for (i = 0; i < sends; ++i) {
     tcpx_post post = {from, (uint64_t)i * 2, 1, 3};
     posts[i] = post;
   }
   TRUE(post_with_little_memory(tcpx_transfer_post_send_batch, send, posts, (size_t)sends, (size_t)sends * step) > 2);
-  while (!are_complete(pair.left, send, receive)) continue;
+  while (!are_complete(sessions.left, send, receive)) continue;
   for (i = 0; i < sends; ++i) TRUE(target[i] == source[2 * i]);
 }
 
 /* Batches that get no answer. */
-static void unanswered_batches(session_pair pair, tcpx_post *posts, size_t count, size_t step) {
+static void unanswered_batches(two_sessions sessions, tcpx_post *posts, size_t count, size_t step) {
   static unsigned char bytes[16];
   uint64_t memory = 0;
   int way;
   size_t i;
-  OK(tcpx_session_register_memory(pair.left, bytes, sizeof bytes, TCPX_PTR_HOST, 1, &memory));
+  OK(tcpx_session_register_memory(sessions.left, bytes, sizeof bytes, TCPX_PTR_HOST, 1, &memory));
   for (i = 0; i < count; ++i) {
     tcpx_post post = {memory, i % 16, 1, (int64_t)i};
     posts[i] = post;
@@ -126,7 +126,7 @@ static void unanswered_batches(session_pair pair, tcpx_post *posts, size_t count
     post_batch post = way ? tcpx_transfer_post_send_batch : tcpx_transfer_post_recv_batch;
     tcpx_transfer transfer;
     tcpx_transfer_counts counts = {sizeof counts, 0, 0, 0, 0, 0};
-    OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
+    OK(tcpx_session_create_transfer(sessions.left, "right", &transfer));
     TRUE(post_with_little_memory(post, transfer, posts, count, count * step) > 2);
     /* One more, with memory. */
     OK(post(transfer, posts, sizeof *posts, 1));
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
   const int sends = argc > 1 ? atoi(argv[1]) : MOST_SENDS;
   const size_t batch = argc > 2 ? (size_t)atol(argv[2]) : TCPX_MAX_BATCH;
   const size_t step = argc > 3 ? (size_t)atol(argv[3]) : 32;
-  session_pair pair;
+  two_sessions sessions;
   tcpx_session_options options;
   /* Large pieces are the system's own, and go back to it: the allocator keeps nothing in reserve. */
   TRUE(mallopt(M_MMAP_THRESHOLD, 64 << 10) == 1 && mallopt(M_TRIM_THRESHOLD, 128 << 10) == 1);
@@ -149,11 +149,11 @@ int main(int argc, char **argv) {
   /* A thread that makes progress would want memory too, when there is none. */
   OK(tcpx_session_options_init(&options, sizeof options));
   options.progress_thread = 0;
-  pair = connected_pair_with(&options, &options);
+  sessions = connect_sessions_with(&options, &options);
   tcpx_post *posts = (tcpx_post *)malloc(TCPX_MAX_BATCH * sizeof *posts);
   TRUE(posts != NULL && sends > 0 && sends <= MOST_SENDS && batch <= TCPX_MAX_BATCH);
-  matched_sends(pair, posts, sends, step);
-  unanswered_batches(pair, posts, batch, 2 * step);
+  matched_sends(sessions, posts, sends, step);
+  unanswered_batches(sessions, posts, batch, 2 * step);
   /* All those operations are still there: the process ends with them. */
   puts("PASSED");
   return 0;

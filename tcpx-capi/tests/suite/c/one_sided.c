@@ -8,7 +8,7 @@
 enum { WAIT_MS = 60000, BYTES = 300000, BLOCK = 1000, NOTES = 4 };
 
 typedef struct {
-  session_pair sessions;
+  two_sessions sessions;
   unsigned char *left, *right; /* BYTES of memory each */
   uint64_t left_id, right_id;
   unsigned char key[TCPX_REMOTE_KEY_BYTES]; /* of all of right's memory */
@@ -21,7 +21,7 @@ static void fill(unsigned char *bytes, unsigned seed) {
   for (i = 0; i < BYTES; ++i) bytes[i] = (unsigned char)(i * 7 + i / 251 + seed);
 }
 
-static ends meet(void) {
+static ends connect_ends(void) {
   tcpx_session_options options;
   tcpx_export_options export_options = {sizeof export_options, 0, 0, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE, 0};
   size_t size = 0;
@@ -30,7 +30,7 @@ static ends meet(void) {
   options.plugin = "soft";
   options.progress_thread = 1; /* no thread of this program drives the target */
   options.close_timeout_ms = WAIT_MS;
-  ends.sessions = connected_pair_with(&options, &options);
+  ends.sessions = connect_sessions_with(&options, &options);
   ends.left = malloc(BYTES);
   ends.right = malloc(BYTES);
   TRUE(ends.left != NULL && ends.right != NULL);
@@ -41,8 +41,8 @@ static ends meet(void) {
   return ends;
 }
 
-static void part(ends ends) {
-  destroy_pair(ends.sessions);
+static void disconnect_and_destroy(ends ends) {
+  destroy_sessions(ends.sessions);
   free(ends.left);
   free(ends.right);
 }
@@ -89,7 +89,7 @@ static void await(tcpx_session session) {
 }
 
 /* Takes notifications out. If there is none, the descriptor is readable when one has come. */
-static size_t take(tcpx_session session, tcpx_notification *entries, size_t capacity, char *buffer, size_t bytes) {
+static size_t poll_notifications(tcpx_session session, tcpx_notification *entries, size_t capacity, char *buffer, size_t bytes) {
   tcpx_completion completion;
   size_t count = 99;
   OK(tcpx_session_poll_completions(session, &completion, sizeof completion, 0, &count));
@@ -99,7 +99,7 @@ static size_t take(tcpx_session session, tcpx_notification *entries, size_t capa
 
 static void expect_note(tcpx_session session, const char *peer, const void *bytes, size_t count) {
   tcpx_notification entry;
-  while (take(session, &entry, 1, notes, sizeof notes) == 0) await(session);
+  while (poll_notifications(session, &entry, 1, notes, sizeof notes) == 0) await(session);
   TRUE(entry.size == sizeof entry && entry.offset == 0 && entry.bytes == count);
   TRUE(strcmp(entry.peer, peer) == 0 && (count == 0 || memcmp(notes, bytes, count) == 0));
 }
@@ -112,7 +112,7 @@ static void expect_no_note(tcpx_session session) {
 }
 
 /* The whole memory there and back, more than once, with a note each time and one that is empty. */
-static void whole(const ends *ends) {
+static void transfer_whole(const ends *ends) {
   tcpx_pair pair = pair_of(ends, 0, 0, BYTES);
   tcpx_operation write = prepare(ends, TCPX_WRITE, &pair, 1);
   tcpx_operation read = prepare(ends, TCPX_READ, &pair, 1);
@@ -144,7 +144,7 @@ static void whole(const ends *ends) {
 }
 
 /* A post with a note and ample time, and one that has hardly any: it goes well, or has expired. */
-static void timed(const ends *ends) {
+static void expire(const ends *ends) {
   tcpx_pair pair = pair_of(ends, 0, 0, BYTES);
   tcpx_operation write = prepare(ends, TCPX_WRITE, &pair, 1);
   tcpx_operation_options options = {0};
@@ -220,7 +220,7 @@ static void notifications(const ends *ends) {
   }
   EXPECT(TCPX_ERR_AGAIN, status);
   while (taken < sent) {
-    count = take(receiver, entries, NOTES, buffer, sizeof buffer);
+    count = poll_notifications(receiver, entries, NOTES, buffer, sizeof buffer);
     TRUE(count <= NOTES);
     for (i = 0; i < count; ++i, taken += 5000) {
       TRUE(entries[i].bytes == 1 + taken % TCPX_MAX_NOTIFICATION_BYTES);
@@ -344,7 +344,7 @@ static void wrong_operations(const ends *ends) {
   EXPECT(TCPX_ERR_NULL, PREPARE("right", TCPX_READ, NULL, sizeof pair, 1));
   EXPECT(TCPX_ERR_NULL, tcpx_operation_prepare(session, "right", TCPX_READ, &pair, sizeof pair, 1, NULL));
   EXPECT(TCPX_ERR_ARGUMENT, PREPARE("", TCPX_READ, &pair, sizeof pair, 1));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, PREPARE("nobody", TCPX_READ, &pair, sizeof pair, 1));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, PREPARE("absent", TCPX_READ, &pair, sizeof pair, 1));
   EXPECT(TCPX_ERR_ARGUMENT, PREPARE("right", 0, &pair, sizeof pair, 1));
   EXPECT(TCPX_ERR_ARGUMENT, PREPARE("right", INT_MIN, &pair, sizeof pair, 1));
   EXPECT(TCPX_ERR_ARGUMENT, PREPARE("right", TCPX_READ, &pair, 0, 1));
@@ -413,21 +413,21 @@ static void wrong_notifications(const ends *ends) {
   EXPECT(TCPX_ERR_NULL, tcpx_notify(session, "right", NULL, 1));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_notify(session, "right", notes, TCPX_MAX_NOTIFICATION_BYTES + 1));
   EXPECT(TCPX_ERR_ARGUMENT, tcpx_notify(session, "right", notes, SIZE_MAX));
-  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_notify(session, "nobody", notes, 1));
+  EXPECT(TCPX_ERR_UNKNOWN_PEER, tcpx_notify(session, "absent", notes, 1));
   expect_note(session, "right", "stays", 5); /* nothing of that took it out */
 }
 
 int main(void) {
-  ends ends = meet();
-  whole(&ends);
+  ends ends = connect_ends();
+  transfer_whole(&ends);
   lists(&ends);
   notifications(&ends);
   wrong_exports(&ends);
   wrong_operations(&ends);
   wrong_notifications(&ends);
-  timed(&ends);
+  expire(&ends);
   refused(&ends);
-  part(ends);
+  disconnect_and_destroy(ends);
   printf("PASSED\n");
   return 0;
 }

@@ -2,7 +2,7 @@
 #include "expect.h"
 
 /* The session is made by one thread, and has no thread of its own. `context` counts the plugin's lines. */
-static void note(void *context, int32_t level, const char *target, const char *message) {
+static void count_line(void *context, int32_t level, const char *target, const char *message) {
   int *from_plugin = (int *)context;
   (void)level;
   TRUE(strlen(message) > 0);
@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
   TRUE(argc == 2);
   silent = strcmp(argv[1], "silent") == 0;
   TRUE(silent || strcmp(argv[1], "loud") == 0);
-  OK(tcpx_set_log_callback(note, &from_plugin, TCPX_LOG_TRACE));
+  OK(tcpx_set_log_callback(count_line, &from_plugin, TCPX_LOG_TRACE));
   OK(tcpx_set_plugin_log_level(silent ? TCPX_LOG_INFO : TCPX_LOG_DEBUG));
   OK(tcpx_session_create(NULL, &session));
   OK(tcpx_session_destroy(session));

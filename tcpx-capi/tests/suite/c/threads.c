@@ -3,11 +3,11 @@
 
 #include "expect.h"
 
-enum { THREADS = 8, ROUNDS = 400, PLACES = 4 };
+enum { THREADS = 8, ROUNDS = 400, HANDLES = 4 };
 
-static _Atomic uint64_t sessions[PLACES];
-static _Atomic uint64_t transfers[PLACES];
-static session_pair pair;
+static _Atomic uint64_t sessions[HANDLES];
+static _Atomic uint64_t transfers[HANDLES];
+static two_sessions connected;
 static char memory[THREADS][4096];
 
 static unsigned next_number(unsigned *state) {
@@ -33,38 +33,38 @@ static void allow(tcpx_status status) {
   }
 }
 
-static void sessions_come_and_go(unsigned place) {
+static void replace_session(unsigned slot) {
   tcpx_session session = {0};
   size_t size = 0;
-  session.id = atomic_exchange(&sessions[place], 0);
+  session.id = atomic_exchange(&sessions[slot], 0);
   allow(tcpx_session_listen(session, NULL, 0, &size));
   allow(tcpx_session_destroy(session));
   allow(tcpx_session_destroy(session)); /* twice, or busy twice; the leftovers end below */
   OK(tcpx_session_create(NULL, &session));
-  atomic_store(&sessions[place], session.id);
+  atomic_store(&sessions[slot], session.id);
 }
 
-static void use_session(unsigned place) {
+static void use_session(unsigned slot) {
   tcpx_session session;
   size_t size = 0;
-  session.id = atomic_load(&sessions[place]);
+  session.id = atomic_load(&sessions[slot]);
   allow(tcpx_session_progress(session, NULL));
   allow(tcpx_session_stats_json(session, NULL, 0, &size));
 }
 
-static void transfers_come_and_go(unsigned place, unsigned thread, unsigned number) {
+static void replace_transfer(unsigned slot, unsigned thread, unsigned number) {
   tcpx_transfer transfer = {0};
   uint64_t id = 0;
-  OK(tcpx_session_register_memory(pair.left, memory[thread], sizeof memory[thread], TCPX_PTR_HOST, 1, &id));
-  transfer.id = atomic_load(&transfers[place]);
+  OK(tcpx_session_register_memory(connected.left, memory[thread], sizeof memory[thread], TCPX_PTR_HOST, 1, &id));
+  transfer.id = atomic_load(&transfers[slot]);
   allow(tcpx_transfer_post_send(transfer, id, 0, 100, (int32_t)number));
   allow(tcpx_transfer_wait(transfer, 0));
   allow(tcpx_transfer_cancel(transfer));
-  allow(tcpx_session_deregister_memory(pair.left, id));
-  transfer.id = atomic_exchange(&transfers[place], 0);
+  allow(tcpx_session_deregister_memory(connected.left, id));
+  transfer.id = atomic_exchange(&transfers[slot], 0);
   allow(tcpx_transfer_release(transfer));
-  OK(tcpx_session_create_transfer(pair.left, "right", &transfer));
-  transfer.id = atomic_exchange(&transfers[place], transfer.id);
+  OK(tcpx_session_create_transfer(connected.left, "right", &transfer));
+  transfer.id = atomic_exchange(&transfers[slot], transfer.id);
   allow(tcpx_transfer_release(transfer));
 }
 
@@ -73,24 +73,24 @@ static void *work(void *number) {
   unsigned state = thread + 1;
   int round;
   for (round = 0; round < ROUNDS; ++round) {
-    unsigned place = next_number(&state) % PLACES;
+    unsigned slot = next_number(&state) % HANDLES;
     switch (next_number(&state) % 8) {
       case 0:
-        sessions_come_and_go(place);
+        replace_session(slot);
         break;
       case 1:
       case 2:
       case 3:
-        use_session(place);
+        use_session(slot);
         break;
       default:
-        transfers_come_and_go(place, thread, next_number(&state));
+        replace_transfer(slot, thread, next_number(&state));
     }
   }
   return NULL;
 }
 
-/* The words for a failure are the thread's own. */
+/* The text of a failure is the thread's own. */
 static void *fail_otherwise(void *unused) {
   tcpx_session none = {0};
   TRUE(tcpx_last_error()[0] == '\0');
@@ -102,16 +102,16 @@ static void *fail_otherwise(void *unused) {
 int main(void) {
   pthread_t threads[THREADS];
   unsigned i;
-  pair = connected_pair();
+  connected = connect_sessions();
   for (i = 0; i < THREADS; ++i) {
     TRUE(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)i) == 0);
   }
   for (i = 0; i < THREADS; ++i) TRUE(pthread_join(threads[i], NULL) == 0);
-  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept(pair.left, ""));
+  EXPECT(TCPX_ERR_ARGUMENT, tcpx_session_accept(connected.left, ""));
   TRUE(pthread_create(&threads[0], NULL, fail_otherwise, NULL) == 0);
   TRUE(pthread_join(threads[0], NULL) == 0);
   TRUE(strstr(tcpx_last_error(), "peer") != NULL);
-  destroy_pair(pair);
+  destroy_sessions(connected);
   printf("PASSED\n");
   return 0;
 }

@@ -55,9 +55,9 @@ void sessions() {
   tcpx::Transfer send = left.transfer("right");
   tcpx::Transfer receive = right.transfer("left");
   receive.setTimeout(3600000);
-  require(receive.isComplete(), "nothing is posted");
+  require(receive.isComplete(), "a transfer without posts is complete");
   receive.postRecvBatch({target, target}, {5, 0}, {5, 5}, {2, 1});
-  require(!receive.isComplete() && receive.wait(1) == TCPX_ERR_TIMEOUT, "nothing has come");
+  require(!receive.isComplete() && receive.wait(1) == TCPX_ERR_TIMEOUT, "the receive waits");
   throws(TCPX_ERR_ARGUMENT, [&] { send.postSendBatch({source}, {0, 5}, {5}, {1}); });
   throws(TCPX_ERR_MEMORY, [&] { send.postSend(source, 6, 5, 1); });
   send.postSendBatch({source, source}, {0, 5}, {5, 5}, {1, 2});
@@ -67,15 +67,15 @@ void sessions() {
   const auto stats = right.stats();
   // Sends that are posted before the receives are heard of travel on the control link.
   require(stats.bytes_received + stats.eager_bytes_received == 10, "counted");
-  require(right.statsJson().back() == '}', "in words");
-  require(right.metricsText().find("tcpx_peer_bytes_total{") != std::string::npos, "for Prometheus");
+  require(right.statsJson().back() == '}', "the JSON is whole");
+  require(right.metricsText().find("tcpx_peer_bytes_total{") != std::string::npos, "the metrics are there");
   require(!right.nics().empty() && receive.error() == TCPX_OK, "nothing is wrong");
 
   tcpx::Transfer moved = std::move(receive);
   throws(TCPX_ERR_HANDLE, [&] { receive.postRecv(target, 0, 1, 3); });
   require(moved.release() == TCPX_OK && moved.release() == TCPX_OK, "released, twice");
   auto closed = std::async(std::launch::async, [&] { return left.close(); });
-  require(right.close() == TCPX_OK && closed.get() == TCPX_OK, "closed by both");
+  require(right.close() == TCPX_OK && closed.get() == TCPX_OK, "both ends close");
   require(right.close() == TCPX_OK, "closing again changes nothing");
   auto gone = std::async(std::launch::async, [&] { return left.destroy(); });
   require(right.destroy() == TCPX_OK && gone.get() == TCPX_OK, "ended");

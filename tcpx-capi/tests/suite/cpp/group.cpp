@@ -39,37 +39,37 @@ int main() {
     const tcpx::RemoteKey key = right.exportMemory(theirs, TCPX_ACCESS_WRITE);
     tcpx::Operation write = left.prepare("right", TCPX_WRITE, {key.pair(own, 0, 0, here.size())});
     write.post("done");
-    require(write.wait(kPatienceMs) == TCPX_OK && here == there, "it is there");
+    require(write.wait(kPatienceMs) == TCPX_OK && here == there, "the write is in place");
     const std::vector<tcpx::Notification> notes = right.waitNotifications(9, kPatienceMs);
-    require(notes.size() == 1 && right.waitNotifications(9, 1).empty(), "there is one");
-    require(right.waitNotifications(0).empty(), "none was asked for");
-    require(notes[0].peer == "left" && notes[0].bytes == "done", "and so is its notification");
+    require(notes.size() == 1 && right.waitNotifications(9, 1).empty(), "one notification came");
+    require(right.waitNotifications(0).empty(), "a limit of 0 returns none");
+    require(notes[0].peer == "left" && notes[0].bytes == "done", "the notification is the sent one");
     // A notification may be there before its peer is reported.
     const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
-    std::vector<tcpx_completion> told;
-    while (told.empty() && std::chrono::steady_clock::now() < give_up_at) told = right.pollCompletions();
-    require(told.size() == 1 && told[0].kind == TCPX_COMPLETION_PEER, "a peer is told of");
-    require(told[0].state == TCPX_PEER_UP && std::string(told[0].peer) == "left", "it is up");
-    require(right.stats().writes_served == 1, "its GPU has served one");
-    require(right.statsJson().find("\"device\":\"gpu1\"") != std::string::npos, "by devices");
+    std::vector<tcpx_completion> events;
+    while (events.empty() && std::chrono::steady_clock::now() < give_up_at) events = right.pollCompletions();
+    require(events.size() == 1 && events[0].kind == TCPX_COMPLETION_PEER, "one peer is reported");
+    require(events[0].state == TCPX_PEER_UP && std::string(events[0].peer) == "left", "the peer is up");
+    require(right.stats().writes_served == 1, "its GPU has served one write");
+    require(right.statsJson().find("\"device\":\"gpu1\"") != std::string::npos, "the JSON lists devices");
     left.loadRemoteConnInfo("other", right.listen());
     left.notify("other", "again");
-    require(right.waitNotifications(9, kPatienceMs).size() == 1, "it is the same peer");
+    require(right.waitNotifications(9, kPatienceMs).size() == 1, "both devices are one peer");
     tcpx::Operation answered = left.prepareNotification("other");
-    answered.post("told");
-    require(answered.wait(kPatienceMs) == TCPX_OK, "it is answered");
-    require(right.pollNotifications().size() == 1, "so it is there");
+    answered.post("confirmed");
+    require(answered.wait(kPatienceMs) == TCPX_OK, "the notification is confirmed");
+    require(right.pollNotifications().size() == 1, "the notification can be taken");
     answered.release();
     left.forgetRemoteConnInfo("other");
     try {
       left.accept("x");
-      require(false, "all that come are accepted");
+      require(false, "an accept by name is refused");
     } catch (const tcpx::Error& error) {
       require(error.status() == TCPX_ERR_PEER_STATE, error.what());
     }
     try {
       left.registerMemoryOn(2, here.data(), here.size(), true);
-      require(false, "there is no such GPU");
+      require(false, "an unknown GPU is refused");
     } catch (const tcpx::Error& error) {
       require(error.status() == TCPX_ERR_UNAVAILABLE, error.what());
     }

@@ -33,7 +33,7 @@ void requireStatus(int wanted, Call call) {
 
 tcpx::Session session(bool isAuthenticated) {
   tcpx_session_options options = tcpx::defaultOptions();
-  require(options.authenticate_link == 0, "off unless it is asked for");
+  require(options.authenticate_link == 0, "authentication is off by default");
   options.authenticate_link = isAuthenticated;
   options.plugin = "soft";
   options.progress_thread = 1;
@@ -65,18 +65,18 @@ std::vector<tcpx_pair> backwards(const tcpx::RemoteKey& key, uint64_t memory) {
   return pairs;
 }
 
-void move(tcpx::Session& left, tcpx::Session& right) {
+void transferAll(tcpx::Session& left, tcpx::Session& right) {
   std::string here = pattern(1);
   std::string there = pattern(2);
   const uint64_t own = left.registerMemory(&here[0], kBytes, TCPX_PTR_HOST, true);
   const uint64_t exported = right.registerMemory(&there[0], kBytes, TCPX_PTR_HOST, true);
   const tcpx::RemoteKey key = right.exportMemory(exported, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE);
-  require(key.bytes.size() == TCPX_REMOTE_KEY_BYTES, "all of it");
+  require(key.bytes.size() == TCPX_REMOTE_KEY_BYTES, "the key is whole");
   require(key.memory().bytes == kBytes, "the whole registration");
   require(key.memory().access == (TCPX_ACCESS_READ | TCPX_ACCESS_WRITE), "both");
 
   tcpx::Operation write = left.prepare("right", TCPX_WRITE, backwards(key, own));
-  require(write.state() == TCPX_OPERATION_IDLE, "nothing was posted");
+  require(write.state() == TCPX_OPERATION_IDLE, "a prepared operation is idle");
   write.reportCompletions(42);
   const std::string note("with\0a NUL", 10);
   for (int round = 0; round < 2; ++round) {
@@ -85,32 +85,32 @@ void move(tcpx::Session& left, tcpx::Session& right) {
     } else {
       write.postWithin(kPatienceMs);
     }
-    require(write.wait(kPatienceMs) == TCPX_OK, "it goes well");
-    require(write.state() == TCPX_OPERATION_DONE && write.error() == TCPX_OK, "it says so");
+    require(write.wait(kPatienceMs) == TCPX_OK, "the write ends well");
+    require(write.state() == TCPX_OPERATION_DONE && write.error() == TCPX_OK, "the state says so");
     for (size_t at = 0; at < kBytes; at += kBlock) {
-      require(there.compare(kBytes - kBlock - at, kBlock, here, at, kBlock) == 0, "every block");
+      require(there.compare(kBytes - kBlock - at, kBlock, here, at, kBlock) == 0, "every block is in place");
     }
   }
   const std::vector<tcpx::Notification> notes = await(right);
-  require(notes.size() == 1 && notes[0].peer == "left" && notes[0].bytes == note, "one note");
+  require(notes.size() == 1 && notes[0].peer == "left" && notes[0].bytes == note, "one notification came");
   const std::vector<tcpx_completion> completions = left.pollCompletions();
-  require(completions.size() == 1 && completions[0].context == 42, "it was told");
-  require(completions[0].rounds == 2 && completions[0].status == TCPX_OK, "both rounds");
+  require(completions.size() == 1 && completions[0].context == 42, "one completion is reported");
+  require(completions[0].rounds == 2 && completions[0].status == TCPX_OK, "the completion counts both rounds");
 
   const std::string other = pattern(3);
   there.replace(0, kBytes, other);  // in place: it is registered
   tcpx::Operation read = left.prepare("right", TCPX_READ, {key.pair(own, 0, 0, kBytes)});
   read.post("");
-  require(read.wait() == TCPX_OK && here == there, "every byte");
-  require(await(right)[0].bytes.empty(), "an empty one");
+  require(read.wait() == TCPX_OK && here == there, "every byte was read");
+  require(await(right)[0].bytes.empty(), "the notification is empty");
 
-  require(right.unexport(key) == TCPX_OK, "nobody uses it");
+  require(right.unexport(key) == TCPX_OK, "the key is taken back");
   tcpx::Operation moved = std::move(read);
-  require(read.handle().id == 0 && moved.post() == TCPX_OK, "it was moved");
+  require(read.handle().id == 0 && moved.post() == TCPX_OK, "the handle has moved");
   requireStatus(TCPX_ERR_REMOTE_MEMORY, [&] { moved.wait(kPatienceMs); });
   std::string words;
-  require(moved.error(&words) == TCPX_ERR_REMOTE_MEMORY && !words.empty(), "it says why");
-  require(moved.state() == TCPX_OPERATION_FAILED, "it has failed");
+  require(moved.error(&words) == TCPX_ERR_REMOTE_MEMORY && !words.empty(), "the error has a text");
+  require(moved.state() == TCPX_OPERATION_FAILED, "the state is failed");
   moved.cancel();
   moved.release();
   requireStatus(TCPX_ERR_HANDLE, [&] { moved.post(); });
@@ -119,27 +119,27 @@ void move(tcpx::Session& left, tcpx::Session& right) {
   right.deregisterMemory(exported);
 }
 
-void notify(tcpx::Session& left, tcpx::Session& right) {
+void exchangeNotifications(tcpx::Session& left, tcpx::Session& right) {
   const std::string longest(TCPX_MAX_NOTIFICATION_BYTES, 'x');
   size_t sent = 0;
-  while (left.notify("right", longest) == TCPX_OK) require(++sent < 100000, "it is never full");
-  require(left.notify("right", longest) == TCPX_ERR_AGAIN, "it is full");
-  require(right.pollNotifications(0).empty(), "none was asked for");
+  while (left.notify("right", longest) == TCPX_OK) require(++sent < 100000, "the peer's queue fills up");
+  require(left.notify("right", longest) == TCPX_ERR_AGAIN, "a full queue refuses");
+  require(right.pollNotifications(0).empty(), "a limit of 0 returns none");
   size_t taken = 0;
   while (taken < sent) {
     for (const tcpx::Notification& note : await(right)) {
-      require(note.peer == "left" && note.bytes == longest, "all of it");
+      require(note.peer == "left" && note.bytes == longest, "the notification is whole");
       ++taken;
     }
   }
   requireStatus(TCPX_ERR_ARGUMENT, [&] { left.notify("right", longest + "x"); });
-  requireStatus(TCPX_ERR_UNKNOWN_PEER, [&] { left.notify("nobody", ""); });
+  requireStatus(TCPX_ERR_UNKNOWN_PEER, [&] { left.notify("absent", ""); });
   requireStatus(TCPX_ERR_DESCRIPTOR, [&] { tcpx::RemoteKey{"no key"}.memory(); });
   requireStatus(TCPX_ERR_UNKNOWN_MEMORY, [&] { left.exportMemory(99, TCPX_ACCESS_READ); });
 }
 
 // `left` asks for an authenticated link, or neither end does.
-void both(bool isAuthenticated) {
+void runBoth(bool isAuthenticated) {
   tcpx::Session left = session(isAuthenticated);
   tcpx::Session right = session(false);
   left.loadRemoteConnInfo("right", right.listen());
@@ -147,17 +147,17 @@ void both(bool isAuthenticated) {
   left.connect("right");
   accepts.join();
   const std::string wanted = isAuthenticated ? "\"link_authenticated\":true" : "\"link_authenticated\":false";
-  require(right.statsJson().find(wanted) != std::string::npos, "both ends say so");
-  move(left, right);
-  notify(left, right);
+  require(right.statsJson().find(wanted) != std::string::npos, "both ends report it");
+  transferAll(left, right);
+  exchangeNotifications(left, right);
 }
 
 }  // namespace
 
 int main() {
   try {
-    both(false);
-    both(true);
+    runBoth(false);
+    runBoth(true);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
