@@ -339,9 +339,8 @@ enum tcpx_status
    */
   TCPX_ERR_DESCRIPTOR = -37,
   /**
-   * Exported memory, or memory that is said to be exported, cannot be accessed this way: the key is not
-   * known any more or does not allow the use, or the ranges of the two ends do not fit. The text
-   * says which.
+   * The remote memory cannot be accessed this way: the key is not known any more or does not
+   * allow the access, or the ranges of the two ends do not fit. The text says which.
    */
   TCPX_ERR_REMOTE_MEMORY = -38,
   /**

@@ -66,8 +66,8 @@ pub(crate) unsafe fn peer_name<'a>(peer: *const c_char) -> Result<&'a str, Failu
 /// Checks an array of at most `max_count` items. With a count of 0 the pointer may be NULL.
 ///
 /// # Safety
-/// If `count` is not 0 and not above `max_count`, `pointer` is NULL or the start of `count` initialised
-/// items that no thread writes during `'a`.
+/// If `count` is not 0 and not above `max_count`, `pointer` is NULL or the start of `count`
+/// initialised items that no thread writes during `'a`.
 pub(crate) unsafe fn array<'a, T>(
     name: &str,
     pointer: *const T,

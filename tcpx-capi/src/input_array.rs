@@ -29,12 +29,12 @@ pub(crate) struct InputArray<'a, T> {
 }
 
 impl<T: InputItem> InputArray<'_, T> {
-    /// Checks an array of at most `max_count` items, of `item_bytes` each. With a count of 0 the pointer
-    /// may be NULL.
+    /// Checks an array of at most `max_count` items, of `item_bytes` each. With a count of 0 the
+    /// pointer may be NULL.
     ///
     /// # Safety
-    /// If the count is not 0 and not above `max_count`, `first` is NULL or the start of `count` times
-    /// `item_bytes` initialised bytes. No thread writes them as long as the result lives.
+    /// If the count is not 0 and not above `max_count`, `first` is NULL or the start of `count`
+    /// times `item_bytes` initialised bytes. No thread writes them as long as the result lives.
     pub(crate) unsafe fn new(
         name: &str,
         first: *const T,

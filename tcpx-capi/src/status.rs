@@ -68,9 +68,8 @@ pub enum tcpx_status {
     /// The bytes are no memory descriptor, or no key to remote memory, of this library, or are
     /// damaged.
     TCPX_ERR_DESCRIPTOR = -37,
-    /// Exported memory, or memory that is said to be exported, cannot be accessed this way: the key is not
-    /// known any more or does not allow the use, or the ranges of the two ends do not fit. The text
-    /// says which.
+    /// The remote memory cannot be accessed this way: the key is not known any more or does not
+    /// allow the access, or the ranges of the two ends do not fit. The text says which.
     TCPX_ERR_REMOTE_MEMORY = -38,
     /// The operation had not ended within the time limit of `tcpx_transfer_set_timeout` or
     /// `tcpx_operation_post_with`, and was given up.
