@@ -138,7 +138,7 @@ impl Engine {
         let memory = DeviceMemory::open(options.gpu)?;
         let plugin = Plugin::open(&options)?;
         plugin.check_carrier(&options, &memory)?;
-        plugin.tell_reach(&memory);
+        plugin.log_gpu_reach(&memory);
         nics::by_name(plugin.nics(), &options.nics)?;
         let limits = nics::chunk_limits(&plugin, &options.nics, &memory)?;
         let packet_bytes = chunk_size::packet_bytes(&limits);

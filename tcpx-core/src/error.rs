@@ -299,7 +299,7 @@ impl Error {
     }
 
     /// Makes the error of memory that is being copied to or from.
-    pub(crate) fn copied(id: MemoryId) -> Self {
+    pub(crate) fn being_copied(id: MemoryId) -> Self {
         Self::InUse { id, operations: 0, holders: String::new() }
     }
 

@@ -48,7 +48,7 @@ use tcpx_sys::{Entries, HealthEntries, NcclResult, ReadinessEntries};
 use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
 #[cfg(feature = "soft")]
-use self::carrier::Fit;
+use self::carrier::CarrierMatch;
 use self::comm_label::{BlockingCall, CommLabel};
 use self::environment::{
     CHUNK_VARIABLE, check_host, check_inline_threshold, chunk_from_env, exports_itself,
@@ -102,7 +102,7 @@ impl Plugin {
         };
         if let Some((_, outcome)) = opened.iter().find(|(known, outcome)| is_it(known, outcome)) {
             if let Ok(plugin) = outcome {
-                mind_sigpipe(plugin.name(), options);
+                ignore_sigpipe(plugin.name(), options);
             }
             return outcome.clone();
         }
@@ -144,7 +144,7 @@ impl Plugin {
         if raw.name() == HARDWARE_NAME {
             check_inline_threshold(&process_env())?;
         }
-        mind_sigpipe(raw.name(), options);
+        ignore_sigpipe(raw.name(), options);
         Self::initialise(raw, chunk_bytes, Carrier::Sockets)
     }
 
@@ -267,20 +267,22 @@ impl Plugin {
         }
         let (wanted, opened) = (self::soft::wanted_here(&options.plugin)?, self.carrier);
         let has_gpu = matches!(memory, DeviceMemory::Cuda(_));
-        match wanted.over(opened, has_gpu, self.uses_nic_memory(memory)) {
-            Fit::Wanted => Ok(()),
-            Fit::Other => {
+        match wanted.match_opened(opened, has_gpu, self.uses_nic_memory(memory)) {
+            CarrierMatch::Same => Ok(()),
+            CarrierMatch::Other => {
                 tracing::warn!(
                     "a session with plugin = {} would have {}, and takes {}, which this process's \
                      first session has chosen [{}]",
                     options.plugin,
-                    wanted.words(),
-                    opened.words(),
+                    wanted.description(),
+                    opened.description(),
                     OTHER_TRANSPORT.code
                 );
                 Ok(())
             }
-            Fit::Refused => Err(self::soft::other_transport(&options.plugin, wanted, opened)),
+            CarrierMatch::Refused => {
+                Err(self::soft::other_transport(&options.plugin, wanted, opened))
+            }
         }
     }
 
@@ -291,10 +293,10 @@ impl Plugin {
     }
 
     /// Logs how memory of the session's GPU travels, if the choice left that open.
-    pub(crate) fn tell_reach(&self, memory: &DeviceMemory) {
+    pub(crate) fn log_gpu_reach(&self, memory: &DeviceMemory) {
         #[cfg(feature = "soft")]
         if let (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) = (self.carrier, memory) {
-            self::soft::tell_reach(gpu.ordinal());
+            self::soft::log_gpu_reach(gpu.ordinal());
         }
         #[cfg(not(feature = "soft"))]
         let _ = memory;
@@ -307,7 +309,7 @@ impl Plugin {
             (Carrier::Sockets | Carrier::IoUring, _)
             | (Carrier::DeviceMemoryOfGpus, DeviceMemory::Emulated) => false,
             (Carrier::DeviceMemory, _) => true,
-            (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) => reaches(gpu.ordinal()),
+            (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) => nics_reach(gpu.ordinal()),
         }
     }
 
@@ -332,10 +334,10 @@ impl Plugin {
     fn call<T>(
         &self,
         call: BlockingCall,
-        place: &CommLabel,
+        label: &CommLabel,
         make: impl FnOnce(&Entries) -> T,
     ) -> T {
-        self.calls.make(call, place, || make(self.entries()))
+        self.calls.make(call, label, || make(self.entries()))
     }
 
     /// Returns the calls of a session that have been in progress for at least this time.
@@ -351,14 +353,14 @@ impl Plugin {
 
 /// Ignores SIGPIPE for the hardware plugin, which writes to connections that may be gone; see
 /// [`sigpipe`].
-fn mind_sigpipe(plugin: &str, options: &SessionOptions) {
+fn ignore_sigpipe(plugin: &str, options: &SessionOptions) {
     if plugin == HARDWARE_NAME && !options.keep_sigpipe {
-        process::ignore_if_default();
+        process::ignore_sigpipe_if_default();
     }
 }
 
 /// Returns whether NICs reach the memory of this GPU, as the built-in plugin has found.
-fn reaches(gpu: u32) -> bool {
+fn nics_reach(gpu: u32) -> bool {
     #[cfg(feature = "soft")]
     return self::soft::uses_device_memory(gpu);
     #[cfg(not(feature = "soft"))]

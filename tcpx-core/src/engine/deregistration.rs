@@ -19,7 +19,7 @@ use crate::peer::Peer;
 use crate::peer::connection::Connection;
 use crate::plugin::calls::CALL_TIMEOUT;
 use crate::plugin::comm::Deregistration;
-use crate::plugin::registrations::stage::Forgetting;
+use crate::plugin::registrations::stage::PendingDeregistration;
 use crate::types::PeerKey;
 use crate::workers::JobStep;
 
@@ -30,7 +30,7 @@ pub(crate) enum Deregistered {
     Out(Option<OwnedMemory>),
     /// Comms that know the registration are deregistering it. [`Engine::finish_deregistering`]
     /// removes it.
-    Forgetting(Forgetting),
+    Pending(PendingDeregistration),
 }
 
 impl Engine {
@@ -42,7 +42,7 @@ impl Engine {
     pub(crate) fn start_deregistering(&mut self, id: MemoryId) -> Result<()> {
         self.withhold(id);
         let ledger = &mut self.commons.ledger;
-        let key = ledger.registrations.leave(id)?;
+        let key = ledger.registrations.begin_draining(id)?;
         ledger.exports.revoke_all_of(id);
         self.stop_serving_revoked();
         if self.commons.ledger.registrations.is_used(key) {
@@ -58,9 +58,9 @@ impl Engine {
     /// [`Error::UnknownRegistration`].
     pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Poll<Deregistered>> {
         let ledger = &mut self.commons.ledger;
-        let key = ledger.registrations.leave(id)?;
-        if let Some(forgetting) = ledger.registrations.forgetting(key) {
-            return Ok(Poll::Ready(Deregistered::Forgetting(forgetting.clone())));
+        let key = ledger.registrations.begin_draining(id)?;
+        if let Some(pending) = ledger.registrations.pending_deregistration(key) {
+            return Ok(Poll::Ready(Deregistered::Pending(pending.clone())));
         }
         if ledger.registrations.is_used(key) || ledger.exports.active_of(id) > 0 {
             return Ok(Poll::Pending);
@@ -75,9 +75,9 @@ impl Engine {
             calls.take().into_iter().flatten().for_each(Deregistration::make);
             JobStep::Done
         });
-        let forgetting = Forgetting { returned, hang };
-        self.commons.ledger.registrations.begin_forgetting(key, forgetting.clone());
-        Ok(Poll::Ready(Deregistered::Forgetting(forgetting)))
+        let pending = PendingDeregistration { returned, hang };
+        self.commons.ledger.registrations.set_pending_deregistration(key, pending.clone());
+        Ok(Poll::Ready(Deregistered::Pending(pending)))
     }
 
     /// Removes a registration that no comm knows any more. Returns the memory that it owned.

@@ -29,7 +29,7 @@ impl HungCalls {
     /// there before the plugin was loaded.
     pub(super) fn ask_daemon(&mut self, now: Instant, workers: &Workers, was_there: bool) {
         self.was_there = was_there;
-        let ask = || process::what_is_wrong().map(|finding| finding.id);
+        let ask = || process::diagnose_rxdm().map(|finding| finding.id);
         self.inquiry.go_on(now, workers, ask);
     }
 
@@ -52,7 +52,7 @@ impl HungCalls {
     /// Returns whether a call explains by itself why there is no peer. A call that does not return
     /// does; a call that returns does if a problem was found that a thread of the plugin waits for.
     pub(super) fn is_cause(&self, call: &LongCall) -> bool {
-        let holds_up = |found| process::holds_up(found, self.was_there);
+        let holds_up = |found| process::may_block_plugin(found, self.was_there);
         !call.hang.returns || self.inquiry.found().is_some_and(holds_up)
     }
 

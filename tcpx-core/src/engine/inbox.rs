@@ -12,7 +12,7 @@ use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 
 use crate::peer::commons::{MOST_HANDED_IN, PostGate};
-use crate::plugin::registrations::Usable;
+use crate::plugin::registrations::OpenRegistration;
 use crate::reactor::poller::Poller;
 use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;
@@ -40,7 +40,7 @@ pub(crate) struct Inbox {
 #[derive(Debug, Default)]
 struct Contents {
     /// Memory that may be posted on.
-    memory: HashMap<MemoryId, Usable>,
+    memory: HashMap<MemoryId, OpenRegistration>,
     operations: Vec<NewOperation>,
 }
 
@@ -92,7 +92,7 @@ impl Inbox {
     }
 
     /// Allows posts on this memory.
-    pub(super) fn offer(&self, id: MemoryId, usable: Usable) {
+    pub(super) fn offer(&self, id: MemoryId, usable: OpenRegistration) {
         self.contents.lock().memory.insert(id, usable);
     }
 

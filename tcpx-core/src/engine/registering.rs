@@ -49,7 +49,7 @@ impl Engine {
                 Err(error) => {
                     for id in ids {
                         // No comm knows it yet.
-                        let key = registrations.leave(id)?;
+                        let key = registrations.begin_draining(id)?;
                         registrations.take_handles(key);
                         registrations.remove(id)?;
                     }

@@ -118,7 +118,7 @@ impl Error {
     /// Returns the text of this error for the peer that it ends. The peer chose the addresses of
     /// its channels, so it must not learn how dialling them failed. It receives the same text for
     /// every failure, except for faults of this host.
-    pub(crate) fn told_to_peer(&self) -> String {
+    pub(crate) fn text_for_peer(&self) -> String {
         let is_of_dial = match self {
             Self::Plugin(PluginFailure { call: "connect", cause: Some(cause), .. }) => {
                 let id = cause.id;

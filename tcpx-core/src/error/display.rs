@@ -8,7 +8,7 @@ use tcpx_sys::printable;
 use super::Error;
 use super::diagnosis::id_at_end;
 use super::failures::{Departure, DialFailure};
-use super::optional::after;
+use super::optional::prefixed;
 
 /// Writes the words, then the id of the diagnosis in brackets: ` [TCPX-902]`. The text is one line,
 /// whatever the names and reasons of peers are.
@@ -51,7 +51,7 @@ fn words(error: &Error) -> String {
         Error::Unpack(error) => format!("unpack: {error}"),
         Error::UnpackFailed(failure) => failure.to_string(),
         Error::Deadline { phase, peer, waited, detail } => {
-            let peer = after(" with peer ", peer);
+            let peer = prefixed(" with peer ", peer);
             format!("deadline of {waited:?} passed during {phase}{peer}: {detail}")
         }
         Error::UnknownPeer { peer, known } => format!("unknown peer {peer}; known peers: {known}"),
@@ -73,7 +73,7 @@ fn words(error: &Error) -> String {
             format!("registration {}: {problem}", id.map_or(0, MemoryId::get))
         }
         Error::ListedRegistration { index, problem } => {
-            format!("range {index} of the list, of which none was registered: {problem}")
+            format!("range {index} of the list: {problem}; no range of it was registered")
         }
         Error::InUse { id, operations, holders } if !holders.is_empty() => format!(
             "registration {id} is still in use by {operations} operations ({holders}); its memory \
@@ -90,7 +90,7 @@ fn words(error: &Error) -> String {
             let whose = peer
                 .as_ref()
                 .map_or("exported memory".to_owned(), |peer| format!("memory of peer {peer}"));
-            format!("{whose}{}: {problem}", after(", registration ", memory))
+            format!("{whose}{}: {problem}", prefixed(", registration ", memory))
         }
         Error::NotificationTooLong { bytes } => {
             format!("a notification of {bytes} bytes; 65536 are the most")
@@ -107,7 +107,7 @@ fn words(error: &Error) -> String {
         Error::Expired { peer, after: limit } => format!(
             "given up: it had not ended within its {:.3} s{}",
             limit.as_secs_f64(),
-            after(", peer ", peer)
+            prefixed(", peer ", peer)
         ),
         Error::Released => "the transfer was released".to_owned(),
         Error::Closed => "the session is closed, or the peer was disconnected".to_owned(),
@@ -217,7 +217,7 @@ mod tests {
             ),
             (
                 Error::ListedRegistration { index: 2, problem: RegistrationProblem::Empty },
-                "range 2 of the list, of which none was registered: the size is 0 [TCPX-825]",
+                "range 2 of the list: the size is 0; no range of it was registered [TCPX-825]",
             ),
             (
                 Error::Registration { id: None, problem: read_only },

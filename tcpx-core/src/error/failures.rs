@@ -10,7 +10,7 @@ use tcpx_diagnosis::{Code, Finding};
 use tcpx_protocol::types::Direction;
 use tcpx_sys::{NcclResult, printable};
 
-use super::optional::after;
+use super::optional::prefixed;
 
 /// How a peer went away.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,9 +178,9 @@ impl fmt::Display for Phase {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "plugin call {call} returned {code} during {phase}{}{}{}{}",
-    after(", peer ", .peer),
-    after(", channel ", .channel),
-    after(", NIC ", .nic),
+    prefixed(", peer ", .peer),
+    prefixed(", channel ", .channel),
+    prefixed(", NIC ", .nic),
     .cause.as_deref().map_or_else(String::new, |Finding { seen, cure, .. }| {
         format!(": {seen}; cure: {}", cure.join("; "))
     })

@@ -153,7 +153,7 @@ pub enum RegistrationProblem {
     )]
     ReadOnly,
     /// The session reads and writes only memory that it owns.
-    #[error("the session did not allocate this memory, so it cannot know that nobody else uses it")]
+    #[error("the session did not allocate this memory, so it cannot know whether others use it")]
     NotOwned,
     /// Only a buffer that was lent can be given back.
     #[error("it is no buffer that the session was lent")]

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_that_is_not_there_is_a_typed_error_with_its_reason() {
+    fn an_absent_gpu_is_a_typed_error_with_its_reason() {
         let missing = gpu_count() + 7;
         let Err(Error::MemoryUnavailable(MemoryUnavailable::Cuda(error))) =
             DeviceMemory::open(Some(missing))

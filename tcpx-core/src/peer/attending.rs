@@ -96,8 +96,8 @@ impl Connection {
     /// Returns the same where receives may be posted that have no send yet, and no comm has
     /// anything to say.
     pub(super) fn rests(&self) -> bool {
-        let is_silent = self.send_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold)
-            && self.recv_lanes.iter().all(|it| it.next_call() == NextCall::WhenTold);
+        let is_silent = self.send_lanes.iter().all(|it| it.next_call() == NextCall::OnEvent)
+            && self.recv_lanes.iter().all(|it| it.next_call() == NextCall::OnEvent);
         is_silent && self.is_up_at_rest() && self.protocol.waiting_sends() == 0
     }
 

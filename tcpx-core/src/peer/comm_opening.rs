@@ -91,7 +91,7 @@ impl CommOpening {
     pub(super) fn step(&mut self) -> Result<bool> {
         self.ask().map_err(|error| match error {
             Error::Plugin(failure) if failure.cause.is_none() && self.plugin.is_hardware() => {
-                let cause = process::what_is_wrong().map(Box::new);
+                let cause = process::diagnose_rxdm().map(Box::new);
                 Error::Plugin(PluginFailure { cause, ..failure })
             }
             other => other,

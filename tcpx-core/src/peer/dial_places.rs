@@ -13,7 +13,7 @@
 //! Where only a peer says that an address is its own, the peer may want to know what is there. The
 //! time after which a dial fails tells a closed port from an open one, and from a host that is not
 //! there. So the failure is kept until a time that no outcome changes, and a dial that is still
-//! under way then has failed, too. What is said is the same in any case ([`Error::told_to_peer`]).
+//! under way then has failed, too. What is said is the same in any case ([`Error::text_for_peer`]).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -277,7 +277,7 @@ mod tests {
                     assert!(answer.failed(failure("connect", code)).is_ok(), "it is kept");
                 }
                 if let Err(error) = answer.check(&peer, false, now) {
-                    said = Some((step, error.told_to_peer()));
+                    said = Some((step, error.text_for_peer()));
                     break;
                 }
             }
@@ -300,10 +300,10 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_failed_dial_names_no_outcome() {
-        let said = failure("connect", NcclResult::SYSTEM_ERROR).told_to_peer();
+        let said = failure("connect", NcclResult::SYSTEM_ERROR).text_for_peer();
         assert!(said.ends_with("[TCPX-717]") && !said.contains("returned"), "{said}");
-        assert_eq!(said, failure("connect", NcclResult::INTERNAL_ERROR).told_to_peer());
+        assert_eq!(said, failure("connect", NcclResult::INTERNAL_ERROR).text_for_peer());
         let other = failure("accept", NcclResult::INTERNAL_ERROR);
-        assert_eq!(other.told_to_peer(), other.to_string(), "its cause is at this end");
+        assert_eq!(other.text_for_peer(), other.to_string(), "its cause is at this end");
     }
 }

@@ -234,8 +234,8 @@ impl Connection {
     }
 
     fn look_at_lanes(&mut self) -> Result<()> {
-        self.send_lanes.iter_mut().try_for_each(SendLane::look_if_unknown)?;
-        self.recv_lanes.iter_mut().try_for_each(RecvLane::look_if_unknown)
+        self.send_lanes.iter_mut().try_for_each(SendLane::check_alive_if_unknown)?;
+        self.recv_lanes.iter_mut().try_for_each(RecvLane::check_alive_if_unknown)
     }
 
     /// Tells the protocol of staging buffers that it has asked for. Returns whether there is word

@@ -52,7 +52,7 @@ impl Peer {
         };
         connection.settle(&mut cx.ledger);
         if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
-            connection.link.queue(&Frame::Abort(why.told_to_peer()));
+            connection.link.queue(&Frame::Abort(why.text_for_peer()));
         }
         let _ = connection.flush();
         connection.protocol.let_go_of_notes();

@@ -25,9 +25,9 @@ new_key_type! {
 
 /// Call in progress.
 #[derive(Debug)]
-struct UnderWay {
+struct CallInProgress {
     call: BlockingCall,
-    place: CommLabel,
+    label: CommLabel,
     since: Instant,
 }
 
@@ -40,16 +40,16 @@ pub(crate) struct LongCall {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    under_way: SlotMap<CallKey, UnderWay>,
+struct CallState {
+    in_progress: SlotMap<CallKey, CallInProgress>,
     /// Call that has the turn.
     turn: Option<CallKey>,
 }
 
-impl State {
+impl CallState {
     /// Returns how long the call that has the turn keeps it. `None`: no call has the turn.
     fn turn_ends_in(&self, now: Instant) -> Option<Duration> {
-        let holder = self.under_way.get(self.turn?)?;
+        let holder = self.in_progress.get(self.turn?)?;
         let left = CALL_TIMEOUT.checked_sub(now.saturating_duration_since(holder.since))?;
         (!left.is_zero()).then_some(left)
     }
@@ -58,7 +58,7 @@ impl State {
 /// Calls of all sessions of the process.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    state: Mutex<State>,
+    state: Mutex<CallState>,
     /// Condition that a turn is over.
     turn_over: Condvar,
 }
@@ -68,7 +68,7 @@ impl Calls {
     pub(super) fn make<T>(
         &self,
         call: BlockingCall,
-        place: &CommLabel,
+        label: &CommLabel,
         make: impl FnOnce() -> T,
     ) -> T {
         let mut state = self.state();
@@ -78,8 +78,8 @@ impl Calls {
             let woken = self.turn_over.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let under_way = UnderWay { call, place: place.clone(), since: Instant::now() };
-        let key = state.under_way.insert(under_way);
+        let in_progress = CallInProgress { call, label: label.clone(), since: Instant::now() };
+        let key = state.in_progress.insert(in_progress);
         if call.takes_turns() {
             state.turn = Some(key);
         }
@@ -95,11 +95,13 @@ impl Calls {
             state.turn = None;
             self.turn_over.notify_one();
         }
-        let Some(UnderWay { call, place, since }) = state.under_way.remove(key) else { return };
+        let Some(CallInProgress { call, label, since }) = state.in_progress.remove(key) else {
+            return;
+        };
         drop(state);
         let waited = since.elapsed();
         if waited >= CALL_TIMEOUT {
-            tracing::warn!(peer = %place.peer, channel = place.channel, call = call.name(), ?waited, "a call of the plugin that was given up has returned");
+            tracing::warn!(peer = %label.peer, channel = label.channel, call = call.name(), ?waited, "a call of the plugin that was given up has returned");
         }
     }
 
@@ -111,19 +113,19 @@ impl Calls {
         now: Instant,
     ) -> SmallVec<[LongCall; 1]> {
         let state = self.state();
-        let of_session = state.under_way.values().filter(|call| call.place.session == session);
+        let of_session = state.in_progress.values().filter(|call| call.label.session == session);
         of_session
-            .map(|under_way| (under_way, now.saturating_duration_since(under_way.since)))
+            .map(|in_progress| (in_progress, now.saturating_duration_since(in_progress.since)))
             .filter(|(_, waited)| *waited >= time)
-            .map(|(UnderWay { call, place, .. }, waited)| LongCall {
-                peer: place.peer_key,
+            .map(|(CallInProgress { call, label, .. }, waited)| LongCall {
+                peer: label.peer_key,
                 call: *call,
-                hang: place.hang(*call, waited),
+                hang: label.hang(*call, waited),
             })
             .collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CallState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

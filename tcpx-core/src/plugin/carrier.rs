@@ -20,9 +20,9 @@ pub(crate) enum Carrier {
 /// opened.
 #[cfg_attr(not(feature = "soft"), allow(dead_code, reason = "no other plugin has a choice"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum CarrierMatch {
     /// The carrier that the session asks for.
-    Wanted,
+    Same,
     /// Another carrier, which the session takes because it has left the choice open.
     Other,
     /// Another carrier, which the session has not asked for.
@@ -34,19 +34,19 @@ impl Carrier {
     /// Returns the match for a session that asks for this carrier, where the plugin has `opened`.
     /// `has_gpu`: its device memory is a GPU's. `by_nic`: over that plugin its memory goes by
     /// device-memory TCP.
-    pub(crate) fn over(self, opened: Self, has_gpu: bool, by_nic: bool) -> Fit {
+    pub(crate) fn match_opened(self, opened: Self, has_gpu: bool, by_nic: bool) -> CarrierMatch {
         match (self, opened) {
-            _ if self == opened => Fit::Wanted,
+            _ if self == opened => CarrierMatch::Same,
             // The session would use plain sockets itself.
-            (Self::DeviceMemoryOfGpus, Self::Sockets) if !has_gpu => Fit::Wanted,
-            (Self::DeviceMemoryOfGpus, _) => Fit::Other,
-            (Self::Sockets, Self::DeviceMemoryOfGpus) if !by_nic => Fit::Wanted,
-            _ => Fit::Refused,
+            (Self::DeviceMemoryOfGpus, Self::Sockets) if !has_gpu => CarrierMatch::Same,
+            (Self::DeviceMemoryOfGpus, _) => CarrierMatch::Other,
+            (Self::Sockets, Self::DeviceMemoryOfGpus) if !by_nic => CarrierMatch::Same,
+            _ => CarrierMatch::Refused,
         }
     }
 
     /// Returns the words for the end of a sentence.
-    pub(crate) fn words(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Sockets => "plain sockets",
             Self::DeviceMemory => "device memory",
@@ -61,18 +61,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_gets_silently_what_was_not_asked_for() {
+    fn a_session_never_gets_another_carrier_without_a_word() {
         use Carrier::{DeviceMemory, DeviceMemoryOfGpus, IoUring, Sockets};
         let all = [Sockets, DeviceMemory, DeviceMemoryOfGpus, IoUring];
         let kinds = [(false, false), (true, false), (true, true)];
         for (wanted, opened) in all.iter().flat_map(|&it| all.map(|other| (it, other))) {
-            let fits = kinds.map(|(has_gpu, by_nic)| wanted.over(opened, has_gpu, by_nic));
+            let fits = kinds.map(|(has_gpu, by_nic)| wanted.match_opened(opened, has_gpu, by_nic));
             let expected = match (wanted, opened) {
-                _ if wanted == opened => [Fit::Wanted; 3],
-                (DeviceMemoryOfGpus, Sockets) => [Fit::Wanted, Fit::Other, Fit::Other],
-                (DeviceMemoryOfGpus, _) => [Fit::Other; 3],
-                (Sockets, DeviceMemoryOfGpus) => [Fit::Wanted, Fit::Wanted, Fit::Refused],
-                _ => [Fit::Refused; 3],
+                _ if wanted == opened => [CarrierMatch::Same; 3],
+                (DeviceMemoryOfGpus, Sockets) => {
+                    [CarrierMatch::Same, CarrierMatch::Other, CarrierMatch::Other]
+                }
+                (DeviceMemoryOfGpus, _) => [CarrierMatch::Other; 3],
+                (Sockets, DeviceMemoryOfGpus) => {
+                    [CarrierMatch::Same, CarrierMatch::Same, CarrierMatch::Refused]
+                }
+                _ => [CarrierMatch::Refused; 3],
             };
             assert_eq!(fits, expected, "{wanted:?} over {opened:?}");
         }

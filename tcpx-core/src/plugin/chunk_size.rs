@@ -6,7 +6,7 @@ use crate::error::{Error, Result, SettingProblem};
 
 /// Largest number of fragments of a chunk. The hardware plugin ends the process at 2048 fragments
 /// of one chunk. The rest is for packets that are not full, and for those at the ends of a chunk.
-const MOST_FRAGMENTS: u64 = 2000;
+const MAX_FRAGMENTS: u64 = 2000;
 /// Length of the longest fragment.
 const PAGE_BYTES: u64 = 4096;
 /// Number of bytes of a packet that are not payload: the headers of IPv4 and TCP, and TCP's
@@ -17,14 +17,14 @@ const SMALLEST_MTU: u32 = 68;
 
 /// Limit of the chunk size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub(crate) enum ChunkLimit {
     /// Chunk size with which the plugin was started.
     Plugin { bytes: u32 },
     /// Packet size of a NIC.
     Packets { nic: String, mtu: u32 },
 }
 
-impl Limit {
+impl ChunkLimit {
     fn bytes(&self) -> u32 {
         match self {
             Self::Plugin { bytes } => *bytes,
@@ -48,9 +48,11 @@ impl Limit {
 ///
 /// # Errors
 /// [`Error::Setting`] with the limit's numbers.
-pub(crate) fn choose(asked: Option<u32>, limits: Vec<Limit>) -> Result<u32> {
+pub(crate) fn choose(asked: Option<u32>, limits: Vec<ChunkLimit>) -> Result<u32> {
     let wanted = asked.unwrap_or(DEFAULT_CHUNK_BYTES);
-    let Some(tightest) = limits.into_iter().min_by_key(Limit::bytes) else { return Ok(wanted) };
+    let Some(tightest) = limits.into_iter().min_by_key(ChunkLimit::bytes) else {
+        return Ok(wanted);
+    };
     let largest = tightest.bytes();
     match asked {
         _ if wanted <= largest => Ok(wanted),
@@ -64,10 +66,10 @@ pub(crate) fn choose(asked: Option<u32>, limits: Vec<Limit>) -> Result<u32> {
 
 /// Returns the bytes of payload in a packet of the NIC that has the smallest packets. `None`: no
 /// limit is a NIC's.
-pub(crate) fn packet_bytes(limits: &[Limit]) -> Option<u32> {
-    let mtu_of = |limit: &Limit| match limit {
-        Limit::Plugin { .. } => None,
-        Limit::Packets { mtu, .. } => Some(*mtu),
+pub(crate) fn packet_bytes(limits: &[ChunkLimit]) -> Option<u32> {
+    let mtu_of = |limit: &ChunkLimit| match limit {
+        ChunkLimit::Plugin { .. } => None,
+        ChunkLimit::Packets { mtu, .. } => Some(*mtu),
     };
     limits.iter().filter_map(mtu_of).min().map(payload)
 }
@@ -85,7 +87,7 @@ fn payload(mtu: u32) -> u32 {
 /// the smaller MTU, so the smaller limit of both ends holds.
 fn largest_in_packets(mtu: u32) -> u32 {
     let payload = u64::from(payload(mtu));
-    let bytes = MOST_FRAGMENTS * payload * PAGE_BYTES / (payload + PAGE_BYTES);
+    let bytes = MAX_FRAGMENTS * payload * PAGE_BYTES / (payload + PAGE_BYTES);
     let pages = bytes / PAGE_BYTES * PAGE_BYTES;
     u32::try_from(pages).map_or(MAX_CHUNK_BYTES, |bytes| bytes.min(MAX_CHUNK_BYTES))
 }
@@ -99,13 +101,13 @@ mod tests {
 
     #[test]
     fn the_smallest_packets_count() {
-        let plugin = Limit::Plugin { bytes: 1 };
+        let plugin = ChunkLimit::Plugin { bytes: 1 };
         assert_eq!(packet_bytes(std::slice::from_ref(&plugin)), None);
         assert_eq!(packet_bytes(&[eth1(8244), plugin, eth1(1460)]), Some(1408));
     }
 
-    fn eth1(mtu: u32) -> Limit {
-        Limit::Packets { nic: "eth1".into(), mtu }
+    fn eth1(mtu: u32) -> ChunkLimit {
+        ChunkLimit::Packets { nic: "eth1".into(), mtu }
     }
 
     /// Observations of the original: 4 MiB in packets of 1448 bytes ends the process, 2 MiB does
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_default_gives_way_and_what_was_asked_for_is_refused() {
-        let plugin = |bytes| Limit::Plugin { bytes };
+        let plugin = |bytes| ChunkLimit::Plugin { bytes };
         for (asked, limits, chosen) in [
             (None, vec![], 524_288),
             (Some(1 << 20), vec![], 1 << 20),

@@ -15,7 +15,7 @@ mod recv;
 mod send;
 
 pub(crate) use memory::{
-    CommMemory, Deregistration, MemoryHandle, RegisteredRange, Registering, Registrar,
+    CommMemory, Deregistration, MemoryHandle, PendingRegistration, RegisteredRange, Registrar,
 };
 pub(crate) use open_comm::{OpenComm, ReturnedHandles, close_comms};
 pub(crate) use raw::{NextCall, Request};

@@ -14,9 +14,9 @@ pub(super) type Segment = (RegionKey, u64);
 
 /// Handle, and its index in the list of its region.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HandleEntry {
     handle: MemoryHandle,
-    place: usize,
+    position: usize,
 }
 
 /// Holder of a handle for a region: a comm, for one of its segments.
@@ -28,20 +28,20 @@ struct Holder {
 
 /// Handles of one comm.
 #[derive(Debug, Default)]
-struct Known {
+struct CommHandles {
     /// Handle that was returned last: chunk after chunk lies in the same segment.
     last: Option<(Segment, MemoryHandle)>,
-    handles: HashMap<Segment, Held>,
+    handles: HashMap<Segment, HandleEntry>,
 }
 
-impl Known {
+impl CommHandles {
     fn find(&mut self, segment: Segment) -> Option<MemoryHandle> {
-        let Held { handle, .. } = *self.handles.get(&segment)?;
+        let HandleEntry { handle, .. } = *self.handles.get(&segment)?;
         self.last = Some((segment, handle));
         Some(handle)
     }
 
-    fn remove(&mut self, segment: Segment) -> Option<Held> {
+    fn remove(&mut self, segment: Segment) -> Option<HandleEntry> {
         self.last = self.last.filter(|(last, _)| *last != segment);
         let held = self.handles.remove(&segment);
         if self.handles.is_empty() {
@@ -56,11 +56,11 @@ impl Known {
 #[derive(Debug, Default)]
 pub(super) struct HandleTable {
     /// Handles by comm. The numbers of comms are small.
-    comms: Vec<Known>,
+    comms: Vec<CommHandles>,
     regions: HashMap<RegionKey, Vec<Holder>>,
-    /// Number of entries that were looked at in order to remove handles.
+    /// Number of entries that were visited in order to remove handles.
     #[cfg(test)]
-    pub(super) looks: usize,
+    pub(super) visits: usize,
 }
 
 impl HandleTable {
@@ -89,10 +89,10 @@ impl HandleTable {
     ) {
         let index = comm.0 as usize;
         if self.comms.len() <= index {
-            self.comms.resize_with(index + 1, Known::default);
+            self.comms.resize_with(index + 1, CommHandles::default);
         }
         let holders = self.regions.entry(region).or_default();
-        let held = Held { handle, place: holders.len() };
+        let held = HandleEntry { handle, position: holders.len() };
         if self.comms[index].handles.insert((region, segment), held).is_none() {
             holders.push(Holder { comm, segment });
         }
@@ -105,9 +105,9 @@ impl HandleTable {
         mut taken: impl FnMut(CommId, MemoryHandle),
     ) {
         for Holder { comm, segment } in self.regions.remove(&region).unwrap_or_default() {
-            self.note_look();
+            self.count_visit();
             let Some(known) = self.comms.get_mut(comm.0 as usize) else { continue };
-            if let Some(Held { handle, .. }) = known.remove((region, segment)) {
+            if let Some(HandleEntry { handle, .. }) = known.remove((region, segment)) {
                 taken(comm, handle);
             }
         }
@@ -120,25 +120,26 @@ impl HandleTable {
         let segments: Vec<Segment> = known.handles.keys().copied().collect();
         let mut handles = Vec::with_capacity(segments.len());
         for segment in segments {
-            self.note_look();
+            self.count_visit();
             // One by one, because the places of the remaining holders may change.
-            if let Some(Held { handle, place }) = self.comms[index].remove(segment) {
-                self.forget_holder(segment.0, place);
+            if let Some(HandleEntry { handle, position }) = self.comms[index].remove(segment) {
+                self.forget_holder(segment.0, position);
                 handles.push(handle);
             }
         }
         handles
     }
 
-    /// Removes a holder from its region's list. Corrects the place of the holder that moves there.
-    fn forget_holder(&mut self, region: RegionKey, place: usize) {
+    /// Removes a holder from its region's list. Corrects the position of the holder that moves
+    /// there.
+    fn forget_holder(&mut self, region: RegionKey, position: usize) {
         let Some(holders) = self.regions.get_mut(&region) else { return };
-        holders.swap_remove(place);
-        match holders.get(place).copied() {
+        holders.swap_remove(position);
+        match holders.get(position).copied() {
             Some(Holder { comm, segment }) => {
                 let known = &mut self.comms[comm.0 as usize].handles;
                 if let Some(moved) = known.get_mut(&(region, segment)) {
-                    moved.place = place;
+                    moved.position = position;
                 }
             }
             None if holders.is_empty() => {
@@ -148,10 +149,10 @@ impl HandleTable {
         }
     }
 
-    fn note_look(&mut self) {
+    fn count_visit(&mut self) {
         #[cfg(test)]
         {
-            self.looks += 1;
+            self.visits += 1;
         }
     }
 }
@@ -225,7 +226,7 @@ mod tests {
             let comms = self.comms.iter().map(|known| &known.handles);
             let entries = comms.clone().map(HashMap::len).sum();
             let holders = self.regions.values().map(Vec::len).sum::<usize>();
-            assert_eq!(entries, holders, "both ends know the same");
+            assert_eq!(entries, holders, "both maps have the same entries");
             let lists = self.regions.values().map(Vec::capacity).sum::<usize>();
             (entries, comms.map(HashMap::capacity).sum::<usize>().max(lists))
         }
@@ -237,35 +238,35 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum TableOp {
         Insert { comm: u32, region: usize, segment: u64 },
         TakeComm(u32),
         TakeRegion(usize),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![
-            8 => (0u32..5, 0usize..5, 0u64..3).prop_map(|(comm, region, segment)| Step::Insert {
+    fn actions() -> impl Strategy<Value = Vec<TableOp>> {
+        let action = prop_oneof![
+            8 => (0u32..5, 0usize..5, 0u64..3).prop_map(|(comm, region, segment)| TableOp::Insert {
                 comm,
                 region,
                 segment
             }),
-            1 => (0u32..5).prop_map(Step::TakeComm),
-            1 => (0usize..5).prop_map(Step::TakeRegion),
+            1 => (0u32..5).prop_map(TableOp::TakeComm),
+            1 => (0usize..5).prop_map(TableOp::TakeRegion),
         ];
-        proptest::collection::vec(step, 0..120)
+        proptest::collection::vec(action, 0..120)
     }
 
     proptest! {
         /// Compares the table with the simplest model: one list.
         #[test]
-        fn agrees_with_one_list(steps in steps()) {
+        fn agrees_with_one_list(actions in actions()) {
             let regions = regions(5);
             let mut table = HandleTable::default();
             let mut model = BTreeMap::<(u32, usize, u64), u64>::new();
-            for (name, step) in (1..).zip(steps) {
-                match step {
-                    Step::Insert { comm, region, segment } => {
+            for (name, action) in (1..).zip(actions) {
+                match action {
+                    TableOp::Insert { comm, region, segment } => {
                         let key = (comm, region, segment);
                         let found = table.get(CommId(comm), regions[region], segment);
                         let known = model.get(&key).copied().map(MemoryHandle::for_tests);
@@ -276,7 +277,7 @@ mod tests {
                             model.insert(key, name);
                         }
                     }
-                    Step::TakeComm(comm) => {
+                    TableOp::TakeComm(comm) => {
                         let mut taken = table.take_comm(CommId(comm));
                         taken.sort_unstable();
                         let goes = |key: &(u32, usize, u64)| key.0 == comm;
@@ -287,7 +288,7 @@ mod tests {
                         gone.sort_unstable();
                         prop_assert_eq!(taken, gone);
                     }
-                    Step::TakeRegion(region) => {
+                    TableOp::TakeRegion(region) => {
                         let mut taken = Vec::new();
                         table.take_region(regions[region], |comm, handle| taken.push((comm.0, handle)));
                         taken.sort_unstable();
@@ -321,13 +322,13 @@ mod tests {
         let (entries, room) = table.entries_and_room();
         assert_eq!(entries, REGIONS);
         assert!(room <= 8 * REGIONS, "room for {room}");
-        table.looks = 0;
+        table.visits = 0;
         assert_eq!(table.take_comm(CommId(COMMS - 1)).len(), 1);
-        assert_eq!(table.looks, 1, "only at what the comm knows");
+        assert_eq!(table.visits, 1, "only entries of the comm");
         assert_eq!(table.take_comm(CommId(0)), []);
-        assert_eq!(table.looks, 1);
+        assert_eq!(table.visits, 1);
         table.take_region(regions[1], |comm, _| assert_eq!(comm, CommId(COMMS - 2)));
-        assert_eq!(table.looks, 2, "only at who knows the region");
+        assert_eq!(table.visits, 2, "only holders of the region");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tcpx_diagnosis::pci::{PciPath, distance};
 
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::plugin::chunk_size::Limit;
+use crate::plugin::chunk_size::ChunkLimit;
 use crate::plugin::{Nic, Plugin};
 
 /// Returns the NICs for a peer that is reached from `local`, at least one.
@@ -47,8 +47,8 @@ pub(crate) fn chunk_limits(
     plugin: &Plugin,
     wanted: &[String],
     memory: &DeviceMemory,
-) -> Result<Vec<Limit>> {
-    let mut limits = vec![Limit::Plugin { bytes: plugin.chunk_bytes() }];
+) -> Result<Vec<ChunkLimit>> {
+    let mut limits = vec![ChunkLimit::Plugin { bytes: plugin.chunk_bytes() }];
     if plugin.takes_packets(memory) {
         let nics = choose(plugin, wanted, memory.pci_path().as_ref(), None)?;
         limits.extend(packet_limits(&nics, Tree::new(Path::new("/"))));
@@ -57,10 +57,10 @@ pub(crate) fn chunk_limits(
 }
 
 /// Returns the limits of the NICs whose MTU the system reports.
-fn packet_limits(nics: &[Nic], files: Tree<'_>) -> Vec<Limit> {
+fn packet_limits(nics: &[Nic], files: Tree<'_>) -> Vec<ChunkLimit> {
     let limit_of = |nic: &Nic| {
         let mtu = files.number(Path::new("/sys/class/net").join(&nic.name).join("mtu"))?;
-        Some(Limit::Packets { nic: nic.name.clone(), mtu: u32::try_from(mtu).ok()? })
+        Some(ChunkLimit::Packets { nic: nic.name.clone(), mtu: u32::try_from(mtu).ok()? })
     };
     nics.iter().filter_map(limit_of).collect()
 }
@@ -182,7 +182,7 @@ mod tests {
             std::fs::write(folder.join("mtu"), mtu).unwrap();
         }
         let (nics, _) = a3_high();
-        let limit = |nic: &str, mtu| Limit::Packets { nic: nic.to_owned(), mtu };
+        let limit = |nic: &str, mtu| ChunkLimit::Packets { nic: nic.to_owned(), mtu };
         let found = packet_limits(&nics, Tree::new(root.path()));
         assert_eq!(found, [limit("eth1", 8244), limit("eth2", 1500)]);
     }

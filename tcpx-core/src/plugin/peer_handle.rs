@@ -17,7 +17,7 @@ const STATE_OFFSET: usize = 80;
 const STATE_BYTES: usize = 8;
 
 /// Largest number of sockets and threads of a comm; the plugin has room for no more.
-const MOST_SOCKETS: u32 = 8;
+const MAX_SOCKETS: u32 = 8;
 /// Lowest port of a listen comm. Lower ports belong to a host's services. The system gives a
 /// listener a higher port.
 const FIRST_PORT: u16 = 1024;
@@ -33,9 +33,9 @@ pub(crate) enum HandleProblem {
     Family(u16),
     #[error("port {0}")]
     Port(u16),
-    #[error("{0} sockets; 1 to {MOST_SOCKETS} are possible")]
+    #[error("{0} sockets; 1 to {MAX_SOCKETS} are possible")]
     Sockets(u32),
-    #[error("{0} threads; up to {MOST_SOCKETS} are possible")]
+    #[error("{0} threads; up to {MAX_SOCKETS} are possible")]
     Threads(u32),
 }
 
@@ -57,11 +57,11 @@ impl PeerHandle {
         // A handle without any address leads nowhere.
         if addresses != [None; 2] {
             let sockets = u32::from_le_bytes(take(&handle.0, SOCKETS_OFFSET));
-            if sockets == 0 || sockets > MOST_SOCKETS {
+            if sockets == 0 || sockets > MAX_SOCKETS {
                 return Err(HandleProblem::Sockets(sockets));
             }
             let threads = u32::from_le_bytes(take(&handle.0, THREADS_OFFSET));
-            if threads > MOST_SOCKETS {
+            if threads > MAX_SOCKETS {
                 return Err(HandleProblem::Threads(threads));
             }
         }

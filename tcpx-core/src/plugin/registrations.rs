@@ -2,18 +2,16 @@
 //! Memory that was registered with the session, and through it with each comm that needs it.
 //!
 //! A registration is made on a comm when a chunk first needs it there, and kept until the
-//! registration or the comm goes. The plugin takes sizes as `int` and offsets as 32 bit. So long
-//! memory is registered in segments of 1 GiB that overlap by the largest chunk, and every chunk
-//! lies whole in one segment.
+//! registration or the comm goes. A worker makes it, because the call may block. The chunk that
+//! needs it, and those behind it on its lane, wait.
 //!
-//! Registering may block, so a worker does it. The chunk that needs it, and those behind it on its
-//! lane, wait.
+//! The plugin takes sizes as `int` and offsets as 32 bit. So long memory is registered in segments
+//! of 1 GiB that overlap by the largest chunk, and every chunk lies whole in one segment.
 //!
-//! Registrations of the same range share one plugin registration on each comm, so a hit makes no
-//! call of the plugin. The last registration of a range takes the plugin registration back, because
-//! memory that the caller has freed must not stay exported.
+//! Registrations of the same range share one plugin registration on each comm. The last one of a
+//! range takes it back, because memory that the caller has freed must not stay exported.
 
-mod leaving;
+mod removal;
 pub(crate) mod stage;
 #[cfg(test)]
 mod tests;
@@ -23,16 +21,18 @@ use slotmap::SlotMap;
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
-use self::stage::Stage;
+use self::stage::RegistrationStage;
 use super::handle_table::{HandleTable, Region, RegionKey, Segment, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::memory::device_memory::{DeviceMemory, OwnedMemory};
-use crate::plugin::comm::{CommMemory, MemoryHandle, RegisteredRange, Registering, Registrar};
+use crate::plugin::comm::{
+    CommMemory, MemoryHandle, PendingRegistration, RegisteredRange, Registrar,
+};
 use crate::types::{CommId, PeerKey};
 use crate::workers::Workers;
 
 /// Smallest size of device memory that a plugin registers.
-const LANDING_BYTES: u64 = 4096;
+const PLACEHOLDER_BYTES: u64 = 4096;
 
 /// Description of a registration for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +50,16 @@ pub struct MemoryInfo {
     pub access: Access,
 }
 
-/// Range of a registration, and its allowed uses.
+/// Registration that may be used: its range, and its allowed uses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usable {
+pub(crate) struct OpenRegistration {
     key: RegistrationKey,
     info: MemoryInfo,
     /// Whether the plugin receives into host memory.
     receives_host: bool,
 }
 
-impl Usable {
+impl OpenRegistration {
     /// Checks a use of the registration against its bounds and its allowed uses. Returns where the
     /// bytes lie.
     pub(crate) fn span(&self, offset: u64, bytes: u64, access: Access) -> Result<Span> {
@@ -97,7 +97,7 @@ struct Registration {
     copies: usize,
     /// The memory, if this registration owns it.
     owned: Option<OwnedMemory>,
-    stage: Stage,
+    stage: RegistrationStage,
 }
 
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
@@ -109,7 +109,7 @@ pub(crate) struct Registrations {
     regions: SlotMap<RegionKey, Region>,
     handles: HandleTable,
     /// Segments that workers are registering, by comm: a few for each.
-    registering: HashMap<CommId, Vec<(Segment, Registering)>>,
+    registering: HashMap<CommId, Vec<(Segment, PendingRegistration)>>,
     workers: Workers,
     /// Whether the plugin does not receive into host memory.
     refuses_host: bool,
@@ -117,11 +117,10 @@ pub(crate) struct Registrations {
     free_comms: Vec<CommId>,
     /// Owner of the comm with each number, or the last owner.
     owners: Vec<PeerKey>,
-    /// Whether a registration that is being deregistered has lost its last user since the last
-    /// question.
-    has_lost_users: bool,
-    /// See [`landing`](Self::landing), which makes it.
-    landing: Option<Span>,
+    /// Whether a draining registration has lost its last user since the last question.
+    has_drained: bool,
+    /// See [`placeholder`](Self::placeholder), which makes it.
+    placeholder: Option<Span>,
 }
 
 impl Registrations {
@@ -142,71 +141,65 @@ impl Registrations {
         owned: Option<OwnedMemory>,
     ) -> Result<MemoryId> {
         let refuse = |problem| Err(Error::Registration { id: None, problem });
-        if address == 0 {
-            return refuse(RegistrationProblem::NullAddress);
-        }
-        if bytes == 0 {
-            return refuse(RegistrationProblem::Empty);
-        }
-        if address.checked_add(bytes).is_none_or(|end| end > i64::MAX as u64) {
-            return refuse(RegistrationProblem::PastEndOfMemory);
+        match (address, bytes, address.checked_add(bytes)) {
+            (0, ..) => return refuse(RegistrationProblem::NullAddress),
+            (_, 0, _) => return refuse(RegistrationProblem::Empty),
+            (.., Some(end)) if end <= i64::MAX as u64 => {}
+            _ => return refuse(RegistrationProblem::PastEndOfMemory),
         }
         let id = MemoryId::after(self.ids_used);
         self.ids_used += 1;
-        let region = self.region(address, bytes, memory);
-        let key = self.registrations.insert(Registration {
-            id: Some(id),
-            address,
-            bytes,
-            memory,
-            access,
-            region: Some(region),
-            operations: 0,
-            copies: 0,
-            owned,
-            stage: Stage::Open,
-        });
+        let key = self.insert(Some(id), (address, bytes, memory), access, owned);
         self.ids.insert(id, key);
         Ok(id)
     }
 
-    /// Adds memory of the session itself. Callers do not know of it, so it has no id. It stays
-    /// until the session ends.
+    /// Adds memory of the session itself, without an id. It stays until the session ends.
     pub(crate) fn add_own(
         &mut self,
         bytes: u64,
         memory: MemoryType,
         owned: OwnedMemory,
     ) -> RegistrationKey {
-        let address = owned.address();
-        let region = self.region(address, bytes, memory);
+        let range = (owned.address(), bytes, memory);
+        self.insert(None, range, Access::ReadOnly, Some(owned))
+    }
+
+    fn insert(
+        &mut self,
+        id: Option<MemoryId>,
+        (address, bytes, memory): (u64, u64, MemoryType),
+        access: Access,
+        owned: Option<OwnedMemory>,
+    ) -> RegistrationKey {
+        let region = Some(self.region(address, bytes, memory));
+        let stage = RegistrationStage::Open;
         self.registrations.insert(Registration {
-            id: None,
+            id,
             address,
             bytes,
             memory,
-            access: Access::ReadOnly,
-            region: Some(region),
+            access,
+            region,
             operations: 0,
             copies: 0,
-            owned: Some(owned),
-            stage: Stage::Open,
+            owned,
+            stage,
         })
     }
 
-    /// Returns the landing page, for a receive whose bytes belong to several places of host memory.
-    /// The page is the session's own, and counts as device memory. So the bytes come through the
-    /// bounce buffer, and the lane unpacks them. None of the bytes goes to the page. `None`: the
-    /// session has a GPU, whose unpacker does not reach host memory.
-    pub(crate) fn landing(&mut self, device: &DeviceMemory) -> Result<Option<Span>> {
-        if self.landing.is_none() && matches!(device, DeviceMemory::Emulated) {
+    /// Returns the placeholder page, for a receive whose bytes belong to several places of host
+    /// memory. It counts as device memory, so the bytes come through the bounce buffer, and none
+    /// goes to the page. `None`: the session has a GPU, whose unpacker does not reach host memory.
+    pub(crate) fn placeholder(&mut self, device: &DeviceMemory) -> Result<Option<Span>> {
+        if self.placeholder.is_none() && matches!(device, DeviceMemory::Emulated) {
             let memory = MemoryType::Device;
-            let owned = device.allocate(LANDING_BYTES as usize, memory)?;
+            let owned = device.allocate(PLACEHOLDER_BYTES as usize, memory)?;
             let address = owned.address();
-            let registration = self.add_own(LANDING_BYTES, memory, owned);
-            self.landing = Some(Span { registration, address, memory });
+            let registration = self.add_own(PLACEHOLDER_BYTES, memory, owned);
+            self.placeholder = Some(Span { registration, address, memory });
         }
-        Ok(self.landing)
+        Ok(self.placeholder)
     }
 
     /// Returns the region of a range, and counts one more registration of it.
@@ -230,12 +223,12 @@ impl Registrations {
     }
 
     fn by_id(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
-        let unknown = || Error::UnknownRegistration { id };
-        let key = self.ids.get(&id).copied().ok_or_else(unknown)?;
-        self.registrations.get(key).map(|registration| (key, registration)).ok_or_else(unknown)
+        let key = self.ids.get(&id).copied();
+        let known = key.and_then(|key| Some((key, self.registrations.get(key)?)));
+        known.ok_or(Error::UnknownRegistration { id })
     }
 
-    /// Returns the description of a registration for its caller.
+    /// Returns the description of a registration.
     pub(crate) fn info(&self, id: MemoryId) -> Result<MemoryInfo> {
         let (_, &Registration { address, bytes, memory, access, .. }) = self.by_id(id)?;
         Ok(MemoryInfo { id, address, bytes, memory, access })
@@ -263,11 +256,8 @@ impl Registrations {
     /// Returns a registration that is not being deregistered.
     fn open(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
         match self.by_id(id)? {
-            open @ (_, Registration { stage: Stage::Open, .. }) => Ok(open),
-            _ => {
-                let problem = RegistrationProblem::Deregistered;
-                Err(Error::Registration { id: Some(id), problem })
-            }
+            open @ (_, Registration { stage: RegistrationStage::Open, .. }) => Ok(open),
+            _ => Err(deregistered(Some(id))),
         }
     }
 
@@ -277,11 +267,11 @@ impl Registrations {
     /// # Errors
     /// [`Error::UnknownRegistration`]; [`Error::Registration`] while it is being deregistered;
     /// [`Error::InUse`] during a copy.
-    pub(crate) fn usable(&self, id: MemoryId) -> Result<Usable> {
+    pub(crate) fn usable(&self, id: MemoryId) -> Result<OpenRegistration> {
         let (key, registered) = self.open(id)?;
         match registered.copies {
             0 => self.usable_of(id, key),
-            _ => Err(Error::copied(id)),
+            _ => Err(Error::being_copied(id)),
         }
     }
 
@@ -298,8 +288,8 @@ impl Registrations {
     }
 
     #[inline]
-    fn usable_of(&self, id: MemoryId, key: RegistrationKey) -> Result<Usable> {
-        Ok(Usable { key, info: self.info(id)?, receives_host: !self.refuses_host })
+    fn usable_of(&self, id: MemoryId, key: RegistrationKey) -> Result<OpenRegistration> {
+        Ok(OpenRegistration { key, info: self.info(id)?, receives_host: !self.refuses_host })
     }
 
     /// Notes that a copy to or from a registration begins.
@@ -313,7 +303,7 @@ impl Registrations {
     pub(crate) fn end_copy(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.copies = registration.copies.saturating_sub(1);
-            self.has_lost_users |= registration.is_free_to_leave();
+            self.has_drained |= registration.is_drained();
         }
     }
 
@@ -328,7 +318,7 @@ impl Registrations {
     pub(crate) fn end(&mut self, key: RegistrationKey) {
         if let Some(registration) = self.registrations.get_mut(key) {
             registration.operations = registration.operations.saturating_sub(1);
-            self.has_lost_users |= registration.is_free_to_leave();
+            self.has_drained |= registration.is_drained();
         }
     }
 
@@ -346,10 +336,7 @@ impl Registrations {
         comm_id: CommId,
         comm: &impl Registrar,
     ) -> Result<Option<MemoryHandle>> {
-        let gone = || {
-            let problem = RegistrationProblem::Deregistered;
-            Error::Registration { id: None, problem }
-        };
+        let gone = || deregistered(None);
         let registration = self.registrations.get(key).ok_or_else(gone)?;
         let region_key = registration.region.ok_or_else(gone)?;
         // A registration has the range of its region.
@@ -401,7 +388,11 @@ impl Registrations {
     pub(crate) fn forget_comm(&mut self, comm_id: CommId) -> CommMemory {
         self.free_comms.push(comm_id);
         let of_comm = self.registering.remove(&comm_id).into_iter().flatten();
-        let registering = of_comm.map(|(_, registering)| registering).collect();
-        CommMemory { handles: self.handles.take_comm(comm_id), registering }
+        let pending = of_comm.map(|(_, pending)| pending).collect();
+        CommMemory { handles: self.handles.take_comm(comm_id), pending }
     }
+}
+
+fn deregistered(id: Option<MemoryId>) -> Error {
+    Error::Registration { id, problem: RegistrationProblem::Deregistered }
 }

@@ -89,7 +89,7 @@ fn refuse(error: SettingsError) -> Error {
 
 /// Returns the error of a session whose choice asks for another transport than this process has.
 pub(crate) fn other_transport(choice: &PluginChoice, wanted: Carrier, opened: Carrier) -> Error {
-    let (wanted, opened) = (wanted.words(), opened.words());
+    let (wanted, opened) = (wanted.description(), opened.description());
     let problem = SettingProblem::OtherTransport { wanted, opened };
     Error::setting("plugin", choice.to_string(), problem)
 }
@@ -101,7 +101,7 @@ pub(crate) fn uses_device_memory(gpu: u32) -> bool {
 
 /// Logs over which NICs memory of this GPU goes by device memory, and why not over the others, if
 /// the choice left that open.
-pub(crate) fn tell_reach(gpu: u32) {
+pub(crate) fn log_gpu_reach(gpu: u32) {
     for reach in tcpx_softnet::gpu_reach(gpu) {
         let nic = reach.nic;
         match reach.refusal {

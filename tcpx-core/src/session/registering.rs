@@ -17,7 +17,7 @@ use crate::memory::host_buffer::LentBuffer;
 use crate::memory::{MemoryAddress, NewRegistration, Placement};
 use crate::plugin::handle_table::device_segments;
 use crate::plugin::registrations::MemoryInfo;
-use crate::plugin::registrations::stage::Forgetting;
+use crate::plugin::registrations::stage::PendingDeregistration;
 
 impl Session {
     /// Registers memory with the session and returns its id, from 1 upwards. The id is valid for
@@ -194,9 +194,9 @@ impl Session {
             Poll::Ready(unused) => unused,
             Poll::Pending => self.deregister_when_unused(&shared, id)?,
         };
-        let Forgetting { returned, hang } = match unused {
+        let PendingDeregistration { returned, hang } = match unused {
             Deregistered::Out(owned) => return Ok(owned),
-            Deregistered::Forgetting(forgetting) => forgetting,
+            Deregistered::Pending(pending) => pending,
         };
         if !workers.wait(&returned, self.let_go_timeout) {
             let error = Error::PluginHangs(hang);

@@ -109,20 +109,20 @@ impl RecvLane {
 
     /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
     /// again and again does, and so does the system, which tells of what happens on an idle one.
-    pub(crate) fn look_if_unknown(&mut self) -> Result<()> {
+    pub(crate) fn check_alive_if_unknown(&mut self) -> Result<()> {
         if self.is_at_rest() || (self.window.has_posted() && !self.comm.is_watched()) {
             return Ok(());
         }
-        self.comm.look()?;
+        self.comm.check_alive()?;
         if !self.window.has_posted() {
-            self.comm.rest();
+            self.comm.await_event();
         }
         Ok(())
     }
 
     /// Returns whether nothing is posted, and nothing has happened on the comm's descriptors.
     fn is_at_rest(&self) -> bool {
-        !self.window.has_posted() && self.comm.next_call() == NextCall::WhenTold
+        !self.window.has_posted() && self.comm.next_call() == NextCall::OnEvent
     }
 
     /// Notes an event on one of the comm's descriptors.
@@ -136,7 +136,7 @@ impl RecvLane {
         match self.stripes.peek().is_some() && self.window.has_room() {
             true => NextCall::Soon,
             false if self.window.has_posted() => self.comm.next_call(),
-            false => NextCall::WhenTold,
+            false => NextCall::OnEvent,
         }
     }
 
@@ -188,7 +188,7 @@ impl RecvLane {
             let Some(first) = stripe.members().first().copied() else { break };
             let place = match lie_apart(stripe.members()) {
                 false => Span { address: first.span.address + range.offset, ..first.span },
-                true => registrations.landing(memory)?.ok_or_else(|| Error::Protocol {
+                true => registrations.placeholder(memory)?.ok_or_else(|| Error::Protocol {
                     peer: self.label.peer.to_string(),
                     detail: "a chunk is for several places of host memory, beside a GPU".into(),
                 })?,
@@ -357,7 +357,7 @@ impl RecvLane {
     /// in that order, because a request that is still in flight uses its registration until the
     /// comm has closed.
     pub(crate) fn close(mut self, registrations: &mut Registrations) -> RecvComm {
-        self.comm.leave(registrations.forget_comm(self.id));
+        self.comm.keep_until_closed(registrations.forget_comm(self.id));
         self.comm
     }
 

@@ -161,14 +161,14 @@ impl SendLane {
 
     /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
     /// again and again does, and so does the system, which tells of what happens on an idle one.
-    pub(crate) fn look_if_unknown(&mut self) -> Result<()> {
-        let is_at_rest = !self.window.has_posted() && self.comm.next_call() == NextCall::WhenTold;
+    pub(crate) fn check_alive_if_unknown(&mut self) -> Result<()> {
+        let is_at_rest = !self.window.has_posted() && self.comm.next_call() == NextCall::OnEvent;
         if is_at_rest || (self.window.has_posted() && !self.comm.is_watched()) {
             return Ok(());
         }
-        self.comm.look()?;
+        self.comm.check_alive()?;
         if !self.window.has_posted() {
-            self.comm.rest();
+            self.comm.await_event();
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl SendLane {
         match wants_post && self.staged.is_empty() {
             true => NextCall::Soon,
             false if self.window.has_posted() => self.comm.next_call(),
-            false => NextCall::WhenTold,
+            false => NextCall::OnEvent,
         }
     }
 
@@ -375,7 +375,7 @@ impl SendLane {
         mut self,
         registrations: &mut Registrations,
     ) -> (SendComm, impl Iterator<Item = RegistrationKey> + use<>) {
-        self.comm.leave(registrations.forget_comm(self.id));
+        self.comm.keep_until_closed(registrations.forget_comm(self.id));
         let stagings = [self.host_staging, self.device_staging].into_iter().flatten();
         let stagings = stagings.chain(self.asked_stagings);
         (self.comm, stagings.map(|staging| staging.registration))

@@ -140,7 +140,7 @@ impl Engine {
     pub(crate) fn take_news(&mut self) -> bool {
         let ledger = &mut self.commons.ledger;
         // Calls that take back memory or exports wait for the end of their users.
-        let is_free = ledger.exports.take_over() | ledger.registrations.take_has_lost_users();
+        let is_free = ledger.exports.take_over() | ledger.registrations.take_has_drained();
         let has_come = is_free | ledger.notifications.take_arrived();
         std::mem::take(&mut self.has_news) | has_come
     }

@@ -199,7 +199,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (remote(RemoteProblem::TooMany { ranges: 2 << 20, limit: 1 << 20 }), 835),
         (remote(RemoteProblem::ReceiveIntoHostMemory), 820),
         (remote(RemoteProblem::Leaves), 724),
-        (Error::copied(MemoryId::after(0)), 822),
+        (Error::being_copied(MemoryId::after(0)), 822),
         (Error::Expired { peer: Some("p".into()), after: Duration::from_secs(2) }, 850),
         (fragments(too_long), 813),
         (fragments(DescriptorError::ZeroLength { index: 0 }), 826),
@@ -232,10 +232,10 @@ fn errors_have_the_id_of_their_diagnosis_and_end_with_it() {
 }
 
 #[test]
-fn a_peer_hears_of_a_dial_what_is_wrong_with_the_host_and_nothing_else() {
+fn a_peer_learns_of_a_failed_dial_only_faults_of_the_host() {
     let failure = |code, cause: Option<Finding>| {
         let Error::Plugin(failure) = call("connect", code) else { panic!("it is one") };
-        Error::Plugin(PluginFailure { cause: cause.map(Box::new), ..failure }).told_to_peer()
+        Error::Plugin(PluginFailure { cause: cause.map(Box::new), ..failure }).text_for_peer()
     };
     assert_eq!(failure(2, None), failure(3, None));
     let cause = || Some(Finding::new(&daemon::RXDM_REFUSES, "10.0.0.1:22".to_owned()));

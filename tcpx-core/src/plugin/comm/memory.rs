@@ -33,7 +33,7 @@ impl MemoryHandle {
 }
 
 /// Registration that a worker is making.
-pub(crate) type Registering = Task<Result<MemoryHandle>>;
+pub(crate) type PendingRegistration = Task<Result<MemoryHandle>>;
 
 /// Memory that is registered with a comm in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) trait Registrar {
     /// # Safety
     /// The range stays valid memory of its kind until the handle was deregistered, and the comm
     /// stays open until the registration is made.
-    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering;
+    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> PendingRegistration;
 }
 
 /// Memory that a closing comm still knows.
@@ -58,13 +58,13 @@ pub(crate) trait Registrar {
 pub(crate) struct CommMemory {
     pub(crate) handles: Vec<MemoryHandle>,
     /// Registrations that are being made. The comm stays open until they have been made.
-    pub(crate) registering: Vec<Registering>,
+    pub(crate) pending: Vec<PendingRegistration>,
 }
 
 impl CommMemory {
     /// Returns whether a registration is still being made.
     pub(super) fn is_registering(&self) -> bool {
-        self.registering.iter().any(|registering| !registering.is_done())
+        self.pending.iter().any(|pending| !pending.is_done())
     }
 }
 
@@ -77,7 +77,7 @@ const _: () = assert!(MemoryType::Device.ptr_type() == PTR_CUDA);
 #[derive(Debug)]
 pub(super) struct CommAddress {
     pub(super) plugin: Arc<Plugin>,
-    pub(super) place: CommLabel,
+    pub(super) label: CommLabel,
     pub(super) raw: NonNull<c_void>,
 }
 
@@ -95,8 +95,8 @@ impl CommAddress {
         let RegisteredRange { address, bytes, memory } = range;
         let mut mhandle = std::ptr::null_mut();
         let size = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-        let _entered = self.place.memory.enter()?;
-        let code = self.plugin.call(BlockingCall::Register, &self.place, |entries| {
+        let _entered = self.label.memory.enter()?;
+        let code = self.plugin.call(BlockingCall::Register, &self.label, |entries| {
             // SAFETY: the caller vouches for comm and memory. The output is a valid pointer.
             unsafe {
                 (entries.reg_mr)(
@@ -108,20 +108,20 @@ impl CommAddress {
                 )
             }
         });
-        self.place.check("regMr", code, Phase::Register)?;
-        let null = || self.place.failure("regMr", NcclResult::INTERNAL_ERROR, Phase::Register);
+        self.label.check("regMr", code, Phase::Register)?;
+        let null = || self.label.failure("regMr", NcclResult::INTERNAL_ERROR, Phase::Register);
         NonNull::new(mhandle).map(MemoryHandle).ok_or_else(null)
     }
 
     /// Deregisters memory from the comm.
     pub(super) fn deregister(&self, mhandle: MemoryHandle) {
-        let _entered = self.place.memory.try_enter();
+        let _entered = self.label.memory.try_enter();
         // SAFETY: the comm gave out the handle, and the table of registrations has forgotten it.
         // The plugin takes a handle back even if its comm is closed by now.
-        let code = self.plugin.call(BlockingCall::Deregister, &self.place, |entries| unsafe {
+        let code = self.plugin.call(BlockingCall::Deregister, &self.label, |entries| unsafe {
             (entries.dereg_mr)(self.raw.as_ptr(), mhandle.0.as_ptr())
         });
-        if let Err(error) = self.place.check("deregMr", code, Phase::Register) {
+        if let Err(error) = self.label.check("deregMr", code, Phase::Register) {
             tracing::warn!(%error, "memory stays known to the plugin");
         }
     }
@@ -142,6 +142,6 @@ impl Deregistration {
 
     /// Describes the call if it does not return.
     pub(crate) fn hang(&self, waited: Duration) -> PluginHang {
-        self.address.place.hang(BlockingCall::Deregister, waited)
+        self.address.label.hang(BlockingCall::Deregister, waited)
     }
 }

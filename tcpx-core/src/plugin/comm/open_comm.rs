@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use super::memory::{
-    CommMemory, Deregistration, MemoryHandle, RegisteredRange, Registering, Registrar,
+    CommMemory, Deregistration, MemoryHandle, PendingRegistration, RegisteredRange, Registrar,
 };
 use super::raw::{NextCall, RawComm};
 use crate::reactor::poller::{Poller, Target};
@@ -40,8 +40,8 @@ pub(crate) trait OpenComm: Sized + Send + 'static {
     }
 
     /// Notes that there is nothing to do until an event, if events are reported.
-    fn rest(&mut self) {
-        self.raw_mut().readiness.rest(NextCall::WhenTold);
+    fn await_event(&mut self) {
+        self.raw_mut().readiness.no_progress(NextCall::OnEvent);
     }
 
     /// Returns when a call of `test` may make progress.
@@ -56,15 +56,15 @@ pub(crate) trait OpenComm: Sized + Send + 'static {
 
     /// Hands the comm the memory that it still knows. Requests in flight may use it until the comm
     /// has closed.
-    fn leave(&mut self, memory: CommMemory) {
-        self.raw_mut().left = memory;
+    fn keep_until_closed(&mut self, memory: CommMemory) {
+        self.raw_mut().leftover = memory;
     }
 }
 
 impl<C: OpenComm> Registrar for C {
-    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering {
+    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> PendingRegistration {
         let address = self.raw().address();
-        let workers = workers.for_peer(self.raw().place.peer_key);
+        let workers = workers.for_peer(self.raw().label.peer_key);
         // SAFETY: the caller's promise is passed on.
         workers.call(move || unsafe { address.register(range) })
     }
@@ -73,10 +73,11 @@ impl<C: OpenComm> Registrar for C {
 /// Closes comms on a worker, as soon as no worker is making a registration on one of them.
 pub(crate) fn close_comms<C: OpenComm>(comms: Vec<C>, workers: &Workers) -> Ticket {
     let workers = match comms.first() {
-        Some(comm) => workers.for_peer(comm.raw().place.peer_key),
+        Some(comm) => workers.for_peer(comm.raw().label.peer_key),
         None => workers.clone(),
     };
-    workers.close_when(comms, |comms| !comms.iter().any(|comm| comm.raw().left.is_registering()))
+    workers
+        .close_when(comms, |comms| !comms.iter().any(|comm| comm.raw().leftover.is_registering()))
 }
 
 /// Handles that go back to the comms that gave them out.

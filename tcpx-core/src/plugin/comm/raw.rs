@@ -37,7 +37,7 @@ unsafe impl Send for Request {}
 #[derive(Debug)]
 pub(crate) struct RawComm {
     pub(super) plugin: Arc<Plugin>,
-    pub(super) place: CommLabel,
+    pub(super) label: CommLabel,
     pub(super) raw: NonNull<c_void>,
     /// Number of consecutive answers of 2 from `test`.
     system_errors: u32,
@@ -45,7 +45,7 @@ pub(crate) struct RawComm {
     pub(super) readiness: Readiness,
     /// Memory that is deregistered right after the comm has closed. Requests in flight may use it
     /// until then.
-    pub(super) left: CommMemory,
+    pub(super) leftover: CommMemory,
 }
 
 // SAFETY: the plugin allows a comm to be used from any thread as long as uses do not overlap.
@@ -60,16 +60,16 @@ pub(super) fn plugin_tag(tag: i64) -> c_int {
 }
 
 impl RawComm {
-    pub(super) fn new(plugin: &Arc<Plugin>, place: CommLabel, raw: NonNull<c_void>) -> Self {
+    pub(super) fn new(plugin: &Arc<Plugin>, label: CommLabel, raw: NonNull<c_void>) -> Self {
         let plugin = Arc::clone(plugin);
-        let (readiness, left) = (Readiness::default(), CommMemory::default());
-        Self { plugin, place, raw, system_errors: 0, readiness, left }
+        let (readiness, leftover) = (Readiness::default(), CommMemory::default());
+        Self { plugin, label, raw, system_errors: 0, readiness, leftover }
     }
 
     /// Drives the comm. Returns true once, when the request is done. Does not call the plugin if no
     /// event has come since the last call made no progress.
     pub(super) fn test(&mut self, request: Request, phase: Phase) -> Result<bool> {
-        if self.readiness.next() == NextCall::WhenTold {
+        if self.readiness.next() == NextCall::OnEvent {
             return Ok(false);
         }
         let mut done: c_int = 0;
@@ -87,9 +87,9 @@ impl RawComm {
         } else {
             self.system_errors = 0;
         }
-        self.place.check("test", code, phase)?;
+        self.label.check("test", code, phase)?;
         if done == 0 {
-            self.readiness.rest(self.next_call());
+            self.readiness.no_progress(self.next_call());
         }
         Ok(done != 0)
     }
@@ -121,17 +121,17 @@ impl RawComm {
         let limit = timeout.map_or(0, |time| time.as_millis().clamp(1, u32::MAX.into()) as u32);
         // SAFETY: the comm is open.
         let code = unsafe { (health.set_peer_timeout)(self.raw.as_ptr(), limit) };
-        if let Err(error) = self.place.check("setPeerTimeout", code, Phase::Connect) {
+        if let Err(error) = self.label.check("setPeerTimeout", code, Phase::Connect) {
             tracing::warn!(%error, "the plugin's own limit holds");
         }
     }
 
     /// Checks whether the comm's connections are alive, if the plugin can tell.
-    pub(super) fn look(&self, phase: Phase) -> Result<()> {
+    pub(super) fn check_alive(&self, phase: Phase) -> Result<()> {
         let Some(health) = self.plugin.health() else { return Ok(()) };
         // SAFETY: the comm is open.
         let code = unsafe { (health.check_comm)(self.raw.as_ptr()) };
-        self.place.check("checkComm", code, phase)
+        self.label.check("checkComm", code, phase)
     }
 
     /// Returns the descriptors to watch for edges while the comm is open. Empty if the plugin does
@@ -149,7 +149,7 @@ impl RawComm {
         match usize::try_from(count) {
             Ok(count) if code.is_success() && count <= all.len() => all[..count].into(),
             _ => {
-                let call = self.place.failure("descriptors", code, Phase::Connect);
+                let call = self.label.failure("descriptors", code, Phase::Connect);
                 tracing::warn!(error = %call, count, "the comm is called all the time");
                 SmallVec::new()
             }
@@ -163,7 +163,7 @@ impl RawComm {
         // SAFETY: the comm is open, and the output is a valid int.
         let code = unsafe { (readiness.needs_call)(self.raw.as_ptr(), &raw mut answer) };
         match answer {
-            0 if code.is_success() => NextCall::WhenTold,
+            0 if code.is_success() => NextCall::OnEvent,
             2 if code.is_success() => NextCall::Now,
             _ => NextCall::Soon,
         }
@@ -171,21 +171,21 @@ impl RawComm {
 
     /// Returns the address of the comm, for calls that other threads make.
     pub(super) fn address(&self) -> CommAddress {
-        let Self { plugin, place, raw, .. } = self;
-        CommAddress { plugin: Arc::clone(plugin), place: place.clone(), raw: *raw }
+        let Self { plugin, label, raw, .. } = self;
+        CommAddress { plugin: Arc::clone(plugin), label: label.clone(), raw: *raw }
     }
 
     /// Deregisters the memory that was kept until the comm closed.
-    pub(super) fn deregister_left(&mut self) {
-        let CommMemory { handles, registering } = std::mem::take(&mut self.left);
+    pub(super) fn deregister_leftover(&mut self) {
+        let CommMemory { handles, pending } = std::mem::take(&mut self.leftover);
         let address = self.address();
-        let registered = registering.iter().filter_map(|task| task.take()?.ok());
+        let registered = pending.iter().filter_map(|task| task.take()?.ok());
         handles.into_iter().chain(registered).for_each(|handle| address.deregister(handle));
     }
 
     /// Returns the error of a call that succeeded without its output.
     pub(super) fn null_output(&self, call: &'static str, phase: Phase) -> Error {
-        self.place.failure(call, NcclResult::INTERNAL_ERROR, phase)
+        self.label.failure(call, NcclResult::INTERNAL_ERROR, phase)
     }
 }
 
@@ -198,7 +198,7 @@ pub(crate) enum NextCall {
     /// Soon: no event reports when.
     Soon,
     /// After an event on a descriptor, or after a post.
-    WhenTold,
+    OnEvent,
 }
 
 /// Readiness of a comm for a call of `test`.
@@ -221,7 +221,7 @@ impl Readiness {
 
     /// Notes that `test` made no progress, and when it may. Without descriptors no event reports
     /// when.
-    pub(super) fn rest(&mut self, next: NextCall) {
+    pub(super) fn no_progress(&mut self, next: NextCall) {
         self.next = if self.is_watched() { next } else { NextCall::Soon };
     }
 

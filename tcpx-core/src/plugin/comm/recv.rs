@@ -67,7 +67,7 @@ impl RecvComm {
                 &raw mut request,
             )
         };
-        self.raw.place.check("irecv", code, Phase::Receive)?;
+        self.raw.label.check("irecv", code, Phase::Receive)?;
         self.raw.readiness.wake();
         let Some(request) = NonNull::new(request) else { return Ok(None) };
         let slot = (self.received % MAX_REQUESTS as u64) as usize;
@@ -98,7 +98,7 @@ impl RecvComm {
                 &raw mut raw_request,
             )
         };
-        self.raw.place.check("iflush", code, Phase::Receive)?;
+        self.raw.label.check("iflush", code, Phase::Receive)?;
         u64::try_from(size).map_err(|_| self.raw.null_output("iflush", Phase::Receive))
     }
 
@@ -110,13 +110,13 @@ impl RecvComm {
         }
         let detail =
             format!("unpack queue slot {slot} announces {count} entries, {MAX_UNPACK_ENTRIES} fit");
-        tracing::error!(peer = %self.raw.place.peer, channel = self.raw.place.channel, "{detail}");
-        Err(Error::Protocol { peer: self.raw.place.peer.to_string(), detail })
+        tracing::error!(peer = %self.raw.label.peer, channel = self.raw.label.channel, "{detail}");
+        Err(Error::Protocol { peer: self.raw.label.peer.to_string(), detail })
     }
 
     /// Returns the number of bytes of the bounce buffer.
     pub(crate) fn pool_bytes(&self) -> Result<u64> {
-        let own = self.raw.place.memory.own_bytes_from(self.queue.bounce())?;
+        let own = self.raw.label.memory.own_bytes_from(self.queue.bounce())?;
         Ok(own.unwrap_or_default().min(self.queue.bounce_bytes()))
     }
 
@@ -144,7 +144,7 @@ impl RecvComm {
         };
         // Another request may be waiting for these pages.
         self.raw.readiness.wake();
-        self.raw.place.check("irecvConsumed", code, Phase::Receive)
+        self.raw.label.check("irecvConsumed", code, Phase::Receive)
     }
 
     /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.
@@ -155,8 +155,8 @@ impl RecvComm {
 
     /// Checks whether the comm is alive, if the plugin can tell. A comm may be dead though nothing
     /// is posted.
-    pub(crate) fn look(&mut self) -> Result<()> {
-        self.raw.look(Phase::Receive)
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        self.raw.check_alive(Phase::Receive)
     }
 }
 
@@ -173,18 +173,18 @@ impl OpenComm for RecvComm {
 impl Drop for RecvComm {
     fn drop(&mut self) {
         self.raw.readiness.end();
-        let entered = self.raw.place.memory.try_enter();
+        let entered = self.raw.label.memory.try_enter();
         // SAFETY: the comm is open and is not used again. The code that drops it has waited for its
         // unpacks.
         let code =
-            self.raw.plugin.call(BlockingCall::CloseReceive, &self.raw.place, |entries| unsafe {
+            self.raw.plugin.call(BlockingCall::CloseReceive, &self.raw.label, |entries| unsafe {
                 (entries.close_recv)(self.raw.raw.as_ptr())
             });
-        if let Err(error) = self.raw.place.check("closeRecv", code, Phase::Close) {
+        if let Err(error) = self.raw.label.check("closeRecv", code, Phase::Close) {
             tracing::warn!(%error);
         }
         drop(entered);
-        self.raw.deregister_left();
+        self.raw.deregister_leftover();
     }
 }
 
@@ -203,20 +203,20 @@ pub(crate) struct ListenComm {
 unsafe impl Send for ListenComm {}
 
 impl ListenComm {
-    pub(crate) fn open(plugin: &Arc<Plugin>, place: CommLabel) -> Result<Self> {
+    pub(crate) fn open(plugin: &Arc<Plugin>, label: CommLabel) -> Result<Self> {
         let mut handle = NetHandle::zeroed();
         let mut raw = std::ptr::null_mut();
-        let entered = place.memory.enter()?;
-        let code = plugin.call(BlockingCall::Listen, &place, |entries| {
+        let entered = label.memory.enter()?;
+        let code = plugin.call(BlockingCall::Listen, &label, |entries| {
             // SAFETY: the handle is 128 writable bytes. The output is a valid pointer. The NIC
             // index came from the plugin.
-            unsafe { (entries.listen)(place.nic_index, handle.0.as_mut_ptr().cast(), &raw mut raw) }
+            unsafe { (entries.listen)(label.nic_index, handle.0.as_mut_ptr().cast(), &raw mut raw) }
         });
         drop(entered);
-        place.check("listen", code, Phase::Listen)?;
-        tracing::debug!(peer = %place.peer, channel = place.channel, nic = %place.nic, ?handle, "listening");
+        label.check("listen", code, Phase::Listen)?;
+        tracing::debug!(peer = %label.peer, channel = label.channel, nic = %label.nic, ?handle, "listening");
         let Some(raw) = NonNull::new(raw) else {
-            return Err(place
+            return Err(label
                 .check("listen", NcclResult::INTERNAL_ERROR, Phase::Listen)
                 .err()
                 .unwrap_or(Error::Closed));
@@ -228,7 +228,7 @@ impl ListenComm {
             size: 0,
             needs_proxy_progress: 0,
         });
-        let raw = RawComm::new(plugin, place, raw);
+        let raw = RawComm::new(plugin, label, raw);
         Ok(Self { raw, handle, device_handle, accepting: false })
     }
 
@@ -242,25 +242,25 @@ impl ListenComm {
     pub(crate) fn poll_accept(&mut self) -> Result<Option<RecvComm>> {
         let mut comm = std::ptr::null_mut();
         let mut device_handle: *mut NetDeviceHandle = &raw mut *self.device_handle;
-        let entered = self.raw.place.memory.enter()?;
+        let entered = self.raw.label.memory.enter()?;
         self.accepting = true;
         let listen_comm = self.raw.raw.as_ptr();
         // SAFETY: the listen comm is open, and its accept has given no final answer yet.
         // `device_handle` points to a struct that lives, unmoved, as long as this listen comm.
-        let code = self.raw.plugin.call(BlockingCall::Accept, &self.raw.place, |entries| unsafe {
+        let code = self.raw.plugin.call(BlockingCall::Accept, &self.raw.label, |entries| unsafe {
             (entries.accept)(listen_comm, &raw mut comm, &raw mut device_handle)
         });
         drop(entered);
         self.accepting = code.is_success() && comm.is_null();
-        self.raw.place.check("accept", code, Phase::Accept)?;
+        self.raw.label.check("accept", code, Phase::Accept)?;
         let Some(raw) = NonNull::new(comm) else { return Ok(None) };
-        let place = self.raw.place.clone();
-        let raw = RawComm::new(&self.raw.plugin, place, raw);
+        let label = self.raw.label.clone();
+        let raw = RawComm::new(&self.raw.plugin, label, raw);
         // Owned from here on, so that the comm is closed even if its queue is unusable.
         let mut comm = RecvComm { raw, queue: UnpackQueue::default(), received: 0, credit: None };
-        comm.queue = UnpackQueue::read(&self.device_handle, &self.raw.place.memory)?;
+        comm.queue = UnpackQueue::read(&self.device_handle, &self.raw.label.memory)?;
         tracing::debug!(
-            peer = %comm.raw.place.peer, channel = comm.raw.place.channel, recv_comm = ?comm.raw.raw,
+            peer = %comm.raw.label.peer, channel = comm.raw.label.channel, recv_comm = ?comm.raw.raw,
             "connection accepted; device handle: {}", comm.queue
         );
         Ok(Some(comm))
@@ -272,16 +272,16 @@ impl Drop for ListenComm {
         if self.accepting && self.raw.plugin.is_hardware() {
             // The plugin's helper thread blocks in accept(2) and would use the comm after it is
             // freed.
-            tracing::warn!(peer = %self.raw.place.peer, "a listen comm that nobody reached is left to the plugin");
+            tracing::warn!(peer = %self.raw.label.peer, "a listen comm that no peer reached is left to the plugin");
             return;
         }
-        let _entered = self.raw.place.memory.try_enter();
+        let _entered = self.raw.label.memory.try_enter();
         // SAFETY: the comm is open and is not used again.
         let code =
-            self.raw.plugin.call(BlockingCall::CloseListen, &self.raw.place, |entries| unsafe {
+            self.raw.plugin.call(BlockingCall::CloseListen, &self.raw.label, |entries| unsafe {
                 (entries.close_listen)(self.raw.raw.as_ptr())
             });
-        if let Err(error) = self.raw.place.check("closeListen", code, Phase::Close) {
+        if let Err(error) = self.raw.label.check("closeListen", code, Phase::Close) {
             tracing::warn!(%error);
         }
     }

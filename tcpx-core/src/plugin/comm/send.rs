@@ -50,7 +50,7 @@ impl SendComm {
                 &raw mut request,
             )
         };
-        self.raw.place.check("isend", code, Phase::Send)?;
+        self.raw.label.check("isend", code, Phase::Send)?;
         self.raw.readiness.wake();
         Ok(NonNull::new(request).map(Request))
     }
@@ -68,8 +68,8 @@ impl SendComm {
 
     /// Checks whether the comm is alive, if the plugin can tell. A comm may be dead though nothing
     /// is posted.
-    pub(crate) fn look(&mut self) -> Result<()> {
-        self.raw.look(Phase::Send)
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        self.raw.check_alive(Phase::Send)
     }
 }
 
@@ -86,17 +86,17 @@ impl OpenComm for SendComm {
 impl Drop for SendComm {
     fn drop(&mut self) {
         self.raw.readiness.end();
-        let entered = self.raw.place.memory.try_enter();
+        let entered = self.raw.label.memory.try_enter();
         // SAFETY: the comm is open and is not used again.
         let code =
-            self.raw.plugin.call(BlockingCall::CloseSend, &self.raw.place, |entries| unsafe {
+            self.raw.plugin.call(BlockingCall::CloseSend, &self.raw.label, |entries| unsafe {
                 (entries.close_send)(self.raw.raw.as_ptr())
             });
-        if let Err(error) = self.raw.place.check("closeSend", code, Phase::Close) {
+        if let Err(error) = self.raw.label.check("closeSend", code, Phase::Close) {
             tracing::warn!(%error);
         }
         drop(entered);
-        self.raw.deregister_left();
+        self.raw.deregister_leftover();
     }
 }
 
@@ -104,14 +104,14 @@ impl Drop for SendComm {
 #[derive(Debug)]
 pub(crate) struct PendingConnect {
     plugin: Arc<Plugin>,
-    place: CommLabel,
+    label: CommLabel,
     /// Buffer in which the plugin keeps its state. It must not move until the final answer.
     handle: Option<Box<NetHandle>>,
 }
 
 impl PendingConnect {
-    pub(crate) fn new(plugin: &Arc<Plugin>, place: CommLabel, handle: NetHandle) -> Self {
-        Self { plugin: Arc::clone(plugin), place, handle: Some(Box::new(handle)) }
+    pub(crate) fn new(plugin: &Arc<Plugin>, label: CommLabel, handle: NetHandle) -> Self {
+        Self { plugin: Arc::clone(plugin), label, handle: Some(Box::new(handle)) }
     }
 
     /// Polls the attempt. Returns `None` while the attempt goes on, and for ever after its final
@@ -120,10 +120,10 @@ impl PendingConnect {
         let Some(handle) = &mut self.handle else { return Ok(None) };
         let mut comm = std::ptr::null_mut();
         let mut device_handle = std::ptr::null_mut();
-        let nic_index = self.place.nic_index;
+        let nic_index = self.label.nic_index;
         let buffer: *mut c_void = handle.0.as_mut_ptr().cast();
-        let _entered = self.place.memory.enter()?;
-        let code = self.plugin.call(BlockingCall::Connect, &self.place, |entries| {
+        let _entered = self.label.memory.enter()?;
+        let code = self.plugin.call(BlockingCall::Connect, &self.label, |entries| {
             // SAFETY: the buffer is the same 128 bytes on each poll, and there was no final answer
             // yet. Both outputs are valid pointers.
             unsafe { (entries.connect)(nic_index, buffer, &raw mut comm, &raw mut device_handle) }
@@ -132,10 +132,10 @@ impl PendingConnect {
             return Ok(None);
         }
         self.handle = None;
-        self.place.check("connect", code, Phase::Connect)?;
+        self.label.check("connect", code, Phase::Connect)?;
         let Some(raw) = NonNull::new(comm) else { return Ok(None) };
-        tracing::debug!(peer = %self.place.peer, channel = self.place.channel, send_comm = ?raw, "connection established");
-        let raw = RawComm::new(&self.plugin, self.place.clone(), raw);
+        tracing::debug!(peer = %self.label.peer, channel = self.label.channel, send_comm = ?raw, "connection established");
+        let raw = RawComm::new(&self.plugin, self.label.clone(), raw);
         Ok(Some(SendComm { raw }))
     }
 }

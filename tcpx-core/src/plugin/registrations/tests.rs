@@ -41,7 +41,7 @@ fn posts_are_checked_against_bounds_and_direction() {
 
 /// The error must not advise "register it for receiving", because that is refused as well.
 #[test]
-fn a_receive_into_host_memory_is_refused_as_what_it_is_where_the_plugin_has_none() {
+fn the_error_of_a_receive_into_host_memory_says_whether_the_plugin_has_any() {
     let mut registrations = Registrations::new(Workers::default(), false, 0);
     for (memory, expected) in [
         (MemoryType::Host, RegistrationProblem::ReceiveIntoHostMemory),
@@ -70,13 +70,13 @@ fn memory_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn one_that_leaves_keeps_its_users_and_gets_no_others() {
+fn a_draining_registration_keeps_its_users_and_gets_no_others() {
     let mut registrations = Registrations::default();
     let id = add(&mut registrations, 100, MemoryType::Device);
     let key = registrations.span(id, 0, 1, Access::ReadWrite).unwrap().registration;
     registrations.begin(key);
     registrations.begin_copy(key);
-    assert_eq!(registrations.leave(id).unwrap(), key);
+    assert_eq!(registrations.begin_draining(id).unwrap(), key);
     for refused in [
         registrations.span(id, 0, 1, Access::ReadOnly).map(drop),
         registrations.usable(id).map(drop),
@@ -88,24 +88,24 @@ fn one_that_leaves_keeps_its_users_and_gets_no_others() {
         );
     }
     registrations.end(key);
-    assert!(registrations.is_used(key) && !registrations.take_has_lost_users());
+    assert!(registrations.is_used(key) && !registrations.take_has_drained());
     registrations.end_copy(key);
-    assert!(!registrations.is_used(key) && registrations.take_has_lost_users());
-    assert!(!registrations.take_has_lost_users(), "once");
-    assert_eq!(registrations.info(id).unwrap().bytes, 100, "it is known until it is out");
+    assert!(!registrations.is_used(key) && registrations.take_has_drained());
+    assert!(!registrations.take_has_drained(), "once");
+    assert_eq!(registrations.info(id).unwrap().bytes, 100, "it is known until it is removed");
     registrations.remove(id).unwrap();
-    assert!(matches!(registrations.leave(id), Err(Error::UnknownRegistration { .. })));
+    assert!(matches!(registrations.begin_draining(id), Err(Error::UnknownRegistration { .. })));
     assert!(matches!(registrations.remove(id), Err(Error::UnknownRegistration { .. })));
 }
 
 /// Double of a comm that counts the plugin's calls.
 #[derive(Default)]
-struct Counting {
+struct CountingComm {
     registered: Cell<usize>,
 }
 
-impl Registrar for Counting {
-    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> Registering {
+impl Registrar for CountingComm {
+    unsafe fn register(&self, range: RegisteredRange, workers: &Workers) -> PendingRegistration {
         self.registered.set(self.registered.get() + 1);
         workers.call(move || Ok(MemoryHandle::for_tests(range.address)))
     }
@@ -116,7 +116,7 @@ fn handle(
     registrations: &mut Registrations,
     span: Span,
     comm_id: CommId,
-    comm: &Counting,
+    comm: &CountingComm,
 ) -> MemoryHandle {
     eventually(|| {
         // SAFETY: the double touches no memory.
@@ -128,7 +128,7 @@ fn handle(
 #[test]
 fn the_same_range_is_registered_once_on_each_comm() {
     let mut registrations = Registrations::default();
-    let comm = Counting::default();
+    let comm = CountingComm::default();
     let comms =
         [registrations.new_comm(PeerKey::default()), registrations.new_comm(PeerKey::default())];
     let ids = [(); 3].map(|()| add(&mut registrations, 3 << 30, MemoryType::Device));
@@ -142,7 +142,7 @@ fn the_same_range_is_registered_once_on_each_comm() {
     }
     assert_eq!(comm.registered.get(), 2 * 3, "two comms, three segments");
     assert_eq!(registrations.forget_comm(comms[1]).handles.len(), 3);
-    let [first, second, third] = ids.map(|id| registrations.leave(id).unwrap());
+    let [first, second, third] = ids.map(|id| registrations.begin_draining(id).unwrap());
     for (key, id) in [(first, ids[0]), (second, ids[1])] {
         assert!(registrations.take_handles(key).is_empty(), "the third still needs them");
         registrations.remove(id).unwrap();
@@ -155,9 +155,9 @@ fn the_same_range_is_registered_once_on_each_comm() {
 }
 
 #[test]
-fn a_comm_that_closes_takes_along_what_is_being_registered() {
+fn a_closing_comm_takes_its_pending_registrations_along() {
     let mut registrations = Registrations::default();
-    let comm = Counting::default();
+    let comm = CountingComm::default();
     let comms =
         [registrations.new_comm(PeerKey::default()), registrations.new_comm(PeerKey::default())];
     let id = add(&mut registrations, 100, MemoryType::Device);
@@ -166,21 +166,21 @@ fn a_comm_that_closes_takes_along_what_is_being_registered() {
         // SAFETY: the double touches no memory.
         let known =
             unsafe { registrations.handle(span.registration, span.address, comm_id, &comm) };
-        assert_eq!(known.unwrap(), None, "nobody waits for it");
+        assert_eq!(known.unwrap(), None, "the worker has not finished");
     }
     let left = registrations.forget_comm(comms[0]);
-    assert_eq!((left.handles.len(), left.registering.len()), (0, 1));
+    assert_eq!((left.handles.len(), left.pending.len()), (0, 1));
     handle(&mut registrations, span, comms[1], &comm);
-    assert_eq!(comm.registered.get(), 2, "the other comm's goes on");
+    assert_eq!(comm.registered.get(), 2, "the other comm's registration goes on");
 }
 
 /// Each peer's buffer is known to its own comms, so no other peer is concerned when the buffer
 /// goes.
 #[test]
-fn memory_that_goes_concerns_only_peers_whose_comms_know_it() {
+fn removing_memory_concerns_only_peers_whose_comms_know_it() {
     const PEERS: usize = 1_000;
     let mut registrations = Registrations::default();
-    let (comm, mut peers) = (Counting::default(), SlotMap::<PeerKey, ()>::with_key());
+    let (comm, mut peers) = (CountingComm::default(), SlotMap::<PeerKey, ()>::with_key());
     let mut of_peers = Vec::new();
     for number in 0..PEERS as u64 {
         let address = 0x7000_0000_0000 + (number << 20);
@@ -216,7 +216,7 @@ fn register_and_remove(times: u64) {
         let id = registrations
             .add(4096 * (1 + round % 1000), 4096, MemoryType::Device, Access::ReadWrite, None)
             .unwrap();
-        let key = registrations.leave(id).unwrap();
+        let key = registrations.begin_draining(id).unwrap();
         registrations.take_handles(key);
         registrations.remove(id).unwrap();
     }
@@ -237,15 +237,15 @@ fn a_million_pairs_leave_nothing_behind() {
 
 /// There is one page, however often it is asked for, and no program knows of it.
 #[test]
-fn there_is_one_page_to_land_on() {
+fn there_is_one_placeholder_page() {
     let mut registrations = Registrations::default();
-    let landing = registrations.landing(&DeviceMemory::Emulated).unwrap().expect("a page");
-    assert_eq!((landing.memory, landing.address % 4096), (MemoryType::Device, 0));
-    assert_eq!(registrations.landing(&DeviceMemory::Emulated).unwrap(), Some(landing));
-    assert_eq!(registrations.id_of(landing.registration), None);
-    let comm = Counting::default();
+    let placeholder = registrations.placeholder(&DeviceMemory::Emulated).unwrap().expect("a page");
+    assert_eq!((placeholder.memory, placeholder.address % 4096), (MemoryType::Device, 0));
+    assert_eq!(registrations.placeholder(&DeviceMemory::Emulated).unwrap(), Some(placeholder));
+    assert_eq!(registrations.id_of(placeholder.registration), None);
+    let comm = CountingComm::default();
     let id = registrations.new_comm(PeerKey::default());
-    let first = handle(&mut registrations, landing, id, &comm);
-    assert_eq!(handle(&mut registrations, landing, id, &comm), first);
+    let first = handle(&mut registrations, placeholder, id, &comm);
+    assert_eq!(handle(&mut registrations, placeholder, id, &comm), first);
     assert_eq!(comm.registered.get(), 1);
 }

@@ -12,7 +12,7 @@ use tcpx_testkit::PATIENCE;
 
 use super::{connect, connected, open, patient, soft, uses};
 use crate::error::{Phase, PluginHang, RegistrationProblem};
-use crate::plugin::registrations::stage::Forgetting;
+use crate::plugin::registrations::stage::PendingDeregistration;
 use crate::workers::JobStep;
 use crate::{
     Access, Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
@@ -237,8 +237,8 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
     let (call, phase, channel, waited) = ("deregMr", Phase::Register, 3, Duration::from_millis(1));
     let hang = PluginHang { call, phase, peer, channel, nic, waited, returns: false, found: None };
     let registrations = &mut engine.commons.ledger.registrations;
-    let key = registrations.leave(memory).expect("it is there");
-    registrations.begin_forgetting(key, Forgetting { returned, hang });
+    let key = registrations.begin_draining(memory).expect("it is there");
+    registrations.set_pending_deregistration(key, PendingDeregistration { returned, hang });
     drop(engine);
     for _ in 0..2 {
         let hangs = session.deregister_memory(memory);

@@ -356,7 +356,7 @@ impl Receiver {
 
     /// Returns the bytes of the page that scattered receives name.
     pub(super) fn landing(&mut self) -> Vec<u8> {
-        let landing = self.books.registrations.landing(&self.books.memory).expect("memory");
+        let landing = self.books.registrations.placeholder(&self.books.memory).expect("memory");
         let landing = landing.expect("there is no GPU");
         let mut bytes = vec![0; 4096];
         // SAFETY: the page is the session's, and nothing writes it.

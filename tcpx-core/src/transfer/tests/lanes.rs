@@ -127,11 +127,11 @@ fn reset_connections() {
 fn idle_lanes_find_that_their_connections_have_died() {
     in_own_process!();
     let (mut sender, mut receiver) = ends();
-    sender.lanes.iter_mut().for_each(|lane| lane.look_if_unknown().expect("it lives"));
-    receiver.lanes.iter_mut().for_each(|lane| lane.look_if_unknown().expect("it lives"));
+    sender.lanes.iter_mut().for_each(|lane| lane.check_alive_if_unknown().expect("it lives"));
+    receiver.lanes.iter_mut().for_each(|lane| lane.check_alive_if_unknown().expect("it lives"));
     reset_connections();
-    let sends = sender.lanes.iter_mut().map(SendLane::look_if_unknown);
-    let receives = receiver.lanes.iter_mut().map(RecvLane::look_if_unknown);
+    let sends = sender.lanes.iter_mut().map(SendLane::check_alive_if_unknown);
+    let receives = receiver.lanes.iter_mut().map(RecvLane::check_alive_if_unknown);
     for look in sends.chain(receives) {
         let error = look.expect_err("it has died").to_string();
         assert!(error.contains("checkComm"), "{error}");

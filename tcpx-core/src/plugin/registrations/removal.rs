@@ -4,7 +4,7 @@
 use tcpx_protocol::types::RegistrationKey;
 use tcpx_protocol::types::memory::MemoryId;
 
-use super::stage::{Forgetting, Stage};
+use super::stage::{PendingDeregistration, RegistrationStage};
 use super::{Registration, Registrations};
 use crate::error::Result;
 use crate::memory::device_memory::OwnedMemory;
@@ -16,8 +16,8 @@ impl Registration {
     }
 
     /// Returns whether a deregistration that waits for its users has none left.
-    pub(super) fn is_free_to_leave(&self) -> bool {
-        !self.is_used() && !matches!(self.stage, Stage::Open)
+    pub(super) fn is_drained(&self) -> bool {
+        !self.is_used() && !matches!(self.stage, RegistrationStage::Open)
     }
 }
 
@@ -34,12 +34,12 @@ impl Registrations {
     ///
     /// # Errors
     /// [`Error::UnknownRegistration`](crate::Error::UnknownRegistration).
-    pub(crate) fn leave(&mut self, id: MemoryId) -> Result<RegistrationKey> {
+    pub(crate) fn begin_draining(&mut self, id: MemoryId) -> Result<RegistrationKey> {
         let key = self.key_of(id)?;
         if let Some(registration) = self.registrations.get_mut(key)
-            && matches!(registration.stage, Stage::Open)
+            && matches!(registration.stage, RegistrationStage::Open)
         {
-            registration.stage = Stage::Leaving;
+            registration.stage = RegistrationStage::Draining;
         }
         Ok(key)
     }
@@ -56,22 +56,29 @@ impl Registrations {
 
     /// Returns whether a registration that is being deregistered has lost its last user since the
     /// last call.
-    pub(crate) fn take_has_lost_users(&mut self) -> bool {
-        std::mem::take(&mut self.has_lost_users)
+    pub(crate) fn take_has_drained(&mut self) -> bool {
+        std::mem::take(&mut self.has_drained)
     }
 
     /// Returns the calls that take a registration back from its comms, once they are in progress.
-    pub(crate) fn forgetting(&self, key: RegistrationKey) -> Option<&Forgetting> {
+    pub(crate) fn pending_deregistration(
+        &self,
+        key: RegistrationKey,
+    ) -> Option<&PendingDeregistration> {
         match &self.registrations.get(key)?.stage {
-            Stage::Forgetting(forgetting) => Some(forgetting),
-            Stage::Open | Stage::Leaving => None,
+            RegistrationStage::Deregistering(pending) => Some(pending),
+            RegistrationStage::Open | RegistrationStage::Draining => None,
         }
     }
 
     /// Notes the calls that take a registration back from its comms.
-    pub(crate) fn begin_forgetting(&mut self, key: RegistrationKey, forgetting: Forgetting) {
+    pub(crate) fn set_pending_deregistration(
+        &mut self,
+        key: RegistrationKey,
+        pending: PendingDeregistration,
+    ) {
         if let Some(registration) = self.registrations.get_mut(key) {
-            registration.stage = Stage::Forgetting(forgetting);
+            registration.stage = RegistrationStage::Deregistering(pending);
         }
     }
 
