@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_a_line_or_speaks_to_a_terminal_is_escaped_once() {
+    fn line_ends_and_control_characters_are_escaped_once() {
         for (text, line) in [
             ("a name", "a name"),
             ("Grüße, 7 µs \\n", "Grüße, 7 µs \\n"),

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_says_what_was_expected() {
+    fn an_unknown_name_gives_the_expected_ones() {
         let unknown = "gpu".parse::<Choice>().unwrap_err();
         assert_eq!(
             unknown.to_string(),

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_counted_with_few_looks() {
+    fn completions_are_counted_with_few_queries() {
         for len in 0..40 {
             for truth in 0..=len {
                 let mut looks = 0;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_look_is_passed_on() {
+    fn a_failed_query_is_returned() {
         let failure = CudaError::Stalled { waited_ms: 1 };
         assert_eq!(count_done(4, |_| Err(failure.clone())), Err(failure));
     }

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_never_finished() {
+    fn a_dropped_piece_never_finishes_its_submit() {
         let mut queue = CopyQueue::new();
         let descriptors = fragments(&[2 * PIECE_BYTES as u32]);
         queue.add(Ticket::new(1), &[job(&descriptors)]);

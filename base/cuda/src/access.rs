@@ -165,7 +165,7 @@ mod tests {
     use crate::{DeviceBuffer, PinnedBuffer, ReadOnlyMapping, test_gpu};
 
     #[test]
-    fn addresses_are_told_apart() {
+    fn addresses_of_each_kind_are_recognised() {
         let Some(gpu) = test_gpu() else { return };
         let device = DeviceBuffer::new(&gpu, 8192).unwrap();
         let pinned = PinnedBuffer::new(&gpu, 8192).unwrap();

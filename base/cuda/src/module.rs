@@ -147,7 +147,7 @@ mod tests {
 ";
 
     #[test]
-    fn an_image_that_the_driver_refuses_gives_way_to_the_next() {
+    fn the_next_image_is_tried_when_the_driver_refuses_one() {
         let Some(gpu) = test_gpu() else { return };
         let too_new = GOOD.replacen(".version 8.2", ".version 99.9", 1);
         assert_ne!(too_new, GOOD);

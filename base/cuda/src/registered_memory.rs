@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_lets_go_before_the_owner_ends() {
+    fn the_driver_releases_the_memory_before_the_owner_is_dropped() {
         let Some(gpu) = test_gpu() else { return };
         let mapping = Mapping::new(&gpu, 8192);
         let (was_known, address) = (Arc::clone(&mapping.was_known), mapping.first.addr() as u64);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_pages_and_what_is_registered_already_is_refused() {
+    fn partial_pages_and_registered_memory_are_refused() {
         let Some(gpu) = test_gpu() else { return };
         let memory = Mapping::new(&gpu, 16384).registered().expect("it is taken");
         let first = memory.owner().first;

@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_sealed_is_opened(magic: [u8; 8], version: u16, body in any_body()) {
+        fn a_sealed_body_is_opened(magic: [u8; 8], version: u16, body in any_body()) {
             let envelope = Envelope { magic, version };
             let bytes = envelope.seal(&body);
             prop_assert_eq!(envelope.open(&bytes), Ok(&body[..]));

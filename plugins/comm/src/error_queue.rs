@@ -15,7 +15,7 @@ const COPIED: u8 = 1;
 
 /// Range of calls that are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndedSends {
+pub struct CompletedSends {
     /// First call of the range, as the system numbers calls.
     pub from: u32,
     /// Last call of the range.
@@ -28,7 +28,7 @@ pub struct EndedSends {
 ///
 /// # Errors
 /// Returns the system's error, and `Unsupported` where the system does not know the option.
-pub fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
+pub fn enable_zerocopy(socket: &TcpStream) -> io::Result<()> {
     let on: c_int = 1;
     let mut found: c_int = 0;
     let mut bytes = size_of::<c_int>() as socklen_t;
@@ -50,12 +50,12 @@ pub fn allow_sends_in_place(socket: &TcpStream) -> io::Result<()> {
 
 /// Returns the next range of ended calls, or `None` when the queue is empty.
 #[must_use]
-pub fn next_ended(socket: &TcpStream) -> Option<EndedSends> {
+pub fn next_completed(socket: &TcpStream) -> Option<CompletedSends> {
     /// Buffer for one message with its address, and for others that a system may add.
     #[repr(align(8))]
-    struct Room([u8; 256]);
+    struct MessageBuffer([u8; 256]);
     loop {
-        let mut room = Room([0; 256]);
+        let mut room = MessageBuffer([0; 256]);
         // SAFETY: `msghdr` is plain C data for which all zeros is a valid value.
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
         message.msg_control = room.0.as_mut_ptr().cast();
@@ -74,7 +74,7 @@ pub fn next_ended(socket: &TcpStream) -> Option<EndedSends> {
                 && error.ee_errno == 0
             {
                 let copied = error.ee_code & COPIED != 0;
-                return Some(EndedSends { from: error.ee_info, to: error.ee_data, copied });
+                return Some(CompletedSends { from: error.ee_info, to: error.ee_data, copied });
             }
             // SAFETY: `message` is as the system left it, and `header` one of its headers.
             header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };

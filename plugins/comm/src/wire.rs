@@ -2,7 +2,7 @@
 //! checked.
 //!
 //! A comm is one control socket and 1..=8 data sockets. The connector opens each socket with a
-//! [`Hello`] and the listener replies with an [`Answer`]. After that, the control socket carries
+//! [`Hello`] and the listener replies with a [`HelloReply`]. After that, the control socket carries
 //! [`Record`]s from sender to receiver, and the data sockets carry bare payload. With receive
 //! synchronisation, the control socket also carries a running 32-bit count of posted receives in
 //! the other direction. All numbers are little-endian.
@@ -18,7 +18,7 @@ mod protocol;
 mod record;
 
 pub use chunking::{MessagePart, RecordOrder, chunk_at};
-pub use hello::{Answer, ConnectionId, Hello, HelloError, Verdict};
+pub use hello::{ConnectionId, Hello, HelloError, HelloReply, HelloStatus};
 pub use protocol::{
     MAGIC, MAX_CHUNK_BYTES, MAX_INLINE_BYTES, MAX_SOCKETS, Side, SocketRole, VERSION,
 };

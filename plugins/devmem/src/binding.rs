@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loses_a_race_takes_others() {
+    fn a_caller_that_loses_a_race_takes_other_queues() {
         let taken = |queues: &[u32]| DevmemError::QueueTaken {
             nic: "eth1".to_owned(),
             queues: queues.to_vec(),

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_left_is_given_again() {
+    fn tokens_that_the_kernel_left_are_returned_again() {
         let mut calls = Vec::new();
         let given = give_all(&tokens(0..100), |batch| {
             calls.push(batch.fragments());

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_discarded_is_zeros_and_no_dma_buf() {
+    fn discarded_memory_reads_as_zeros_and_has_no_dma_buf() {
         let Some(buffer) = buffer() else { return };
         let inode = |of: BorrowedFd<'_>| rustix::fs::fstat(of).expect("it is open").st_ino;
         assert!(buffer.write(0, &[7; 12288]));

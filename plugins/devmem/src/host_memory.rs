@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_discarded_takes_no_memory_and_is_zeros() {
+    fn discarded_memory_is_freed_and_reads_as_zeros() {
         let memory = HostMemory::new(8192).expect("memory");
         assert!(memory.write(0, &[7; 8192]));
         let blocks = || rustix::fs::fstat(memory.file()).expect("a file").st_blocks;

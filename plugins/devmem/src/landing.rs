@@ -14,7 +14,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// Resources that a chunk holds until its bytes were copied out.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct HeldMemory {
     /// Fragments to give back on their socket.
     pub tokens: TokenRanges,
     /// Spare pages to release.
@@ -54,7 +54,7 @@ impl SparePages {
         &mut self,
         arrival: Arrival<'_>,
         chunk: &mut DescriptorBuilder,
-        held: &mut Held,
+        held: &mut HeldMemory,
         mut write: impl FnMut(u64, &[u8]),
     ) -> Result<(), DevmemError> {
         let mut linear = self.copy(arrival.linear, held, &mut write)?;
@@ -71,14 +71,14 @@ impl SparePages {
     }
 
     /// Releases spare pages. The tokens stay in `held`: they go back to the kernel.
-    pub fn release(&mut self, held: &mut Held) {
+    pub fn release(&mut self, held: &mut HeldMemory) {
         self.free.append(&mut held.pages);
     }
 
     fn copy(
         &mut self,
         bytes: &[u8],
-        held: &mut Held,
+        held: &mut HeldMemory,
         write: &mut impl FnMut(u64, &[u8]),
     ) -> Result<Copied, DevmemError> {
         let pages = bytes.len().div_ceil(PAGE_BYTES);
@@ -173,7 +173,7 @@ mod tests {
             fragments: &[Fragment],
             linear: &[u8],
             chunk: &mut DescriptorBuilder,
-            held: &mut Held,
+            held: &mut HeldMemory,
         ) -> Result<(), DevmemError> {
             let bytes = &mut self.bytes;
             let write = |offset: u64, from: &[u8]| {
@@ -202,7 +202,7 @@ mod tests {
     fn bytes_of_both_kinds_come_out_in_order() {
         let mut region = Region::new(2);
         region.bytes[4096..4100].copy_from_slice(b"5678");
-        let (mut chunk, mut held) = (DescriptorBuilder::new(12), Held::default());
+        let (mut chunk, mut held) = (DescriptorBuilder::new(12), HeldMemory::default());
         let linear = |bytes| Fragment::Linear { bytes };
         let fragments = [linear(4), device(4096, 4, 9), linear(4)];
         region.land(&fragments, b"1234abcd", &mut chunk, &mut held).expect("room");
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn no_room_is_an_error_and_takes_nothing() {
         let mut region = Region::new(1);
-        let (mut chunk, mut held) = (DescriptorBuilder::new(9000), Held::default());
+        let (mut chunk, mut held) = (DescriptorBuilder::new(9000), HeldMemory::default());
         let bytes = vec![7; PAGE_BYTES + 1];
         let all = [Fragment::Linear { bytes: bytes.len() as u32 }];
         let error = region.land(&all, &bytes, &mut chunk, &mut held).expect_err("two pages");
@@ -232,7 +232,7 @@ mod tests {
         let mut region = Region::new(1);
         let mut chunk = DescriptorBuilder::with_buffer(Vec::new(), 9000, 2);
         let fragments = [device(0, 1, 1), device(9, 1, 2), device(18, 1, 3)];
-        let error = region.land(&fragments, b"", &mut chunk, &mut Held::default());
+        let error = region.land(&fragments, b"", &mut chunk, &mut HeldMemory::default());
         let id = error.expect_err("three").diagnosis().map(|diagnosis| diagnosis.code.number());
         assert_eq!(id, Some(814));
     }
@@ -264,7 +264,7 @@ mod tests {
                     }
                 }
                 let mut chunk = DescriptorBuilder::new(expected.len() as u64);
-                let mut held = Held::default();
+                let mut held = HeldMemory::default();
                 region.land(&fragments, &linear, &mut chunk, &mut held).expect("room");
                 prop_assert_eq!(region.unpack(chunk), expected);
                 region.spare.release(&mut held);

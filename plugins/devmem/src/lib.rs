@@ -10,7 +10,7 @@
 //!                                   │ id
 //!                                   ▼
 //!            socket ── Receiver ──► Arrival ── SparePages ──► unpack descriptors
-//!            socket ◄── give_back ◄── Held ◄── once they are unpacked
+//!            socket ◄── give_back ◄── HeldMemory ◄── once they are unpacked
 //!            socket ◄── Sender ◄── TxBinding
 //! ```
 //!
@@ -24,7 +24,7 @@
 //!   the kernel's limits.
 //! - [`RingQueue`] receives into host memory by io_uring, from the same queues, steered by the same
 //!   rules; [`Refill`] takes pages back, and [`RingBinding`] checks that the NIC still has them.
-//! - [`Sender`] sends in place, and reports when its memory was read for the last time.
+//! - [`Sender`] sends without a copy, and reports when its memory was read for the last time.
 //! - [`HostBuffer`] is host memory that can be bound in place of a GPU's; it is built on
 //!   [`HostMemory`].
 //! - [`netlink`] sends requests to the kernel.
@@ -56,7 +56,7 @@ pub use error::{DevmemError, Direction};
 pub use give_back::give_back;
 pub use host_buffer::HostBuffer;
 pub use host_memory::HostMemory;
-pub use landing::{Held, SparePages};
+pub use landing::{HeldMemory, SparePages};
 pub use nic::{
     FlowRule, Nic, NicFacts, PlacedRule, SteeredFlow, choose_queues, delete_stale_rules,
     stale_rules,

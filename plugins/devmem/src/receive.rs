@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_memory_are_told_apart() {
+    fn both_kinds_of_memory_are_distinguished() {
         let linear = Fragment::Linear { bytes: 10 };
         let all = [device(0, 4096), linear, device(8000, 192), linear];
         let (found, linear) = read(&all, 4308).expect("a description that holds");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_most_of_the_pages_is_to_blame() {
+    fn a_holder_of_most_pages_is_blamed() {
         let receiver = Receiver::new(1, 100 * 4096);
         assert!(receiver.blame_pool(74).is_none());
         let error = receiver.blame_pool(75).expect("too few are left");

@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
-use tcpx_comm::{SendsUnderWay, allow_sends_in_place, next_ended};
+use tcpx_comm::{OutstandingSends, enable_zerocopy, next_completed};
 use tcpx_rx::append_cmsg;
 use tcpx_rx::dialect::{SOL_SOCKET, mainline};
 
@@ -14,7 +14,7 @@ use crate::error::DevmemError;
 /// Result of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// `bytes` bytes are in flight. Their memory is read until [`Sender::are_over`] is true for
+    /// `bytes` bytes are in flight. Their memory is read until [`Sender::are_complete`] is true for
     /// `calls` calls.
     Bytes {
         /// Number of bytes.
@@ -32,7 +32,7 @@ pub enum Sent {
 #[derive(Debug)]
 pub struct Sender {
     binding: u32,
-    under_way: SendsUnderWay,
+    under_way: OutstandingSends,
     control: Vec<u8>,
     /// Whether the last call found no route.
     had_no_route: bool,
@@ -43,13 +43,13 @@ impl Sender {
     /// [`send_from`](Self::send_from) changes it.
     ///
     /// # Errors
-    /// Returns an error when the system cannot send in place.
+    /// Returns an error when the system does not support zero-copy sends.
     pub fn new(socket: &TcpStream, binding: u32) -> Result<Self, DevmemError> {
-        allow_sends_in_place(socket).map_err(|source| DevmemError::System {
-            what: "the socket cannot send in place",
+        enable_zerocopy(socket).map_err(|source| DevmemError::System {
+            what: "the socket does not support zero-copy sends",
             source,
         })?;
-        let under_way = SendsUnderWay::default();
+        let under_way = OutstandingSends::default();
         let mut sender = Self { binding, under_way, control: Vec::new(), had_no_route: false };
         sender.name_binding();
         Ok(sender)
@@ -134,9 +134,9 @@ impl Sender {
     }
 
     /// Reads the notifications of sends that are over. Never waits.
-    pub fn hear(&mut self, socket: &TcpStream) {
+    pub fn reap_completions(&mut self, socket: &TcpStream) {
         while !self.under_way.is_empty()
-            && let Some(ended) = next_ended(socket)
+            && let Some(ended) = next_completed(socket)
         {
             self.under_way.end(ended.from, ended.to);
         }
@@ -144,8 +144,8 @@ impl Sender {
 
     /// Returns whether the first `calls` calls are over, so that their memory may be changed.
     #[must_use]
-    pub fn are_over(&self, calls: u64) -> bool {
-        self.under_way.are_over(calls)
+    pub fn are_complete(&self, calls: u64) -> bool {
+        self.under_way.are_complete(calls)
     }
 
     /// Returns whether all calls are over.
@@ -165,12 +165,12 @@ mod tests {
     fn a_binding_that_is_not_there_is_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("there");
-        let mut sender = Sender::new(&socket, 4711).expect("every kernel sends in place");
+        let mut sender = Sender::new(&socket, 4711).expect("every kernel supports zero-copy sends");
         assert_eq!(sender.binding(), 4711);
         let error = sender.send(&socket, 0, 4096).expect_err("there is no such binding");
         assert!(matches!(error, DevmemError::System { .. }), "{error}");
-        sender.hear(&socket);
-        assert!(sender.is_idle() && sender.are_over(0));
+        sender.reap_completions(&socket);
+        assert!(sender.is_idle() && sender.are_complete(0));
         let before = sender.control.clone();
         sender.send_from(4712);
         assert_eq!((sender.binding(), sender.control.len()), (4712, before.len()));

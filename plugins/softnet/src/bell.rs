@@ -65,7 +65,7 @@ mod tests {
     use tcpx_comm::poll::Interest;
 
     #[test]
-    fn it_is_heard_once_for_each_harvest_also_by_whoever_comes_late() {
+    fn it_signals_once_for_each_harvest_also_to_late_watchers() {
         let bell = Bell::new();
         bell.ring();
         assert!(!bell.is_watched());

@@ -5,7 +5,7 @@
 //! - `recv_comm`: a receive comm; `recv_comm::feeding`: chunks on their way to lanes;
 //!   `recv_comm::records`: matching of control records with posted receives; `recv_comm::arrivals`:
 //!   bytes that have come; `recv_comm::readiness`: the events that it waits for;
-//!   `recv_comm::region_use`: its share of a NIC's region; `recv_comm::nic_trouble`: failures of
+//!   `recv_comm::region_share`: its share of a NIC's region; `recv_comm::nic_trouble`: failures of
 //!   the NIC
 //! - `recv_request`: one irecv
 //! - `options`: settings of a new comm
@@ -18,7 +18,7 @@
 //! - `needs_call`: answer to whether a caller must call `test` again by itself
 //! - `chunk`: one chunk on its way through a data socket
 //! - `lane`: one data socket with its queue of chunks
-//! - `socket_way`: way in which a data socket moves bytes
+//! - `socket_io`: system calls by which a data socket moves bytes
 //! - `zerocopy`: sends of a data socket that the system reads from the chunks' memory
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: choice of a data socket for each chunk. Pure
@@ -44,7 +44,7 @@ mod recv_request;
 mod request_ring;
 mod requests;
 mod send_comm;
-mod socket_way;
+mod socket_io;
 mod tcp_state;
 mod zerocopy;
 

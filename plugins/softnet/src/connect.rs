@@ -18,7 +18,7 @@ mod listen;
 mod pairing;
 mod sockets;
 
-pub(crate) use dial::{ConnectAttempt, Connected};
+pub(crate) use dial::{ConnectAttempt, ConnectPoll};
 pub(crate) use handle::{ListenHandle, STATE_OFFSET};
-pub(crate) use listen::{Accepted, ListenComm};
+pub(crate) use listen::{AcceptPoll, ListenComm};
 pub(crate) use sockets::Sockets;

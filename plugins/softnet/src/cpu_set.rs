@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_sets_share_is_a_set_unless_it_is_nothing() {
+    fn an_intersection_is_a_set_unless_it_is_empty() {
         let set = |text: &str| text.parse::<CpuSet>().expect("a list");
         assert_eq!(set("0-3,70").and(&set("2-8,70")), Some(set("2,3,70")));
         assert_eq!(set("0-3").and(&set("4")), None);

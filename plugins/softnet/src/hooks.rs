@@ -25,7 +25,7 @@ pub use self::at_socket::{ArrivalHooks, SocketHooks};
 pub use self::pages::{Pages, Placement};
 #[cfg(feature = "hooks")]
 pub use self::slot::install;
-pub(crate) use self::slot::{Hook, Hooked, hooks};
+pub(crate) use self::slot::{Hook, HookSet, hooks};
 
 /// Whether this build can be changed: whether it has `install`.
 pub const CAN_BE_INSTALLED: bool = cfg!(feature = "hooks");

@@ -149,7 +149,7 @@
 //! A connection that stays on this host is not paced: where BBR is the system's congestion control,
 //! its senders use Reno. Between hosts the system's choice holds.
 //!
-//! # Sends in place
+//! # Zero-copy sends
 //! With [`Settings::zerocopy`] (`TCPX_SOFT_ZEROCOPY`) the system does not copy chunks, but reads
 //! their memory, or the pinned pages to which they were copied down, when it sends them and when it
 //! sends them again. It is off unless asked for, because a send is done later then: when the peer's
@@ -189,7 +189,7 @@
 //! | `TCPX_SOFT_POISON` | 0 | 0, 1 | recycled pages become 0xDB; costs a pass over every byte |
 //! | `TCPX_SOFT_CONNECT_TIMEOUT_MS` | 20000 | 1..=3600000 | one connect or accept |
 //! | `TCPX_SOFT_PEER_TIMEOUT_MS` | 10000 | 0..=86400000 | [`Settings::peer_timeout`]; 0: none |
-//! | `TCPX_SOFT_ZEROCOPY` | off | off, auto, on | sends in place, see [`ZeroCopy`] |
+//! | `TCPX_SOFT_ZEROCOPY` | off | off, auto, on | zero-copy sends, see [`ZeroCopy`] |
 
 mod bell;
 mod comm;

@@ -4,7 +4,7 @@
 //!
 //! - `region`: memory that a NIC receives into, its queue, and the shares of its users
 //! - `watch`: regions with the thread that sees whether the NIC still has them
-//! - `floor`: way in which the NIC brings what it receives: device-memory TCP or io_uring
+//! - `receive_path`: path by which received bytes reach the region: device-memory TCP or io_uring
 //! - `arrivals`: bytes that come on one data socket; `held`: what they take of the region
 //! - `arrival_stats`: totals of bytes that have come, and of those that were copied
 //! - `spare_pages`: pages of the region for bytes that come elsewhere
@@ -29,7 +29,7 @@
 //! A GPU's memory is bound to the NIC by regMr, and sent from where it is (`memory::registration`).
 //! Other chunks are copied to slots of a dma-buf (`send_memory`). What a NIC has put into a GPU's
 //! memory for a receive into host memory is copied down by a `stager`, as sends are elsewhere
-//! (`comm::recv_comm::downloads`). `comm::socket_way` is how a lane calls the system.
+//! (`comm::recv_comm::downloads`). `comm::socket_io` is how a lane calls the system.
 //!
 //! With io_uring (`TCPX_SOFT_TRANSPORT=io_uring`) only the thread that has made a ring may use it,
 //! so the region has one. It puts what came into the inbox of its socket, and rings the bell of its
@@ -44,12 +44,12 @@ mod arrivals;
 mod blame;
 mod departures;
 mod fitness;
-mod floor;
 mod gpu_refusal;
-mod held;
+mod held_fragments;
 mod inbox;
 mod kernel_deadline;
 mod lasting_trouble;
+mod receive_path;
 mod region;
 mod ring_arrivals;
 mod ring_thread;
@@ -65,7 +65,7 @@ pub(crate) use blame::{blame, forget_blame, log_and_blame};
 pub(crate) use departures::NicDepartures;
 pub(crate) use fitness::{check_for_gpu, check_receiving};
 pub(crate) use gpu_refusal::gpu_refusal;
-pub(crate) use held::Held;
+pub(crate) use held_fragments::HeldFragments;
 pub(crate) use kernel_deadline::KERNEL_DEADLINE;
 pub(crate) use lasting_trouble::LastingTrouble;
 pub(crate) use region::{NicRegion, Reserved, region_bytes};

@@ -110,7 +110,7 @@ fn a_bare_name_means_the_working_folder_and_not_the_library_path() {
 }
 
 #[test]
-fn a_file_that_is_no_library_cannot_be_opened_and_the_linker_says_why() {
+fn a_file_that_is_no_library_fails_with_the_linkers_message() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("text.so");
     std::fs::write(&path, "This is not ELF. ".repeat(64)).expect("write");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_fails_is_a_failure_with_all_it_said() {
+    fn a_process_that_fails_is_a_failure_with_its_output() {
         if role().is_some() {
             panic!("on purpose");
         }
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_built_is_not_found() {
+    fn a_program_that_was_not_built_is_not_found() {
         let failure = std::panic::catch_unwind(|| library("libnothing.so"));
         let failure = failure.expect_err("there is no such library");
         assert!(failure.downcast_ref::<String>().expect("text").contains("libnothing.so"));

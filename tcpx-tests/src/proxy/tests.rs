@@ -51,7 +51,7 @@ fn a_part_passes_with_its_bytes() {
 }
 
 #[test]
-fn what_is_withheld_is_kept_and_the_rest_passes() {
+fn withheld_frames_are_stored_and_others_pass() {
     let (proxy, mut left, mut right) = joined();
     proxy.withhold(Direction::ToListener, 2);
     left.write_all(&[frame(1, b"a"), frame(2, b"bc"), frame(3, b"")].concat()).unwrap();
@@ -78,7 +78,7 @@ fn a_cut_ends_both_sides_and_so_does_the_end_of_one() {
 }
 
 #[test]
-fn what_is_tampered_with_passes_so_and_the_rest_as_it_is() {
+fn a_tampered_frame_passes_changed_and_others_unchanged() {
     let [a, b, c] = [frame(1, b"aaaa"), frame(2, b"bbbb"), frame(3, b"cccc")];
     for what in Tampering::ALL {
         let (proxy, mut left, mut right) = joined();

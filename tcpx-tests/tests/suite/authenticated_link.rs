@@ -82,7 +82,7 @@ fn is_authenticated(session: &Session) -> bool {
 /// A program may write what it has exported at any time, also while it is sent: a MAC is of what is
 /// sent, and not of what was there before.
 #[test]
-fn what_a_program_writes_while_it_is_sent_is_no_tampering() {
+fn memory_written_during_a_send_is_no_tampering() {
     let exported: Vec<AtomicU64> = (0..LONG / 8).map(|_| AtomicU64::new(0)).collect();
     let [left, right] = pair(true, true);
     let address = MemoryAddress::from_ptr(exported.as_ptr().cast_mut());
@@ -279,7 +279,7 @@ fn send_until_it_ends(to: (&Session, &str), from: (&Session, &str)) -> [Error; 2
 }
 
 #[test]
-fn whoever_tampers_with_a_record_ends_that_peer_and_nothing_else() {
+fn a_tampered_record_ends_that_peer_only() {
     for direction in [Direction::ToListener, Direction::ToConnector] {
         for what in Tampering::ALL {
             let scene = Scene::new();
@@ -337,7 +337,7 @@ fn a_hello_that_was_changed_is_refused() {
 
 /// What the option is for: without it, no end notices.
 #[test]
-fn without_it_a_changed_byte_is_taken_for_what_was_said() {
+fn without_it_a_changed_byte_goes_unnoticed() {
     let [left, right] =
         [(); 2].map(|()| open(options(false).link_bytes(LinkBytes::Most(u64::MAX))));
     let info = right.listen().expect("listen");

@@ -102,7 +102,7 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
 /// The comm that receives closes last, when the peer has said everything and is gone: nothing is to
 /// be done until then, and nothing is.
 #[test]
-fn whoever_waits_for_its_last_comm_to_close_uses_no_processor() {
+fn waiting_for_the_last_comm_to_close_uses_no_cpu() {
     let Star { mut hub, mut a, b: _b } = star("delay:closeSend/closeRecv@2=2000", "");
     let (before, began) = (hub.processor_time(), Instant::now());
     hub.tell(Command::Disconnect { peer: "a".into() });

@@ -238,7 +238,7 @@ fn has_frame(mut words: &[u8], kind: u16) -> bool {
 }
 
 #[test]
-fn strangers_do_not_keep_a_genuine_peer_out() {
+fn unauthenticated_connections_do_not_keep_a_peer_out() {
     let mut trio = Trio::new(agent(""), agent(""), agent(""), PATIENCE_MS);
     let address = control_address(&trio.introduce());
     let oversized = [0xff, 0xff, 0xff, 0x7f, 2, 0, 0, 0];

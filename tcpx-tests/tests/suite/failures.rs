@@ -82,7 +82,7 @@ fn a_peer_that_never_comes_ends_with_the_deadline() {
 }
 
 #[test]
-fn a_port_that_nobody_listens_on_is_named() {
+fn a_port_without_a_listener_is_named() {
     let (_right, conn_info, _) = listening(patient());
     // A port that is bound, so that no other socket gets it, and not listened on.
     let taken = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
@@ -180,7 +180,7 @@ fn a_killed_peer_is_noticed_at_once_in_every_phase() {
 }
 
 #[test]
-fn a_frozen_peer_ends_with_the_callers_deadline_and_is_said_to_be_silent() {
+fn a_frozen_peer_ends_at_the_callers_deadline_and_is_reported_silent() {
     let mut pair = Pair::connect(agent(), agent(), hasty_to_close(), patient());
     let (left, right) = pair.allocate(200_000_000, Memory::Device);
     let receive = pair.post(

@@ -17,7 +17,7 @@ fn agent(limit: u32) -> Agent {
 }
 
 #[test]
-fn peers_come_in_past_silent_strangers_to_a_process_with_few_files() {
+fn peers_connect_past_silent_connections_to_a_process_with_few_files() {
     let mut listener = agent(64);
     listener.run(Command::New(Options { progress_thread: true, ..Options::default() }));
     let conn_info: Vec<u8> = listener.get(Command::Listen);

@@ -329,7 +329,7 @@ fn a_group_that_closes_ends_what_others_have_with_it() {
 }
 
 #[test]
-fn one_descriptor_tells_of_all_devices() {
+fn one_descriptor_signals_events_of_all_devices() {
     let [left, right] = pair();
     let key = export(&right, memory(&right, Device::Gpu(0), 2, 8));
     let writes = DEVICES.map(|device| {

@@ -121,7 +121,7 @@ fn a_process_of_1024_files_has_more_than_300_peers() {
 /// Channels that cannot be made end the peer as they do when connect makes them, and what the log
 /// says of it is no warning.
 #[test]
-fn a_message_that_finds_no_files_for_its_channels_says_so() {
+fn a_message_without_descriptors_for_its_channels_fails_with_the_reason() {
     in_own_process!();
     let log = CapturedLog::of_all_threads();
     let [left, right] = pair(lively());

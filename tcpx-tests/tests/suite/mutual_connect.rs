@@ -169,7 +169,7 @@ fn connect_at_the_same_time(rounds: u64) {
 }
 
 #[test]
-fn who_connects_second_takes_the_peer_that_has_come() {
+fn the_second_connect_takes_the_peer_that_has_connected() {
     in_own_process!();
     for left_is_first in [true, false] {
         let [left, right] = acquainted([true, true]);

@@ -50,7 +50,7 @@ fn one_percent_loss_changes_no_byte() {
 }
 
 #[test]
-fn a_cut_link_ends_with_the_deadline_and_a_mended_one_goes_on() {
+fn a_cut_link_ends_at_the_deadline_and_a_restored_one_continues() {
     let Some(network) = Network::lay_or_skip() else { return };
     let mut pair = pair(&network, &Options::default());
     transfer(&mut pair, 1_000_000, 3);

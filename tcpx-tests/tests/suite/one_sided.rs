@@ -182,7 +182,7 @@ fn move_lists(left: &Session, right: &Session, lists: &[(u64, u64)]) {
 }
 
 #[test]
-fn whoever_knows_the_way_is_served_without_an_accept() {
+fn a_peer_with_the_key_is_served_without_an_accept() {
     let target = open(lively().accept_all(true));
     let info = target.listen().expect("listen");
     let there = memory(&target, MemoryType::Host, &[0; 8]);
@@ -260,7 +260,7 @@ fn a_session_reaches_itself() {
 }
 
 #[test]
-fn whoever_waits_for_a_notification_gets_it_or_hears_that_none_has_come() {
+fn a_wait_for_a_notification_returns_it_or_times_out() {
     let [left, right] = pair(lively());
     let mut taken = Vec::new();
     let none = right.wait_notifications(&mut taken, 9, Some(Duration::from_millis(20)));

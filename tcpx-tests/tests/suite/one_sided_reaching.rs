@@ -97,7 +97,7 @@ fn an_operation_ends_with_a_connect_that_takes_too_long() {
 }
 
 #[test]
-fn what_waits_for_a_peer_is_given_up() {
+fn operations_that_wait_for_a_peer_are_cancelled() {
     let (initiator, _target, key) = before_a_silent_target(lively());
     let here = memory(&initiator, 7);
     let [cancelled, dropped, left] = [(); 3].map(|()| write(&initiator, here, &key));
@@ -118,7 +118,7 @@ fn what_waits_for_a_peer_is_given_up() {
 }
 
 #[test]
-fn a_key_of_another_session_is_refused_before_anybody_is_connected() {
+fn a_key_of_another_session_is_refused_before_the_connect() {
     let (initiator, _target, _) = before_a_silent_target(lively());
     let other = open(soft());
     let key = export(&other, memory(&other, 0));

@@ -11,7 +11,7 @@ use tcpx_tests::sessions::{connect, contents, drop_all, export, lively, memory, 
 use crate::one_sided::{WAYS, run, sent_on_link};
 
 #[test]
-fn what_is_not_exported_is_refused_and_nothing_moves() {
+fn memory_that_is_not_exported_is_refused_and_nothing_moves() {
     let [left, right] = pair(lively());
     let here = memory(&left, MemoryType::Host, &[1; 100]);
     let there = memory(&right, MemoryType::Host, &[2; 100]);

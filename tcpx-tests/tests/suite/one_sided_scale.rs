@@ -80,7 +80,7 @@ fn scattered_pairs(count: usize) {
 }
 
 #[test]
-fn empty_pairs_move_nothing_and_are_in_nobodys_way() {
+fn empty_pairs_move_nothing_and_delay_nothing() {
     let [left, right] = pair(lively());
     let here = memory(&left, MemoryType::Host, b"abcdef");
     let there = memory(&right, MemoryType::Host, b"......");
@@ -212,7 +212,7 @@ fn ten_thousand_notifications_come_in_their_order() {
 }
 
 #[test]
-fn the_longest_notification_is_as_long_as_it_says() {
+fn the_longest_notification_has_the_documented_length() {
     let [left, right] = pair(lively());
     let most = tcpx_core::MAX_NOTIFICATION_BYTES as usize;
     assert_eq!(most, 65_536);

@@ -11,7 +11,7 @@ fn session(plugin: PluginChoice, gpu: Option<u32>) -> Result<Session, Error> {
 }
 
 #[test]
-fn a_later_session_has_the_transport_of_the_first_or_is_told() {
+fn a_later_session_has_the_transport_of_the_first_or_an_error() {
     in_own_process!();
     let _first = session(PluginChoice::Soft, None).expect("plain sockets are always there");
     let refused = session(PluginChoice::Devmem, None).expect_err("it asks for device memory");

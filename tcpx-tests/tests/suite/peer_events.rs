@@ -36,7 +36,7 @@ fn next_state(session: &Session) -> PeerState {
 }
 
 #[test]
-fn a_killed_peer_and_the_next_of_its_name_are_told() {
+fn a_killed_peer_and_the_next_of_its_name_are_reported() {
     let session = open(lively());
     session.report_peers().expect("no fork");
     let conn_info = session.listen().expect("listen");

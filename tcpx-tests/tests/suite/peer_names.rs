@@ -41,7 +41,7 @@ fn a_connect_finds_who_has_come_by_itself() {
 /// A name under which connection info was loaded belongs to that session, whichever peer claims it
 /// first.
 #[test]
-fn who_merely_says_a_name_does_not_have_it() {
+fn claiming_a_name_does_not_own_it() {
     for accept_all in [false, true] {
         let server = open(lively().accept_all(accept_all));
         let [pretender, nameless, worker] =
@@ -239,7 +239,7 @@ fn a_group_that_was_forgotten_and_stays_is_found_under_another_name() {
 
 /// Of peers that no name leads to any more, only the last ones that have ended are remembered.
 #[test]
-fn a_group_forgets_whom_nobody_names() {
+fn a_group_drops_peers_that_no_call_names() {
     const MOST: usize = 64;
     let make = |name| Session::new(soft().name(name).all_devices(true));
     let host = make("host").expect("soft");

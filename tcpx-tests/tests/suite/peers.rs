@@ -178,7 +178,7 @@ fn different_channel_counts_and_chunks_agree_on_the_smaller() {
 }
 
 #[test]
-fn a_goodbye_right_after_connecting_is_heard_by_a_slower_peer() {
+fn a_goodbye_right_after_connecting_reaches_a_slower_peer() {
     let (mut left, mut right) = (agent("left"), agent("right"));
     let conn_info: Vec<u8> = right.get(Command::Listen);
     left.run(Command::Load { peer: "right".into(), conn_info });

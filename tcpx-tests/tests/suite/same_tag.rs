@@ -134,7 +134,7 @@ fn the_kth_send_meets_the_kth_receive_of_any_size() {
 }
 
 #[test]
-fn the_kth_send_meets_the_kth_receive_where_short_ones_go_ahead() {
+fn the_kth_send_matches_the_kth_receive_with_eager_sends() {
     send_all(lively(), &[SIZES, SIZES].concat(), 1);
 }
 

@@ -173,7 +173,7 @@ fn one_passing_error_of_test_is_forgiven() {
 }
 
 #[test]
-fn failures_of_closing_calls_harm_nobody() {
+fn failures_of_closing_calls_are_harmless() {
     for call in ["deregMr", "closeSend/closeRecv", "closeListen"] {
         let mut pair = strangers(Some(&format!("rc:{call}@1=2")), None);
         pair.join("left", "right").expect(call);

@@ -246,7 +246,7 @@ fn get_in_past(network: &Network, crowd: Crowd) {
 }
 
 #[test]
-fn a_session_listens_only_where_it_says() {
+fn a_session_listens_only_on_its_address() {
     let mut options = options("server");
     options.listen = "0.0.0.0:0".parse().expect("an address");
     options.advertise = vec!["127.0.0.2".parse().expect("an address")];
@@ -264,7 +264,7 @@ fn a_session_listens_only_where_it_says() {
 
 /// The first address takes connections and never speaks, as a stopped or foreign program does.
 #[test]
-fn a_mute_address_holds_nobody_up() {
+fn an_address_that_does_not_answer_delays_no_peer() {
     let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = mute.local_addr().expect("it has one").port();
     let mut options = options("server");

@@ -32,7 +32,7 @@ fn turned_away(session: &Session, address: SocketAddr) -> SocketAddr {
 }
 
 #[test]
-fn a_flood_of_strangers_is_a_few_lines_with_their_addresses() {
+fn a_flood_of_connections_is_a_few_log_lines_with_their_addresses() {
     let (log, _logging) = CapturedLog::begin();
     let session = open(soft());
     let address = control_addresses(&session.listen().expect("listen"))[0];

@@ -182,7 +182,7 @@ fn everything_may_be_dropped_in_any_order() {
 }
 
 #[test]
-fn closing_says_who_did_not_answer_and_can_be_repeated() {
+fn closing_names_the_peers_without_an_answer_and_can_be_repeated() {
     let (left, right) = (session("left"), session("right"));
     connect(&left, &right);
     exchange((&left, "left"), (&right, "right"), 100_000, 1);

@@ -47,7 +47,7 @@ fn post(memory: MemoryId, tag: i64) -> Post {
 }
 
 #[test]
-fn what_is_posted_before_the_accept_meets_its_counterpart_after_it() {
+fn a_post_before_the_accept_matches_after_it() {
     let (server, conn_info) = server();
     let client = connected("client", &conn_info);
     let (up, down) = (filled(&client, 1), client.allocate(BYTES, MemoryType::Device).unwrap());
@@ -70,7 +70,7 @@ fn what_is_posted_before_the_accept_meets_its_counterpart_after_it() {
 
 /// As many as may wait have come, and more try. The one that an accept waits for comes last.
 #[test]
-fn who_is_awaited_is_not_kept_out_by_a_crowd_that_nobody_accepts() {
+fn an_awaited_peer_gets_in_past_many_that_are_not_accepted() {
     let (server, conn_info) = server();
     // They get no goodbye.
     let in_crowd = |name: &str| open(options(name).close_timeout(Duration::from_millis(1)));
@@ -91,7 +91,7 @@ fn who_is_awaited_is_not_kept_out_by_a_crowd_that_nobody_accepts() {
 }
 
 #[test]
-fn an_accept_takes_only_who_calls_itself_so_or_nothing() {
+fn an_accept_takes_a_peer_of_that_name_or_without_one() {
     let (server, conn_info) = server();
     let clients = ["red", "", "blue"].map(|name| connected(name, &conn_info));
     server.accept("blue").expect("it waits");
@@ -125,7 +125,7 @@ fn a_goodbye_before_the_accept_waits_for_it() {
 }
 
 #[test]
-fn who_gives_up_before_the_accept_is_passed_over() {
+fn a_peer_that_gives_up_before_the_accept_is_skipped() {
     let (server, conn_info) = server();
     let hasty = options("client").close_timeout(Duration::from_millis(1));
     let hasty = Session::new(hasty).unwrap();
@@ -139,7 +139,7 @@ fn who_gives_up_before_the_accept_is_passed_over() {
 }
 
 #[test]
-fn a_session_that_ends_says_goodbye_to_those_it_never_named() {
+fn a_session_that_ends_says_goodbye_to_unaccepted_peers() {
     let (server, conn_info) = server();
     let client = connected("client", &conn_info);
     let memory = filled(&client, 1);
@@ -155,7 +155,7 @@ fn a_session_that_ends_says_goodbye_to_those_it_never_named() {
 }
 
 #[test]
-fn of_two_accepts_of_one_name_one_is_refused() {
+fn the_second_accept_of_one_name_is_refused() {
     let (server, conn_info) = server();
     let client = std::thread::scope(|scope| {
         let accepts = [(); 2].map(|()| scope.spawn(|| server.accept("client")));

@@ -60,7 +60,7 @@ fn held() -> Held {
 }
 
 #[test]
-fn who_is_told_finds_it_copied_and_short_ones_wait_for_those_before_them() {
+fn the_callback_comes_after_the_copy_and_short_submits_keep_their_order() {
     let Held { mut unpack, told, go_on } = held();
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     let mut short = Memories::new(100);
@@ -86,7 +86,7 @@ fn who_is_told_finds_it_copied_and_short_ones_wait_for_those_before_them() {
 }
 
 #[test]
-fn each_submit_that_finishes_is_told_of_though_others_are_under_way() {
+fn each_submit_that_finishes_is_reported_while_others_run() {
     let Held { mut unpack, told, go_on } = held();
     let mut memories = [(); 3].map(|()| Memories::new(LONG));
     let tickets = memories.each_mut().map(|memories| {
@@ -135,7 +135,7 @@ fn a_full_queue_is_busy_and_nothing_was_touched() {
 }
 
 #[test]
-fn what_is_under_way_ends_after_a_shutdown_and_then_the_threads_do() {
+fn submits_under_way_finish_after_a_shutdown_and_then_the_threads_end() {
     let Held { mut unpack, told, go_on } = held();
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     // SAFETY: the memories outlive the unpacker's tickets, here and below.
@@ -155,7 +155,7 @@ fn what_is_under_way_ends_after_a_shutdown_and_then_the_threads_do() {
 }
 
 #[test]
-fn what_no_thread_has_begun_with_is_not_copied_once_the_unpacker_is_dropped() {
+fn pieces_that_no_thread_has_begun_are_not_copied_after_the_drop() {
     let Held { mut unpack, told, go_on } = held();
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     // SAFETY: the memories outlive the unpacker, here and below.
@@ -175,7 +175,7 @@ fn what_no_thread_has_begun_with_is_not_copied_once_the_unpacker_is_dropped() {
 }
 
 #[test]
-fn where_no_thread_can_be_started_the_caller_copies() {
+fn the_caller_copies_if_no_thread_can_be_started() {
     let refused = |_, _| Err(io::ErrorKind::WouldBlock.into());
     let mut unpack = ThreadedUnpack::new(CopyThreads::with_spawn(2, refused));
     let mut memories = Memories::new(LONG);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_told_from_other_names() {
+    fn addresses_are_distinguished_from_other_names() {
         assert!(is_bus_id("0000:8c:00.0"));
         assert!(is_bus_id("10000:e1:00.0"));
         for text in ["", "8c:00.0", "0000:8c:00", "0000:8c:0.0", "virtio1", "0000:8g:00.0"] {

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn words_count_by_where_they_stand() {
+    fn words_weigh_by_their_place() {
         let entry = Entry::of(&RX_NO_CMSG);
         let weights = ["cmsg", "exits", "devmem", "ethtool", "ether", "frag"];
         let weights = weights.map(|word| entry.weight(word));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_take_a_few_words_or_none() {
+    fn a_gap_matches_a_few_words_or_none() {
         let line = "no NIC <NAME>; the plugin offers: ...";
         assert_eq!(place(line, "no NIC eth9; the plugin offers: eth1"), Some((0..6, 5)));
         assert_eq!(place(line, "no NIC; the plugin offers"), Some((0..5, 5)));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_word_is_no_line() {
+    fn a_single_word_is_not_a_line() {
         for line in ["", "fails", "n segs", "... done"] {
             assert!(KnownLine::parse(line, false).is_none(), "{line}");
         }

@@ -109,34 +109,34 @@ mod tests {
     }
 
     #[test]
-    fn a_line_leads_to_the_row_of_which_it_is_the_title_first() {
+    fn a_line_finds_the_row_that_it_titles_first() {
         let found = codes("rx no cmsg");
         assert_eq!(found[0], 903);
         assert!(found.contains(&708), "{found:?}");
     }
 
     #[test]
-    fn numbers_are_placeholders_and_words_end_where_they_end() {
+    fn numbers_match_any_number_and_words_match_whole() {
         let mut found = codes("WARN received 2048/2048 segs, failstop");
         found.sort_unstable();
         assert_eq!(found, [104, 814]);
     }
 
     #[test]
-    fn of_two_lines_at_one_place_the_more_exact_one_counts() {
+    fn the_more_exact_of_two_lines_at_one_place_counts() {
         assert_eq!(codes("test called with invalid request, send 1, r 2, ni 3"), [801]);
         assert!(codes("WARN invalid request 7 vs expected 3").contains(&807));
     }
 
     #[test]
-    fn words_may_stand_in_any_order_and_only_begin_longer_ones() {
+    fn words_match_in_any_order_and_as_prefixes() {
         assert_eq!(codes("COUNTER devmem nic no"), codes("no nic devmem counter"));
         assert_eq!(codes("fragment order")[0], 816);
         assert!(codes("ragments").is_empty(), "not the middle of a word");
     }
 
     #[test]
-    fn of_many_words_most_rare_ones_are_enough() {
+    fn most_of_the_rare_words_are_enough() {
         assert_eq!(codes("zzz1 our GPU has no near data NIC under its PCIe switch, boss")[0], 306);
         for text in ["completely unheard of words", "", "返回", "TCPX_NO_SUCH_THING", "0x7f"] {
             assert!(codes(text).is_empty(), "{text}");

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_with_a_digit_is_a_number() {
+    fn a_word_that_begins_with_a_digit_is_a_number() {
         assert!(is_number("0x1f") && is_number("7040") && is_number("64mib"));
         assert!(!is_number("n") && !is_number("eth0"));
     }

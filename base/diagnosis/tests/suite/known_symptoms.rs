@@ -128,7 +128,7 @@ const LINES: &[(&str, u16)] = &[
 ];
 
 #[test]
-fn every_line_that_users_meet_is_answered_by_its_diagnosis_first() {
+fn every_known_line_finds_its_diagnosis_first() {
     let mut wrong = Vec::new();
     for (line, expected) in LINES {
         let found: Vec<u16> = search(line).iter().map(|it| it.code.number()).collect();
@@ -140,7 +140,7 @@ fn every_line_that_users_meet_is_answered_by_its_diagnosis_first() {
 }
 
 #[test]
-fn what_nobody_has_met_is_not_answered() {
+fn an_unknown_line_finds_nothing() {
     for text in ["no such words in the table", "hello from the other side", "0x7f12", "..."] {
         assert!(search(text).is_empty(), "{text}: {:?}", search(text));
     }

@@ -131,7 +131,7 @@ fn help_explains_and_nonsense_is_refused() {
 }
 
 #[test]
-fn a_missing_program_is_said() {
+fn a_missing_program_is_reported() {
     let copy = tempfile::tempdir().expect("a directory");
     let elsewhere = copy.path().join("tools/scripts/run_tcpx_test.sh");
     fs::create_dir_all(elsewhere.parent().expect("a parent")).expect("a directory");

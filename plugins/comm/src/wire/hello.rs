@@ -135,7 +135,7 @@ impl Hello {
 
 /// The listener's reply to a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HelloStatus {
     /// The socket is part of the comm.
     Accepted,
     /// The listen comm has, or is about to have, another peer.
@@ -146,29 +146,29 @@ pub enum Verdict {
 
 /// The listener's reply to one hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HelloReply {
     /// Attempt of the hello, so that an answer cannot belong to another socket.
     pub attempt: u64,
     /// Decision about the socket.
-    pub verdict: Verdict,
+    pub status: HelloStatus,
 }
 
-impl Answer {
+impl HelloReply {
     /// Length of an answer in bytes.
     pub const BYTES: usize = 24;
 
     /// Encodes the answer for the wire.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
-        let verdict: u64 = match self.verdict {
-            Verdict::Accepted => 0,
-            Verdict::InUse => 1,
-            Verdict::Mismatch => 2,
+        let status: u64 = match self.status {
+            HelloStatus::Accepted => 0,
+            HelloStatus::InUse => 1,
+            HelloStatus::Mismatch => 2,
         };
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.attempt.to_le_bytes());
-        bytes[16..].copy_from_slice(&verdict.to_le_bytes());
+        bytes[16..].copy_from_slice(&status.to_le_bytes());
         bytes
     }
 
@@ -177,13 +177,13 @@ impl Answer {
     pub fn decode(bytes: &[u8; Self::BYTES], attempt: u64) -> Option<Self> {
         let ours = u64::from_le_bytes(take(bytes, 0)) == MAGIC
             && u64::from_le_bytes(take(bytes, 8)) == attempt;
-        let verdict = match u64::from_le_bytes(take(bytes, 16)) {
-            0 => Verdict::Accepted,
-            1 => Verdict::InUse,
-            2 => Verdict::Mismatch,
+        let status = match u64::from_le_bytes(take(bytes, 16)) {
+            0 => HelloStatus::Accepted,
+            1 => HelloStatus::InUse,
+            2 => HelloStatus::Mismatch,
             _ => return None,
         };
-        ours.then_some(Self { attempt, verdict })
+        ours.then_some(Self { attempt, status })
     }
 }
 
@@ -223,10 +223,10 @@ mod tests {
 
     #[test]
     fn an_answer_belongs_to_one_attempt() {
-        let answer = Answer { attempt: 5, verdict: Verdict::InUse };
-        assert_eq!(Answer::decode(&answer.encode(), 5), Some(answer));
-        assert_eq!(Answer::decode(&answer.encode(), 6), None);
-        assert_eq!(Answer::decode(&[0; Answer::BYTES], 0), None);
+        let answer = HelloReply { attempt: 5, status: HelloStatus::InUse };
+        assert_eq!(HelloReply::decode(&answer.encode(), 5), Some(answer));
+        assert_eq!(HelloReply::decode(&answer.encode(), 6), None);
+        assert_eq!(HelloReply::decode(&[0; HelloReply::BYTES], 0), None);
     }
 
     proptest! {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use tcpx_devmem::{
-    FlowRule, Held, HostBuffer, Nic, Received, Receiver, RxBinding, SparePages, SteeredFlow,
+    FlowRule, HeldMemory, HostBuffer, Nic, Received, Receiver, RxBinding, SparePages, SteeredFlow,
     give_back,
 };
 use tcpx_rx::{DescriptorBuilder, check, sources_disjoint};
@@ -41,7 +41,7 @@ struct Connection {
     unpacked: u64,
     chunk: DescriptorBuilder,
     /// Holdings of the current chunk, and before it those of earlier chunks.
-    held: VecDeque<Held>,
+    held: VecDeque<HeldMemory>,
     _steered: SteeredFlow,
 }
 
@@ -120,7 +120,7 @@ fn accept(
         socket,
         unpacked: 0,
         chunk: DescriptorBuilder::new(CHUNK.min(options.total)),
-        held: VecDeque::from([Held::default()]),
+        held: VecDeque::from([HeldMemory::default()]),
         _steered: steered,
     })
 }
@@ -184,7 +184,7 @@ fn unpack(
     }
     counts.entries += list.len() as u64;
     connection.unpacked += bytes;
-    connection.held.push_back(Held::default());
+    connection.held.push_back(HeldMemory::default());
     let keep = if connection.unpacked == options.total { 0 } else { options.hold };
     while connection.held.len() > keep + 1
         && let Some(mut held) = connection.held.pop_front()

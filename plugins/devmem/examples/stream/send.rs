@@ -103,11 +103,11 @@ fn send_device(
                 Sent::Blocked => wait(options, socket, PollFlags::OUT)?,
                 Sent::NoNoticeMemory => wait(options, socket, PollFlags::ERR)?,
             }
-            sender.hear(socket);
+            sender.reap_completions(socket);
         }
-        while !sender.are_over(calls) {
+        while !sender.are_complete(calls) {
             wait(options, socket, PollFlags::ERR)?;
-            sender.hear(socket);
+            sender.reap_completions(socket);
         }
         sent += bytes as u64;
     }

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_carries_the_kernels_words() {
+    fn a_refusal_carries_the_kernels_message() {
         let mut payload = (-95i32).to_ne_bytes().to_vec();
         payload.extend_from_slice(&[0; HEADER_BYTES]);
         payload.extend(encode(ERROR_MESSAGE, b"no netmem\0"));

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_where_the_kernel_looks_for_it() {
+    fn the_count_is_where_the_kernel_reads_it() {
         let mut words = [0; RXNFC_WORDS + 4];
         set_rule_count(&mut words, 70_000);
         assert_eq!(rule_count(&words), 70_000);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn each_refusal_has_its_error() {
         let id = |errno| {
             let error = refusal("eth1", io::Error::from_raw_os_error(errno));
             error.diagnosis().map(|diagnosis| diagnosis.code.number())

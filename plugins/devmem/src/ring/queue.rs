@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_there_is_no_ring_is_told() {
+    fn each_reason_for_a_missing_ring_is_reported() {
         let id = |errno| {
             let error = ring_error(io::Error::from_raw_os_error(errno));
             error.diagnosis().map(|diagnosis| diagnosis.code.number())

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_told_apart() {
+    fn each_end_of_a_receive_is_distinguished() {
         use ReceiveEnd::{Again, Cancelled, Closed, Done, Failed, Foreign, NoPage};
         assert!(matches!(ReceiveEnd::of(0, 0), Done));
         assert!(matches!(ReceiveEnd::of(0, 1), Closed));

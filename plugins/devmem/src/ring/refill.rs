@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_copies_is_counted_where_it_does() {
+    fn bytes_that_the_kernel_copies_are_counted() {
         let refill = refill(3);
         assert_eq!(refill.copied_bytes(), Some(0));
         assert!(refill.memory.write(counters_at(4) + 8, &77u64.to_ne_bytes()));

@@ -105,7 +105,7 @@ fn unpacking_is_offered_where_nccl_keeps_to_what_can_unpack() {
 }
 
 #[test]
-fn what_is_refused_names_the_variable_and_connects_nothing() {
+fn a_refused_setting_is_named_and_nothing_connects() {
     let test = test!();
     let unpack = ("TCPX_SOFT_NCCL", "unpack");
     let (simple, from_host) = (("NCCL_PROTO", "Simple"), ("NCCL_NET_GDR_READ", "0"));

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use crate::hooks::{ArrivalHooks, Hook};
 use crate::memory::{IoList, NicSource, Piece, Region};
-use crate::nic_memory::Held;
+use crate::nic_memory::HeldFragments;
 
 /// Source of memory for a chunk that gets it as its bytes arrive.
 pub(crate) struct Arrival {
@@ -27,7 +27,7 @@ pub(crate) struct Chunk {
     /// Present where the chunk gets its memory as its bytes arrive.
     pub(crate) arrival: Hook<Arrival>,
     /// Part of a NIC's region that the chunk holds, where its bytes come there.
-    pub(crate) held: Held,
+    pub(crate) held: HeldFragments,
     /// Place where a NIC finds the bytes, where a NIC sends them.
     pub(super) source: Option<NicSource>,
     /// Whether the connection ended before the chunk was moved, or before its memory was read.
@@ -49,7 +49,7 @@ impl Chunk {
             bytes,
             pieces,
             arrival: Hook::new(None),
-            held: Held::default(),
+            held: HeldFragments::default(),
             source: None,
             failed: false,
             calls_to_end: 0,
@@ -82,7 +82,7 @@ impl Chunk {
 
     /// Returns the number of bytes that a NIC has yet to bring, and the places where to note what
     /// it has brought.
-    pub(super) fn growing(&mut self) -> (usize, &mut Vec<Piece>, &mut Held) {
+    pub(super) fn growing(&mut self) -> (usize, &mut Vec<Piece>, &mut HeldFragments) {
         (self.left, &mut self.pieces, &mut self.held)
     }
 

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 use tcpx_comm::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 
-use crate::hooks::{Hook, Hooked, SocketHooks};
+use crate::hooks::{Hook, HookSet, SocketHooks};
 use crate::memory::{IoList, IoOutcome, Piece};
 
 /// Returns the flag for `sendmsg` that says what a write does about SIGPIPE.
@@ -27,7 +27,7 @@ pub(crate) struct ControlSocket {
 impl ControlSocket {
     /// Creates a control socket from `stream`, the connected, non-blocking socket of comm number
     /// `comm`.
-    pub(crate) fn new(stream: TcpStream, hooks: Hooked, comm: u64, side: Side) -> Self {
+    pub(crate) fn new(stream: TcpStream, hooks: HookSet, comm: u64, side: Side) -> Self {
         Self { stream, hook: hooks.socket(comm, side, SocketRole::Control) }
     }
 

@@ -13,7 +13,7 @@ use super::edges::Edges;
 use super::zerocopy::ZeroCopy;
 use super::{CommOptions, Delivery, Destination, NeedsCall, RecvComm, SendComm};
 use crate::connect::Sockets;
-use crate::hooks::Hooked;
+use crate::hooks::HookSet;
 use crate::memory::{BounceBuffer, Piece, Registration};
 use crate::sync::exploration::{explore, many};
 use crate::sync::thread;
@@ -72,7 +72,7 @@ impl Story {
             peer_timeout: None,
             zerocopy: ZeroCopy::Off,
             clears_counts: false,
-            hooks: Hooked::default(),
+            hooks: HookSet::default(),
         }
     }
 }

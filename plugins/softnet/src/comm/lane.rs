@@ -22,7 +22,7 @@ use tcpx_devmem::DevmemError;
 
 use super::chunk::Chunk;
 use super::control_socket::signal;
-use super::socket_way::SocketWay;
+use super::socket_io::SocketIo;
 use crate::hooks::{Hook, SocketHooks};
 use crate::log;
 use crate::memory::IoOutcome;
@@ -48,13 +48,13 @@ pub(crate) enum Progress {
 }
 
 #[derive(Debug)]
-struct Working {
+struct LaneState {
     chunks: VecDeque<Chunk>,
     /// Chunks that are out, while the system may still read the memory of the oldest. They are
     /// bounded: the comm's sixteen requests have no more chunks, and the socket holds no more
     /// bytes.
     lingering: VecDeque<Chunk>,
-    way: SocketWay,
+    socket_io: SocketIo,
     dead: bool,
     /// Error of device memory or its NIC that is a reason for the end.
     refusal: Option<Arc<DevmemError>>,
@@ -70,7 +70,7 @@ pub(crate) struct Lane {
     index: usize,
     side: Side,
     incoming: Mutex<VecDeque<Chunk>>,
-    working: Mutex<Working>,
+    state: Mutex<LaneState>,
     finished: Mutex<VecDeque<Chunk>>,
     /// Number of chunks that are not wholly moved.
     chunks: AtomicUsize,
@@ -92,13 +92,13 @@ impl Lane {
         index: usize,
         side: Side,
         hook: Hook<dyn SocketHooks>,
-        way: SocketWay,
+        socket_io: SocketIo,
         bell: Option<Arc<Bell>>,
     ) -> Self {
-        let working = Working {
+        let state = LaneState {
             chunks: VecDeque::new(),
             lingering: VecDeque::new(),
-            way,
+            socket_io,
             dead: false,
             refusal: None,
             lost: Vec::new(),
@@ -109,7 +109,7 @@ impl Lane {
             index,
             side,
             incoming: Mutex::default(),
-            working: Mutex::new(working),
+            state: Mutex::new(state),
             finished: Mutex::default(),
             chunks: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -160,7 +160,7 @@ impl Lane {
         if !self.has_work() {
             return Progress::Idle;
         }
-        let progress = self.run(&mut lock(&self.working), most);
+        let progress = self.run(&mut lock(&self.state), most);
         self.ring();
         progress
     }
@@ -168,8 +168,8 @@ impl Lane {
     /// Does the same for a thread that is about to collect; returns `None` if another thread runs
     /// the lane.
     pub(crate) fn try_run_once(&self, most: usize) -> Option<Progress> {
-        match self.working.try_lock() {
-            Ok(mut working) => Some(self.run(&mut working, most)),
+        match self.state.try_lock() {
+            Ok(mut state) => Some(self.run(&mut state, most)),
             Err(TryLockError::Poisoned(poisoned)) => {
                 Some(self.run(&mut poisoned.into_inner(), most))
             }
@@ -187,60 +187,60 @@ impl Lane {
         self.bytes.load(Ordering::Relaxed) <= bytes
     }
 
-    fn run(&self, working: &mut Working, most: usize) -> Progress {
-        working.chunks.append(&mut lock(&self.incoming));
-        if working.dead {
-            self.fail_all(working);
+    fn run(&self, state: &mut LaneState, most: usize) -> Progress {
+        state.chunks.append(&mut lock(&self.incoming));
+        if state.dead {
+            self.fail_all(state);
             return Progress::Idle;
         }
-        self.hear(working);
-        if working.chunks.is_empty() {
+        self.reap_completions(state);
+        if state.chunks.is_empty() {
             return Progress::Idle;
         }
-        let limit = working.hook.get_mut().map(|hook| hook.limit(&self.socket));
+        let limit = state.hook.get_mut().map(|hook| hook.limit(&self.socket));
         let limit = match limit.unwrap_or(Ok(Some(usize::MAX))) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Progress::Held,
             Err(error) => {
-                self.die(working, &error);
+                self.die(state, &error);
                 return Progress::Idle;
             }
         };
-        let front = working.chunks.front_mut();
+        let front = state.chunks.front_mut();
         if let Some(Err(error)) = front.map(|front| front.place(&self.socket)) {
-            self.die(working, &error);
+            self.die(state, &error);
             return Progress::Idle;
         }
-        let signal = signal(&working.hook);
-        let Working { way, chunks, .. } = &mut *working;
-        let called = way.call(&self.socket, chunks, limit.min(most), signal);
+        let signal = signal(&state.hook);
+        let LaneState { socket_io, chunks, .. } = &mut *state;
+        let called = socket_io.call(&self.socket, chunks, limit.min(most), signal);
         // The front chunk waits for bytes or pages.
         let Some((moved, calls_to_end)) = called else { return Progress::Held };
         match moved {
             IoOutcome::Bytes(bytes) => {
-                if let Some(hook) = working.hook.get_mut() {
+                if let Some(hook) = state.hook.get_mut() {
                     hook.moved(bytes);
                 }
-                self.advance(working, bytes, calls_to_end);
+                self.advance(state, bytes, calls_to_end);
                 Progress::Moved(bytes)
             }
             IoOutcome::Blocked => Progress::Blocked,
             IoOutcome::Again => Progress::Held,
             IoOutcome::Closed => {
-                self.die(working, &CLOSED);
+                self.die(state, &CLOSED);
                 Progress::Idle
             }
             IoOutcome::Failed(error) => {
-                self.die(working, &error);
+                self.die(state, &error);
                 Progress::Idle
             }
             IoOutcome::Refused(error) => {
-                let error = working.refusal.insert(Arc::new(error)).clone();
+                let error = state.refusal.insert(Arc::new(error)).clone();
                 match error.diagnosis() {
                     Some(diagnosis) => {
-                        self.die(working, &format_args!("{error} [{}]", diagnosis.code));
+                        self.die(state, &format_args!("{error} [{}]", diagnosis.code));
                     }
-                    None => self.die(working, &error),
+                    None => self.die(state, &error),
                 }
                 Progress::Idle
             }
@@ -249,18 +249,18 @@ impl Lane {
 
     /// Returns the error of device memory or its NIC that ended the socket, if one did.
     pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
-        lock(&self.working).refusal.clone()
+        lock(&self.state).refusal.clone()
     }
 
     /// Fails every chunk, now and from now on.
     pub(crate) fn kill(&self, reason: &dyn core::fmt::Display) {
-        let mut working = lock(&self.working);
-        working.chunks.append(&mut lock(&self.incoming));
-        match working.dead {
-            true => self.fail_all(&mut working),
-            false => self.die(&mut working, reason),
+        let mut state = lock(&self.state);
+        state.chunks.append(&mut lock(&self.incoming));
+        match state.dead {
+            true => self.fail_all(&mut state),
+            false => self.die(&mut state, reason),
         }
-        drop(working);
+        drop(state);
         self.ring();
     }
 
@@ -281,17 +281,17 @@ impl Lane {
 
     /// Returns whether the system may still read the memory of any chunk that was on the lane.
     pub(crate) fn still_reads(&self) -> bool {
-        self.is_read(&mut lock(&self.working))
+        self.is_read(&mut lock(&self.state))
     }
 
     /// Returns whether bytes may come, or be here, although the socket does not show them.
     pub(crate) fn expects(&self) -> bool {
-        lock(&self.working).way.expects()
+        lock(&self.state).socket_io.expects()
     }
 
-    fn is_read(&self, working: &mut Working) -> bool {
-        working.way.hear(&self.socket);
-        !working.way.is_idle()
+    fn is_read(&self, state: &mut LaneState) -> bool {
+        state.socket_io.reap_completions(&self.socket);
+        !state.socket_io.is_idle()
     }
 
     /// Resets the connection, so that nothing of a chunk is sent, or sent again, from now on.
@@ -303,10 +303,10 @@ impl Lane {
     }
 
     /// Finishes chunks whose memory the system has read for the last time.
-    fn hear(&self, working: &mut Working) {
-        let Working { lingering, way, .. } = working;
-        way.hear(&self.socket);
-        while lingering.front().is_some_and(|chunk| way.are_over(chunk.calls_to_end))
+    fn reap_completions(&self, state: &mut LaneState) {
+        let LaneState { lingering, socket_io, .. } = state;
+        socket_io.reap_completions(&self.socket);
+        while lingering.front().is_some_and(|chunk| socket_io.are_complete(chunk.calls_to_end))
             && let Some(chunk) = lingering.pop_front()
         {
             self.lingering.fetch_sub(1, Ordering::Relaxed);
@@ -316,28 +316,28 @@ impl Lane {
 
     /// Counts `bytes` bytes that were moved. The system has read their memory when `calls_to_end`
     /// calls are over.
-    fn advance(&self, working: &mut Working, mut bytes: usize, calls_to_end: u64) {
+    fn advance(&self, state: &mut LaneState, mut bytes: usize, calls_to_end: u64) {
         while bytes > 0
-            && let Some(chunk) = working.chunks.front_mut()
+            && let Some(chunk) = state.chunks.front_mut()
         {
             chunk.calls_to_end = chunk.calls_to_end.max(calls_to_end);
             bytes = chunk.advance(bytes);
             if !chunk.is_moved() {
                 break;
             }
-            let Some(chunk) = self.take_front(working) else { break };
-            if working.way.are_over(chunk.calls_to_end) && working.lingering.is_empty() {
+            let Some(chunk) = self.take_front(state) else { break };
+            if state.socket_io.are_complete(chunk.calls_to_end) && state.lingering.is_empty() {
                 self.finish(chunk);
             } else {
-                working.lingering.push_back(chunk);
+                state.lingering.push_back(chunk);
                 self.lingering.fetch_add(1, Ordering::Relaxed);
             }
         }
         debug_assert_eq!(bytes, 0, "more bytes than the chunks have");
     }
 
-    fn take_front(&self, working: &mut Working) -> Option<Chunk> {
-        let chunk = working.chunks.pop_front()?;
+    fn take_front(&self, state: &mut LaneState) -> Option<Chunk> {
+        let chunk = state.chunks.pop_front()?;
         self.bytes.fetch_sub(chunk.bytes, Ordering::Relaxed);
         self.chunks.fetch_sub(1, Ordering::Relaxed);
         Some(chunk)
@@ -358,30 +358,28 @@ impl Lane {
         }
     }
 
-    fn die(&self, working: &mut Working, reason: &dyn core::fmt::Display) {
+    fn die(&self, state: &mut LaneState, reason: &dyn core::fmt::Display) {
         log::warn!("data socket {} failed: {reason}", self.index);
-        working.dead = true;
+        state.dead = true;
         // A caller that sees its send fail may change the memory, and the peer would then get the
         // new bytes.
-        if !working.hook.says(|hook| hook.is_silent()) && self.is_read(working) {
+        if !state.hook.says(|hook| hook.is_silent()) && self.is_read(state) {
             self.reset();
         }
-        self.fail_all(working);
+        self.fail_all(state);
     }
 
     /// Fails all chunks, also those whose memory the system still read when the connection was
     /// reset. Where a hook keeps the end silent, the chunks stay as they are until the comm is
     /// closed.
-    fn fail_all(&self, working: &mut Working) {
-        self.lingering.fetch_sub(working.lingering.len(), Ordering::Relaxed);
-        if working.hook.says(|hook| hook.is_silent()) {
-            self.chunks.fetch_sub(working.chunks.len(), Ordering::Relaxed);
-            working.lost.extend(working.lingering.drain(..));
-            return working.lost.extend(working.chunks.drain(..));
+    fn fail_all(&self, state: &mut LaneState) {
+        self.lingering.fetch_sub(state.lingering.len(), Ordering::Relaxed);
+        if state.hook.says(|hook| hook.is_silent()) {
+            self.chunks.fetch_sub(state.chunks.len(), Ordering::Relaxed);
+            state.lost.extend(state.lingering.drain(..));
+            return state.lost.extend(state.chunks.drain(..));
         }
-        while let Some(mut chunk) =
-            working.lingering.pop_front().or_else(|| self.take_front(working))
-        {
+        while let Some(mut chunk) = state.lingering.pop_front().or_else(|| self.take_front(state)) {
             chunk.failed = true;
             self.finish(chunk);
         }

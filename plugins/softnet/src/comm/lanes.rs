@@ -18,7 +18,7 @@ use super::lane::{Lane, Progress};
 use super::lane_order::harvest_order;
 use super::needs_call::NeedsCall;
 use super::options::CommOptions;
-use super::socket_way::SocketWay;
+use super::socket_io::SocketIo;
 use crate::bell::Bell;
 use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion};
 use crate::sync::wait;
@@ -64,8 +64,8 @@ impl Lanes {
         options: &CommOptions<'_>,
     ) -> io::Result<Self> {
         let plain = |(index, socket)| {
-            let way = SocketWay::plain(&socket, index, side, options.zerocopy);
-            (socket, way)
+            let socket_io = SocketIo::plain(&socket, index, side, options.zerocopy);
+            (socket, socket_io)
         };
         Self::start(sockets.into_iter().enumerate().map(plain).collect(), side, options, None)
     }
@@ -79,8 +79,8 @@ impl Lanes {
     ) -> io::Result<Self> {
         let bell = Arc::new(Bell::new());
         let arrive = |socket: TcpStream| {
-            let way = NicArrivals::new(region, &socket, &bell)?;
-            Ok((socket, SocketWay::Arrive(way)))
+            let socket_io = NicArrivals::new(region, &socket, &bell)?;
+            Ok((socket, SocketIo::Arrive(socket_io)))
         };
         let sockets = sockets.into_iter().map(arrive).collect::<io::Result<_>>()?;
         let bell = region.has_ring().then_some(bell);
@@ -94,15 +94,15 @@ impl Lanes {
         interface: &str,
     ) -> io::Result<Self> {
         let depart = |socket: TcpStream| {
-            let way = NicDepartures::new(&socket, interface).map_err(io::Error::other)?;
-            Ok((socket, SocketWay::Depart(way)))
+            let socket_io = NicDepartures::new(&socket, interface).map_err(io::Error::other)?;
+            Ok((socket, SocketIo::Depart(socket_io)))
         };
         let sockets = sockets.into_iter().map(depart).collect::<io::Result<_>>()?;
         Self::start(sockets, Side::Send, options, None)
     }
 
     fn start(
-        sockets: Vec<(TcpStream, SocketWay)>,
+        sockets: Vec<(TcpStream, SocketIo)>,
         side: Side,
         options: &CommOptions<'_>,
         bell_of_ring: Option<Arc<Bell>>,
@@ -110,11 +110,11 @@ impl Lanes {
         let CommOptions { number, threads, cpus, hooks, .. } = *options;
         let threads = if bell_of_ring.is_some() { 0 } else { threads };
         let bell = (threads > 0).then(|| Arc::new(Bell::new()));
-        let lane = |(index, (socket, way))| {
+        let lane = |(index, (socket, socket_io))| {
             // At most eight.
             let role = SocketRole::Data(index as u16);
             let hook = hooks.socket(number, side, role);
-            Arc::new(Lane::new(socket, index, side, hook, way, bell.clone()))
+            Arc::new(Lane::new(socket, index, side, hook, socket_io, bell.clone()))
         };
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =
@@ -284,7 +284,7 @@ fn run_until_blocked(lane: &Lane, left: &mut usize) -> bool {
     false
 }
 
-/// Waits until the system has read the bytes that it sends in place, because the memory may change
+/// Waits until the system has read the bytes of zero-copy sends, because the memory may change
 /// from now on. A peer's host that does not acknowledge them in time loses the connection instead
 /// of getting other bytes.
 fn let_go(lanes: &[Arc<Lane>]) {

@@ -46,7 +46,7 @@ impl Unacknowledged {
     /// Takes `silence`, the time for which nothing was acknowledged, if bytes wait. After an idle
     /// hour this is an hour, though the bytes were only just sent. Returns how long they have
     /// waited.
-    fn look(&mut self, silence: Option<Duration>, since: Duration) -> Option<Duration> {
+    fn update(&mut self, silence: Option<Duration>, since: Duration) -> Option<Duration> {
         self.waited = silence.map(|silence| match self.waited {
             Some(waited) if silence >= since + CLOCKS_DIFFER => waited + since.min(LONGEST_GAP),
             _ => Duration::ZERO,
@@ -60,14 +60,14 @@ impl Unacknowledged {
 pub(super) struct Liveness {
     side: Side,
     limit: Option<Duration>,
-    looked_at: Instant,
+    checked_at: Instant,
     sockets: Vec<Unacknowledged>,
     /// Request that was not done at the last test, and the time since when it is stuck, or when it
     /// was last looked at.
     stuck: Option<(u64, Instant)>,
     is_dead: bool,
     /// Whether looks are turned off.
-    is_blind: bool,
+    skips_liveness: bool,
 }
 
 impl Liveness {
@@ -81,11 +81,11 @@ impl Liveness {
         let mut liveness = Self {
             side,
             limit,
-            looked_at: Instant::now(),
+            checked_at: Instant::now(),
             sockets: Vec::new(),
             stuck: None,
             is_dead: false,
-            is_blind: options.hooks.get().is_some_and(|hooks| hooks.is_blind()),
+            skips_liveness: options.hooks.get().is_some_and(|hooks| hooks.skips_liveness()),
         };
         liveness.set_limit(sockets, limit);
         liveness
@@ -99,7 +99,7 @@ impl Liveness {
     ) {
         self.limit = limit;
         self.sockets.clear();
-        if self.is_blind {
+        if self.skips_liveness {
             return;
         }
         for socket in sockets {
@@ -122,7 +122,7 @@ impl Liveness {
     /// Notes that request `number` was tested and is not done. Returns whether it is time to look
     /// why.
     pub(super) fn is_stuck(&mut self, number: u64) -> bool {
-        if self.is_dead || self.is_blind {
+        if self.is_dead || self.skips_liveness {
             return false;
         }
         let now = Instant::now();
@@ -144,21 +144,21 @@ impl Liveness {
     /// Looks at the sockets. Returns the first dead one, once. `is_read`: no byte that has come
     /// waits in the comm to be used. A receive comm is alive until the last bytes before a reset
     /// are used.
-    pub(super) fn look<'a>(
+    pub(super) fn check<'a>(
         &mut self,
         sockets: impl Iterator<Item = &'a TcpStream> + Clone,
         is_read: bool,
     ) -> Option<(usize, SocketDeath)> {
-        if self.is_dead || self.is_blind {
+        if self.is_dead || self.skips_liveness {
             return None;
         }
         let now = Instant::now();
-        let since = now.saturating_duration_since(self.looked_at);
-        self.looked_at = now;
+        let since = now.saturating_duration_since(self.checked_at);
+        self.checked_at = now;
         let (mut silent, mut closed) = (None, None);
         for (index, (socket, seen)) in sockets.clone().zip(&mut self.sockets).enumerate() {
             let Ok(state) = TcpState::of(socket) else { continue };
-            let waited = seen.look(state.unacknowledged, since);
+            let waited = seen.update(state.unacknowledged, since);
             let too_long = waited.filter(|waited| self.limit.is_some_and(|it| *waited >= it));
             silent = silent.or(too_long.map(|waited| (index, SocketDeath::Silent(waited))));
             closed = closed.or(state.is_closed.then_some(index));
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::comm::zerocopy::ZeroCopy;
-    use crate::hooks::Hooked;
+    use crate::hooks::HookSet;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -221,7 +221,7 @@ mod tests {
             peer_timeout: limit,
             zerocopy: ZeroCopy::Off,
             clears_counts: false,
-            hooks: Hooked::default(),
+            hooks: HookSet::default(),
         };
         Liveness::new(sockets.iter().copied(), side, &options)
     }
@@ -230,16 +230,20 @@ mod tests {
     fn bytes_wait_since_they_were_first_seen_to() {
         let mut seen = Unacknowledged::default();
         let hour = 3_600 * SECOND;
-        assert_eq!(seen.look(None, SECOND), None);
-        assert_eq!(seen.look(Some(hour), SECOND), Some(Duration::ZERO), "only just sent");
-        assert_eq!(seen.look(Some(hour + SECOND), SECOND), Some(SECOND));
+        assert_eq!(seen.update(None, SECOND), None);
+        assert_eq!(seen.update(Some(hour), SECOND), Some(Duration::ZERO), "only just sent");
+        assert_eq!(seen.update(Some(hour + SECOND), SECOND), Some(SECOND));
         let later = hour + 2 * SECOND;
-        assert_eq!(seen.look(Some(2 * later), later), Some(3 * SECOND), "no call was made");
-        assert_eq!(seen.look(Some(SECOND / 2), SECOND), Some(Duration::ZERO), "acknowledged");
-        assert_eq!(seen.look(Some(SECOND), SECOND), Some(Duration::ZERO), "perhaps after the look");
-        assert_eq!(seen.look(Some(2 * SECOND), SECOND), Some(SECOND));
-        assert_eq!(seen.look(None, SECOND), None);
-        assert_eq!(seen.look(Some(hour), SECOND), Some(Duration::ZERO));
+        assert_eq!(seen.update(Some(2 * later), later), Some(3 * SECOND), "no call was made");
+        assert_eq!(seen.update(Some(SECOND / 2), SECOND), Some(Duration::ZERO), "acknowledged");
+        assert_eq!(
+            seen.update(Some(SECOND), SECOND),
+            Some(Duration::ZERO),
+            "perhaps after the look"
+        );
+        assert_eq!(seen.update(Some(2 * SECOND), SECOND), Some(SECOND));
+        assert_eq!(seen.update(None, SECOND), None);
+        assert_eq!(seen.update(Some(hour), SECOND), Some(Duration::ZERO));
     }
 
     #[test]
@@ -260,7 +264,7 @@ mod tests {
         let mut left = TcpStream::connect(address).expect("connects");
         let (mut right, _) = listener.accept().expect("it has come");
         let mut liveness = watch(&[&left], Side::Recv, Some(3_600 * SECOND));
-        assert!(liveness.look([&left].into_iter(), true).is_none(), "it is idle");
+        assert!(liveness.check([&left].into_iter(), true).is_none(), "it is idle");
         right.write_all(b"last").expect("room");
         while left.peek(&mut [0; 4]).expect("bytes") < 4 {}
         SockRef::from(&right).set_linger(Some(Duration::ZERO)).expect("linger");
@@ -269,11 +273,11 @@ mod tests {
         while !TcpState::of(&left).expect("info").is_closed {
             assert!(Instant::now() < give_up_at);
         }
-        assert!(liveness.look([&left].into_iter(), true).is_none(), "four bytes are left");
-        assert!(liveness.look([&left].into_iter(), false).is_none());
+        assert!(liveness.check([&left].into_iter(), true).is_none(), "four bytes are left");
+        assert!(liveness.check([&left].into_iter(), false).is_none());
         left.read_exact(&mut [0; 4]).expect("they came before the reset");
-        let dead = liveness.look([&left].into_iter(), true);
+        let dead = liveness.check([&left].into_iter(), true);
         assert!(matches!(dead, Some((0, SocketDeath::Closed(_)))), "{dead:?}");
-        assert!(liveness.is_dead() && liveness.look([&left].into_iter(), true).is_none());
+        assert!(liveness.is_dead() && liveness.check([&left].into_iter(), true).is_none());
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::zerocopy::ZeroCopy;
 use crate::cpu_set::CpuSet;
-use crate::hooks::Hooked;
+use crate::hooks::HookSet;
 use tcpx_comm::wire::MAX_INLINE_BYTES;
 
 /// Settings of one comm, and its number.
@@ -28,7 +28,7 @@ pub(crate) struct CommOptions<'a> {
     /// NCCL's kernels read old counts when they should end, and may then never end.
     pub(crate) clears_counts: bool,
     /// Hooks of the comm and its sockets.
-    pub(crate) hooks: Hooked,
+    pub(crate) hooks: HookSet,
 }
 
 impl CommOptions<'_> {

@@ -7,7 +7,7 @@ mod feeding;
 mod nic_trouble;
 mod readiness;
 mod records;
-mod region_use;
+mod region_share;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tcpx_cuda::CudaGpu;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, UnpackNetDeviceHandle};
 
 use self::downloads::Downloads;
-use self::region_use::RegionUse;
+use self::region_share::RegionShare;
 use super::chunk::Chunk;
 use super::control_socket::{ControlIn, ControlSocket};
 use super::credit::CreditOut;
@@ -73,7 +73,7 @@ pub(crate) struct RecvComm {
     /// Present when a NIC puts what comes into a GPU's memory.
     downloads: Option<Downloads>,
     /// Present when a NIC puts what comes into the bounce region.
-    nic: Option<RegionUse>,
+    nic: Option<RegionShare>,
     /// Empty between harvests.
     harvested: Vec<(usize, Chunk)>,
     spare_pieces: Vec<Vec<Piece>>,
@@ -125,7 +125,7 @@ impl RecvComm {
         }
         Ok(Self {
             liveness: Liveness::new(watched, Side::Recv, options),
-            nic: sockets.steering.map(|steering| RegionUse::new(steering, &lanes)),
+            nic: sockets.steering.map(|steering| RegionShare::new(steering, &lanes)),
             lanes,
             control: ControlSocket::new(sockets.control, hooks, number, Side::Recv),
             input: ControlIn::new(),
@@ -189,7 +189,7 @@ impl RecvComm {
         };
         let mut done = self.requests.answer(number)?;
         if !done && self.liveness.is_stuck(number) {
-            self.look();
+            self.check_sockets();
             done = self.requests.answer(number)?;
         }
         self.needs_call = if done { NeedsCall::AtOnce } else { needs_call };
@@ -271,7 +271,7 @@ impl RecvComm {
 
     /// Looks at the sockets, for a caller that has nothing to test.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
-        self.look();
+        self.check_sockets();
         let is_refused = self.nic.as_mut().is_some_and(|nic| nic.refusal(&self.lanes).is_some());
         if !self.liveness.is_dead() && !is_refused {
             return Ok(());
@@ -281,13 +281,13 @@ impl RecvComm {
     }
 
     /// Looks at the sockets. A dead socket fails every receive whose records have not all come.
-    fn look(&mut self) {
-        self.look_at_nic();
+    fn check_sockets(&mut self) {
+        self.check_nic();
         // The bytes from before the end may be all that the receives need.
         let is_read =
             self.input.bytes().is_empty() && self.chunks.is_empty() && !self.lanes.expect();
         let sockets = self.lanes.sockets().chain([self.control.stream()]);
-        let Some((index, death)) = self.liveness.look(sockets, is_read) else { return };
+        let Some((index, death)) = self.liveness.check(sockets, is_read) else { return };
         if index < self.lanes.len() {
             self.lanes.kill(index, &death);
         } else {

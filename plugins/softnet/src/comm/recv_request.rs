@@ -7,7 +7,7 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use super::request_ring::Ring;
 use super::requests::Request;
 use crate::memory::{BounceBuffer, Piece, ReceivePages, Registration, UnpackQueue, entries};
-use crate::nic_memory::{Held, Reserved};
+use crate::nic_memory::{HeldFragments, Reserved};
 
 /// Destination of a receive.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct RecvRequest {
     /// Reservation in a NIC's region.
     pub(crate) reserved: Option<Reserved>,
     /// What the request holds of the region, by lane.
-    pub(crate) held: Vec<(usize, Held)>,
+    pub(crate) held: Vec<(usize, HeldFragments)>,
 }
 
 impl Request for RecvRequest {

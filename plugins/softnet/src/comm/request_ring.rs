@@ -14,7 +14,7 @@ use tcpx_sys::MAX_REQUESTS;
 
 /// Answer of `test` about a request before its completion is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum TestOrder {
     /// It is the oldest request that is on the sockets: report it if it has finished.
     Oldest,
     /// No request is on the sockets: return 0, not done.
@@ -140,15 +140,15 @@ impl<T> Ring<T> {
     }
 
     /// Returns what `test` has to do for request `number`.
-    pub(crate) fn turn(&self, number: u64) -> Turn {
+    pub(crate) fn test_order(&self, number: u64) -> TestOrder {
         if !(self.freed..self.posted).contains(&number) {
-            Turn::Stale
+            TestOrder::Stale
         } else if !self.is_moving() {
-            Turn::NothingMoves
+            TestOrder::NothingMoves
         } else if number == self.reported {
-            Turn::Oldest
+            TestOrder::Oldest
         } else {
-            Turn::OutOfOrder { expected: self.reported }
+            TestOrder::OutOfOrder { expected: self.reported }
         }
     }
 
@@ -230,22 +230,22 @@ mod tests {
         let mut ring = Ring::new();
         ring.post('a');
         ring.post('b');
-        assert_eq!(ring.turn(1), Turn::NothingMoves);
+        assert_eq!(ring.test_order(1), TestOrder::NothingMoves);
         ring.mark_queued();
-        assert_eq!(ring.turn(1), Turn::OutOfOrder { expected: 0 });
-        assert_eq!(ring.turn(0), Turn::Oldest);
+        assert_eq!(ring.test_order(1), TestOrder::OutOfOrder { expected: 0 });
+        assert_eq!(ring.test_order(0), TestOrder::Oldest);
         ring.report();
-        assert_eq!(ring.turn(0), Turn::NothingMoves, "done is reported once");
-        assert_eq!(ring.turn(2), Turn::Stale);
+        assert_eq!(ring.test_order(0), TestOrder::NothingMoves, "done is reported once");
+        assert_eq!(ring.test_order(2), TestOrder::Stale);
         assert_eq!(ring.may_consume(1), Err(ConsumeError::OutOfOrder { expected: 0 }));
         assert_eq!(ring.may_consume(0), Ok(()));
         ring.free();
-        assert_eq!(ring.turn(0), Turn::Stale);
+        assert_eq!(ring.test_order(0), TestOrder::Stale);
         assert_eq!(ring.may_consume(0), Err(ConsumeError::NoneDone));
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum RingCall {
         Post,
         Hand,
         Test(u8),
@@ -253,12 +253,12 @@ mod tests {
     }
 
     /// Numbers are drawn much faster than one of several strategies.
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps() -> impl Strategy<Value = Vec<RingCall>> {
         let step = |number| match number {
-            0..20 => Step::Test(number),
-            20..40 => Step::Consume(number - 20),
-            40..60 => Step::Post,
-            _ => Step::Hand,
+            0..20 => RingCall::Test(number),
+            20..40 => RingCall::Consume(number - 20),
+            40..60 => RingCall::Post,
+            _ => RingCall::Hand,
         };
         let numbers = prop::collection::vec(0u8..80, 0..400);
         numbers.prop_map(move |numbers| numbers.into_iter().map(step).collect())
@@ -277,35 +277,35 @@ mod tests {
                 let live = waiting.len() + moving.len() + done.len();
                 let oldest = next - live as u64;
                 match step {
-                    Step::Post => {
+                    RingCall::Post => {
                         prop_assert_eq!(ring.post(next).is_some(), live < MAX_REQUESTS);
                         if live < MAX_REQUESTS {
                             waiting.push_back(next);
                             next += 1;
                         }
                     }
-                    Step::Hand => {
+                    RingCall::Hand => {
                         prop_assert_eq!(ring.next_to_queue(), waiting.front().copied());
                         if let Some(number) = waiting.pop_front() {
                             ring.mark_queued();
                             moving.push_back(number);
                         }
                     }
-                    Step::Test(ahead) => {
+                    RingCall::Test(ahead) => {
                         let number = oldest + u64::from(ahead);
                         let expected = match moving.front() {
-                            _ if usize::from(ahead) >= live => Turn::Stale,
-                            None => Turn::NothingMoves,
-                            Some(&front) if front == number => Turn::Oldest,
-                            Some(&front) => Turn::OutOfOrder { expected: front },
+                            _ if usize::from(ahead) >= live => TestOrder::Stale,
+                            None => TestOrder::NothingMoves,
+                            Some(&front) if front == number => TestOrder::Oldest,
+                            Some(&front) => TestOrder::OutOfOrder { expected: front },
                         };
-                        prop_assert_eq!(ring.turn(number), expected);
-                        if expected == Turn::Oldest {
+                        prop_assert_eq!(ring.test_order(number), expected);
+                        if expected == TestOrder::Oldest {
                             ring.report();
                             done.extend(moving.pop_front());
                         }
                     }
-                    Step::Consume(ahead) => {
+                    RingCall::Consume(ahead) => {
                         let number = oldest + u64::from(ahead);
                         let allowed = done.front() == Some(&number);
                         prop_assert_eq!(ring.may_consume(number).is_ok(), allowed);

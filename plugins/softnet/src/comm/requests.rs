@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::TcpStream;
 
-use super::request_ring::{Ring, Turn};
+use super::request_ring::{Ring, TestOrder};
 use crate::failure::Failure;
 use crate::hooks::{CommHooks, Hook};
 use crate::log;
@@ -73,7 +73,7 @@ impl<T: Request> Requests<T> {
     /// Makes this request, and all behind it, never get done.
     pub(crate) fn stick(&mut self, number: u64) {
         if let Some(hook) = self.hook.get_mut() {
-            hook.posted_in_vain(number);
+            hook.posted_stuck(number);
         }
     }
 
@@ -128,7 +128,7 @@ impl<T: Request> Requests<T> {
     /// many small messages cheap.
     pub(crate) fn is_done(&self, number: u64) -> bool {
         !self.hook.says(|hook| hook.drives_always())
-            && self.ring.turn(number) == Turn::Oldest
+            && self.ring.test_order(number) == TestOrder::Oldest
             && self.ring.get(number).is_some_and(Request::is_finished)
     }
 
@@ -137,27 +137,27 @@ impl<T: Request> Requests<T> {
         if let Some(failure) = self.passing.take() {
             return Err(failure);
         }
-        let turn = self.ring.turn(number);
+        let test_order = self.ring.test_order(number);
         if let Some(oldest) = self.ring.oldest_unreported()
-            && turn != Turn::Stale
+            && test_order != TestOrder::Stale
             && let Some(failure) = self.failed.of(oldest)
         {
             return Err(failure);
         }
-        match turn {
-            Turn::NothingMoves => Ok(false),
-            Turn::Oldest => {
+        match test_order {
+            TestOrder::NothingMoves => Ok(false),
+            TestOrder::Oldest => {
                 let is_finished = self.ring.get(number).is_some_and(Request::is_finished);
                 Ok(is_finished && self.hook.get().is_none_or(|hook| hook.reports(number)))
             }
-            Turn::OutOfOrder { expected } => {
+            TestOrder::OutOfOrder { expected } => {
                 let name = T::NAME;
                 log::warn!(
                     "test called with invalid request, {name} {number}, {expected} comes first"
                 );
                 Err(Failure::Internal)
             }
-            Turn::Stale => {
+            TestOrder::Stale => {
                 if !self.ring.is_moving() && self.hook.says(|hook| hook.forgives_stale()) {
                     return Ok(false);
                 }

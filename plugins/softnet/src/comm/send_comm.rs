@@ -185,7 +185,7 @@ impl SendComm {
         };
         let mut done = self.requests.answer(number)?;
         if !done && self.liveness.is_stuck(number) {
-            self.look();
+            self.check_sockets();
             done = self.requests.answer(number)?;
         }
         self.needs_call = if done { NeedsCall::AtOnce } else { needs_call };
@@ -205,7 +205,7 @@ impl SendComm {
 
     /// Looks at the sockets, for a caller that has nothing to test.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
-        self.look();
+        self.check_sockets();
         let is_refused = self.nic.as_ref().is_some_and(SendMemory::is_over);
         if !self.liveness.is_dead() && !is_refused {
             return Ok(());
@@ -216,11 +216,11 @@ impl SendComm {
 
     /// Looks at the sockets. A dead socket fails every send that is not wholly on the sockets, and
     /// every send that still waits for the dead one.
-    fn look(&mut self) {
-        self.look_at_nic();
+    fn check_sockets(&mut self) {
+        self.check_nic();
         let lanes = &self.outgoing.lanes;
         let sockets = lanes.sockets().chain([self.control.stream()]);
-        let Some((index, death)) = self.liveness.look(sockets, true) else { return };
+        let Some((index, death)) = self.liveness.check(sockets, true) else { return };
         let mut from = self.requests.ring.first_unqueued();
         if index < lanes.len() {
             lanes.kill(index, &death);
@@ -234,9 +234,11 @@ impl SendComm {
     }
 
     /// Looks whether the NIC is the reason why nothing has left for a while.
-    fn look_at_nic(&mut self) {
+    fn check_nic(&mut self) {
         let limit = self.liveness.limit();
-        let Some(error) = self.nic.as_mut().and_then(|nic| nic.look(limit)) else { return };
+        let Some(error) = self.nic.as_mut().and_then(|nic| nic.check_trouble(limit)) else {
+            return;
+        };
         self.requests.fail_once(self.requests.ring.oldest_unreported(), || {
             log::warn!("{error}");
             Failure::System

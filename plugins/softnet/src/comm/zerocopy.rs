@@ -1,4 +1,4 @@
-//! Sends in place: the system reads a chunk's own memory until the peer's host has acknowledged the
+//! Zero-copy sends: the system reads a chunk's own memory until the peer's host has acknowledged the
 //! bytes, instead of copying them first (MSG_ZEROCOPY).
 
 use std::ffi::c_int;
@@ -8,19 +8,19 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::{fmt, io};
 
-use tcpx_comm::{SendsUnderWay, allow_sends_in_place, next_ended};
+use tcpx_comm::{OutstandingSends, enable_zerocopy, next_completed};
 
 use crate::log;
 use crate::memory::{IoList, IoOutcome};
 use crate::parse_error::ParseError;
 use crate::sync::AtomicU64;
 
-/// Fewest bytes of a call that sends in place. The system pins each page and reports each end; its
+/// Fewest bytes of a zero-copy send. The system pins each page and reports each end; its
 /// documentation says that this takes longer than a copy of up to about 10 KB. The larger bound
 /// also pays for the system call that reads the end.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// Whether the system sends chunks in place, from the memory of their messages (MSG_ZEROCOPY).
+/// Whether the system sends chunks without a copy, from the memory of their messages (MSG_ZEROCOPY).
 ///
 /// Such a send is done when the peer's host has acknowledged its bytes, and not as soon as the
 /// system has them. So this is for NICs that are fast enough for the copy to matter.
@@ -30,11 +30,11 @@ pub enum ZeroCopy {
     /// The system copies them.
     #[default]
     Off,
-    /// The system sends in place from 64 KiB a call on. A data socket copies for good once the
+    /// Calls of 64 KiB and more are zero-copy. A data socket copies for good once the
     /// system says that it copies nevertheless, as over loopback, or does not want to send in
     /// place.
     Auto,
-    /// The system sends in place with every call, also where it copies nevertheless. For testing.
+    /// Every call is zero-copy, also where the system copies nevertheless. For testing.
     On,
 }
 
@@ -51,12 +51,12 @@ impl FromStr for ZeroCopy {
     }
 }
 
-/// Totals of calls that were to send in place, over all comms of this process. A call counts when
+/// Totals of zero-copy calls, over all comms of this process. A call counts when
 /// the system is done with its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ZeroCopyStats {
-    /// Number of bytes that were sent in place.
+    /// Number of bytes that were sent without a copy.
     pub sent_bytes: u64,
     /// Number of bytes that the system copied nevertheless.
     pub copied_bytes: u64,
@@ -65,7 +65,7 @@ pub struct ZeroCopyStats {
 static SENT_BYTES: AtomicU64 = AtomicU64::new(0);
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Returns what was sent in place so far. All zero unless [`Settings::zerocopy`](crate::Settings)
+/// Returns the totals of zero-copy sends so far. All zero unless [`Settings::zerocopy`](crate::Settings)
 /// asks for it.
 #[must_use]
 pub fn zerocopy_stats() -> ZeroCopyStats {
@@ -73,7 +73,7 @@ pub fn zerocopy_stats() -> ZeroCopyStats {
     ZeroCopyStats { sent_bytes: get(&SENT_BYTES), copied_bytes: get(&COPIED_BYTES) }
 }
 
-/// Whether the next call may send in place.
+/// Whether the next call may be zero-copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Permission {
     Granted,
@@ -82,33 +82,33 @@ enum Permission {
     Withdrawn,
 }
 
-/// Calls of one data socket that send in place.
+/// Zero-copy sends of one data socket.
 #[derive(Debug)]
-pub(super) struct SendsInPlace {
+pub(super) struct ZerocopySends {
     /// Index of the data socket in its comm.
     index: usize,
-    /// Whether the socket goes on sending in place where the system copies.
+    /// Whether the socket goes on with zero-copy sends where the system copies.
     is_forced: bool,
     permission: Permission,
-    sends: SendsUnderWay,
+    sends: OutstandingSends,
 }
 
-impl SendsInPlace {
+impl ZerocopySends {
     /// Returns `None` when all calls on the socket are to copy.
     pub(super) fn new(socket: &TcpStream, index: usize, wanted: ZeroCopy) -> Option<Self> {
         if wanted == ZeroCopy::Off {
             return None;
         }
         let (is_forced, permission) = (wanted == ZeroCopy::On, Permission::Granted);
-        let mut all = Self { index, is_forced, permission, sends: SendsUnderWay::default() };
-        if let Err(error) = allow_sends_in_place(socket) {
+        let mut all = Self { index, is_forced, permission, sends: OutstandingSends::default() };
+        if let Err(error) = enable_zerocopy(socket) {
             all.give_up(&error);
             return None;
         }
         Some(all)
     }
 
-    /// Sends from the list, in place if that may be. Also returns how many calls must be over
+    /// Sends from the list, without a copy if that may be. Also returns how many calls must be complete
     /// before the bytes that have moved may change; 0: they may at once.
     pub(super) fn send(
         &mut self,
@@ -118,7 +118,7 @@ impl SendsInPlace {
     ) -> (IoOutcome, u64) {
         let is_long = self.is_forced || list.bytes() >= LEAST_BYTES;
         if is_long && self.permission == Permission::Granted {
-            match list.send_in_place(socket.as_fd(), signal) {
+            match list.send_zerocopy(socket.as_fd(), signal) {
                 Ok(IoOutcome::Bytes(bytes)) => {
                     return (IoOutcome::Bytes(bytes), self.sends.begin(bytes));
                 }
@@ -130,9 +130,9 @@ impl SendsInPlace {
     }
 
     /// Reads from the system which calls are over.
-    pub(super) fn hear(&mut self, socket: &TcpStream) {
+    pub(super) fn reap_completions(&mut self, socket: &TcpStream) {
         while !self.sends.is_empty()
-            && let Some(ended) = next_ended(socket)
+            && let Some(ended) = next_completed(socket)
         {
             let bytes = self.sends.end(ended.from, ended.to) as u64;
             let counter = if ended.copied { &COPIED_BYTES } else { &SENT_BYTES };
@@ -147,8 +147,8 @@ impl SendsInPlace {
     }
 
     /// Returns whether the first `count` calls are over.
-    pub(super) fn are_over(&self, count: u64) -> bool {
-        self.sends.are_over(count)
+    pub(super) fn are_complete(&self, count: u64) -> bool {
+        self.sends.are_complete(count)
     }
 
     /// Returns whether no call is under way.
@@ -157,7 +157,7 @@ impl SendsInPlace {
     }
 
     /// Handles a refusal. The system's limits are for the calls under way. If none is, the system
-    /// does not want to send in place at all, or others take all of its limit.
+    /// refuses zero-copy sends altogether, or others take all of its limit.
     fn refused(&mut self, refusal: &io::Error) {
         if !self.sends.is_empty() {
             self.permission = Permission::AfterAnEnd;
@@ -168,7 +168,10 @@ impl SendsInPlace {
 
     fn give_up(&mut self, why: &dyn fmt::Display) {
         if self.permission != Permission::Withdrawn {
-            log::info!("data socket {}: the system does not send in place: {why}", self.index);
+            log::info!(
+                "data socket {}: the system does not support zero-copy sends: {why}",
+                self.index
+            );
         }
         self.permission = Permission::Withdrawn;
     }

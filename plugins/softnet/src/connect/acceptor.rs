@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tcpx_comm::poll::{Interest, Waker, wait};
-use tcpx_comm::wire::{Answer, Hello, SocketRole, Verdict};
+use tcpx_comm::wire::{Hello, HelloReply, HelloStatus, SocketRole};
 
 use tcpx_devmem::DevmemError;
 
@@ -17,7 +17,7 @@ use super::handle::ListenHandle;
 use super::handshake::{Handshake, HelloRead};
 use super::pairing::{Decision, Pairing};
 use super::sockets::Sockets;
-use crate::hooks::{Hooked, Side};
+use crate::hooks::{HookSet, Side};
 use crate::log;
 use crate::nic_memory::Steering;
 use crate::sync::AtomicBool;
@@ -29,12 +29,12 @@ const MAX_HANDSHAKES: usize = 64;
 
 /// How the listen comm tells its thread to end.
 #[derive(Debug)]
-pub(super) struct Stop {
+pub(super) struct StopSignal {
     wake: Waker,
     stopped: AtomicBool,
 }
 
-impl Stop {
+impl StopSignal {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { wake: Waker::new()?, stopped: AtomicBool::new(false) })
     }
@@ -49,7 +49,7 @@ impl Stop {
 /// What the thread works on.
 pub(super) struct Acceptor {
     listener: TcpListener,
-    stop: Arc<Stop>,
+    stop: Arc<StopSignal>,
     pairing: Pairing,
     handshakes: Vec<Handshake>,
     control: Option<TcpStream>,
@@ -57,8 +57,8 @@ pub(super) struct Acceptor {
     deadline: Instant,
     /// Connections that were not those of the peer, and peers that left before they were complete.
     refusals: u64,
-    strangers: u64,
-    hooks: Hooked,
+    strays: u64,
+    hooks: HookSet,
     /// Where the data sockets' packets are to go to a NIC's region.
     steering: Option<Steering>,
     /// Why one cannot be steered, by a region or by a rule.
@@ -80,10 +80,10 @@ impl Acceptor {
     /// `listener` is non-blocking, and bound to the address of `handle`.
     pub(super) fn new(
         listener: TcpListener,
-        stop: Arc<Stop>,
+        stop: Arc<StopSignal>,
         handle: &ListenHandle,
         deadline: Instant,
-        hooks: Hooked,
+        hooks: HookSet,
         steering: Option<Steering>,
     ) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Acceptor {
             data: (0..handle.sockets).map(|_| None).collect(),
             deadline,
             refusals: 0,
-            strangers: 0,
+            strays: 0,
             hooks,
             steering,
             refusal: None,
@@ -130,7 +130,7 @@ impl Acceptor {
             if let Some(chunk_bytes) = self.pairing.complete()
                 && let Some(control) = self.control.take()
             {
-                self.rest()?;
+                self.wait_setup_delay()?;
                 let data = self.data.iter_mut().filter_map(Option::take).collect();
                 let steering = self.steering.take();
                 return Ok(Sockets { control, data, chunk_bytes, steering });
@@ -138,10 +138,10 @@ impl Acceptor {
         }
     }
 
-    /// Waits for the time that was asked for, or for the request to stop.
-    fn rest(&self) -> io::Result<()> {
+    /// Waits for the delay of the hooks, or for the request to stop.
+    fn wait_setup_delay(&self) -> io::Result<()> {
         let Some(hooks) = self.hooks.get() else { return Ok(()) };
-        let end = Instant::now() + hooks.rest(Side::Recv, self.data.len() as u16);
+        let end = Instant::now() + hooks.setup_delay(Side::Recv, self.data.len() as u16);
         while !self.stop.stopped.load(Ordering::SeqCst) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -152,9 +152,9 @@ impl Acceptor {
         Ok(())
     }
 
-    /// The connections whose hello is waited for.
-    fn heard(&self) -> impl Iterator<Item = &Handshake> {
-        let most = self.hooks.get().map_or(usize::MAX, |hooks| hooks.hears());
+    /// Returns the connections whose hello has not come yet.
+    fn pending_hellos(&self) -> impl Iterator<Item = &Handshake> {
+        let most = self.hooks.get().map_or(usize::MAX, |hooks| hooks.max_pending_hellos());
         self.handshakes.iter().take(most)
     }
 
@@ -169,7 +169,7 @@ impl Acceptor {
         let descriptors: Vec<_> = [self.stop.wake.as_fd(), self.listener.as_fd()]
             .into_iter()
             .chain(kept.iter().copied())
-            .chain(self.heard().map(|handshake| handshake.socket.as_fd()))
+            .chain(self.pending_hellos().map(|handshake| handshake.socket.as_fd()))
             .map(|fd| (fd, Interest::Read))
             .collect();
         let ready = wait(&descriptors, Some(self.deadline.saturating_duration_since(now)))?;
@@ -178,7 +178,7 @@ impl Acceptor {
     }
 
     /// Returns whether the peer whose sockets are kept has gone since the last wait.
-    fn claimant_is_gone(&self) -> bool {
+    fn is_claimant_gone(&self) -> bool {
         let kept: Vec<_> = self
             .control
             .iter()
@@ -188,9 +188,9 @@ impl Acceptor {
         wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
     }
 
-    /// A line about a stranger, or about a peer that left: the first, second, fourth and so on, so
+    /// A line about a stray connection, or about a peer that left: the first, second, fourth and so on, so
     /// that a flood of them does not fill the log.
-    fn say(&mut self, words: fmt::Arguments<'_>) {
+    fn log_refusal(&mut self, words: fmt::Arguments<'_>) {
         self.refusals += 1;
         if self.refusals.is_power_of_two() {
             log::warn!("accept: {words}; waiting for another (number {})", self.refusals);
@@ -199,7 +199,7 @@ impl Acceptor {
 
     /// Drops the kept sockets: their peer closed, or sent bytes, before all of them were there.
     fn drop_claimant(&mut self) {
-        self.say(format_args!("the peer went away in the middle of the handshake"));
+        self.log_refusal(format_args!("the peer went away in the middle of the handshake"));
         self.pairing.reset();
         if let Some(steering) = &mut self.steering {
             steering.forget();
@@ -233,7 +233,7 @@ impl Acceptor {
         Ok(())
     }
 
-    /// The oldest handshake leaves where there is no room for one more. It is heard first: its
+    /// The oldest handshake leaves where there is no room for one more. It is read first: its
     /// hello may have come since the last look.
     fn make_room(&mut self) {
         if self.handshakes.len() < MAX_HANDSHAKES {
@@ -255,16 +255,16 @@ impl Acceptor {
         for (mut handshake, speaks) in handshakes.into_iter().zip(readable) {
             match if speaks { handshake.read_hello() } else { HelloRead::More } {
                 HelloRead::More => self.handshakes.push(handshake),
-                HelloRead::Closed => self.met_stranger(),
+                HelloRead::Closed => self.count_stray(),
                 HelloRead::All => self.answer_hello(handshake),
             }
         }
     }
 
     /// Counts and logs a connection that is not the peer's.
-    fn met_stranger(&mut self) {
-        self.strangers = self.strangers.saturating_add(1);
-        if self.hooks.get().is_some_and(|hooks| hooks.gives_up_after(self.strangers)) {
+    fn count_stray(&mut self) {
+        self.strays = self.strays.saturating_add(1);
+        if self.hooks.get().is_some_and(|hooks| hooks.gives_up_after(self.strays)) {
             self.refusal = Some(AcceptError::Rule(io::Error::other("no peer in three tries")));
         }
     }
@@ -286,27 +286,29 @@ impl Acceptor {
         let hello = match Hello::decode(&handshake.hello) {
             Ok(hello) => hello,
             Err(error) => {
-                self.say(format_args!("a stray connection from {from} was closed: {error}"));
-                return self.met_stranger();
+                self.log_refusal(format_args!(
+                    "a stray connection from {from} was closed: {error}"
+                ));
+                return self.count_stray();
             }
         };
         let mut decision = self.pairing.offer(&hello);
-        if decision == Decision::Refuse(Verdict::InUse) && self.claimant_is_gone() {
+        if decision == Decision::Refuse(HelloStatus::InUse) && self.is_claimant_gone() {
             self.drop_claimant();
             decision = self.pairing.offer(&hello);
         }
-        let verdict = match decision {
+        let status = match decision {
             Decision::Ignore => {
-                self.say(format_args!(
+                self.log_refusal(format_args!(
                     "a stray connection from {from} was closed: unknown connection id"
                 ));
-                return self.met_stranger();
+                return self.count_stray();
             }
-            Decision::Refuse(verdict) => verdict,
-            Decision::Keep(_) => Verdict::Accepted,
+            Decision::Refuse(status) => status,
+            Decision::Keep(_) => HelloStatus::Accepted,
         };
-        if verdict != Verdict::Accepted {
-            self.say(format_args!("a connection from {from} was refused: {verdict:?}"));
+        if status != HelloStatus::Accepted {
+            self.log_refusal(format_args!("a connection from {from} was refused: {status:?}"));
         }
         // From the answer on the peer may send.
         if let Decision::Keep(SocketRole::Data(_)) = decision
@@ -315,7 +317,7 @@ impl Acceptor {
             self.refusal = Some(error);
             return;
         }
-        let answer = Answer { attempt: hello.attempt, verdict }.encode();
+        let answer = HelloReply { attempt: hello.attempt, status }.encode();
         // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its
         // socket shows it.
         let answered = (&handshake.socket).write(&answer).is_ok_and(|count| count == answer.len());

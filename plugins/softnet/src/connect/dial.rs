@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tcpx_comm::wire::{Answer, Hello, SocketRole, Verdict};
+use tcpx_comm::wire::{Hello, HelloReply, HelloStatus, SocketRole};
 
 use super::congestion;
 use super::handle::ListenHandle;
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What polling a connect attempt gives.
 #[derive(Debug)]
-pub(crate) enum Connected {
+pub(crate) enum ConnectPoll {
     /// Not yet.
     Pending,
     /// The final answer.
@@ -55,12 +55,12 @@ impl ConnectAttempt {
             std::thread::Builder::new().name("tcpx-soft-connect".to_owned()).spawn(move || {
                 let sockets = dialer.dial_all();
                 if let (Ok(sockets), Some(hooks)) = (&sockets, hooks().get()) {
-                    std::thread::sleep(hooks.rest(Side::Send, sockets.data.len() as u16));
+                    std::thread::sleep(hooks.setup_delay(Side::Send, sockets.data.len() as u16));
                 }
                 sockets.map_err(|error| {
                     log::warn!("connect to {} failed: {error}", dialer.handle.address);
                     match error {
-                        DialError::Refused(Verdict::Mismatch) => Failure::Internal,
+                        DialError::Refused(HelloStatus::Mismatch) => Failure::Internal,
                         DialError::Refused(_)
                         | DialError::Io(_)
                         | DialError::Foreign
@@ -72,10 +72,10 @@ impl ConnectAttempt {
     }
 
     /// Looks for the answer without waiting.
-    pub(crate) fn poll(&mut self) -> Connected {
+    pub(crate) fn poll(&mut self) -> ConnectPoll {
         match self.thread.take_if(|thread| thread.is_finished()) {
-            None => Connected::Pending,
-            Some(thread) => Connected::Over(thread.join().unwrap_or_else(|_| {
+            None => ConnectPoll::Pending,
+            Some(thread) => ConnectPoll::Over(thread.join().unwrap_or_else(|_| {
                 log::warn!("the connect thread panicked");
                 Err(Failure::System)
             })),
@@ -89,7 +89,7 @@ enum DialError {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("the listener refused: {0:?}")]
-    Refused(Verdict),
+    Refused(HelloStatus),
     #[error("what answered is not the software plugin")]
     Foreign,
     #[error("no answer within the time allowed; the last of {times} resets: {last}")]
@@ -162,10 +162,10 @@ impl Dialer {
         };
         socket.set_write_timeout(Some(self.time_left()?))?;
         socket.write_all(&hello.encode())?;
-        let mut answer = [0; Answer::BYTES];
+        let mut answer = [0; HelloReply::BYTES];
         self.read_all(&mut socket, &mut answer)?;
-        match Answer::decode(&answer, self.attempt).ok_or(DialError::Foreign)?.verdict {
-            Verdict::Accepted => {}
+        match HelloReply::decode(&answer, self.attempt).ok_or(DialError::Foreign)?.status {
+            HelloStatus::Accepted => {}
             refusal => return Err(DialError::Refused(refusal)),
         }
         socket.set_nonblocking(true)?;
@@ -249,7 +249,7 @@ mod tests {
                 }
                 let (mut socket, _) = listener.accept().expect("a try");
                 socket.read_exact(&mut [0; Hello::BYTES]).expect("a hello");
-                let answer = Answer { attempt: 5, verdict: Verdict::Accepted };
+                let answer = HelloReply { attempt: 5, status: HelloStatus::Accepted };
                 socket.write_all(&answer.encode()).expect("an answer");
             });
             dialer.dial(SocketRole::Control).expect("connected");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn resets_without_end_are_told_when_the_time_is_over() {
+    fn endless_resets_are_reported_at_the_deadline() {
         let listener = listener();
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_close_without_a_word_is_final() {
+    fn a_close_without_a_reply_is_final() {
         let listener = listener();
         let dialer = dialer(&listener, Duration::from_secs(60));
         std::thread::scope(|scope| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_comm::wire::ConnectionId;
 
-use super::acceptor::{AcceptError, Acceptor, Stop};
+use super::acceptor::{AcceptError, Acceptor, StopSignal};
 use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use crate::nic_memory::{Steering, log_and_blame};
 
 /// What polling a listen comm gives.
 #[derive(Debug)]
-pub(crate) enum Accepted {
+pub(crate) enum AcceptPoll {
     /// Not yet.
     Pending,
     /// The peer's sockets. They are handed over once.
@@ -42,7 +42,7 @@ enum Phase {
 pub(crate) struct ListenComm {
     phase: Phase,
     handle: ListenHandle,
-    stop: Arc<Stop>,
+    stop: Arc<StopSignal>,
     timeout: Duration,
     /// What is done before the peer's sockets are handed over.
     /// Where data sockets are to be steered; the thread takes it.
@@ -70,7 +70,7 @@ impl ListenComm {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
-        let stop = Arc::new(Stop::new()?);
+        let stop = Arc::new(StopSignal::new()?);
         Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, steering })
     }
 
@@ -79,18 +79,18 @@ impl ListenComm {
     }
 
     /// Polls for the peer; the first call starts the search.
-    pub(crate) fn accept(&mut self) -> Result<Accepted, Failure> {
+    pub(crate) fn accept(&mut self) -> Result<AcceptPoll, Failure> {
         if matches!(self.phase, Phase::Open(_)) {
             self.start()?;
         }
         let Phase::Accepting(thread) = &self.phase else {
-            return Ok(Accepted::Over);
+            return Ok(AcceptPoll::Over);
         };
         if !thread.is_finished() {
-            return Ok(Accepted::Pending);
+            return Ok(AcceptPoll::Pending);
         }
         match self.join() {
-            Some(Ok(sockets)) => return Ok(Accepted::Ready(sockets)),
+            Some(Ok(sockets)) => return Ok(AcceptPoll::Ready(sockets)),
             Some(Err(AcceptError::Nic(error))) => log_and_blame("accept failed", error),
             Some(Err(AcceptError::Io(error))) => log::warn!("accept failed: {error}"),
             Some(Err(AcceptError::Rule(error))) => {

@@ -1,15 +1,15 @@
-//! Choice of the sockets that make up the one peer of a listen comm. Pure: hellos go in, verdicts
+//! Choice of the sockets that make up the one peer of a listen comm. Pure: hellos go in, decisions
 //! come out.
 
-use tcpx_comm::wire::{ConnectionId, Hello, MAX_SOCKETS, SocketRole, Verdict};
+use tcpx_comm::wire::{ConnectionId, Hello, HelloStatus, MAX_SOCKETS, SocketRole};
 
 /// What to do with a socket that has said hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Keep it: it is this part of the comm.
     Keep(SocketRole),
-    /// Answer, then close it.
-    Refuse(Verdict),
+    /// Reply, then close it.
+    Refuse(HelloStatus),
     /// Close it without a word: it does not know the connection id, so it gets to know nothing.
     Ignore,
 }
@@ -20,11 +20,11 @@ pub(crate) struct Pairing {
     id: ConnectionId,
     sockets: u16,
     recv_sync: bool,
-    claim: Option<Claim>,
+    claim: Option<ClaimedPeer>,
 }
 
 #[derive(Debug)]
-struct Claim {
+struct ClaimedPeer {
     attempt: u64,
     chunk_bytes: u32,
     attached: [bool; MAX_SOCKETS as usize],
@@ -42,11 +42,11 @@ impl Pairing {
             return Decision::Ignore;
         }
         if hello.sockets != self.sockets || hello.recv_sync != self.recv_sync {
-            return Decision::Refuse(Verdict::Mismatch);
+            return Decision::Refuse(HelloStatus::Mismatch);
         }
         match (&mut self.claim, hello.role) {
             (None, SocketRole::Control) => {
-                self.claim = Some(Claim {
+                self.claim = Some(ClaimedPeer {
                     attempt: hello.attempt,
                     chunk_bytes: hello.chunk_bytes,
                     attached: [false; MAX_SOCKETS as usize],
@@ -59,10 +59,10 @@ impl Pairing {
                         *attached = true;
                         Decision::Keep(hello.role)
                     }
-                    _ => Decision::Refuse(Verdict::Mismatch),
+                    _ => Decision::Refuse(HelloStatus::Mismatch),
                 }
             }
-            _ => Decision::Refuse(Verdict::InUse),
+            _ => Decision::Refuse(HelloStatus::InUse),
         }
     }
 
@@ -109,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_that_the_comm_is_taken() {
+    fn other_peers_get_the_status_in_use() {
         let mut pairing = Pairing::new(ID, 2, false);
-        let taken = Decision::Refuse(Verdict::InUse);
+        let taken = Decision::Refuse(HelloStatus::InUse);
         assert_eq!(pairing.offer(&hello(1, SocketRole::Data(0))), taken, "data before control");
         pairing.offer(&hello(1, SocketRole::Control));
         assert_eq!(pairing.offer(&hello(2, SocketRole::Control)), taken);
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn strays_and_mismatches_leave_the_claim_alone() {
+    fn strays_and_mismatches_do_not_change_the_claim() {
         let mut pairing = Pairing::new(ID, 2, false);
         pairing.offer(&hello(1, SocketRole::Control));
         let stray = Hello { id: ConnectionId([4; 16]), ..hello(1, SocketRole::Data(0)) };
         assert_eq!(pairing.offer(&stray), Decision::Ignore);
-        let mismatch = Decision::Refuse(Verdict::Mismatch);
+        let mismatch = Decision::Refuse(HelloStatus::Mismatch);
         assert_eq!(pairing.offer(&Hello { sockets: 3, ..hello(1, SocketRole::Data(0)) }), mismatch);
         assert_eq!(
             pairing.offer(&Hello { recv_sync: true, ..hello(1, SocketRole::Data(0)) }),

@@ -9,7 +9,7 @@ use super::pages::{Pages, Placement};
 /// Changes to one send or receive comm. Requests are numbered from 0.
 pub trait CommHooks: Send {
     /// A request was posted that must never get on the sockets: [`Self::admits`] says so.
-    fn posted_in_vain(&mut self, number: u64) {
+    fn posted_stuck(&mut self, number: u64) {
         let _ = number;
     }
 

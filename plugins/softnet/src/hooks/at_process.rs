@@ -18,36 +18,36 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Returns whether negative sizes and memory outside its registration are taken. Such a request
-    /// is [posted in vain](CommHooks::posted_in_vain).
-    fn takes_unchecked(&self) -> bool {
+    /// is [posted but never admitted](CommHooks::posted_stuck).
+    fn accepts_unchecked(&self) -> bool {
         false
     }
 
     /// Returns whether listen and accept may be called for different GPUs. The comm is then
     /// [garbled](CommHooks::garbled).
-    fn takes_other_gpu(&self) -> bool {
+    fn accepts_other_gpu(&self) -> bool {
         false
     }
 
     /// Returns whether sockets are not probed, and requests that are stuck not looked after.
-    fn is_blind(&self) -> bool {
+    fn skips_liveness(&self) -> bool {
         false
     }
 
-    /// Returns how long connect or accept rests when all sockets of a comm are there.
-    fn rest(&self, side: Side, data_sockets: u16) -> Duration {
+    /// Returns how long connect or accept waits when all sockets of a comm are there.
+    fn setup_delay(&self, side: Side, data_sockets: u16) -> Duration {
         let _ = (side, data_sockets);
         Duration::ZERO
     }
 
-    /// Of how many connections that have said nothing yet accept waits for a word at once.
-    fn hears(&self) -> usize {
+    /// Returns of how many connections accept awaits the hello at a time.
+    fn max_pending_hellos(&self) -> usize {
         usize::MAX
     }
 
-    /// Returns whether this number of strangers ends accept.
-    fn gives_up_after(&self, strangers: u64) -> bool {
-        let _ = strangers;
+    /// Returns whether this number of strays ends accept.
+    fn gives_up_after(&self, strays: u64) -> bool {
+        let _ = strays;
         false
     }
 

@@ -25,8 +25,8 @@ pub fn install(hooks: Box<dyn Hooks>) -> bool {
 
 /// Those of this process.
 #[inline]
-pub(crate) fn hooks() -> Hooked {
-    Hooked {
+pub(crate) fn hooks() -> HookSet {
+    HookSet {
         #[cfg(feature = "hooks")]
         hooks: INSTALLED.get().map(Box::as_ref),
     }
@@ -34,12 +34,12 @@ pub(crate) fn hooks() -> Hooked {
 
 /// The hooks of a process, if it has any.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Hooked {
+pub(crate) struct HookSet {
     #[cfg(feature = "hooks")]
     hooks: Option<&'static dyn Hooks>,
 }
 
-impl Hooked {
+impl HookSet {
     /// Those that a unit test has made.
     #[cfg(all(test, feature = "hooks"))]
     pub(crate) fn by(hooks: &'static dyn Hooks) -> Self {
@@ -65,9 +65,9 @@ impl Hooked {
     }
 }
 
-impl fmt::Debug for Hooked {
+impl fmt::Debug for HookSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Hooked").field(&self.get().is_some()).finish()
+        f.debug_tuple("HookSet").field(&self.get().is_some()).finish()
     }
 }
 

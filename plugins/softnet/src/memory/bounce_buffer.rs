@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_nic_has_brought_is_overwritten_where_that_is_asked_for() {
+    fn received_bytes_are_overwritten_if_the_region_poisons() {
         for poison in [true, false] {
             let buffer = match HostBuffer::with_spare(8192, 4096) {
                 Ok(buffer) => buffer,

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_without_a_context_gets_emulated_memory_unless_told_otherwise() {
+    fn a_thread_without_a_context_gets_emulated_memory_by_default() {
         for kind in [DeviceMemory::Auto, DeviceMemory::Emulated] {
             assert!(gpu_of_thread("test", kind).expect("no error").is_none());
         }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_used_again_by_the_same_gpu_for_the_same_size() {
+    fn an_idle_buffer_is_reused_by_the_same_gpu_for_the_same_size() {
         let mut idle = IdleBuffers::new(1000);
         assert_eq!(idle.keep(0, 100, "a"), None);
         assert_eq!(idle.keep(1, 100, "b"), None);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_the_limit() {
+    fn idle_buffers_stay_within_the_limit() {
         let mut idle = IdleBuffers::new(250);
         assert_eq!(idle.keep(0, 100, 1), None);
         assert_eq!(idle.keep(0, 100, 2), None);

@@ -94,7 +94,7 @@ impl<'a> IoList<'a> {
     /// Does the same as [`Self::send`], but the system goes on reading the memory until the
     /// socket's error queue says that it is done. Returns an error when the system does not want
     /// to, and a call of [`Self::send`] may work.
-    pub(crate) fn send_in_place(
+    pub(crate) fn send_zerocopy(
         &mut self,
         socket: BorrowedFd<'_>,
         signal: c_int,

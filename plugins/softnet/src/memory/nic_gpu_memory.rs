@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_region_has_left_is_had_once_by_one_of_the_same_gpu_and_sizes() {
+    fn memory_of_an_old_region_is_reused_once_for_the_same_gpu_and_sizes() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
         // Sizes that no other test in this process asks for.
         let (of_nic, spare) = (5 << 20, 12288);

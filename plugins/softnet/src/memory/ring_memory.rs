@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_registered_once_whoever_asks_and_all_gpus_read_it() {
+    fn it_is_registered_once_and_all_gpus_read_it() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
         let memory = RingMemory::new(HostMemory::new(1 << 20).expect("memory"));
         assert!(memory.memory().write(5000, b"for all"));

@@ -9,7 +9,7 @@ use tcpx_devmem::{Arrival, Received, Receiver};
 use tcpx_rx::Fragment;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::held::Held;
+use super::held_fragments::HeldFragments;
 use super::region::NicRegion;
 use super::ring_arrivals::RingArrivals;
 use super::spare_pages::{split_off, take_spare};
@@ -50,7 +50,7 @@ impl NicArrivals {
         left: usize,
         most: usize,
         pieces: &mut Vec<Piece>,
-        held: &mut Held,
+        held: &mut HeldFragments,
     ) -> IoOutcome {
         let socket = socket.as_fd();
         match self {
@@ -80,7 +80,7 @@ impl CallArrivals {
         socket: BorrowedFd<'_>,
         most: usize,
         pieces: &mut Vec<Piece>,
-        held: &mut Held,
+        held: &mut HeldFragments,
     ) -> IoOutcome {
         let bounce = self.region.bounce();
         let Some((mut spare, most)) = take_spare(bounce, most) else { return IoOutcome::Again };
@@ -112,7 +112,7 @@ fn place(
     arrival: Arrival<'_>,
     pages: &[PageRange],
     pieces: &mut Vec<Piece>,
-    held: &mut Held,
+    held: &mut HeldFragments,
 ) {
     let memory = region.bounce().region();
     let offsets: Vec<usize> = pages

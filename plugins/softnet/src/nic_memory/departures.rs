@@ -23,7 +23,7 @@ pub(crate) struct NicDepartures {
 
 impl NicDepartures {
     /// # Errors
-    /// The system does not send in place.
+    /// The system does not support zero-copy sends.
     pub(crate) fn new(socket: &TcpStream, interface: &str) -> Result<Self, DevmemError> {
         // Each call names its own binding.
         let sender = Sender::new(socket, 0)?;
@@ -75,12 +75,12 @@ impl NicDepartures {
         }
     }
 
-    pub(crate) fn hear(&mut self, socket: &TcpStream) {
-        self.sender.hear(socket);
+    pub(crate) fn reap_completions(&mut self, socket: &TcpStream) {
+        self.sender.reap_completions(socket);
     }
 
-    pub(crate) fn are_over(&self, calls: u64) -> bool {
-        self.sender.are_over(calls)
+    pub(crate) fn are_complete(&self, calls: u64) -> bool {
+        self.sender.are_complete(calls)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -95,11 +95,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_no_dma_buf_does_not_leave() {
+    fn memory_outside_a_dma_buf_is_not_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("there");
         let mut departures =
-            NicDepartures::new(&socket, "lo").expect("every kernel sends in place");
+            NicDepartures::new(&socket, "lo").expect("every kernel supports zero-copy sends");
         let piece = Piece::for_tests(4096, 10);
         let (outcome, calls) = departures.send(&socket, None, piece, 10);
         assert!(matches!(outcome, IoOutcome::Refused(_)) && calls == 0, "{outcome:?}");

@@ -25,16 +25,16 @@ impl RingPiece {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InboxState {
     pieces: VecDeque<RingPiece>,
     /// Whether bytes were asked for, and their end was not reported.
-    is_asked: bool,
+    is_requested: bool,
     end: Option<ReceiveEnd>,
 }
 
 /// What a lane finds in an inbox.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum TakeResult {
     /// Pieces were taken.
     Pieces,
     /// No pieces are there, and the ring must be asked. It counts as asked from now on.
@@ -48,7 +48,7 @@ pub(super) enum Found {
 /// Inbox of one data socket: the ring's thread puts pieces here, and the socket's lane takes them.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     bell: Arc<Bell>,
 }
 
@@ -66,7 +66,7 @@ impl Inbox {
     /// Notes the end of the bytes that were asked for.
     pub(super) fn end(&self, end: ReceiveEnd) {
         let mut state = self.lock();
-        state.is_asked = false;
+        state.is_requested = false;
         if !matches!(end, ReceiveEnd::Done) {
             state.end = Some(end);
         }
@@ -79,7 +79,7 @@ impl Inbox {
 
     /// Calls `took` with pieces of at most `most` bytes in all, at least one, and whether the rest
     /// of the piece's page is taken with it. An end is forgotten once it is returned.
-    pub(super) fn take(&self, most: usize, mut took: impl FnMut(RingPiece, bool)) -> Found {
+    pub(super) fn take(&self, most: usize, mut took: impl FnMut(RingPiece, bool)) -> TakeResult {
         let mut state = self.lock();
         let mut left = u32::try_from(most).unwrap_or(u32::MAX);
         let before = left;
@@ -97,22 +97,22 @@ impl Inbox {
             }
         }
         if left < before {
-            return Found::Pieces;
+            return TakeResult::Pieces;
         }
         if let Some(end) = state.end.take() {
-            return Found::End(end);
+            return TakeResult::End(end);
         }
-        if state.is_asked || most == 0 {
-            return Found::Wait;
+        if state.is_requested || most == 0 {
+            return TakeResult::Wait;
         }
-        state.is_asked = true;
-        Found::Ask
+        state.is_requested = true;
+        TakeResult::Ask
     }
 
     /// Returns whether anything is here, or may come although the socket does not show it.
     pub(super) fn expects(&self) -> bool {
         let state = self.lock();
-        state.is_asked || !state.pieces.is_empty() || state.end.is_some()
+        state.is_requested || !state.pieces.is_empty() || state.end.is_some()
     }
 
     /// Returns the pages of all pieces that were not taken.
@@ -122,7 +122,7 @@ impl Inbox {
 
     /// Locks the state. No step but `took` panics with the lock held, and `took` changes nothing
     /// here.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,35 +148,35 @@ mod tests {
             let found = inbox.take(most, |piece, is_all| all.push((piece, is_all)));
             (all.clone(), found)
         };
-        assert!(matches!(take(9), (none, Found::Ask) if none.is_empty()));
-        assert!(matches!(take(9).1, Found::Wait), "it was asked");
+        assert!(matches!(take(9), (none, TakeResult::Ask) if none.is_empty()));
+        assert!(matches!(take(9).1, TakeResult::Wait), "it was asked");
         inbox.put(piece(4096, 10));
         inbox.put(piece(8000, 5));
         let (pieces, found) = take(12);
-        assert!(matches!(found, Found::Pieces));
+        assert!(matches!(found, TakeResult::Pieces));
         assert_eq!(pieces, [(piece(4096, 10), true), (piece(8000, 2), false)]);
         inbox.end(ReceiveEnd::Done);
         assert!(inbox.expects());
         assert_eq!(take(12).0, [(piece(8002, 3), true)]);
         assert!(!inbox.expects());
-        assert!(matches!(take(0).1, Found::Wait), "nothing is wanted");
-        assert!(matches!(take(1).1, Found::Ask));
+        assert!(matches!(take(0).1, TakeResult::Wait), "nothing is wanted");
+        assert!(matches!(take(1).1, TakeResult::Ask));
     }
 
     #[test]
-    fn an_end_is_told_once_and_after_the_pieces() {
+    fn an_end_is_reported_once_and_after_the_pieces() {
         let inbox = inbox();
-        assert!(matches!(inbox.take(9, |_, _| {}), Found::Ask));
+        assert!(matches!(inbox.take(9, |_, _| {}), TakeResult::Ask));
         inbox.put(piece(8192, 9));
         inbox.end(ReceiveEnd::NoPage);
-        assert!(matches!(inbox.take(9, |_, is_all| assert!(is_all)), Found::Pieces));
+        assert!(matches!(inbox.take(9, |_, is_all| assert!(is_all)), TakeResult::Pieces));
         assert!(inbox.expects());
-        assert!(matches!(inbox.take(9, |_, _| {}), Found::End(ReceiveEnd::NoPage)));
-        assert!(matches!(inbox.take(9, |_, _| {}), Found::Ask));
+        assert!(matches!(inbox.take(9, |_, _| {}), TakeResult::End(ReceiveEnd::NoPage)));
+        assert!(matches!(inbox.take(9, |_, _| {}), TakeResult::Ask));
     }
 
     #[test]
-    fn what_nobody_takes_goes_back() {
+    fn pieces_that_no_lane_takes_are_given_back() {
         let inbox = inbox();
         inbox.put(piece(4096 * 7 + 5, 9));
         inbox.put(piece(4096 * 7 + 14, 9));

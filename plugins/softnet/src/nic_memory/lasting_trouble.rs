@@ -13,7 +13,7 @@ pub(crate) struct LastingTrouble {
 
 impl LastingTrouble {
     /// Takes the present trouble, if there is any. Returns whether it has lasted for `limit`.
-    pub(crate) fn look(
+    pub(crate) fn update(
         &mut self,
         trouble: Option<Arc<DevmemError>>,
         limit: Option<Duration>,
@@ -36,10 +36,10 @@ mod tests {
         let trouble = || Some(Arc::new(DevmemError::NicDown { nic: "eth1".to_owned() }));
         let mut lasting = LastingTrouble::default();
         let long = Some(Duration::from_secs(3600));
-        assert!(lasting.look(trouble(), long).is_none());
-        assert!(lasting.look(trouble(), None).is_none(), "no limit is set");
-        assert!(lasting.look(trouble(), Some(Duration::ZERO)).is_some());
-        assert!(lasting.look(None, Some(Duration::ZERO)).is_none());
+        assert!(lasting.update(trouble(), long).is_none());
+        assert!(lasting.update(trouble(), None).is_none(), "no limit is set");
+        assert!(lasting.update(trouble(), Some(Duration::ZERO)).is_some());
+        assert!(lasting.update(None, Some(Duration::ZERO)).is_none());
         assert!(lasting.since.is_none(), "it begins anew");
     }
 }

@@ -18,9 +18,9 @@ use tcpx_devmem::{
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
 use super::arrival_stats::ArrivalStats;
-use super::floor::{Binding, Floor};
 use super::gpu_refusal::gpu_refusal;
 use super::kernel_deadline::KERNEL_DEADLINE;
+use super::receive_path::{Binding, ReceivePath};
 use super::ring_thread::RingThread;
 use crate::log;
 use crate::memory::{BounceBuffer, Discarded, NicGpuMemory};
@@ -66,7 +66,7 @@ pub(crate) struct NicRegion {
     nic: Nic,
     /// GPU that the memory belongs to; `None`: memory that stands in for a GPU's, or host memory.
     gpu: Option<u32>,
-    floor: Floor,
+    receive_path: ReceivePath,
     queue: u32,
     bounce: BounceBuffer,
     pages: u32,
@@ -112,10 +112,10 @@ impl NicRegion {
             return Err(DevmemError::PoolTooSmall { nic: interface.to_owned(), what, pages, free });
         }
         let start = Instant::now();
-        let (floor, binding, queue, bounce) = match transport {
-            Transport::IoUring => ring_floor(&nic, of_nic, spare, poison)?,
+        let (receive_path, binding, queue, bounce) = match transport {
+            Transport::IoUring => start_ring(&nic, of_nic, spare, poison)?,
             Transport::Devmem | Transport::Tcp | Transport::Auto => {
-                devmem_floor(&nic, gpu, (of_nic, spare), poison)?
+                bind_devmem(&nic, gpu, (of_nic, spare), poison)?
             }
         };
         // Rules of a process that was killed. They take room of our rules, and mislead other
@@ -135,13 +135,13 @@ impl NicRegion {
         );
         let gpu = gpu.map(CudaGpu::ordinal);
         let pages = (of_nic / PAGE) as u32;
-        Ok((binding, Self::with_user(nic, gpu, floor, queue, bounce, pages)))
+        Ok((binding, Self::with_user(nic, gpu, receive_path, queue, bounce, pages)))
     }
 
     fn with_user(
         nic: Nic,
         gpu: Option<u32>,
-        floor: Floor,
+        receive_path: ReceivePath,
         queue: u32,
         bounce: BounceBuffer,
         pages: u32,
@@ -149,7 +149,7 @@ impl NicRegion {
         let region = Box::leak(Box::new(Self {
             nic,
             gpu,
-            floor,
+            receive_path,
             queue,
             bounce,
             pages,
@@ -175,8 +175,8 @@ impl NicRegion {
         self.gpu
     }
 
-    pub(super) fn floor(&self) -> &Floor {
-        &self.floor
+    pub(super) fn receive_path(&self) -> &ReceivePath {
+        &self.receive_path
     }
 
     pub(super) fn queue(&self) -> u32 {
@@ -207,11 +207,11 @@ impl NicRegion {
     }
 
     pub(super) fn receiver(&self) -> Option<Receiver> {
-        self.floor.receiver()
+        self.receive_path.receiver()
     }
 
     pub(super) fn ring(&self) -> Option<&RingThread> {
-        self.floor.ring()
+        self.receive_path.ring()
     }
 
     /// Returns whether a ring reports what comes, and no socket shows it.
@@ -243,7 +243,7 @@ impl NicRegion {
     pub(super) fn lose(&self, error: DevmemError) {
         // The first reason counts.
         let _ = self.lost.set(Arc::new(error));
-        self.floor.end();
+        self.receive_path.end();
     }
 
     /// Adds a comm to the users.
@@ -373,17 +373,17 @@ impl Drop for RegionUser {
     }
 }
 
-/// Floor, binding, queue and memory of a new region.
-type Made = (Floor, Binding, u32, BounceBuffer);
+/// Receive path, binding, queue and memory of a new region.
+type RegionParts = (ReceivePath, Binding, u32, BounceBuffer);
 
 /// Makes a dma-buf of a GPU's memory, or of host memory that stands in for it, and binds it to a
 /// queue. `bytes`: of the dma-buf, and behind it.
-fn devmem_floor(
+fn bind_devmem(
     nic: &Nic,
     gpu: Option<&CudaGpu>,
     bytes: (u64, u64),
     poison: bool,
-) -> Result<Made, DevmemError> {
+) -> Result<RegionParts, DevmemError> {
     let (of_nic, spare) = bytes;
     let bind = |dma_buf| RxBinding::on_free_queues(nic, 1, dma_buf, KERNEL_DEADLINE);
     let (bounce, binding) = match gpu {
@@ -410,19 +410,24 @@ fn devmem_floor(
         }
     };
     let queue = binding.queues().first().copied().unwrap_or_default();
-    let floor = Floor::Devmem { binding: binding.id(), bytes: of_nic };
-    Ok((floor, Binding::Devmem(binding), queue, bounce))
+    let receive_path = ReceivePath::Devmem { binding: binding.id(), bytes: of_nic };
+    Ok((receive_path, Binding::Devmem(binding), queue, bounce))
 }
 
 /// Makes host memory, and a ring with a queue.
-fn ring_floor(nic: &Nic, of_nic: u64, spare: u64, poison: bool) -> Result<Made, DevmemError> {
+fn start_ring(
+    nic: &Nic,
+    of_nic: u64,
+    spare: u64,
+    poison: bool,
+) -> Result<RegionParts, DevmemError> {
     let failed = |source| DevmemError::System { what: "a region cannot be made", source };
     let memory = HostMemory::new((of_nic + spare) as usize).map_err(failed)?;
     let (thread, memory) = RingThread::start(nic, memory, of_nic as usize)?;
     let queue = thread.queue();
     let binding = RingBinding::new(nic, queue, KERNEL_DEADLINE)?;
     let bounce = BounceBuffer::of_ring(memory, of_nic as usize, poison);
-    Ok((Floor::Ring(thread), Binding::Ring(binding), queue, bounce))
+    Ok((ReceivePath::Ring(thread), Binding::Ring(binding), queue, bounce))
 }
 /// Reserved pages, until this is dropped.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tcpx_devmem::{DevmemError, ReceiveEnd};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
-use super::held::Held;
-use super::inbox::{Found, Inbox};
+use super::held_fragments::HeldFragments;
+use super::inbox::{Inbox, TakeResult};
 use super::region::NicRegion;
 use super::ring_thread::RingThread;
 use super::spare_pages::{split_off, take_spare};
@@ -46,7 +46,7 @@ impl RingArrivals {
         left: usize,
         most: usize,
         pieces: &mut Vec<Piece>,
-        held: &mut Held,
+        held: &mut HeldFragments,
     ) -> IoOutcome {
         let (memory, is_spoiled) =
             (self.region.bounce().region(), self.region.bounce().is_spoiled());
@@ -64,18 +64,18 @@ impl RingArrivals {
             }
         });
         match found {
-            Found::Pieces => {
+            TakeResult::Pieces => {
                 held.region = Some(self.region);
                 self.region.hold(held.fragments() - before);
                 self.region.count(bytes, 0);
                 IoOutcome::Bytes(bytes)
             }
-            Found::Ask => {
+            TakeResult::Ask => {
                 self.thread.ask(self.id, u32::try_from(left).unwrap_or(u32::MAX));
                 IoOutcome::Blocked
             }
-            Found::Wait => IoOutcome::Blocked,
-            Found::End(end) => match end {
+            TakeResult::Wait => IoOutcome::Blocked,
+            TakeResult::End(end) => match end {
                 ReceiveEnd::NoPage => self.copy(socket, left.min(most), pieces, held),
                 ReceiveEnd::Closed => IoOutcome::Closed,
                 ReceiveEnd::Foreign => IoOutcome::Refused(DevmemError::ForeignPacket),
@@ -92,7 +92,7 @@ impl RingArrivals {
         socket: BorrowedFd<'_>,
         most: usize,
         pieces: &mut Vec<Piece>,
-        held: &mut Held,
+        held: &mut HeldFragments,
     ) -> IoOutcome {
         let bounce = self.region.bounce();
         let Some((mut spare, most)) = take_spare(bounce, most) else { return IoOutcome::Again };

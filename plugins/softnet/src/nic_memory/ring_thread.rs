@@ -1,5 +1,5 @@
 //! Thread that reads the ring of a region. The kernel lets only the thread that has made the ring
-//! use it. Lanes tell this thread what to ask for, and it puts what comes into their inboxes.
+//! use it. Lanes send it commands, and it puts what comes into their inboxes.
 
 use std::collections::HashMap;
 use std::io;
@@ -59,7 +59,7 @@ pub(super) struct RingThread {
 }
 
 /// Objects that the thread has made before it begins.
-type Made = Result<(HostMemory, u32, Arc<Refill>), DevmemError>;
+type RingSetup = Result<(HostMemory, u32, Arc<Refill>), DevmemError>;
 
 impl RingThread {
     /// Takes a free queue of the NIC, and gives it the first `bytes` of `memory`, which is
@@ -80,11 +80,11 @@ impl RingThread {
             failure: Mutex::default(),
             next: AtomicU64::new(0),
         });
-        let (tell, told) = sync_channel(1);
+        let (setup_sender, setup) = sync_channel(1);
         let (theirs, nic) = (Arc::clone(&shared), nic.clone());
-        let run = move || begin(&nic, memory, bytes, &theirs, &tell);
+        let run = move || begin(&nic, memory, bytes, &theirs, &setup_sender);
         std::thread::Builder::new().name("tcpx-soft-ring".to_owned()).spawn(run).map_err(failed)?;
-        let (memory, queue, refill) = match told.recv_timeout(START) {
+        let (memory, queue, refill) = match setup.recv_timeout(START) {
             Ok(made) => made?,
             Err(RecvTimeoutError::Timeout) => return Err(failed(io::ErrorKind::TimedOut.into())),
             Err(RecvTimeoutError::Disconnected) => {
@@ -152,53 +152,59 @@ impl Drop for RingThread {
 }
 
 /// One data socket of the ring.
-struct Attached {
+struct RingSocket {
     socket: TcpStream,
     inbox: Arc<Inbox>,
-    is_asked: bool,
+    is_requested: bool,
     /// Whether the bytes that come are not wanted.
-    is_leaving: bool,
+    is_detaching: bool,
 }
 
 /// State of the thread.
-struct Reading<'a> {
+struct RingReader<'a> {
     ring: RingQueue,
     refill: Arc<Refill>,
     shared: &'a Shared,
-    sockets: HashMap<u64, Attached>,
+    sockets: HashMap<u64, RingSocket>,
 }
 
-fn begin(nic: &Nic, memory: HostMemory, bytes: usize, shared: &Shared, tell: &SyncSender<Made>) {
+fn begin(
+    nic: &Nic,
+    memory: HostMemory,
+    bytes: usize,
+    shared: &Shared,
+    setup: &SyncSender<RingSetup>,
+) {
     let ring = match RingQueue::on_free_queue(nic, &memory, bytes, KERNEL_DEADLINE) {
         Ok(ring) => ring,
         Err(error) => {
             // The thread that has asked may have given up.
-            let _ = tell.send(Err(error));
+            let _ = setup.send(Err(error));
             return;
         }
     };
     let (queue, refill) = (ring.queue(), ring.refill());
-    if tell.send(Ok((memory, queue, Arc::clone(&refill)))).is_err() {
+    if setup.send(Ok((memory, queue, Arc::clone(&refill)))).is_err() {
         return;
     }
-    let mut reading = Reading { ring, refill, shared, sockets: HashMap::new() };
-    if let Err(error) = reading.run() {
+    let mut reader = RingReader { ring, refill, shared, sockets: HashMap::new() };
+    if let Err(error) = reader.run() {
         log::warn!("{}: the ring of queue {queue} has failed: {error}", nic.name());
         *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
-    reading.end();
+    reader.end();
 }
 
-impl Reading<'_> {
+impl RingReader<'_> {
     fn run(&mut self) -> io::Result<()> {
         self.ring.wake_by(&self.shared.waker)?;
         let mut events = Vec::new();
         while !self.shared.stop.load(Ordering::SeqCst) {
-            self.obey()?;
+            self.run_commands()?;
             self.ring.wait(SLEEP, |event| events.push(event))?;
             let mut rung: Vec<Arc<Inbox>> = Vec::new();
             for event in events.drain(..) {
-                if let Some(inbox) = self.told(event)?
+                if let Some(inbox) = self.handle_event(event)?
                     && !rung.iter().any(|other| Arc::ptr_eq(other, &inbox))
                 {
                     rung.push(inbox);
@@ -209,13 +215,14 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn obey(&mut self) -> io::Result<()> {
+    fn run_commands(&mut self) -> io::Result<()> {
         let commands = std::mem::take(&mut *self.shared.commands());
         for command in commands {
             match command {
                 Command::Attach { id, socket, inbox } => {
-                    let attached = Attached { socket, inbox, is_asked: false, is_leaving: false };
-                    self.sockets.insert(id, attached);
+                    let socket =
+                        RingSocket { socket, inbox, is_requested: false, is_detaching: false };
+                    self.sockets.insert(id, socket);
                 }
                 Command::Ask { id, bytes } => self.ask(id, bytes)?,
                 Command::Detach { id } => self.detach(id)?,
@@ -225,34 +232,34 @@ impl Reading<'_> {
     }
 
     fn ask(&mut self, id: u64, bytes: u32) -> io::Result<()> {
-        let Some(attached) = self.sockets.get_mut(&id) else { return Ok(()) };
-        attached.is_asked = true;
-        self.ring.receive(id, attached.socket.as_fd(), bytes)
+        let Some(socket) = self.sockets.get_mut(&id) else { return Ok(()) };
+        socket.is_requested = true;
+        self.ring.receive(id, socket.socket.as_fd(), bytes)
     }
 
     fn detach(&mut self, id: u64) -> io::Result<()> {
         match self.sockets.get_mut(&id) {
             // Its receive must end first: the kernel has the socket until then.
-            Some(attached) if attached.is_asked => {
-                attached.is_leaving = true;
+            Some(socket) if socket.is_requested => {
+                socket.is_detaching = true;
                 self.ring.cancel(id)
             }
             _ => {
-                self.leave(id);
+                self.remove(id);
                 Ok(())
             }
         }
     }
 
     /// Removes a socket that has no user any more.
-    fn leave(&mut self, id: u64) {
-        if let Some(attached) = self.sockets.remove(&id) {
-            self.refill.give_back(attached.inbox.empty());
+    fn remove(&mut self, id: u64) {
+        if let Some(socket) = self.sockets.remove(&id) {
+            self.refill.give_back(socket.inbox.empty());
         }
     }
 
     /// Does what an event asks for. Returns the inbox whose bell must be rung.
-    fn told(&mut self, event: RingEvent) -> io::Result<Option<Arc<Inbox>>> {
+    fn handle_event(&mut self, event: RingEvent) -> io::Result<Option<Arc<Inbox>>> {
         match event {
             RingEvent::Woken => {
                 self.shared.waker.clear();
@@ -261,10 +268,10 @@ impl Reading<'_> {
             }
             RingEvent::Bytes { id, offset, bytes } => {
                 let piece = RingPiece { offset, bytes };
-                match self.sockets.get(&id).filter(|attached| !attached.is_leaving) {
-                    Some(attached) => {
-                        attached.inbox.put(piece);
-                        Ok(Some(Arc::clone(&attached.inbox)))
+                match self.sockets.get(&id).filter(|socket| !socket.is_detaching) {
+                    Some(socket) => {
+                        socket.inbox.put(piece);
+                        Ok(Some(Arc::clone(&socket.inbox)))
                     }
                     None => {
                         self.refill.give_back([piece.page()]);
@@ -272,19 +279,24 @@ impl Reading<'_> {
                     }
                 }
             }
-            RingEvent::Over { id, left, end } => self.over(id, left, end),
+            RingEvent::Over { id, left, end } => self.handle_end(id, left, end),
             _ => Ok(None),
         }
     }
 
-    fn over(&mut self, id: u64, left: u64, end: ReceiveEnd) -> io::Result<Option<Arc<Inbox>>> {
-        let Some(attached) = self.sockets.get_mut(&id) else { return Ok(None) };
-        attached.is_asked = false;
-        if attached.is_leaving {
-            self.leave(id);
+    fn handle_end(
+        &mut self,
+        id: u64,
+        left: u64,
+        end: ReceiveEnd,
+    ) -> io::Result<Option<Arc<Inbox>>> {
+        let Some(socket) = self.sockets.get_mut(&id) else { return Ok(None) };
+        socket.is_requested = false;
+        if socket.is_detaching {
+            self.remove(id);
             return Ok(None);
         }
-        let inbox = Arc::clone(&attached.inbox);
+        let inbox = Arc::clone(&socket.inbox);
         match (end, u32::try_from(left)) {
             (ReceiveEnd::Again, Ok(left @ 1..)) => {
                 self.ask(id, left)?;
@@ -299,10 +311,10 @@ impl Reading<'_> {
 
     /// Reports to every inbox that nothing comes any more.
     fn end(&mut self) {
-        let _ = self.obey();
-        for (_, attached) in self.sockets.drain() {
-            attached.inbox.end(ReceiveEnd::Failed(io::ErrorKind::NotConnected.into()));
-            attached.inbox.ring();
+        let _ = self.run_commands();
+        for (_, socket) in self.sockets.drain() {
+            socket.inbox.end(ReceiveEnd::Failed(io::ErrorKind::NotConnected.into()));
+            socket.inbox.ring();
         }
     }
 }
@@ -312,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nic_without_queues_is_an_error_of_whoever_starts_the_thread() {
+    fn a_nic_without_queues_is_an_error_of_start() {
         let nic = Nic::named("lo").expect("every namespace has one");
         let memory = HostMemory::new(1 << 20).expect("memory");
         let error = RingThread::start(&nic, memory, 1 << 20).map(drop).expect_err("it has none");

@@ -85,9 +85,9 @@ impl SendMemory {
 
     /// Looks at trouble of the NIC after nothing has left for a while. Trouble that lasts for
     /// `limit` is an end.
-    pub(crate) fn look(&mut self, limit: Option<Duration>) -> Option<Arc<DevmemError>> {
+    pub(crate) fn check_trouble(&mut self, limit: Option<Duration>) -> Option<Arc<DevmemError>> {
         if self.refusal.is_none() {
-            self.refusal = self.trouble.look(self.trouble(), limit);
+            self.refusal = self.trouble.update(self.trouble(), limit);
         }
         self.refusal.clone()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tcpx_cuda::CudaGpu;
 use tcpx_devmem::DevmemError;
 
-use super::floor::Binding;
+use super::receive_path::Binding;
 use super::region::{NicRegion, RegionUser};
 use crate::log;
 use crate::transport::Transport;
@@ -28,18 +28,18 @@ pub(crate) fn watched_region(
 ) -> Result<&'static NicRegion, DevmemError> {
     let (binding, user) = NicRegion::make(interface, transport, gpu, pool_bytes, poison)?;
     let region = user.region();
-    start(Watched { binding, user })?;
+    start(WatchedRegion { binding, user })?;
     Ok(region)
 }
 
 /// Objects of the thread. The memory may get another user only when the kernel has released it, so
 /// the binding ends before this use of the region does.
-struct Watched {
+struct WatchedRegion {
     binding: Binding,
     user: RegionUser,
 }
 
-fn start(watched: Watched) -> Result<(), DevmemError> {
+fn start(watched: WatchedRegion) -> Result<(), DevmemError> {
     let region = watched.user.region();
     let name = "tcpx-soft-nic".to_owned();
     let thread = std::thread::Builder::new().name(name).spawn(move || watch(&watched));
@@ -51,12 +51,12 @@ fn start(watched: Watched) -> Result<(), DevmemError> {
     })
 }
 
-fn watch(watched: &Watched) {
-    let Watched { binding, user } = watched;
+fn watch(watched: &WatchedRegion) {
+    let WatchedRegion { binding, user } = watched;
     let region = user.region();
     while region.lost().is_none() {
         std::thread::sleep(LOOK_AFTER);
-        match region.floor().check().and_then(|()| binding.is_up()) {
+        match region.receive_path().check().and_then(|()| binding.is_up()) {
             Ok(is_up) => {
                 if region.set_down(!is_up) {
                     let state = if is_up { "up again" } else { "down; its memory stays" };

@@ -49,7 +49,7 @@ pub(super) fn not_null<T>(entry: &str, what: &str, pointer: *const T) -> Result<
 /// Refuses a length that is negative, or more than an `int` holds. `None`: a hook takes it.
 pub(super) fn length(entry: &str, bytes: i64) -> Result<Option<usize>, Failure> {
     let fits = i32::try_from(bytes).ok().and_then(|bytes| usize::try_from(bytes).ok());
-    if fits.is_none() && !takes_unchecked() {
+    if fits.is_none() && !accepts_unchecked() {
         log::warn!("{entry}: size {bytes} is negative, or 2 GiB and more");
         return Err(Failure::Internal);
     }
@@ -57,8 +57,8 @@ pub(super) fn length(entry: &str, bytes: i64) -> Result<Option<usize>, Failure> 
 }
 
 /// Returns whether requests are taken that can only be posted in vain.
-pub(super) fn takes_unchecked() -> bool {
-    hooks().get().is_some_and(|hooks| hooks.takes_unchecked())
+pub(super) fn accepts_unchecked() -> bool {
+    hooks().get().is_some_and(|hooks| hooks.accepts_unchecked())
 }
 
 /// A length of the tables after v7.

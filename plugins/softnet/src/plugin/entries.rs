@@ -10,7 +10,7 @@ use std::ptr;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::UnpackNetDeviceHandle;
 
-use super::arguments::takes_unchecked;
+use super::arguments::accepts_unchecked;
 use super::gpu_mismatch::delivery;
 use super::misuse::misuse;
 use super::nic::Nic;
@@ -18,7 +18,7 @@ use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::{Runtime, runtime};
 use super::{registered, stager_slots};
 use crate::comm::{Destination, RecvComm, SendComm};
-use crate::connect::{Accepted, ConnectAttempt, Connected, ListenComm, ListenHandle};
+use crate::connect::{AcceptPoll, ConnectAttempt, ConnectPoll, ListenComm, ListenHandle};
 use crate::failure::Failure;
 use crate::hooks::hooks;
 use crate::log;
@@ -134,8 +134,8 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     let attempt = Id::from_word(state, IdKind::Connect).ok_or(LookupError::Stale);
     let answer = attempt.and_then(|id| Ok((id, CONNECTS.with(id, ConnectAttempt::poll)?)));
     let (id, answer) = match answer {
-        Ok((_, Connected::Pending)) => return Ok(None),
-        Ok((id, Connected::Over(answer))) => (id, answer),
+        Ok((_, ConnectPoll::Pending)) => return Ok(None),
+        Ok((id, ConnectPoll::Over(answer))) => (id, answer),
         Err(missing) => {
             return Err(misuse(format_args!(
                 "connect polled with a handle that had its final answer, or a foreign one: \
@@ -185,9 +185,9 @@ pub(crate) fn accept(
         Comm::Send(_) | Comm::Recv(_) => wrong_kind("accept", "listen"),
     })?;
     let (sockets, nic, listened) = match accepted {
-        (Accepted::Pending, ..) => return Ok(None),
-        (Accepted::Ready(sockets), nic, gpu) => (sockets, nic, gpu),
-        (Accepted::Over, ..) => {
+        (AcceptPoll::Pending, ..) => return Ok(None),
+        (AcceptPoll::Ready(sockets), nic, gpu) => (sockets, nic, gpu),
+        (AcceptPoll::Over, ..) => {
             return Err(misuse(format_args!(
                 "accept called again after its final answer; a listen comm has one peer"
             )));
@@ -269,7 +269,7 @@ fn within(
 ) -> Result<Option<Piece>, Failure> {
     let fits = memory.filter(|memory| registration.contains(*memory));
     if let Some(memory) = memory.filter(|_| fits.is_none())
-        && !takes_unchecked()
+        && !accepts_unchecked()
     {
         let (bytes, at) = (memory.len(), memory.address());
         log::warn!("{entry}: {bytes} bytes at {at:#x} are outside the registration");

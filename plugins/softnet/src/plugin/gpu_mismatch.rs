@@ -3,19 +3,19 @@
 
 use crate::comm::Delivery;
 use crate::failure::Failure;
-use crate::hooks::Hooked;
+use crate::hooks::HookSet;
 use crate::log;
 
 /// Returns what a receive comm delivers if these GPUs were current for its listen and its accept.
 pub(super) fn delivery(
     listened: Option<u32>,
     accepted: Option<u32>,
-    hooks: Hooked,
+    hooks: HookSet,
 ) -> Result<Delivery, Failure> {
     match (listened, accepted) {
         (Some(listened), Some(accepted)) if listened != accepted => {
             log::warn!("accept: GPU {accepted} is current, and listen was called with {listened}");
-            let is_wanted = hooks.get().is_some_and(|hooks| hooks.takes_other_gpu());
+            let is_wanted = hooks.get().is_some_and(|hooks| hooks.accepts_other_gpu());
             if is_wanted { Ok(Delivery::Garbage) } else { Err(Failure::Internal) }
         }
         _ => Ok(Delivery::Bytes),
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn listen_and_accept_are_for_one_gpu() {
-        let kind = Hooked::default();
+        let kind = HookSet::default();
         for (listened, accepted) in [(None, None), (None, Some(1)), (Some(1), Some(1))] {
             assert_eq!(delivery(listened, accepted, kind), Ok(Delivery::Bytes));
         }
@@ -37,11 +37,11 @@ mod tests {
         {
             struct Unkind;
             impl crate::hooks::Hooks for Unkind {
-                fn takes_other_gpu(&self) -> bool {
+                fn accepts_other_gpu(&self) -> bool {
                     true
                 }
             }
-            let unkind = Hooked::by(&Unkind);
+            let unkind = HookSet::by(&Unkind);
             assert_eq!(delivery(Some(0), Some(1), unkind), Ok(Delivery::Garbage));
         }
     }

@@ -190,14 +190,14 @@ fn a_connection_that_is_reset_on_its_way_is_made_again() {
 }
 
 #[test]
-fn a_peer_may_come_and_speak_when_it_will() {
+fn a_peer_may_connect_and_send_its_hello_late() {
     in_own_process!();
     a_peer_is_late_by(scaled(Duration::from_millis(300)));
 }
 
 #[test]
 #[ignore = "deep: waits for five seconds"]
-fn a_peer_may_come_and_speak_long_after() {
+fn a_peer_may_connect_and_send_its_hello_very_late() {
     in_own_process!();
     a_peer_is_late_by(Duration::from_millis(5500));
 }
@@ -259,7 +259,7 @@ fn a_claimant_that_dies_with_some_of_its_data_sockets_makes_room_for_another() {
 }
 
 #[test]
-fn a_claimant_that_died_before_it_was_heard_gives_way() {
+fn a_claimant_that_died_before_its_hello_was_read_is_replaced() {
     in_own_process!();
     let net = net();
     let (handle, listen) = net.listen();

@@ -86,7 +86,7 @@ fn idle_comms_whose_connections_are_reset_are_dead() {
 }
 
 #[test]
-fn what_came_before_the_reset_is_delivered() {
+fn bytes_received_before_the_reset_are_delivered() {
     in_own_process!();
     let net = net();
     let (sender, mut receiver) = net.pair();
@@ -111,7 +111,7 @@ fn what_came_before_the_reset_is_delivered() {
 }
 
 #[test]
-fn what_is_no_comm_is_refused() {
+fn a_pointer_that_is_no_comm_is_refused() {
     in_own_process!();
     let net = net();
     let (_, listen) = net.listen();

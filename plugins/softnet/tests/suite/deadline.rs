@@ -7,7 +7,7 @@ use tcpx_testkit::{in_own_process, scaled, until};
 use crate::support::{self, blank_device};
 
 #[test]
-fn nobody_waits_longer_than_the_deadline() {
+fn connect_and_accept_end_at_the_deadline() {
     in_own_process!();
     let deadline = scaled(Duration::from_millis(200));
     let net = support::net(|settings| settings.connect_timeout = deadline);

@@ -15,7 +15,7 @@ use tcpx_testkit::{in_own_process, report_skip};
 use crate::support::{self, Net};
 
 #[test]
-fn posts_and_test_make_nothing_and_look_nothing_up() {
+fn posts_and_test_create_and_query_nothing() {
     in_own_process!();
     let Some(gpu) = test_gpu() else { return };
     if driver_calls().is_none() {

@@ -26,7 +26,7 @@ fn threads() -> Vec<(String, String)> {
 }
 
 #[test]
-fn helper_threads_run_where_they_are_told() {
+fn helper_threads_run_on_the_cpus_of_the_setting() {
     in_own_process!();
     let own = threads().into_iter().map(|(_, cpus)| cpus).next().expect("this thread");
     let first = own.split([',', '-']).next().expect("a processor").to_owned();

@@ -134,7 +134,7 @@ fn other_mixes_with_faults() {
 }
 
 #[test]
-fn what_is_watched() {
+fn watched_descriptors() {
     in_own_process!();
     let net = net();
     let (sender, receiver) = net.pair();

@@ -1,4 +1,4 @@
-//! Sends in place. Over loopback the system copies nevertheless, once for the receiver, and says
+//! Zero-copy sends. Over loopback the system copies nevertheless, once for the receiver, and says
 //! so; all the rest is as over a NIC.
 
 use std::ptr;
@@ -17,7 +17,7 @@ use crate::support::{self, KINDS, Net, Word};
 const CHUNK: usize = 100_000;
 const LARGE: usize = OVERFLOWS_BYTES;
 
-/// A way to send in place, a number of helper threads for which 0 is none, and a shape if there is
+/// A zero-copy setting, a number of helper threads for which 0 is none, and a shape if there is
 /// to be one: a process's role.
 fn net(role: &str) -> Net {
     support::faulty_net(|settings, script| {
@@ -33,12 +33,12 @@ fn net(role: &str) -> Net {
     })
 }
 
-/// Whether the system lets this process send in place at all; without privileges it may not pin the
+/// Whether the system lets this process make zero-copy sends at all; without privileges it may not pin the
 /// memory.
 fn is_refused(stats: ZeroCopyStats) -> bool {
     let is_refused = stats == ZeroCopyStats::default();
     if is_refused {
-        report_skip("the system does not send in place");
+        report_skip("the system does not support zero-copy sends");
     }
     is_refused
 }
@@ -51,7 +51,7 @@ fn every_size(role: &str) {
     let sizes: Vec<_> = (0..200).map(|k| SIZES[k * 7 % 11] + k % 3).collect();
     exchange(net.pair(), (KINDS[0], KINDS[1]), &sizes, 16);
     let stats = zerocopy_stats();
-    // Pieces so short are hardly ever long enough to be sent in place.
+    // Pieces so short are hardly ever long enough to be sent without a copy.
     if role.ends_with(" short") {
         return assert_eq!(stats.sent_bytes, 0, "loopback copies");
     }
@@ -87,7 +87,7 @@ fn auto_gives_up_where_the_system_copies() {
     }
     for helpers in ["auto 0", "auto 1"] {
         let out = process::pass(&mut again!(helpers));
-        let lines = out.matches("the system does not send in place: it copies").count();
+        let lines = out.matches("the system does not support zero-copy sends: it copies").count();
         assert!(lines == 4 || out.contains("skipped"), "one for each of 2 × 2 sockets\n{out}");
     }
 }
@@ -134,7 +134,7 @@ fn begin(net: Net, bytes: usize) -> (Pair, Word) {
 }
 
 #[test]
-fn whoever_closes_in_mid_send_may_change_the_memory() {
+fn memory_may_change_after_a_close_in_mid_send() {
     let net = net(&in_own_processes!(["on 0", "on 1"]));
     for bytes in [FITS_BYTES, LARGE] {
         let (mut pair, _) = begin(net, bytes);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ptx_of_a_known_version_is_refused() {
+    fn ptx_of_an_unknown_version_is_refused() {
         let newer = OURS.replacen(".version 8.2", ".version 8.3", 1);
         let refused = kernel_of(&newer, "tcpx_unpack_by_value");
         assert_eq!(refused, Err(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION));

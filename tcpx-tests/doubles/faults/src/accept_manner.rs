@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use tcpx_comm::poll::{Interest, wait};
 
-/// Rules that are refused, or not taken, in a row until accept fails; strangers likewise.
+/// Rules that are refused, or not taken, in a row until accept fails; strays likewise.
 const TRIES: u32 = 3;
 /// Fields of a message with a length, and numbers: a rule; its addresses; what it is for.
 const RULE_REQUEST: u8 = 0x12;
@@ -26,14 +26,14 @@ pub(crate) struct AcceptManner {
 }
 
 impl AcceptManner {
-    /// Of how many connections that have said nothing yet it waits for a word at once.
-    pub(crate) fn hears(&self) -> usize {
+    /// Returns of how many connections accept awaits the hello at a time.
+    pub(crate) fn max_pending_hellos(&self) -> usize {
         if self.trusts { 1 } else { usize::MAX }
     }
 
-    /// Returns whether this many strangers are too many.
-    pub(crate) fn gives_up_after(&self, strangers: u64) -> bool {
-        self.trusts && strangers >= TRIES.into()
+    /// Returns whether this many strays are too many.
+    pub(crate) fn gives_up_after(&self, strays: u64) -> bool {
+        self.trusts && strays >= TRIES.into()
     }
 
     /// Has the rule for a data socket installed. An RxDM that does not answer, or that closes

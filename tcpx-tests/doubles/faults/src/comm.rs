@@ -84,7 +84,7 @@ impl FaultyComm {
 }
 
 impl CommHooks for FaultyComm {
-    fn posted_in_vain(&mut self, number: u64) {
+    fn posted_stuck(&mut self, number: u64) {
         self.stuck_at.get_or_insert(number);
     }
 

@@ -34,28 +34,28 @@ impl Hooks for FaultyProcess {
         }
     }
 
-    fn takes_unchecked(&self) -> bool {
+    fn accepts_unchecked(&self) -> bool {
         self.script.has(Quirk::Unchecked)
     }
 
-    fn takes_other_gpu(&self) -> bool {
+    fn accepts_other_gpu(&self) -> bool {
         self.script.has(Quirk::Gpus)
     }
 
-    fn is_blind(&self) -> bool {
+    fn skips_liveness(&self) -> bool {
         self.script.has(Quirk::Silence)
     }
 
-    fn rest(&self, side: Side, data_sockets: u16) -> Duration {
-        self.script.rest(side, data_sockets)
+    fn setup_delay(&self, side: Side, data_sockets: u16) -> Duration {
+        self.script.setup_delay(side, data_sockets)
     }
 
-    fn hears(&self) -> usize {
-        self.accept.hears()
+    fn max_pending_hellos(&self) -> usize {
+        self.accept.max_pending_hellos()
     }
 
-    fn gives_up_after(&self, strangers: u64) -> bool {
-        self.accept.gives_up_after(strangers)
+    fn gives_up_after(&self, strays: u64) -> bool {
+        self.accept.gives_up_after(strays)
     }
 
     fn steer(&self, data: &TcpStream, stop: BorrowedFd<'_>) -> io::Result<()> {

@@ -57,7 +57,7 @@ impl FaultScript {
     }
 
     /// Time that connect or accept sleeps for a comm of this many data sockets.
-    pub(crate) fn rest(&self, side: Side, sockets: u16) -> Duration {
+    pub(crate) fn setup_delay(&self, side: Side, sockets: u16) -> Duration {
         if !self.has(Quirk::Slow) {
             return Duration::ZERO;
         }

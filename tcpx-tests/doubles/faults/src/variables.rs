@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn an_invalid_value_is_refused_by_name() {
         for (name, value) in [
             (SHAPE, "odd"),
             (SEED, "-1"),

@@ -73,7 +73,7 @@ fn that_was_killed() {
 }
 
 #[test]
-fn that_is_well_lets_them_connect() {
+fn a_healthy_daemon_lets_them_connect() {
     if !has_gpu() {
         return;
     }

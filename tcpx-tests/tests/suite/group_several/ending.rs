@@ -9,7 +9,7 @@ use super::groups::{crosswise, notes, pair, prepare};
 use super::served::{Served, is_server};
 
 #[test]
-fn one_key_that_opens_nothing_any_more_ends_all_of_it() {
+fn one_revoked_key_ends_the_whole_operation() {
     let ([left, right], [ours, theirs]) = pair();
     let whole = crosswise();
     let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &whole);
@@ -117,7 +117,7 @@ fn it_is_cancelled_and_let_go_of_under_way() {
 
 /// One part cannot be posted: the other, which the peer does not answer, is given up.
 #[test]
-fn a_part_that_fails_ends_those_that_would_go_on() {
+fn a_sub_operation_that_fails_ends_the_others() {
     if is_server() {
         return;
     }

@@ -6,7 +6,7 @@ use tcpx_testkit::PATIENCE;
 use super::groups::{BYTES, Range, crosswise, notes, pair, prepare};
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_place_in_the_list() {
+fn a_range_that_does_not_fit_is_refused_with_its_index() {
     let ([left, right], [ours, theirs]) = pair();
     let memory = (&ours.ids, &theirs.keys);
     let try_prepare =

@@ -17,7 +17,7 @@ fn next_peer(group: &Session) -> (String, PeerState) {
 }
 
 #[test]
-fn a_peer_comes_up_once_and_parts_once() {
+fn a_peer_connects_once_and_leaves_once() {
     let ([left, right], [ours, theirs]) = pair();
     right.report_peers().expect("no fork");
     let write = crosswise();
@@ -47,7 +47,7 @@ fn a_peer_comes_up_once_and_parts_once() {
 
 /// Also of sessions of devices that were made later.
 #[test]
-fn a_killed_peer_is_told_of() {
+fn a_killed_peer_is_reported() {
     if is_server() {
         return;
     }

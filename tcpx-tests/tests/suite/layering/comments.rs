@@ -67,7 +67,7 @@ fn has_comment(line: &str) -> bool {
 }
 
 #[test]
-fn comments_are_told_from_code() {
+fn comments_are_distinguished_from_code() {
     let wide = "x".repeat(WIDTH);
     for comment in
         [format!("// {wide}"), format!("    //! {wide}"), format!("f('\"', \"a\"); // {wide}")]

@@ -42,7 +42,7 @@ fn links_and_paths_of_documents_lead_somewhere() {
 }
 
 #[test]
-fn what_leads_nowhere_is_seen() {
+fn a_broken_link_is_found() {
     let text =
         "[a](docs/a.md#b) [c](https://d) [e](#f)\n    cargo install --path tools/cli --locked";
     let expected = [("docs/a.md", false), ("tools/cli", true)];

@@ -31,7 +31,7 @@ fn edges_of(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_circle_is_found_and_told_line_by_line() {
+fn a_circle_is_found_and_reported_line_by_line() {
     let (tree, edges, knots) = made_up(&[
         ("lib.rs", "mod a; mod b; mod c;"),
         ("a.rs", "\nuse crate::b::B;"),
@@ -46,7 +46,7 @@ fn a_circle_is_found_and_told_line_by_line() {
 }
 
 #[test]
-fn two_circles_of_one_knot_are_both_told() {
+fn two_circles_that_share_a_file_are_both_reported() {
     let (_, _, knots) = made_up(&[
         ("lib.rs", "mod a; mod b; mod c;"),
         ("a.rs", "use crate::b::B;"),
@@ -174,7 +174,7 @@ fn other_crates_and_local_names_make_no_edges() {
 }
 
 #[test]
-fn a_module_and_a_function_of_one_name_are_told_apart() {
+fn a_module_and_a_function_of_one_name_are_distinguished() {
     let files = [
         ("lib.rs", "mod walk;\npub use walk::walk; mod a;"),
         ("walk.rs", ""),

@@ -101,7 +101,7 @@ fn requests_that_cannot_be() {
 }
 
 #[test]
-fn sections_that_cannot_be() {
+fn impossible_chunks() {
     assert_thrown_out(&[
         ("a section of no grant", |_| section(REQUEST, 0, LONG)),
         ("a section past the end", |liar| section(granted(liar), 0, LONG + 1)),

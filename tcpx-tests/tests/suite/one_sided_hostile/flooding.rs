@@ -55,7 +55,7 @@ fn memory_comes_back_from_writes_that_never_come() {
 
 /// As many reads as a peer may have, and no byte of them is taken.
 #[test]
-fn memory_comes_back_from_reads_that_nobody_takes() {
+fn memory_of_unreceived_reads_is_freed() {
     let scene = Scene::new();
     let liar = scene.liar("liar");
     liar.say(&list(LIST, false, &liar.read_key, &[(0, 0, BYTES)]));
@@ -71,7 +71,7 @@ fn memory_comes_back_from_reads_that_nobody_takes() {
 
 /// Announced, and never told: nothing is set aside for it.
 #[test]
-fn a_list_that_is_announced_takes_no_memory() {
+fn a_list_takes_no_memory_before_its_ranges_come() {
     in_own_process!();
     let scene = Scene::new();
     let liar = scene.liar("liar");
@@ -127,7 +127,7 @@ fn lists_that_are_forgotten_leave_nothing() {
 /// Reads whose bytes all lie apart are dealt, their list is forgotten, and the peer does not take
 /// them.
 #[test]
-fn reads_that_nobody_takes_are_bounded() {
+fn unreceived_reads_are_bounded() {
     in_own_process!();
     let scene = Scene::new();
     let liar = scene.liar("liar");
@@ -147,7 +147,7 @@ fn reads_that_nobody_takes_are_bounded() {
 /// The sections of writes are said, and their chunks do not come.
 #[test]
 #[ignore = "deep: millions of ranges"]
-fn sections_of_nothing_are_bounded() {
+fn empty_chunks_are_bounded() {
     in_own_process!();
     const SECTION: u64 = 4096;
     let scene = Scene::new();
@@ -169,7 +169,7 @@ fn sections_of_nothing_are_bounded() {
 
 /// Requests that are refused at once, one after the other, by a peer that never reads its link.
 #[test]
-fn answers_that_nobody_reads_are_bounded() {
+fn unread_answers_are_bounded() {
     in_own_process!();
     let scene = Scene::new();
     let liar = scene.liar("liar");

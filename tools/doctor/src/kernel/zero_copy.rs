@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn each_refusal_has_its_error() {
         use ZeroCopyAnswer::{Denied, NotByDriver, NotByKernel, Supported};
         assert_eq!(judge_nic(os(libc::ERANGE)).unwrap(), Supported);
         assert_eq!(judge_nic(os(libc::EOPNOTSUPP)).unwrap(), NotByDriver);

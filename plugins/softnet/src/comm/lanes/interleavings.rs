@@ -10,7 +10,7 @@ use socket2::SockRef;
 use super::*;
 use crate::comm::edges::Edges;
 use crate::comm::zerocopy::ZeroCopy;
-use crate::hooks::Hooked;
+use crate::hooks::HookSet;
 use crate::memory::BounceBuffer;
 use crate::sync::exploration::{explore, many};
 use crate::sync::thread;
@@ -144,7 +144,7 @@ fn options() -> CommOptions<'static> {
         peer_timeout: None,
         zerocopy: ZeroCopy::Off,
         clears_counts: false,
-        hooks: Hooked::default(),
+        hooks: HookSet::default(),
     }
 }
 
@@ -162,18 +162,18 @@ fn tell_all(side: Side, times: usize) {
 }
 
 #[test]
-fn a_sleeping_caller_hears_of_all_that_comes() {
+fn a_sleeping_caller_is_woken_for_every_receive() {
     tell_all(Side::Recv, FEW);
 }
 
 #[test]
-fn a_sleeping_caller_hears_of_all_that_goes() {
+fn a_sleeping_caller_is_woken_for_every_send() {
     tell_all(Side::Send, FEW);
 }
 
 #[test]
 #[ignore = "deep: 21,600 orders"]
-fn a_sleeping_caller_hears_of_all_in_any_of_many_orders() {
+fn a_sleeping_caller_is_woken_in_any_of_many_orders() {
     tell_all(Side::Recv, many(MANY));
     tell_all(Side::Send, many(MANY));
 }

@@ -7,7 +7,7 @@ use socket2::SockRef;
 
 use super::*;
 use crate::comm::zerocopy::ZeroCopy;
-use crate::hooks::Hooked;
+use crate::hooks::HookSet;
 #[cfg(feature = "hooks")]
 use crate::hooks::{Hooks, SocketHooks};
 use crate::memory::{BounceBuffer, Piece};
@@ -40,7 +40,7 @@ fn drain(socket: &mut TcpStream) -> usize {
     total
 }
 
-fn options(hooks: Hooked, zerocopy: ZeroCopy) -> CommOptions<'static> {
+fn options(hooks: HookSet, zerocopy: ZeroCopy) -> CommOptions<'static> {
     CommOptions {
         number: 0,
         threads: 0,
@@ -62,7 +62,7 @@ fn harvested(lanes: &Lanes) -> Vec<bool> {
 
 #[test]
 fn a_step_is_bounded_for_all_lanes_together() {
-    let hooks = Hooked::default();
+    let hooks = HookSet::default();
     let (ours, mut theirs) = sockets(3, false);
     let options = options(hooks, ZeroCopy::Off);
     let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
@@ -82,9 +82,9 @@ fn a_step_is_bounded_for_all_lanes_together() {
     assert_eq!(harvested(&lanes), [true; 3]);
 }
 
-/// Creates a lane that sends in place to a peer that does not read. Its socket holds the first two
+/// Creates a lane with zero-copy sends to a peer that does not read. Its socket holds the first two
 /// chunks, but not the third. Returns `None` when the system wants to copy.
-fn held_up(hooks: Hooked, memory: Piece) -> Option<(Lanes, TcpStream)> {
+fn held_up(hooks: HookSet, memory: Piece) -> Option<(Lanes, TcpStream)> {
     let (ours, mut theirs) = sockets(1, true);
     SockRef::from(&ours[0]).set_send_buffer_size(200_000).expect("an option");
     let options = options(hooks, ZeroCopy::On);
@@ -95,14 +95,14 @@ fn held_up(hooks: Hooked, memory: Piece) -> Option<(Lanes, TcpStream)> {
     while lanes.run() != NeedsCall::No {}
     let is_read = lanes.lanes[0].still_reads();
     if !is_read {
-        let _ = writeln!(std::io::stderr(), "skipped: the system does not send in place");
+        let _ = writeln!(std::io::stderr(), "skipped: the system does not support zero-copy sends");
     }
     is_read.then(|| (lanes, theirs.remove(0)))
 }
 
 #[test]
 fn a_chunk_is_finished_when_the_system_has_read_it() {
-    let hooks = Hooked::default();
+    let hooks = HookSet::default();
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     let Some((mut lanes, mut peer)) = held_up(hooks, memory) else { return };
@@ -132,8 +132,8 @@ fn expect_reset(mut peer: TcpStream) {
 }
 
 #[test]
-fn nothing_is_read_once_a_send_was_said_to_have_failed() {
-    let hooks = Hooked::default();
+fn memory_is_not_read_after_its_send_has_failed() {
+    let hooks = HookSet::default();
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     memory.write(&[1; 1 << 20]);
@@ -159,7 +159,7 @@ fn a_lane_that_dies_in_silence_stays_connected() {
             Some(Box::new(Self))
         }
     }
-    let hooks = Hooked::by(&Silent);
+    let hooks = HookSet::by(&Silent);
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     let Some((lanes, mut peer)) = held_up(hooks, memory) else { return };
@@ -178,7 +178,7 @@ fn a_lane_that_dies_in_silence_stays_connected() {
 
 #[test]
 fn nothing_is_read_after_the_end() {
-    let hooks = Hooked::default();
+    let hooks = HookSet::default();
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     memory.write(&[1; 1 << 20]);
@@ -190,7 +190,7 @@ fn nothing_is_read_after_the_end() {
 
 /// Returns a comm's lanes with one helper thread, which sleeps.
 fn helped(sockets: Vec<TcpStream>, side: Side) -> Lanes {
-    let hooks = Hooked::default();
+    let hooks = HookSet::default();
     let options = CommOptions { threads: 1, ..options(hooks, ZeroCopy::Off) };
     let lanes = Lanes::new(sockets, side, &options).expect("a thread");
     wait_until(|| is_helper_asleep(&lanes));
@@ -210,7 +210,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn what_is_short_is_moved_by_the_caller_and_wakes_nobody() {
+fn short_chunks_are_moved_by_the_caller_and_wake_no_thread() {
     let (ours, mut theirs) = sockets(1, false);
     let mut lanes = helped(ours, Side::Send);
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
@@ -234,7 +234,7 @@ fn what_is_short_is_moved_by_the_caller_and_wakes_nobody() {
 }
 
 #[test]
-fn what_is_long_or_finds_no_room_goes_on_without_the_caller() {
+fn long_chunks_and_full_sockets_are_left_to_the_helper() {
     for bytes in [CALLER_BYTES, CALLER_BYTES + 1] {
         let (ours, mut theirs) = sockets(1, true);
         SockRef::from(&ours[0]).set_send_buffer_size(4096).expect("an option");
@@ -292,7 +292,7 @@ fn a_caller_that_watches_receives_what_is_short() {
 
 #[test]
 fn helpers_that_cannot_all_start_leave_none_behind() {
-    let hooks = Hooked::default();
+    let hooks = HookSet::default();
     let (ours, _theirs) = sockets(2, false);
     let lanes = Lanes::new(ours, Side::Recv, &options(hooks, ZeroCopy::Off)).expect("lanes");
     let mut wakers = 0;

@@ -57,7 +57,7 @@ impl RecvComm {
             }
             if let (Some(nic), Some(receive)) =
                 (&mut self.nic, self.requests.ring.get_mut(chunk.number))
-                && let Err(failure) = nic.settle(lane, &mut chunk, receive)
+                && let Err(failure) = nic.finish_chunk(lane, &mut chunk, receive)
             {
                 self.requests.fail(chunk.number, failure);
             }

@@ -8,7 +8,7 @@ use tcpx_cuda::{CudaError, CudaGpu};
 
 use crate::comm::chunk::Chunk;
 use crate::memory::{Piece, Region, Staged, Stager};
-use crate::nic_memory::Held;
+use crate::nic_memory::HeldFragments;
 
 /// Most bytes that one call of `test` copies on, except for one chunk: its caller must get to other
 /// comms in time.
@@ -22,7 +22,7 @@ pub(super) struct Download {
     pub(super) offset: u32,
     pub(super) lane: usize,
     /// Part of the region that the chunk holds until it is copied.
-    pub(super) held: Held,
+    pub(super) held: HeldFragments,
     /// Pieces of the region where the chunk lies.
     pub(super) pieces: Vec<Piece>,
 }

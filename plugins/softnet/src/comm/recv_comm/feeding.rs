@@ -11,7 +11,7 @@ use crate::nic_memory::log_and_blame;
 
 /// Reason why no more chunks go to their lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChunksRest {
+pub(super) enum FeedStop {
     /// None is left.
     NoneWait,
     /// The lane of the next chunk is full.
@@ -51,13 +51,13 @@ impl RecvComm {
     }
 
     /// Moves announced chunks to their lanes, in order, until a lane is full or pages run out.
-    pub(super) fn feed_lanes(&mut self) -> ChunksRest {
+    pub(super) fn feed_lanes(&mut self) -> FeedStop {
         while let Some(&chunk) = self.chunks.front() {
             if !self.lanes.has_room(chunk.lane) {
-                return ChunksRest::NoRoom;
+                return FeedStop::NoRoom;
             }
             if self.is_missteered(&chunk) {
-                return ChunksRest::NoPages;
+                return FeedStop::NoPages;
             }
             let on_arrival = self.memory_on_arrival(&chunk);
             let total =
@@ -69,11 +69,11 @@ impl RecvComm {
             };
             match ready {
                 Ok(true) => {}
-                Ok(false) => return ChunksRest::NoPages,
+                Ok(false) => return FeedStop::NoPages,
                 Err(failure) => {
                     self.requests.fail(chunk.number, failure);
                     self.chunks.clear();
-                    return ChunksRest::NoneWait;
+                    return FeedStop::NoneWait;
                 }
             }
             self.chunks.pop_front();
@@ -97,7 +97,7 @@ impl RecvComm {
                 },
             );
         }
-        ChunksRest::NoneWait
+        FeedStop::NoneWait
     }
 
     /// Reserves what a message may take of a NIC's region; returns false when this much is not free

@@ -28,10 +28,10 @@ impl RecvComm {
     }
 
     /// Looks whether the NIC is the reason why a request waits.
-    pub(super) fn look_at_nic(&mut self) {
+    pub(super) fn check_nic(&mut self) {
         let limit = self.liveness.limit();
         if let Some(nic) = &mut self.nic {
-            nic.look(limit);
+            nic.check_trouble(limit);
         }
         self.find_refusal();
     }

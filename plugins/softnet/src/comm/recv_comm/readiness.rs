@@ -5,8 +5,8 @@ use std::io;
 use tcpx_sys::CommDescriptor;
 
 use super::RecvComm;
-use super::feeding::ChunksRest;
-use super::records::{MAX_WAITING_CHUNKS, RecordsRest};
+use super::feeding::FeedStop;
+use super::records::{MAX_WAITING_CHUNKS, MatchStop};
 use crate::comm::lanes::descriptor;
 use crate::comm::needs_call::NeedsCall;
 use crate::memory::Uploader;
@@ -28,22 +28,22 @@ impl RecvComm {
 
     /// Returns whether more may happen although no descriptor becomes ready, apart from what lanes
     /// do.
-    pub(super) fn more_to_do(&self, records: RecordsRest, chunks: ChunksRest) -> NeedsCall {
+    pub(super) fn more_to_do(&self, records: MatchStop, chunks: FeedStop) -> NeedsCall {
         let records_go_on = match records {
-            RecordsRest::NothingCame => NeedsCall::No,
-            RecordsRest::Held => NeedsCall::Soon,
-            RecordsRest::TooManyChunks => {
+            MatchStop::NothingCame => NeedsCall::No,
+            MatchStop::Held => NeedsCall::Soon,
+            MatchStop::TooManyChunks => {
                 NeedsCall::AtOnce.when(self.chunks.len() < MAX_WAITING_CHUNKS)
             }
-            RecordsRest::NoRoom => NeedsCall::AtOnce.when(self.chunks.is_empty()),
+            MatchStop::NoRoom => NeedsCall::AtOnce.when(self.chunks.is_empty()),
         };
         let chunks_go_on = match chunks {
-            ChunksRest::NoneWait => NeedsCall::No,
+            FeedStop::NoneWait => NeedsCall::No,
             // The step itself may have made room.
-            ChunksRest::NoRoom => NeedsCall::AtOnce
+            FeedStop::NoRoom => NeedsCall::AtOnce
                 .when(self.chunks.front().is_some_and(|it| self.lanes.has_room(it.lane))),
             // Other comms give pages back, too.
-            ChunksRest::NoPages => NeedsCall::Soon,
+            FeedStop::NoPages => NeedsCall::Soon,
         };
         let is_uploading = self.uploader.as_ref().and_then(Uploader::oldest).is_some();
         let is_copying = is_uploading || self.downloads.as_ref().is_some_and(|it| !it.is_idle());

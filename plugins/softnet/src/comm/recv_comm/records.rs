@@ -31,7 +31,7 @@ enum RecordUse {
 
 /// Reason why no more records were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecordsRest {
+pub(super) enum MatchStop {
     /// No receive waits for a record, or the socket has no more.
     NothingCame,
     /// The socket must not be read now.
@@ -44,34 +44,34 @@ pub(super) enum RecordsRest {
 
 impl RecvComm {
     /// Takes records off the control socket while a receive waits for one.
-    pub(super) fn match_records(&mut self) -> RecordsRest {
+    pub(super) fn match_records(&mut self) -> MatchStop {
         if self.ends_early() {
-            return RecordsRest::NothingCame;
+            return MatchStop::NothingCame;
         }
         while let Some(number) = self.requests.next() {
             if self.chunks.len() >= MAX_WAITING_CHUNKS {
-                return RecordsRest::TooManyChunks;
+                return MatchStop::TooManyChunks;
             }
             match self.take_record(number) {
                 Ok(RecordUse::Record) => {}
-                Ok(RecordUse::NoRoom) => return RecordsRest::NoRoom,
+                Ok(RecordUse::NoRoom) => return MatchStop::NoRoom,
                 Ok(RecordUse::Incomplete) => match self.input.read(&mut self.control) {
                     Ok(ControlRead::Bytes) => {}
-                    Ok(ControlRead::Nothing) => return RecordsRest::NothingCame,
-                    Ok(ControlRead::Held) => return RecordsRest::Held,
+                    Ok(ControlRead::Nothing) => return MatchStop::NothingCame,
+                    Ok(ControlRead::Held) => return MatchStop::Held,
                     Ok(ControlRead::End) => {
                         self.requests.lose_control(number, Failure::System, &CLOSED);
-                        return RecordsRest::NothingCame;
+                        return MatchStop::NothingCame;
                     }
                     Err(error) => {
                         self.requests.lose_control(number, Failure::System, &error);
-                        return RecordsRest::NothingCame;
+                        return MatchStop::NothingCame;
                     }
                 },
                 Err(failure) => self.requests.fail(number, failure),
             }
         }
-        RecordsRest::NothingCame
+        MatchStop::NothingCame
     }
 
     /// Returns whether this call ends with the end of the control socket although earlier records

@@ -6,8 +6,8 @@ use super::*;
 /// Returns a region over a NIC that every namespace has, and the user that has its binding.
 fn region(gpu: Option<&CudaGpu>, bounce: BounceBuffer) -> RegionUser {
     let nic = Nic::named("lo").expect("every namespace has one");
-    let floor = Floor::Devmem { binding: 0, bytes: 1 << 20 };
-    NicRegion::with_user(nic, gpu.map(CudaGpu::ordinal), floor, 1, bounce, 256)
+    let receive_path = ReceivePath::Devmem { binding: 0, bytes: 1 << 20 };
+    NicRegion::with_user(nic, gpu.map(CudaGpu::ordinal), receive_path, 1, bounce, 256)
 }
 
 fn lose(region: &NicRegion) {
@@ -88,7 +88,7 @@ fn a_region_is_no_longer_than_entries_reach_and_dma_bufs_go() {
 }
 
 #[test]
-fn what_is_spoken_for_is_free_again_when_it_is_dropped() {
+fn reserved_pages_are_free_again_when_dropped() {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = || COUNT.load(Ordering::Relaxed);
     let three = Reserved::take(&COUNT, 3, 5).expect("there is room");

@@ -93,7 +93,7 @@ fn the_contract_is_broken() {
 }
 
 #[test]
-fn what_the_original_does_not_survive_aborts_by_name() {
+fn calls_that_crash_the_original_abort_by_name() {
     let test = test_of!(the_contract_is_broken);
     for (name, word) in ACTS {
         let aborted = test.run_as(name, "crash", &[]);
@@ -119,7 +119,7 @@ fn allowed_errors_are_made() {
 }
 
 #[test]
-fn what_the_original_answers_with_a_code_does_not_abort() {
+fn calls_that_the_original_refuses_do_not_abort() {
     let test = test_of!(allowed_errors_are_made);
     let ended = test.run("crash", &[]);
     assert!(ended.passed(), "{}", ended.text);

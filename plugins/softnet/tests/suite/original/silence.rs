@@ -43,7 +43,7 @@ fn the_sender_closes_in_mid_message() {
 }
 
 #[test]
-fn a_peer_that_closes_in_mid_message_is_not_told() {
+fn a_peer_that_closes_in_mid_message_is_not_noticed() {
     let test = test_of!(the_sender_closes_in_mid_message);
     // A pool that gives pages as bytes arrive ends the same way.
     for quirks in ["silence", "silence,piecemeal"] {

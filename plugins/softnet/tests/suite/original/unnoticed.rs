@@ -96,7 +96,7 @@ fn port_of(handle: &NetHandle) -> u16 {
     u16::from_be_bytes([handle.0[2], handle.0[3]])
 }
 
-fn strangers_are_taken_for_the_peer() {
+fn stray_connections_are_taken_for_the_peer() {
     let net = net();
     let (handle, listen) = net.listen();
     let port = port_of(&handle);
@@ -131,6 +131,6 @@ fn strangers_are_taken_for_the_peer() {
 }
 
 #[test]
-fn a_listen_comm_does_not_tell_strangers_from_its_peer() {
-    test_of!(strangers_are_taken_for_the_peer).proves("strangers", &[]);
+fn a_listen_comm_takes_stray_connections_for_its_peer() {
+    test_of!(stray_connections_are_taken_for_the_peer).proves("strangers", &[]);
 }

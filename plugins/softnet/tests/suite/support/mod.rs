@@ -32,7 +32,7 @@ unsafe impl Send for Net {}
 unsafe impl Sync for Net {}
 
 /// Settings that tests start from: loopback, poisoned pages. `TCPX_SOFT_ZEROCOPY=on` tries them all
-/// with sends in place.
+/// with zero-copy sends.
 pub(crate) fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.interfaces = Some("=lo".to_owned());

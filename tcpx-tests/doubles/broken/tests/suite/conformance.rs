@@ -90,7 +90,7 @@ const ORIGINAL: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_the_original_does_is_no_failure() {
+fn quirks_of_the_original_are_no_failures() {
     for &(mode, check, words) in ORIGINAL {
         let report = run_broken(mode, &[check]);
         let outcome = report.outcome(check).expect("the check was selected");

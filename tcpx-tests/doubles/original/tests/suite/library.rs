@@ -25,7 +25,7 @@ fn program() {
 }
 
 #[test]
-fn it_is_fatal_unless_told_otherwise() {
+fn it_is_fatal_by_default() {
     if role().is_some() {
         return program();
     }

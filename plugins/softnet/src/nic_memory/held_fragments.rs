@@ -12,7 +12,7 @@ use crate::memory::{PageRange, Piece};
 /// dropped. The fragments are free when they were given back on their socket, or the socket is
 /// closed. Where a ring brings them, they are free when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldFragments {
     pub(super) tokens: TokenRanges,
     pub(super) spare: Vec<PageRange>,
     /// Pieces where the fragments lie, if they must be overwritten when no consumer may read them
@@ -21,7 +21,7 @@ pub(crate) struct Held {
     pub(super) region: Option<&'static NicRegion>,
 }
 
-impl Held {
+impl HeldFragments {
     /// Returns the number of fragments.
     pub(crate) fn fragments(&self) -> u64 {
         self.tokens.fragments()
@@ -49,15 +49,15 @@ impl Held {
     pub(crate) fn give_back(&mut self, socket: BorrowedFd<'_>) -> Result<(), DevmemError> {
         let Some(region) = self.region else { return Ok(()) };
         region.let_go(self.fragments());
-        region.floor().give_back(socket, &mut self.tokens)
+        region.receive_path().give_back(socket, &mut self.tokens)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldFragments {
     fn drop(&mut self) {
         if let Some(region) = self.region {
             region.let_go(self.fragments());
-            region.floor().drop_held(&mut self.tokens);
+            region.receive_path().drop_held(&mut self.tokens);
             region.bounce().release(&mut self.spare);
         }
     }

@@ -15,7 +15,7 @@ use crate::comm::lanes::Lanes;
 use crate::comm::recv_request::{Destination, RecvRequest};
 use crate::failure::Failure;
 use crate::log;
-use crate::nic_memory::{ArrivalStats, Held, LastingTrouble, NicRegion, Steering};
+use crate::nic_memory::{ArrivalStats, HeldFragments, LastingTrouble, NicRegion, Steering};
 
 /// Number of fragments that are given back together, unless nothing else is under way.
 const BATCH: u64 = 64;
@@ -24,10 +24,10 @@ const PACKET_BYTES: u32 = 1448;
 
 /// Share of a receive comm in a NIC's region.
 #[derive(Debug)]
-pub(super) struct RegionUse {
+pub(super) struct RegionShare {
     region: &'static NicRegion,
     /// By lane: fragments that were consumed and are to be given back.
-    consumed: Vec<Held>,
+    consumed: Vec<HeldFragments>,
     /// Payload of a packet. Each packet begins on a page of its own.
     packet_bytes: u32,
     trouble: LastingTrouble,
@@ -37,12 +37,12 @@ pub(super) struct RegionUse {
     _steering: Steering,
 }
 
-impl RegionUse {
+impl RegionShare {
     pub(super) fn new(steering: Steering, lanes: &Lanes) -> Self {
         let packet = lanes.sockets().next().map(|socket| SockRef::from(socket).tcp_mss());
         Self {
             region: steering.region(),
-            consumed: (0..lanes.len()).map(|_| Held::default()).collect(),
+            consumed: (0..lanes.len()).map(|_| HeldFragments::default()).collect(),
             packet_bytes: packet.and_then(Result::ok).filter(|&it| it > 0).unwrap_or(PACKET_BYTES),
             trouble: LastingTrouble::default(),
             refusal: None,
@@ -66,7 +66,7 @@ impl RegionUse {
 
     /// Gives what a chunk that has come holds to its request. If the request is for host memory,
     /// the bytes are copied there now.
-    pub(super) fn settle(
+    pub(super) fn finish_chunk(
         &mut self,
         lane: usize,
         chunk: &mut Chunk,
@@ -94,7 +94,7 @@ impl RegionUse {
     }
 
     /// Marks what a chunk has held as copied, so that it is given back.
-    pub(super) fn let_go(&mut self, lane: usize, held: Held) {
+    pub(super) fn let_go(&mut self, lane: usize, held: HeldFragments) {
         self.consumed[lane].take_fragments(held);
     }
 
@@ -141,14 +141,14 @@ impl RegionUse {
 
     /// Looks at trouble of the NIC after nothing has come for a while. Trouble that lasts for
     /// `limit` ends the comm.
-    pub(super) fn look(&mut self, limit: Option<Duration>) {
-        if let Some(error) = self.trouble.look(self.region.trouble(), limit) {
+    pub(super) fn check_trouble(&mut self, limit: Option<Duration>) {
+        if let Some(error) = self.trouble.update(self.region.trouble(), limit) {
             self.refusal.get_or_insert(error);
         }
     }
 }
 
-impl Drop for RegionUse {
+impl Drop for RegionShare {
     fn drop(&mut self) {
         let ArrivalStats { bytes, copied, copied_by_kernel } = self.region.stats();
         log::info!(

@@ -1,4 +1,4 @@
-//! Way in which a data socket moves the bytes of chunks: by plain calls, by sends in place, or
+//! System calls by which a data socket moves the bytes of chunks: plain, zero-copy, or
 //! straight into and from memory of a NIC.
 
 use std::collections::VecDeque;
@@ -9,38 +9,38 @@ use std::os::fd::AsFd;
 use tcpx_comm::wire::Side;
 
 use super::chunk::Chunk;
-use super::zerocopy::{SendsInPlace, ZeroCopy};
+use super::zerocopy::{ZeroCopy, ZerocopySends};
 use crate::memory::{IoList, IoOutcome};
 use crate::nic_memory::{NicArrivals, NicDepartures};
 
-/// Way in which a data socket moves bytes.
+/// System calls by which a data socket moves bytes.
 #[derive(Debug)]
-pub(super) enum SocketWay {
+pub(super) enum SocketIo {
     /// The system copies what comes.
     Receive,
     /// The system copies what is sent.
     Send,
     /// The system may read what is sent where it is.
-    SendInPlace(SendsInPlace),
+    SendZerocopy(ZerocopySends),
     /// What comes is in a NIC's region already.
     Arrive(NicArrivals),
     /// A NIC reads what is sent where it is.
     Depart(NicDepartures),
 }
 
-impl SocketWay {
-    /// Returns the way of plain sockets.
+impl SocketIo {
+    /// Creates the mode of a plain socket.
     pub(super) fn plain(socket: &TcpStream, index: usize, side: Side, zerocopy: ZeroCopy) -> Self {
         match side {
             Side::Recv => Self::Receive,
             Side::Send => {
-                SendsInPlace::new(socket, index, zerocopy).map_or(Self::Send, Self::SendInPlace)
+                ZerocopySends::new(socket, index, zerocopy).map_or(Self::Send, Self::SendZerocopy)
             }
         }
     }
 
     /// Makes one system call for the first of `chunks`, or for several; returns `None` when the
-    /// first waits for bytes or pages. Also returns how many calls must be over before the memory
+    /// first waits for bytes or pages. Also returns how many calls must be complete before the memory
     /// has been read.
     pub(super) fn call(
         &mut self,
@@ -59,7 +59,7 @@ impl SocketWay {
                 let chunk = chunks.front()?;
                 Some(departures.send(socket, chunk.source, chunk.rest(), most))
             }
-            Self::Receive | Self::Send | Self::SendInPlace(_) => {
+            Self::Receive | Self::Send | Self::SendZerocopy(_) => {
                 let mut list = IoList::new(most);
                 for chunk in chunks.iter() {
                     if !chunk.list(&mut list) {
@@ -70,7 +70,7 @@ impl SocketWay {
                     return None;
                 }
                 Some(match self {
-                    Self::SendInPlace(sends) => sends.send(socket, &mut list, signal),
+                    Self::SendZerocopy(sends) => sends.send(socket, &mut list, signal),
                     Self::Send => (list.send(socket.as_fd(), signal), 0),
                     _ => (list.receive(socket.as_fd()), 0),
                 })
@@ -78,20 +78,20 @@ impl SocketWay {
         }
     }
 
-    /// Reads from the system which sends in place are over.
-    pub(super) fn hear(&mut self, socket: &TcpStream) {
+    /// Reads from the error queue which zero-copy sends are complete.
+    pub(super) fn reap_completions(&mut self, socket: &TcpStream) {
         match self {
-            Self::SendInPlace(sends) => sends.hear(socket),
-            Self::Depart(departures) => departures.hear(socket),
+            Self::SendZerocopy(sends) => sends.reap_completions(socket),
+            Self::Depart(departures) => departures.reap_completions(socket),
             Self::Receive | Self::Send | Self::Arrive(_) => {}
         }
     }
 
-    /// Returns whether the first `calls` of those are over.
-    pub(super) fn are_over(&self, calls: u64) -> bool {
+    /// Returns whether the first `calls` of those are complete.
+    pub(super) fn are_complete(&self, calls: u64) -> bool {
         match self {
-            Self::SendInPlace(sends) => sends.are_over(calls),
-            Self::Depart(departures) => departures.are_over(calls),
+            Self::SendZerocopy(sends) => sends.are_complete(calls),
+            Self::Depart(departures) => departures.are_complete(calls),
             Self::Receive | Self::Send | Self::Arrive(_) => true,
         }
     }
@@ -104,7 +104,7 @@ impl SocketWay {
     /// Returns whether the system reads no memory of chunks any more.
     pub(super) fn is_idle(&self) -> bool {
         match self {
-            Self::SendInPlace(sends) => sends.is_idle(),
+            Self::SendZerocopy(sends) => sends.is_idle(),
             Self::Depart(departures) => departures.is_idle(),
             Self::Receive | Self::Send | Self::Arrive(_) => true,
         }

@@ -1,5 +1,5 @@
-//! Way in which a NIC brings what it receives to a region. Everything else of a region is the same
-//! for both ways.
+//! Path by which a NIC's received bytes reach a region. Everything else of a region is the same
+//! for both paths.
 
 use std::os::fd::BorrowedFd;
 
@@ -8,9 +8,9 @@ use tcpx_rx::TokenRanges;
 
 use super::ring_thread::RingThread;
 
-/// Way in which a NIC brings what it receives.
+/// Path by which a NIC's received bytes reach a region.
 #[derive(Debug)]
-pub(super) enum Floor {
+pub(super) enum ReceivePath {
     /// By the kernel's device-memory TCP: each call says where bytes are.
     Devmem {
         /// Number of the binding.
@@ -43,7 +43,7 @@ impl Binding {
     }
 }
 
-impl Floor {
+impl ReceivePath {
     /// Checks that the thread that reads the ring still runs.
     ///
     /// # Errors
