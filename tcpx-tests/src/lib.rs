@@ -22,7 +22,7 @@ mod trio;
 pub use agent::{Agent, PLUGIN, Refusal, Reply};
 pub use conn_info::{control_addresses, with_address};
 pub use gpu::has_gpu;
-pub use network::{Fate, Network};
+pub use network::{Network, PacketFate};
 pub use newcomers::Newcomers;
 pub use pair::{Pair, Side};
 pub use trio::Trio;

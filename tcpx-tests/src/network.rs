@@ -14,7 +14,7 @@ use crate::pair::Side;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketFate {
     /// The packet is lost, and its sender gets no notice.
     Lost,
     /// The packet's sender gets a notice that the connection is no more.
@@ -221,10 +221,10 @@ impl Network {
     ///
     /// # Errors
     /// What `nft` said.
-    pub fn cut_others(&self, spared: u16, hosts: &[Side], fate: Fate) -> Result<(), String> {
+    pub fn cut_others(&self, spared: u16, hosts: &[Side], fate: PacketFate) -> Result<(), String> {
         let verdict = match fate {
-            Fate::Lost => "drop",
-            Fate::Reset => "reject with tcp reset",
+            PacketFate::Lost => "drop",
+            PacketFate::Reset => "reject with tcp reset",
         };
         // One rule for each end: in a single one, nft compares both ports at once.
         let rules = [

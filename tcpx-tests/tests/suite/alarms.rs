@@ -18,12 +18,12 @@ const CHUNK: u64 = 65_536;
 const STALL: Option<u64> = Some(1500);
 
 /// Two connected peers, and what each of them has logged.
-struct Watched {
+struct LoggedPair {
     pair: Pair,
     logs: TempDir,
 }
 
-impl Watched {
+impl LoggedPair {
     /// Nothing is to stand still.
     fn sound() -> Self {
         Self::start(None, &[], &[])
@@ -107,7 +107,7 @@ impl Watched {
 
 #[test]
 fn the_first_message_is_lost() {
-    let mut watched = Watched::start(STALL, &[("TCPX_SOFT_FAULTS", "lose:send@1")], &[]);
+    let mut watched = LoggedPair::start(STALL, &[("TCPX_SOFT_FAULTS", "lose:send@1")], &[]);
     let (sent, _) = watched.post(CHUNK, true, (1, 1));
     watched.pair.left.run(Command::Wait { transfer: sent, timeout_ms: PATIENCE_MS });
     watched.expect(Side::Right, "TCPX-916", "nothing ever came");
@@ -116,7 +116,7 @@ fn the_first_message_is_lost() {
 
 #[test]
 fn a_transfer_is_stuck_while_the_peer_answers() {
-    let mut watched = Watched::start(STALL, &[("TCPX_SOFT_FAULTS", "lose:send@3")], &[]);
+    let mut watched = LoggedPair::start(STALL, &[("TCPX_SOFT_FAULTS", "lose:send@3")], &[]);
     let (sent, _) = watched.post(3 * CHUNK, true, (1, 1));
     watched.pair.left.run(Command::Wait { transfer: sent, timeout_ms: PATIENCE_MS });
     watched.expect(Side::Right, "TCPX-902", "channel 0");
@@ -125,7 +125,7 @@ fn a_transfer_is_stuck_while_the_peer_answers() {
 
 #[test]
 fn tags_that_never_meet() {
-    let mut watched = Watched::start(STALL, &[], &[]);
+    let mut watched = LoggedPair::start(STALL, &[], &[]);
     let (sent, received) = watched.post(CHUNK, true, (7, 8));
     watched.expect(Side::Left, "TCPX-902", "with tag 7");
     // A receive may wait for its send as long as it likes.
@@ -144,7 +144,7 @@ fn tags_that_never_meet() {
 #[test]
 fn pages_that_never_come_back() {
     let pool = [("TCPX_SOFT_FAULTS", "leak:recv@3"), ("TCPX_SOFT_POOL_BYTES", "4194304")];
-    let mut watched = Watched::start(STALL, &[], &pool);
+    let mut watched = LoggedPair::start(STALL, &[], &pool);
     watched.post(1000 * CHUNK, true, (1, 1));
     watched.expect(Side::Right, "TCPX-815", "channel 0");
     // The sender sees only that its peer takes no chunks.
@@ -153,7 +153,7 @@ fn pages_that_never_come_back() {
 
 #[test]
 fn a_buffer_that_was_never_filled() {
-    let mut watched = Watched::sound();
+    let mut watched = LoggedPair::sound();
     let (sent, received) = watched.post(20 * CHUNK, false, (1, 1));
     watched.pair.wait_both(sent, received);
     watched.expect(Side::Right, "TCPX-904", "begins with zeros");
@@ -163,7 +163,7 @@ fn a_buffer_that_was_never_filled() {
 #[test]
 #[ignore = "deep: five seconds of traffic"]
 fn a_window_that_is_never_full() {
-    let mut watched = Watched::sound();
+    let mut watched = LoggedPair::sound();
     let (left, right) = watched.pair.allocate(CHUNK, Memory::Device);
     watched.pair.left.run(Command::Fill { memory: left, offset: 0, bytes: CHUNK, seed: 3 });
     let give_up_at = Instant::now() + PATIENCE;
@@ -185,7 +185,7 @@ fn a_window_that_is_never_full() {
 
 #[test]
 fn sound_transfers_raise_no_alarm() {
-    let mut watched = Watched::sound();
+    let mut watched = LoggedPair::sound();
     for _ in 0..3 {
         let (sent, received) = watched.post(200 * CHUNK, true, (1, 1));
         watched.pair.wait_both(sent, received);

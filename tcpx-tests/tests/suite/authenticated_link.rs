@@ -203,14 +203,14 @@ fn groups_move_bytes_between_their_devices() {
 }
 
 /// Three sessions: left and right know each other through a proxy, and right has another peer.
-struct Scene {
+struct ProxiedSessions {
     left: Session,
     right: Session,
     witness: Session,
     proxy: LinkProxy,
 }
 
-impl Scene {
+impl ProxiedSessions {
     fn new() -> Self {
         let [left, right, witness] = [(); 3].map(|()| open(options(true)));
         let info = right.listen().expect("listen");
@@ -282,12 +282,12 @@ fn send_until_it_ends(to: (&Session, &str), from: (&Session, &str)) -> [Error; 2
 fn a_tampered_record_ends_that_peer_only() {
     for direction in [Direction::ToListener, Direction::ToConnector] {
         for what in Tampering::ALL {
-            let scene = Scene::new();
-            let [to, from] = scene.ends(direction);
+            let proxied = ProxiedSessions::new();
+            let [to, from] = proxied.ends(direction);
             message(from, to, SHORT, 1);
-            scene.proxy.tamper(direction, kind::RECORD, what);
+            proxied.proxy.tamper(direction, kind::RECORD, what);
             let [error, others] = send_until_it_ends(to, from);
-            assert!(scene.proxy.wait_until_tampered(PATIENCE));
+            assert!(proxied.proxy.wait_until_tampered(PATIENCE));
             let name = format!("{what:?} {direction:?}: {error}");
             assert_eq!(error.id().map(|id| id.to_string()).as_deref(), Some("TCPX-738"), "{name}");
             let Error::PeerGone { peer, how: Departure::LinkTampered { .. }, .. } = &error else {
@@ -296,27 +296,27 @@ fn a_tampered_record_ends_that_peer_only() {
             assert_eq!(peer, from.1);
             // The other end hears why, or finds the link closed.
             assert!(matches!(others, Error::PeerGone { .. } | Error::PeerState { .. }), "{others}");
-            scene.goes_on();
+            proxied.goes_on();
         }
     }
 }
 
 #[test]
 fn records_of_an_earlier_connection_are_not_taken() {
-    let scene = Scene::new();
-    let [to, from] = scene.ends(Direction::ToListener);
+    let proxied = ProxiedSessions::new();
+    let [to, from] = proxied.ends(Direction::ToListener);
     message(from, to, SHORT, 1);
-    let earlier = scene.proxy.passed(Direction::ToListener, kind::RECORD);
-    part(&scene.left, &scene.right);
-    scene.connect_again();
-    let receive = scene.right.create_transfer("left").expect("it is up");
-    let into = memory(&scene.right, 1, SHORT);
+    let earlier = proxied.proxy.passed(Direction::ToListener, kind::RECORD);
+    part(&proxied.left, &proxied.right);
+    proxied.connect_again();
+    let receive = proxied.right.create_transfer("left").expect("it is up");
+    let into = memory(&proxied.right, 1, SHORT);
     receive.post_recv(Post { memory: into, offset: 0, bytes: SHORT as u64, tag: 1 }).expect("up");
     // The first of this connection has passed, so the second is as good as any.
-    scene.proxy.inject(Direction::ToListener, &earlier[1]).expect("the connection lives");
+    proxied.proxy.inject(Direction::ToListener, &earlier[1]).expect("the connection lives");
     let error = receive.wait(Some(PATIENCE)).expect_err("its peer has ended");
     assert!(error.to_string().ends_with("[TCPX-738]"), "{error}");
-    scene.goes_on();
+    proxied.goes_on();
 }
 
 /// The wish is part of what the hello proves, so an attacker on the way cannot remove it.

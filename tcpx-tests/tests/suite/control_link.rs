@@ -59,17 +59,17 @@ fn closed_in_the_handshake() {
 }
 
 fn closed_at(words: &[(Direction, u16)]) {
-    for &(direction, word) in words {
+    for &(direction, frame) in words {
         let (mut trio, proxy) = acquainted("");
-        proxy.hold(direction, word);
+        proxy.hold(direction, frame);
         trio.begin_to_connect();
-        assert!(proxy.wait_until_held(PATIENCE), "the handshake came to word {word}");
+        assert!(proxy.wait_until_held(PATIENCE), "the handshake came to frame {frame}");
         proxy.cut();
         let failure = trio.hear_failure();
         // Before the hello it may have been any stranger at that address: the addresses' own errors
         // are listed.
-        let expected = if word == kind::CHALLENGE { "Unreachable" } else { "PeerGone" };
-        assert_eq!(failure.kind, expected, "word {word}: {failure:?}");
+        let expected = if frame == kind::CHALLENGE { "Unreachable" } else { "PeerGone" };
+        assert_eq!(failure.kind, expected, "frame {frame}: {failure:?}");
         trio.victim.kill();
         trio.replace_victim(agent(""));
     }
@@ -264,7 +264,7 @@ fn unauthenticated_connections_do_not_keep_a_peer_out() {
     trio.connect();
     trio.exchange_with_victim();
     for stranger in thrown_out {
-        // The greeting, and no more than a word or two: nothing of it is worth much memory.
+        // The greeting, and no more than a frame or two: nothing of it is worth much memory.
         assert!(heard(stranger).len() < 1024);
     }
     drop(silent);

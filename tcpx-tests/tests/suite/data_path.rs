@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::script::{Command, Failure, Memory, Options, PostSpec};
-use tcpx_tests::{Agent, Fate, Network, Pair, Side, control_addresses};
+use tcpx_tests::{Agent, Network, PacketFate, Pair, Side, control_addresses};
 
 use crate::peers_to_run;
 
@@ -47,7 +47,7 @@ impl Hosts {
         Some(Self { network, pair, control_port })
     }
 
-    fn cut(&self, hosts: &[Side], fate: Fate) {
+    fn cut(&self, hosts: &[Side], fate: PacketFate) {
         self.network.cut_others(self.control_port, hosts, fate).expect("nft");
     }
 }
@@ -81,7 +81,7 @@ fn assert_typed(failure: &Failure) {
 }
 
 /// The first message after an idle time finds the path cut: the receiver's endless wait ends.
-fn a_message_after_the_cut(hosts: &[Side], fate: Fate) {
+fn a_message_after_the_cut(hosts: &[Side], fate: PacketFate) {
     let Some(mut it) = Hosts::connected(Network::with_filters_or_skip(), 2_000) else { return };
     it.cut(hosts, fate);
     let (send, receive) = post(&mut it.pair, Side::Left);
@@ -97,18 +97,18 @@ fn a_message_after_the_cut(hosts: &[Side], fate: Fate) {
 #[test]
 #[ignore = "deep: network namespaces"]
 fn a_message_after_both_directions_were_lost() {
-    a_message_after_the_cut(BOTH, Fate::Lost);
+    a_message_after_the_cut(BOTH, PacketFate::Lost);
 }
 
 #[test]
 #[ignore = "deep: network namespaces"]
 fn a_message_after_the_way_to_the_receiver_was_lost() {
-    a_message_after_the_cut(&[Side::Right], Fate::Lost);
+    a_message_after_the_cut(&[Side::Right], PacketFate::Lost);
 }
 
 #[test]
 fn a_message_after_connections_are_reset() {
-    a_message_after_the_cut(BOTH, Fate::Reset);
+    a_message_after_the_cut(BOTH, PacketFate::Reset);
 }
 
 /// The bytes arrive, but the report of their arrival does not.
@@ -116,7 +116,7 @@ fn a_message_after_connections_are_reset() {
 #[ignore = "deep: network namespaces"]
 fn a_message_after_the_way_back_was_lost() {
     let Some(mut it) = Hosts::connected(Network::with_filters_or_skip(), 2_000) else { return };
-    it.cut(&[Side::Left], Fate::Lost);
+    it.cut(&[Side::Left], PacketFate::Lost);
     let (send, receive) = post(&mut it.pair, Side::Left);
     let (sent, received) = it.pair.wait_replies(send, receive, Duration::from_millis(ENDLESS_MS));
     for failure in [sent, received].into_iter().filter_map(Result::err) {
@@ -127,7 +127,7 @@ fn a_message_after_the_way_back_was_lost() {
 }
 
 /// Cuts the path while neither end has posted anything. Both ends notice.
-fn idle_ends_notice(fate: Fate) {
+fn idle_ends_notice(fate: PacketFate) {
     let Some(mut it) = Hosts::connected(Network::with_filters_or_skip(), 2_000) else { return };
     it.cut(BOTH, fate);
     let left = it.pair.left.first_refusal(&Command::Transfer { peer: "right".into() });
@@ -141,12 +141,12 @@ fn idle_ends_notice(fate: Fate) {
 #[test]
 #[ignore = "deep: network namespaces"]
 fn idle_ends_notice_that_packets_are_lost() {
-    idle_ends_notice(Fate::Lost);
+    idle_ends_notice(PacketFate::Lost);
 }
 
 #[test]
 fn idle_ends_notice_that_connections_are_reset() {
-    idle_ends_notice(Fate::Reset);
+    idle_ends_notice(PacketFate::Reset);
 }
 
 /// The interface goes, and with it the link. `TCPX_TEST_HOST_TIMEOUT_MS` asks for another limit;

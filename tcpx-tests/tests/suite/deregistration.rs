@@ -60,14 +60,14 @@ impl Drop for Pages {
 }
 
 /// A session driven by a thread of the test, unless it is frozen.
-struct Driven {
+struct DrivenSession {
     session: Arc<Session>,
     is_frozen: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Driven {
+impl DrivenSession {
     fn new(options: SessionOptions) -> Self {
         let session = Arc::new(open(options));
         let (is_frozen, is_over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
@@ -84,7 +84,7 @@ impl Driven {
     }
 }
 
-impl Deref for Driven {
+impl Deref for DrivenSession {
     type Target = Session;
 
     fn deref(&self) -> &Session {
@@ -92,7 +92,7 @@ impl Deref for Driven {
     }
 }
 
-impl Drop for Driven {
+impl Drop for DrivenSession {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
@@ -110,7 +110,7 @@ enum Peer {
 
 /// The user of the memory, and the purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+enum MemoryUse {
     Own(OperationKind),
     Peers(OperationKind),
     Send,
@@ -119,27 +119,28 @@ enum Use {
 
 /// What the program does before it deregisters.
 #[derive(Clone, Copy, Debug)]
-enum Before {
+enum EndOfUse {
     Release,
     Cancel,
     Expiry,
     Nothing,
 }
 
-const USES: [Use; 6] = [
-    Use::Own(OperationKind::Read),
-    Use::Own(OperationKind::Write),
-    Use::Peers(OperationKind::Read),
-    Use::Peers(OperationKind::Write),
-    Use::Send,
-    Use::Receive,
+const USES: [MemoryUse; 6] = [
+    MemoryUse::Own(OperationKind::Read),
+    MemoryUse::Own(OperationKind::Write),
+    MemoryUse::Peers(OperationKind::Read),
+    MemoryUse::Peers(OperationKind::Write),
+    MemoryUse::Send,
+    MemoryUse::Receive,
 ];
-const BEFORES: [Before; 4] = [Before::Release, Before::Cancel, Before::Expiry, Before::Nothing];
+const ENDS_OF_USE: [EndOfUse; 4] =
+    [EndOfUse::Release, EndOfUse::Cancel, EndOfUse::Expiry, EndOfUse::Nothing];
 
 /// Two sessions; the first is under test.
-struct Scene {
+struct SessionPair {
     left: Session,
-    right: Driven,
+    right: DrivenSession,
     proxy: Option<LinkProxy>,
     pages: Pages,
     ours: MemoryId,
@@ -180,7 +181,7 @@ impl UnderWay {
     }
 }
 
-impl Scene {
+impl SessionPair {
     fn new(peer: Peer, way: LinkBytes, kind: MemoryType) -> Self {
         // What a peer that is well uses is not waited for in vain.
         let close_timeout =
@@ -191,7 +192,7 @@ impl Scene {
             .authenticate_link(peer == Peer::Cut)
             .close_timeout(close_timeout);
         let left = open(options.clone().progress_thread(true));
-        let right = Driven::new(options);
+        let right = DrivenSession::new(options);
         let mut info = right.listen().expect("it listens");
         let proxy = (peer == Peer::Cut).then(|| LinkProxy::of_records(control_addresses(&info)[0]));
         if let Some(proxy) = &proxy {
@@ -209,7 +210,7 @@ impl Scene {
         Self { left, right, proxy, pages, ours, theirs, our_key, their_key }
     }
 
-    fn begin(&self, what: Use, note: Option<&[u8]>, time: Option<Duration>) -> Vec<UnderWay> {
+    fn begin(&self, what: MemoryUse, note: Option<&[u8]>, time: Option<Duration>) -> Vec<UnderWay> {
         let post = |operation: Operation, time: Option<Duration>| {
             let options =
                 note.map_or(PostOptions::default(), |it| PostOptions::default().notification(it));
@@ -220,14 +221,18 @@ impl Scene {
         let message = |memory| Post { memory, offset: 0, bytes: BYTES as u64, tag: TAG };
         let (left, right) = ((&self.left, "right"), (&*self.right, "left"));
         match what {
-            Use::Own(kind) => vec![post(prepare(left, kind, self.ours, &self.their_key), time)],
-            Use::Peers(kind) => vec![post(prepare(right, kind, self.theirs, &self.our_key), None)],
-            Use::Send | Use::Receive => {
+            MemoryUse::Own(kind) => {
+                vec![post(prepare(left, kind, self.ours, &self.their_key), time)]
+            }
+            MemoryUse::Peers(kind) => {
+                vec![post(prepare(right, kind, self.theirs, &self.our_key), None)]
+            }
+            MemoryUse::Send | MemoryUse::Receive => {
                 let here = self.left.create_transfer("right").expect("it is up");
                 let there = self.right.create_transfer("left").expect("it is up");
                 here.set_timeout(time).expect("no fork");
                 let (here_posted, there_posted) = match what {
-                    Use::Send => {
+                    MemoryUse::Send => {
                         (here.post_send(message(self.ours)), there.post_recv(message(self.theirs)))
                     }
                     _ => {
@@ -261,50 +266,50 @@ impl Scene {
     }
 }
 
-/// Deregisters in one case. Returns the scene, with what the memory held then.
+/// Deregisters in one case. Returns the pair, with what the memory held then.
 fn deregister(
     number: usize,
-    (peer, way, kind, what): (Peer, LinkBytes, MemoryType, Use),
-) -> (Scene, Vec<u8>) {
-    let before = BEFORES[number % BEFORES.len()];
+    (peer, way, kind, what): (Peer, LinkBytes, MemoryType, MemoryUse),
+) -> (SessionPair, Vec<u8>) {
+    let before = ENDS_OF_USE[number % ENDS_OF_USE.len()];
     let (has_note, is_early) = ((number / 2).is_multiple_of(2), (number / 3).is_multiple_of(2));
     let case = (peer, way, kind, what, before, has_note, is_early);
-    let scene = Scene::new(peer, way, kind);
+    let pair = SessionPair::new(peer, way, kind);
     if is_early {
-        scene.harm(peer);
+        pair.harm(peer);
     }
-    let time = matches!(before, Before::Expiry).then_some(Duration::from_millis(2));
+    let time = matches!(before, EndOfUse::Expiry).then_some(Duration::from_millis(2));
     let mut under_way = match (peer, is_early, what) {
         // Nothing can be posted to a peer that has ended.
         (Peer::Cut, true, _) => Vec::new(),
-        _ => scene.begin(what, has_note.then_some(b"a note"), time),
+        _ => pair.begin(what, has_note.then_some(b"a note"), time),
     };
     if !is_early {
-        scene.wait_for_first_bytes(&under_way);
-        scene.harm(peer);
+        pair.wait_for_first_bytes(&under_way);
+        pair.harm(peer);
     }
     match (before, under_way.first()) {
-        (Before::Release, _) => under_way.truncate(0),
-        (Before::Cancel, Some(UnderWay::Operation(operation))) => {
+        (EndOfUse::Release, _) => under_way.truncate(0),
+        (EndOfUse::Cancel, Some(UnderWay::Operation(operation))) => {
             operation.cancel().expect("no fork")
         }
-        (Before::Cancel, Some(UnderWay::Transfer(transfer))) => transfer.cancel(),
+        (EndOfUse::Cancel, Some(UnderWay::Transfer(transfer))) => transfer.cancel(),
         _ => {}
     }
-    let deregistered = scene.left.deregister_memory(scene.ours);
+    let deregistered = pair.left.deregister_memory(pair.ours);
     assert!(deregistered.is_ok(), "{case:?}: {deregistered:?}");
-    let contents = scene.pages.contents();
-    scene.pages.protect(libc::PROT_NONE);
-    scene.right.is_frozen.store(false, Ordering::Relaxed);
+    let contents = pair.pages.contents();
+    pair.pages.protect(libc::PROT_NONE);
+    pair.right.is_frozen.store(false, Ordering::Relaxed);
     if peer == Peer::Well {
-        refuse(&scene);
+        refuse(&pair);
     }
-    (scene, contents)
+    (pair, contents)
 }
 
 /// A peer's request to the memory is refused, and its connection lives.
-fn refuse(scene: &Scene) {
-    let write = prepare((&scene.right, "left"), OperationKind::Write, scene.theirs, &scene.our_key);
+fn refuse(pair: &SessionPair) {
+    let write = prepare((&pair.right, "left"), OperationKind::Write, pair.theirs, &pair.our_key);
     write.post(None).expect("the peer is up");
     let refused = write.wait(Some(PATIENCE)).expect_err("it was taken back");
     assert!(matches!(refused, Error::Remote { .. }), "{refused}");
@@ -342,21 +347,21 @@ fn deregister_all(step: usize, traffic_time: Duration) {
     }
     let (ends_at, mut turns) = (Instant::now() + traffic_time, 0);
     while Instant::now() < ends_at {
-        for (_, (scene, _)) in scenes.iter().filter(|(peer, _)| *peer == Peer::Well) {
-            let more = scene.left.allocate(1 << 20, MemoryType::Host).expect("there is room");
+        for (_, (pair, _)) in scenes.iter().filter(|(peer, _)| *peer == Peer::Well) {
+            let more = pair.left.allocate(1 << 20, MemoryType::Host).expect("there is room");
             let local = [MemoryRange { memory: more, offset: 0, bytes: 1 << 20 }];
-            let remote = [RemoteRange { key: &scene.their_key, offset: 0, bytes: 1 << 20 }];
-            let read = scene.left.prepare("right", OperationKind::Read, &local, &remote);
+            let remote = [RemoteRange { key: &pair.their_key, offset: 0, bytes: 1 << 20 }];
+            let read = pair.left.prepare("right", OperationKind::Read, &local, &remote);
             let read = read.expect("it fits");
             read.post(None).expect("the peer is up");
             read.wait(Some(PATIENCE)).expect("all is well");
-            scene.left.deregister_memory(more).expect("it is idle");
+            pair.left.deregister_memory(more).expect("it is idle");
             turns += 1;
         }
     }
     assert!(turns > 0);
-    for (peer, (scene, contents)) in &scenes {
-        scene.pages.protect(libc::PROT_READ);
-        assert!(scene.pages.contents() == *contents, "{peer:?}: it was written");
+    for (peer, (pair, contents)) in &scenes {
+        pair.pages.protect(libc::PROT_READ);
+        assert!(pair.pages.contents() == *contents, "{peer:?}: it was written");
     }
 }

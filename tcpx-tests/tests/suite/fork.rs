@@ -199,7 +199,7 @@ fn children_of_a_process_with_sessions_are_refused_at_any_moment() {
 
 /// Two sessions of all devices, and a write between GPUs of theirs that ordinary memory stands in
 /// for.
-struct Wide {
+struct AllDevicePair {
     left: Session,
     right: Session,
     info: Vec<u8>,
@@ -208,7 +208,7 @@ struct Wide {
     write: Operation,
 }
 
-impl Wide {
+impl AllDevicePair {
     fn new() -> Self {
         let [left, right] = ["left", "right"].map(|name| {
             let options = soft().name(name).all_devices(true).emulated_gpus(2);
@@ -270,7 +270,7 @@ impl Wide {
 }
 
 fn children_are_refused_all_devices(forks: usize) {
-    let wide = Wide::new();
+    let wide = AllDevicePair::new();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

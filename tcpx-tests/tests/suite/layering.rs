@@ -6,8 +6,8 @@
 //!
 //! `tree` reads the sources of one library or program and notes which module writes which path,
 //! with the help of `attributes`, which know what is there for tests only, and of `syntax`, which
-//! knows no tree. `resolve` says which file such a path means, and `graph` finds circles among the
-//! files: `made_up` tests the three. The checks are `crates`, `circles`, `methods`, `names`,
+//! knows no tree. `resolve` says which file such a path means, and `graph` finds cycles among the
+//! files: `made_up` tests the three. The checks are `crates`, `cycles`, `methods`, `names`,
 //! `comments`, `words`, `documents`; `packages`, for what crates.io asks; and `suites`, for how
 //! tests are kept fast.
 
@@ -19,9 +19,9 @@ use self::tree::Tree;
 use cargo_metadata::{MetadataCommand, Package, TargetKind};
 
 mod attributes;
-mod circles;
 mod comments;
 mod crates;
+mod cycles;
 mod documents;
 mod graph;
 mod made_up;

@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::script::{Command, PATIENCE_MS};
-use tcpx_tests::{Agent, Fate, Network, Side, Trio};
+use tcpx_tests::{Agent, Network, PacketFate, Side, Trio};
 
 use crate::peers_to_run;
 
@@ -234,7 +234,7 @@ fn the_data_sockets_alone_are_cut() {
     trio.connect();
     let transfer = trio.post_with_victim(false);
     assert!(trio.victim.wait_until_stopped(PATIENCE), "data flows");
-    hosts.network.cut_others(port, &[Side::Left, Side::Right], Fate::Lost).expect("nft");
+    hosts.network.cut_others(port, &[Side::Left, Side::Right], PacketFate::Lost).expect("nft");
     trio.victim.signal(Signal::CONT);
     trio.hub.tell(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
     trio.serve();

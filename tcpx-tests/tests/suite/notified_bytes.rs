@@ -1,5 +1,5 @@
 //! A notification between two sessions is shown after every byte of its write is in place, whatever
-//! rests on the way: sockets of the channels, bounce pages, threads that copy, the link. The
+//! rests on the route: sockets of the channels, bounce pages, threads that copy, the link. The
 //! program that is shown it reads the memory at once; each write brings bytes of its own.
 
 use std::net::Ipv4Addr;
@@ -17,14 +17,14 @@ const BYTES: usize = 600_000;
 
 /// How bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum DataRoute {
     Inline,
     LinkParts,
     InPlace,
     Gathered,
 }
 
-impl Way {
+impl DataRoute {
     const ALL: [Self; 4] = [Self::Inline, Self::LinkParts, Self::InPlace, Self::Gathered];
 
     /// Pairs that a write has, and bytes of each.
@@ -50,21 +50,21 @@ impl Way {
 const FAULTY: &str = "libnccl_net_tcpx_faulty.so";
 
 /// A writer, and the session that receives its notifications.
-struct Ends {
+struct NotifiedPair {
     left: Session,
     right: Session,
     write: Operation,
     here: MemoryId,
     there: MemoryId,
-    way: Way,
+    route: DataRoute,
 }
 
-impl Ends {
-    fn new([left, right]: [Session; 2], way: Way) -> Self {
+impl NotifiedPair {
+    fn new([left, right]: [Session; 2], route: DataRoute) -> Self {
         let here = memory(&left, MemoryType::Device, &vec![0; BYTES]);
         let there = memory(&right, MemoryType::Device, &vec![0; BYTES]);
         let key = export(&right, there);
-        let (count, bytes) = way.pairs();
+        let (count, bytes) = route.pairs();
         let offsets = || (0..count).map(|index| 2 * index * bytes);
         let local: Vec<_> =
             offsets().map(|offset| MemoryRange { memory: here, offset, bytes }).collect();
@@ -72,7 +72,7 @@ impl Ends {
             offsets().map(|offset| RemoteRange { key: &key, offset, bytes }).collect();
         let write = left.prepare("right", OperationKind::Write, &local, &remote);
         let write = write.expect("it fits");
-        Self { left, right, write, here, there, way }
+        Self { left, right, write, here, there, route }
     }
 
     /// Writes bytes of this generation, with a notification.
@@ -91,11 +91,11 @@ impl Ends {
         let mut taken = Vec::new();
         self.right.wait_notifications(&mut taken, 1, Some(PATIENCE)).expect("one comes");
         let came = contents(&self.right, self.there, BYTES);
-        let (count, bytes) = self.way.pairs();
+        let (count, bytes) = self.route.pairs();
         for index in 0..count {
             let from = (2 * index * bytes) as usize;
             let early = came[from..from + bytes as usize].iter().position(|it| *it != generation);
-            assert_eq!(early, None, "{:?}: a byte of pair {index} comes later", self.way);
+            assert_eq!(early, None, "{:?}: a byte of pair {index} comes later", self.route);
         }
         self.write.wait(Some(PATIENCE)).expect("it goes well");
         taken.remove(0)
@@ -103,7 +103,12 @@ impl Ends {
 
     fn finish(self) {
         let on_link = self.right.stats().total.one_sided.link_bytes_received > 0;
-        assert_eq!(on_link, matches!(self.way, Way::Inline | Way::LinkParts), "{:?}", self.way);
+        assert_eq!(
+            on_link,
+            matches!(self.route, DataRoute::Inline | DataRoute::LinkParts),
+            "{:?}",
+            self.route
+        );
         let Self { left, right, write, .. } = self;
         drop(write);
         drop_all([left, right]);
@@ -111,12 +116,12 @@ impl Ends {
 }
 
 fn written_while_lanes_rest(generations: u8) {
-    for way in Way::ALL {
+    for route in DataRoute::ALL {
         for copy_threads in [0, 2] {
-            let options = way.options().copy_threads(CopyThreads::Count(copy_threads));
+            let options = route.options().copy_threads(CopyThreads::Count(copy_threads));
             let both = [open(options.clone()), open(options)];
             connect(&both[0], &both[1]);
-            let ends = Ends::new(both, way);
+            let ends = NotifiedPair::new(both, route);
             for generation in 1..=generations {
                 ends.post(generation, &[generation]);
                 assert_eq!(ends.look(generation).bytes, [generation]);
@@ -140,25 +145,27 @@ fn a_notification_waits_for_bytes_whatever_rests() {
     written_while_lanes_rest(250);
 }
 
-/// The next bytes, or the word where the next chunks belong, are held on the link.
+/// The next bytes, or the frame where the next chunks belong, are held on the link.
 #[test]
 fn a_notification_waits_for_what_is_held_on_the_link() {
     in_own_process!("TCPX_SOFT_SEED" = "3");
-    for (way, word) in
-        [(Way::LinkParts, kind::PART), (Way::InPlace, kind::CHUNKS), (Way::Gathered, kind::CHUNKS)]
-    {
-        let [left, right] = [open(way.options()), open(way.options())];
+    for (route, frame) in [
+        (DataRoute::LinkParts, kind::PART),
+        (DataRoute::InPlace, kind::CHUNKS),
+        (DataRoute::Gathered, kind::CHUNKS),
+    ] {
+        let [left, right] = [open(route.options()), open(route.options())];
         let info = right.listen().expect("it listens");
         let proxy = LinkProxy::start(tcpx_tests::control_addresses(&info)[0]);
         let port = proxy.address().port();
         let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port);
         join_by((&left, "left"), (&right, "right"), &info);
-        let ends = Ends::new([left, right], way);
+        let ends = NotifiedPair::new([left, right], route);
         for generation in 1..=5 {
-            proxy.hold(Direction::ToListener, word);
+            proxy.hold(Direction::ToListener, frame);
             // The proxy knows of no bytes behind a request.
             ends.post(generation, b"");
-            assert!(proxy.wait_until_held(PATIENCE), "{way:?}: it is said");
+            assert!(proxy.wait_until_held(PATIENCE), "{route:?}: it is said");
             ends.no_notification();
             proxy.release();
             assert_eq!(ends.look(generation).bytes, b"");

@@ -2,7 +2,7 @@
 //! a typed error that names the peer, and its memory back; a third session moves its bytes on. And
 //! memory that is taken back under fire is never touched again.
 //!
-//! The phase is exact, without a clock: a proxy on the control link holds the word that comes next,
+//! The phase is exact, without a clock: a proxy on the control link holds the frame that comes next,
 //! or the software plugin of the victim ends or stops its process at a scripted call.
 
 use std::net::Ipv4Addr;
@@ -26,29 +26,29 @@ const PEER_TIMEOUT_MS: u64 = 3_000;
 const BYTES: u64 = 3_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Blow {
+enum PeerFault {
     Die,
     Freeze,
 }
 
 /// When it falls.
 #[derive(Clone, Copy, Debug)]
-enum Moment {
-    /// When this word is about to pass.
-    Word(Direction, u16),
+enum FaultMoment {
+    /// When this frame is about to pass.
+    Frame(Direction, u16),
     /// In this call of the victim's plugin.
     Call(&'static str),
 }
 
 use Direction::{ToConnector, ToListener};
-use Moment::{Call, Word};
+use FaultMoment::{Call, Frame};
 
-impl Blow {
+impl PeerFault {
     const BOTH: [Self; 2] = [Self::Die, Self::Freeze];
 
-    fn faults(self, moment: Moment) -> String {
+    fn faults(self, moment: FaultMoment) -> String {
         match (self, moment) {
-            (_, Word(..)) => String::new(),
+            (_, Frame(..)) => String::new(),
             (Self::Die, Call(call)) => format!("die:{call}"),
             (Self::Freeze, Call(call)) => format!("freeze:{call}"),
         }
@@ -78,7 +78,7 @@ impl Blow {
 }
 
 /// Hub and victim, connected through a proxy, each with memory that it exports.
-struct Scene {
+struct ProxiedTrio {
     trio: Trio,
     proxy: LinkProxy,
     /// Of the hub, and of the victim.
@@ -86,7 +86,7 @@ struct Scene {
     keys: [Vec<u8>; 2],
 }
 
-impl Scene {
+impl ProxiedTrio {
     /// `on_link`: what is read and written travels on the link.
     fn new(faults: &str, on_link: bool) -> Self {
         let options = Options {
@@ -115,9 +115,9 @@ impl Scene {
         Self { trio, proxy, memory, keys }
     }
 
-    /// The initiator posts, and waits; the blow falls on the victim. `hub_asks`: the hub is the
+    /// The initiator posts, and waits; the fault falls on the victim. `hub_asks`: the hub is the
     /// initiator, else the victim.
-    fn strike(&mut self, hub_asks: bool, is_write: bool, blow: Blow, moment: Moment) {
+    fn strike(&mut self, hub_asks: bool, is_write: bool, fault: PeerFault, moment: FaultMoment) {
         let Self { trio, proxy, memory, keys } = self;
         let (initiator, peer, memory, key) = match hub_asks {
             true => (&mut trio.hub, "victim", memory[0], keys[1].clone()),
@@ -125,8 +125,8 @@ impl Scene {
         };
         let prepare = Command::Prepare { peer: peer.into(), is_write, memory, bytes: BYTES, key };
         let operation: usize = initiator.get(prepare);
-        if let Word(direction, word) = moment {
-            proxy.hold(direction, word);
+        if let Frame(direction, frame) = moment {
+            proxy.hold(direction, frame);
         }
         // It may be the victim's last call.
         initiator.tell(Command::PostOperation { operation });
@@ -134,11 +134,11 @@ impl Scene {
             initiator.hear(PATIENCE).expect("it is not under way");
             initiator.tell(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
         }
-        if let Word(..) = moment {
-            assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its word");
-            blow.strike(&trio.victim);
+        if let Frame(..) = moment {
+            assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its frame");
+            fault.strike(&trio.victim);
         }
-        blow.wait_until_fallen(&mut trio.victim);
+        fault.wait_until_fallen(&mut trio.victim);
         proxy.release();
     }
 
@@ -152,63 +152,65 @@ impl Scene {
     }
 }
 
-impl Moment {
+impl FaultMoment {
     /// Whether it is one of what travels on the link.
     fn is_on_link(self) -> bool {
-        matches!(self, Word(_, kind::PART))
+        matches!(self, Frame(_, kind::PART))
     }
 }
 
-/// Whether the victim may have done its part when this word is about to pass.
-fn is_too_late(moment: Moment) -> bool {
-    matches!(moment, Word(ToConnector, kind::CHUNKS | kind::PART | kind::ANSWER))
+/// Whether the victim may have done its part when this frame is about to pass.
+fn is_too_late(moment: FaultMoment) -> bool {
+    matches!(moment, Frame(ToConnector, kind::CHUNKS | kind::PART | kind::ANSWER))
 }
 
-fn target_struck(is_write: bool, blow: Blow, moment: Moment) {
-    let mut scene = Scene::new(&blow.faults(moment), moment.is_on_link());
-    let expected = scene.trio.expect_from_witness();
-    scene.strike(true, is_write, blow, moment);
-    scene.trio.serve();
-    match scene.trio.hub.hear(2 * PATIENCE) {
+fn target_struck(is_write: bool, fault: PeerFault, moment: FaultMoment) {
+    let mut setup = ProxiedTrio::new(&fault.faults(moment), moment.is_on_link());
+    let expected = setup.trio.expect_from_witness();
+    setup.strike(true, is_write, fault, moment);
+    setup.trio.serve();
+    match setup.trio.hub.hear(2 * PATIENCE) {
         // The system has all that it sent.
-        Ok(_) => assert!(is_too_late(moment), "{moment:?}, {blow:?}: it goes well"),
+        Ok(_) => assert!(is_too_late(moment), "{moment:?}, {fault:?}: it goes well"),
         Err(refusal) => {
             let failure = refusal.failure();
-            assert_eq!(failure.kind, "PeerGone", "{moment:?}, {blow:?}: {failure:?}");
-            assert!(failure.text.contains(blow.words()), "{moment:?}, {blow:?}: {failure:?}");
-            assert!(failure.text.contains("peer victim"), "{moment:?}, {blow:?}: {failure:?}");
+            assert_eq!(failure.kind, "PeerGone", "{moment:?}, {fault:?}: {failure:?}");
+            assert!(failure.text.contains(fault.words()), "{moment:?}, {fault:?}: {failure:?}");
+            assert!(failure.text.contains("peer victim"), "{moment:?}, {fault:?}: {failure:?}");
         }
     }
-    scene.trio.verify(expected);
-    scene.recover();
+    setup.trio.verify(expected);
+    setup.recover();
 }
 
-fn initiator_struck(is_write: bool, blow: Blow, moment: Moment) {
-    let mut scene = Scene::new(&blow.faults(moment), moment.is_on_link());
-    let expected = scene.trio.expect_from_witness();
-    scene.strike(false, is_write, blow, moment);
-    scene.trio.serve();
-    scene.trio.verify(expected);
-    scene.recover();
+fn initiator_struck(is_write: bool, fault: PeerFault, moment: FaultMoment) {
+    let mut setup = ProxiedTrio::new(&fault.faults(moment), moment.is_on_link());
+    let expected = setup.trio.expect_from_witness();
+    setup.strike(false, is_write, fault, moment);
+    setup.trio.serve();
+    setup.trio.verify(expected);
+    setup.recover();
 }
 
 /// All blows at all moments, at once: they are processes of their own.
-fn table(case: fn(bool, Blow, Moment), is_write: bool, moments: &[Moment]) {
+fn table(case: fn(bool, PeerFault, FaultMoment), is_write: bool, moments: &[FaultMoment]) {
     std::thread::scope(|scope| {
-        for (moment, blow) in moments.iter().flat_map(|it| Blow::BOTH.map(|blow| (*it, blow))) {
-            scope.spawn(move || case(is_write, blow, moment));
+        for (moment, fault) in
+            moments.iter().flat_map(|it| PeerFault::BOTH.map(|fault| (*it, fault)))
+        {
+            scope.spawn(move || case(is_write, fault, moment));
         }
     });
 }
 
-/// Each blow falls once on what travels on the link, and once on what channels carry.
+/// Each fault falls once on what travels on the link, and once on what channels carry.
 #[test]
 fn the_target_of_a_write_and_the_initiator_of_a_read_are_struck() {
     std::thread::scope(|scope| {
-        scope.spawn(|| target_struck(true, Blow::Die, Word(ToListener, kind::PART)));
-        scope.spawn(|| target_struck(true, Blow::Freeze, Call("irecv@10")));
-        scope.spawn(|| initiator_struck(false, Blow::Freeze, Word(ToListener, kind::PART)));
-        scope.spawn(|| initiator_struck(false, Blow::Die, Call("irecv@10")));
+        scope.spawn(|| target_struck(true, PeerFault::Die, Frame(ToListener, kind::PART)));
+        scope.spawn(|| target_struck(true, PeerFault::Freeze, Call("irecv@10")));
+        scope.spawn(|| initiator_struck(false, PeerFault::Freeze, Frame(ToListener, kind::PART)));
+        scope.spawn(|| initiator_struck(false, PeerFault::Die, Call("irecv@10")));
     });
 }
 
@@ -216,11 +218,11 @@ fn the_target_of_a_write_and_the_initiator_of_a_read_are_struck() {
 #[ignore = "deep: thirty processes"]
 fn the_target_of_a_write_is_struck() {
     let moments = [
-        Word(ToListener, kind::LIST),
-        Word(ToListener, kind::PART),
-        Word(ToConnector, kind::GRANT),
+        Frame(ToListener, kind::LIST),
+        Frame(ToListener, kind::PART),
+        Frame(ToConnector, kind::GRANT),
         Call("irecv@10"),
-        Word(ToConnector, kind::ANSWER),
+        Frame(ToConnector, kind::ANSWER),
     ];
     table(target_struck, true, &moments);
 }
@@ -229,9 +231,9 @@ fn the_target_of_a_write_is_struck() {
 #[ignore = "deep: thirty processes"]
 fn the_target_of_a_read_is_struck() {
     let moments = [
-        Word(ToListener, kind::READ),
-        Word(ToConnector, kind::CHUNKS),
-        Word(ToConnector, kind::PART),
+        Frame(ToListener, kind::READ),
+        Frame(ToConnector, kind::CHUNKS),
+        Frame(ToConnector, kind::PART),
         Call("isend@10"),
     ];
     table(target_struck, false, &moments);
@@ -241,11 +243,11 @@ fn the_target_of_a_read_is_struck() {
 #[ignore = "deep: thirty processes"]
 fn the_initiator_of_a_write_is_struck() {
     let moments = [
-        Word(ToConnector, kind::LIST),
-        Word(ToConnector, kind::PART),
-        Word(ToListener, kind::GRANT),
+        Frame(ToConnector, kind::LIST),
+        Frame(ToConnector, kind::PART),
+        Frame(ToListener, kind::GRANT),
         Call("isend@10"),
-        Word(ToListener, kind::ANSWER),
+        Frame(ToListener, kind::ANSWER),
     ];
     table(initiator_struck, true, &moments);
 }
@@ -254,9 +256,9 @@ fn the_initiator_of_a_write_is_struck() {
 #[ignore = "deep: thirty processes"]
 fn the_initiator_of_a_read_is_struck() {
     let moments = [
-        Word(ToConnector, kind::READ),
-        Word(ToListener, kind::CHUNKS),
-        Word(ToListener, kind::PART),
+        Frame(ToConnector, kind::READ),
+        Frame(ToListener, kind::CHUNKS),
+        Frame(ToListener, kind::PART),
         Call("irecv@10"),
     ];
     table(initiator_struck, false, &moments);
@@ -264,8 +266,8 @@ fn the_initiator_of_a_read_is_struck() {
 
 /// Both ends live, and nothing of one way between them does.
 #[derive(Clone, Copy, Debug)]
-enum Cut {
-    /// The control link, when this word is about to pass.
+enum PathCut {
+    /// The control link, when this frame is about to pass.
     Link(Direction, u16),
     /// The socket of a channel, as a script of the victim's plugin says.
     Channel(&'static str),
@@ -273,24 +275,24 @@ enum Cut {
 
 /// Starts an operation at the hub and cuts it off. Both ends receive the error and get their memory
 /// back.
-fn cut_off(is_write: bool, cut: Cut) {
+fn cut_off(is_write: bool, cut: PathCut) {
     let script = match cut {
-        Cut::Link(..) => "",
-        Cut::Channel(script) => script,
+        PathCut::Link(..) => "",
+        PathCut::Channel(script) => script,
     };
-    let mut scene = Scene::new(script, matches!(cut, Cut::Link(_, kind::PART)));
-    let expected = scene.trio.expect_from_witness();
-    let Scene { trio, proxy, memory, keys } = &mut scene;
+    let mut setup = ProxiedTrio::new(script, matches!(cut, PathCut::Link(_, kind::PART)));
+    let expected = setup.trio.expect_from_witness();
+    let ProxiedTrio { trio, proxy, memory, keys } = &mut setup;
     let (key, peer) = (keys[1].clone(), "victim".into());
     let prepare = Command::Prepare { peer, is_write, memory: memory[0], bytes: BYTES, key };
     let operation: usize = trio.hub.get(prepare);
-    if let Cut::Link(direction, word) = cut {
-        proxy.hold(direction, word);
+    if let PathCut::Link(direction, frame) = cut {
+        proxy.hold(direction, frame);
     }
     trio.hub.run(Command::PostOperation { operation });
     trio.hub.tell(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
-    if let Cut::Link(..) = cut {
-        assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its word");
+    if let PathCut::Link(..) = cut {
+        assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its frame");
         proxy.cut();
         proxy.release();
     }
@@ -304,10 +306,10 @@ fn cut_off(is_write: bool, cut: Cut) {
     trio.victim.run(Command::Unexport { key: keys[1].clone() });
     trio.victim.run(Command::Deregister { memory: memory[1] });
     trio.verify(expected);
-    scene.recover();
+    setup.recover();
 }
 
-fn cut_off_at_once(cases: &[(bool, Cut)]) {
+fn cut_off_at_once(cases: &[(bool, PathCut)]) {
     std::thread::scope(|scope| {
         for &(is_write, cut) in cases {
             scope.spawn(move || cut_off(is_write, cut));
@@ -318,8 +320,8 @@ fn cut_off_at_once(cases: &[(bool, Cut)]) {
 #[test]
 fn the_way_of_a_write_is_cut() {
     cut_off_at_once(&[
-        (true, Cut::Link(ToListener, kind::PART)),
-        (true, Cut::Channel("cut:recv.data0@500000")),
+        (true, PathCut::Link(ToListener, kind::PART)),
+        (true, PathCut::Channel("cut:recv.data0@500000")),
     ]);
 }
 
@@ -327,15 +329,15 @@ fn the_way_of_a_write_is_cut() {
 #[ignore = "deep: thirty processes"]
 fn the_way_between_both_ends_is_cut() {
     cut_off_at_once(&[
-        (true, Cut::Link(ToListener, kind::LIST)),
-        (true, Cut::Link(ToConnector, kind::GRANT)),
-        (true, Cut::Link(ToListener, kind::CHUNKS)),
-        (true, Cut::Link(ToListener, kind::PART)),
-        (false, Cut::Link(ToConnector, kind::PART)),
-        (true, Cut::Link(ToConnector, kind::ANSWER)),
-        (false, Cut::Link(ToListener, kind::READ)),
-        (true, Cut::Channel("cut:recv.data0@500000")),
-        (false, Cut::Channel("cut:send.data0@500000")),
+        (true, PathCut::Link(ToListener, kind::LIST)),
+        (true, PathCut::Link(ToConnector, kind::GRANT)),
+        (true, PathCut::Link(ToListener, kind::CHUNKS)),
+        (true, PathCut::Link(ToListener, kind::PART)),
+        (false, PathCut::Link(ToConnector, kind::PART)),
+        (true, PathCut::Link(ToConnector, kind::ANSWER)),
+        (false, PathCut::Link(ToListener, kind::READ)),
+        (true, PathCut::Channel("cut:recv.data0@500000")),
+        (false, PathCut::Channel("cut:send.data0@500000")),
     ]);
 }
 

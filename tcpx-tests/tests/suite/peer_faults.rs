@@ -3,7 +3,7 @@
 //! process of that name works.
 //!
 //! The phase is exact, without a clock: the software plugin of the peer ends or stops its process
-//! at a scripted call, or a proxy on the control link holds the word that the peer is about to say
+//! at a scripted call, or a proxy on the control link holds the frame that the peer is about to send
 //! or hear.
 
 use std::net::Ipv4Addr;
@@ -26,12 +26,12 @@ const MEETING_MS: u64 = 6_000;
 const SLACK_MS: u64 = 15_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Blow {
+enum PeerFault {
     Die,
     Freeze,
 }
 
-/// What hub and victim do when the blow falls.
+/// What hub and victim do when the fault falls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Connect,
@@ -40,7 +40,7 @@ enum Phase {
     Close,
 }
 
-impl Blow {
+impl PeerFault {
     const BOTH: [Self; 2] = [Self::Die, Self::Freeze];
 
     fn at(self, call: &str) -> String {
@@ -104,10 +104,10 @@ impl Blow {
 }
 
 /// The victim's plugin strikes at `call`, in `phase`.
-fn struck_in_a_call(phase: Phase, blow: Blow, call: &str) {
-    let deadline_ms = blow.deadline_ms(phase);
-    let victim = agent(&blow.at(call));
-    let mut trio = Trio::new(agent(""), victim, agent(""), blow.meeting_ms(phase));
+fn struck_in_a_call(phase: Phase, fault: PeerFault, call: &str) {
+    let deadline_ms = fault.deadline_ms(phase);
+    let victim = agent(&fault.at(call));
+    let mut trio = Trio::new(agent(""), victim, agent(""), fault.meeting_ms(phase));
     let expected = trio.expect_from_witness();
     trio.introduce();
     if phase == Phase::Connect {
@@ -126,9 +126,9 @@ fn struck_in_a_call(phase: Phase, blow: Blow, call: &str) {
             trio.hub.tell(Command::Disconnect { peer: "victim".into() });
         }
     }
-    blow.wait_until_fallen(&mut trio.victim);
+    fault.wait_until_fallen(&mut trio.victim);
     trio.serve();
-    blow.check(&mut trio, phase, "during ");
+    fault.check(&mut trio, phase, "during ");
     trio.verify(expected);
     trio.victim.kill();
     trio.replace_victim(agent(""));
@@ -144,11 +144,11 @@ fn at_once(cases: Vec<Box<dyn FnOnce() + Send + '_>>) {
 }
 
 fn table(phase: Phase, calls: &[&str]) {
-    let cases = calls.iter().flat_map(|call| Blow::BOTH.map(|blow| (*call, blow)));
+    let cases = calls.iter().flat_map(|call| PeerFault::BOTH.map(|fault| (*call, fault)));
     at_once(
         cases
-            .map(|(call, blow)| {
-                Box::new(move || struck_in_a_call(phase, blow, call)) as Box<dyn FnOnce() + Send>
+            .map(|(call, fault)| {
+                Box::new(move || struck_in_a_call(phase, fault, call)) as Box<dyn FnOnce() + Send>
             })
             .collect(),
     );
@@ -157,10 +157,10 @@ fn table(phase: Phase, calls: &[&str]) {
 #[test]
 fn a_sender_dies_a_receiver_freezes_and_one_dies_in_the_handshake() {
     thread::scope(|scope| {
-        scope.spawn(|| struck_in_a_call(Phase::Send, Blow::Die, "isend@10"));
-        scope.spawn(|| struck_in_a_call(Phase::Receive, Blow::Freeze, "irecv@10"));
-        let (direction, word) = (Direction::ToListener, kind::HELLO);
-        scope.spawn(move || struck_in_the_handshake(Blow::Die, direction, word));
+        scope.spawn(|| struck_in_a_call(Phase::Send, PeerFault::Die, "isend@10"));
+        scope.spawn(|| struck_in_a_call(Phase::Receive, PeerFault::Freeze, "irecv@10"));
+        let (direction, frame) = (Direction::ToListener, kind::HELLO);
+        scope.spawn(move || struck_in_the_handshake(PeerFault::Die, direction, frame));
     });
 }
 
@@ -195,9 +195,9 @@ fn while_both_say_goodbye() {
     table(Phase::Close, &["closeSend/closeRecv@1"]);
 }
 
-/// The link is held at one word of the handshake, and the victim never gets further.
-fn struck_in_the_handshake(blow: Blow, direction: Direction, word: u16) {
-    let deadline_ms = blow.meeting_ms(Phase::Connect);
+/// The link is held at one frame of the handshake, and the victim never gets further.
+fn struck_in_the_handshake(fault: PeerFault, direction: Direction, frame: u16) {
+    let deadline_ms = fault.meeting_ms(Phase::Connect);
     let mut trio = Trio::new(agent(""), agent(""), agent(""), deadline_ms);
     let expected = trio.expect_from_witness();
     let conn_info = trio.introduce();
@@ -206,14 +206,14 @@ fn struck_in_the_handshake(blow: Blow, direction: Direction, word: u16) {
     let conn_info =
         tcpx_tests::with_address(&conn_info, Ipv4Addr::LOCALHOST, proxy.address().port());
     trio.hub.run(Command::Load { peer: "victim".into(), conn_info });
-    proxy.hold(direction, word);
+    proxy.hold(direction, frame);
     trio.begin_to_connect();
-    assert!(proxy.wait_until_held(PATIENCE), "the handshake came to its word");
-    blow.strike(&trio.victim);
-    blow.wait_until_fallen(&mut trio.victim);
+    assert!(proxy.wait_until_held(PATIENCE), "the handshake came to its frame");
+    fault.strike(&trio.victim);
+    fault.wait_until_fallen(&mut trio.victim);
     proxy.release();
     trio.serve();
-    blow.check(&mut trio, Phase::Connect, "victim");
+    fault.check(&mut trio, Phase::Connect, "victim");
     trio.verify(expected);
     trio.victim.kill();
     trio.replace_victim(agent(""));
@@ -223,11 +223,11 @@ fn struck_in_the_handshake(blow: Blow, direction: Direction, word: u16) {
 #[ignore = "deep: one of all phases"]
 fn in_the_handshake() {
     let words = [(Direction::ToListener, kind::HELLO), (Direction::ToConnector, kind::WELCOME)];
-    let cases = words.into_iter().flat_map(|word| Blow::BOTH.map(|blow| (word, blow)));
+    let cases = words.into_iter().flat_map(|frame| PeerFault::BOTH.map(|fault| (frame, fault)));
     at_once(
         cases
-            .map(|((direction, word), blow)| {
-                Box::new(move || struck_in_the_handshake(blow, direction, word))
+            .map(|((direction, frame), fault)| {
+                Box::new(move || struck_in_the_handshake(fault, direction, frame))
                     as Box<dyn FnOnce() + Send>
             })
             .collect(),

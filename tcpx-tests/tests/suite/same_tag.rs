@@ -8,7 +8,7 @@ use tcpx_tests::sessions::{drop_all, lively, memory, pair};
 const TAG: i64 = 7;
 const MIB: usize = 1 << 20;
 /// Each kind of message behind and before each other kind: what goes ahead or is delivered on the
-/// link, a few chunks, and what is dealt in sections, beside what is medium.
+/// link, a few chunks, and long messages, beside medium ones.
 const SIZES: [usize; 6] = [64, MIB, 64, 6 * MIB, MIB, 64];
 
 /// How receives stand to sends in time.
@@ -20,13 +20,13 @@ enum Receives {
 }
 
 /// One end of the messages: where each lies, and those that it has not posted.
-struct End {
+struct MessageEnd {
     transfer: Transfer,
     posts: Vec<Post>,
     is_send: bool,
 }
 
-impl End {
+impl MessageEnd {
     /// Messages that lie one behind the other.
     fn new(session: &Session, peer: &str, bytes: &[u8], sizes: &[usize], is_send: bool) -> Self {
         let kind = if is_send { MemoryType::Host } else { MemoryType::Device };
@@ -72,8 +72,8 @@ fn send([from, to]: [(&Session, &str); 2], sizes: &[usize], receives: Receives, 
     for (number, bytes) in (1..).zip(sizes) {
         numbered.resize(numbered.len() + bytes, u8::try_from(number).expect("few messages"));
     }
-    let mut sends = End::new(from.0, to.1, &numbered, sizes, true);
-    let mut receipts = End::new(to.0, from.1, &vec![0; total], sizes, false);
+    let mut sends = MessageEnd::new(from.0, to.1, &numbered, sizes, true);
+    let mut receipts = MessageEnd::new(to.0, from.1, &vec![0; total], sizes, false);
     let [source, into] = [&sends, &receipts].map(|end| end.posts[0].memory);
     match receives {
         Receives::Before => {

@@ -175,14 +175,14 @@ fn on(address: [u8; 4], name: &str) -> SessionOptions {
 
 /// Strangers, and how their addresses are those of honest peers of the first host.
 #[derive(Clone, Copy, Debug)]
-struct Crowd {
+struct ConnectionFlood {
     host: Side,
     addresses: u8,
     /// Honest peers are behind the first of the addresses, as behind one NAT.
     is_shared: bool,
 }
 
-impl Crowd {
+impl ConnectionFlood {
     /// Where they come from.
     fn from(self) -> Vec<Ipv4Addr> {
         let address = |number| match (self.host, number) {
@@ -210,19 +210,19 @@ fn an_honest_peer_of_another_host_gets_in_from_afar() {
     ] {
         let Some(network) = Network::afar_or_skip(ROUND_TRIP) else { return };
         network.add_addresses().expect("further addresses");
-        get_in_past(&network, Crowd { host, addresses, is_shared });
+        get_in_past(&network, ConnectionFlood { host, addresses, is_shared });
     }
 }
 
-fn get_in_past(network: &Network, crowd: Crowd) {
+fn get_in_past(network: &Network, flood_from: ConnectionFlood) {
     let (_server, info) = network.at(Side::Right, || {
         let server = open(on(SERVER, "server").accept_all(true));
         let info = server.listen().expect("it listens");
         (server, info)
     });
     let address = tcpx_tests::control_addresses(&info)[0];
-    let newcomers =
-        network.at(crowd.host, || Newcomers::start(address, crowd.from(), STRANGERS_A_SECOND));
+    let newcomers = network
+        .at(flood_from.host, || Newcomers::start(address, flood_from.from(), STRANGERS_A_SECOND));
     newcomers.wait_until_all_there();
     let connect = |number: usize| {
         let began = Instant::now();
@@ -235,13 +235,13 @@ fn get_in_past(network: &Network, crowd: Crowd) {
     };
     let connects: Vec<_> = network.at(Side::Left, || (0..FROM_AFAR).map(connect).collect());
     let took: Vec<_> = connects.iter().flatten().collect();
-    assert_eq!(took.len(), FROM_AFAR, "{crowd:?}: {connects:?}");
+    assert_eq!(took.len(), FROM_AFAR, "{flood_from:?}: {connects:?}");
     let is_far = took.iter().all(|took| **took >= 2 * ROUND_TRIP);
-    assert!(is_far, "{crowd:?}: {took:?}: there was no distance");
+    assert!(is_far, "{flood_from:?}: {took:?}: there was no distance");
     let (count, a_second) = (newcomers.count(), newcomers.a_second());
     let out = newcomers.turned_out();
     println!(
-        "{crowd:?}: {count} came, {a_second:.0} a second, {out} turned out; connects took {took:?}"
+        "{flood_from:?}: {count} came, {a_second:.0} a second, {out} turned out; connects took {took:?}"
     );
 }
 

@@ -49,7 +49,7 @@ fn in_child(work: impl FnOnce()) {
 }
 
 /// What the parent has when it forks.
-struct Scene {
+struct ParentState {
     listen: Word,
     handle: NetHandle,
     /// Its connect has begun.
@@ -62,8 +62,8 @@ struct Scene {
 }
 
 /// Every entry, as a child calls it.
-fn everything_is_refused(net: Net, scene: &Scene) {
-    let Scene { sender, receiver, mhandle, send, recv, listen, .. } = scene;
+fn everything_is_refused(net: Net, parent: &ParentState) {
+    let ParentState { sender, receiver, mhandle, send, recv, listen, .. } = parent;
     let (mhandle, send, recv, listen) = (*mhandle, *send, *recv, *listen);
     let (mut byte, mut word, mut number) = (0u8, ptr::null_mut(), 99);
     assert_eq!(call!(net, init(Some(log_callback()))), REFUSED);
@@ -73,7 +73,7 @@ fn everything_is_refused(net: Net, scene: &Scene) {
     let mut handle = NetHandle::zeroed();
     assert_eq!(call!(net, listen(0, (&raw mut handle).cast(), &raw mut word)), REFUSED);
     assert!(handle == NetHandle::zeroed() && word.is_null(), "nothing is written");
-    for mut handle in [scene.handle, scene.dialed] {
+    for mut handle in [parent.handle, parent.dialed] {
         assert_eq!(net.connect(&mut handle), (REFUSED, ptr::null_mut()));
     }
     assert_eq!(net.accept(listen, &mut blank_device()), (REFUSED, ptr::null_mut()));
@@ -128,8 +128,8 @@ fn fork_often(times: usize) {
     let (rc, send) = net.isend(sender.comm, memory.data(), BYTES as i32, mhandle);
     assert_eq!(rc, 0);
     let (number, recv) = receiver.post(ptr::null_mut(), BYTES, mhandle);
-    let scene = Scene { listen, handle, dialed, sender, receiver, mhandle, send, recv };
-    in_child(|| everything_is_refused(net, &scene));
+    let parent = ParentState { listen, handle, dialed, sender, receiver, mhandle, send, recv };
+    in_child(|| everything_is_refused(net, &parent));
 
     // Other threads are inside the plugin when these are made.
     let is_over = AtomicBool::new(false);
@@ -142,7 +142,7 @@ fn fork_often(times: usize) {
         });
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             for _ in 0..times {
-                in_child(|| everything_is_refused(net, &scene));
+                in_child(|| everything_is_refused(net, &parent));
             }
         }));
         is_over.store(true, Ordering::Relaxed);
@@ -151,9 +151,9 @@ fn fork_often(times: usize) {
 
     // What was under way all the time ends as if there had been no child.
     net.finish_both(send, recv);
-    assert!(scene.receiver.unpack(number, BYTES) == memory.bytes(), "every byte is right");
-    assert_eq!(net.consumed(scene.receiver.comm, recv), 0);
-    assert_eq!(net.deregister(scene.sender.comm, mhandle), 0);
-    assert_eq!((net.close(scene.sender.comm), net.close(scene.receiver.comm)), (0, 0));
+    assert!(parent.receiver.unpack(number, BYTES) == memory.bytes(), "every byte is right");
+    assert_eq!(net.consumed(parent.receiver.comm, recv), 0);
+    assert_eq!(net.deregister(parent.sender.comm, mhandle), 0);
+    assert_eq!((net.close(parent.sender.comm), net.close(parent.receiver.comm)), (0, 0));
     assert_eq!(net.close_listen(listen), 0);
 }

@@ -64,7 +64,7 @@
 //! | `rules` | accept waits for RxDM's rule for each data socket: for ever, or it is 3 |
 //! | `unchecked` | negative sizes and memory outside the registration are 0, and never done |
 //! | `steered` | what comes for host memory on a data socket never gets there |
-//! | `strays` | one that is silent keeps the peer out; the third ends accept with 3 |
+//! | `strangers` | one that is silent keeps the peer out; the third ends accept with 3 |
 //! | `leak` | of a request's chunks on one socket only the last gives its pages back |
 //! | `inline` | messages up to `NCCL_INLINE_THRESHOLD` are copied to where they were posted |
 //! | `crash` | what would crash or corrupt aborts, with a WARN line that names the rule |

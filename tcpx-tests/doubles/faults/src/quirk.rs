@@ -63,7 +63,7 @@ quirks! {
     Steered "steered",
     /// Any connection to a listen comm's port is taken for the peer: one that says nothing keeps
     /// the peer out, and the third that is none ends accept with 3.
-    Strangers "strays",
+    Strangers "strangers",
     /// Several chunks of one request on one socket leak the pages of all but the last.
     Leak "leak",
     /// Messages up to `NCCL_INLINE_THRESHOLD` are copied to the pointer that was posted, device

@@ -17,7 +17,7 @@ impl Quirks {
 
     /// The words that `from_str` takes.
     const ALLOWED: &str = "a comma-separated list of sigpipe, piecemeal, failstop, progress, \
-         silence, pointers, regmr, gpus, offsets, slow, rules, unchecked, steered, strays, leak, inline, crash; or all";
+         silence, pointers, regmr, gpus, offsets, slow, rules, unchecked, steered, strangers, leak, inline, crash; or all";
 
     /// Whether the quirk is in the set.
     #[must_use]

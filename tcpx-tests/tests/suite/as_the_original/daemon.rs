@@ -9,13 +9,13 @@ use tempfile::TempDir;
 use super::combination::{agent, end, end_all, options};
 
 /// An RxDM of its own, and a process whose plugin asks it.
-struct End {
+struct AgentWithRxdm {
     agent: Agent,
     _rxdm: RxdmServer,
     _folder: TempDir,
 }
 
-impl End {
+impl AgentWithRxdm {
     fn new(manner: &Manner) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut rxdm = RxdmServer::start(folder.path(), &[]);
@@ -35,7 +35,7 @@ fn well() -> Manner {
 
 /// Returns the errors of two ends whose RxDMs behave in these manners.
 fn failures(left: &Manner, right: &Manner) -> [Failure; 2] {
-    let (left, right) = (End::new(left), End::new(right));
+    let (left, right) = (AgentWithRxdm::new(left), AgentWithRxdm::new(right));
     let mut pair = Pair { left: left.agent, right: right.agent };
     let (of_left, of_right) = pair.join("left", "right").expect_err("they never connect");
     let failures = [of_left, of_right].map(|reply| reply.expect_err("both know").failure());
@@ -77,7 +77,7 @@ fn a_healthy_daemon_lets_them_connect() {
     if !has_gpu() {
         return;
     }
-    let (left, right) = (End::new(&well()), End::new(&well()));
+    let (left, right) = (AgentWithRxdm::new(&well()), AgentWithRxdm::new(&well()));
     let mut pair = Pair { left: left.agent, right: right.agent };
     pair.join("left", "right").expect("RxDM answers");
     end_all(vec![pair.left, pair.right]);

@@ -1,21 +1,21 @@
-//! Small made-up crates, to see that edges and circles are found where they are, and only there.
+//! Small made-up crates, to see that edges and cycles are found where they are, and only there.
 
 use std::path::Path;
 
-use super::graph::{Knot, describe, knots};
-use super::resolve::{Edges, edges};
+use super::graph::{Component, components, describe};
+use super::resolve::{FileEdges, edges};
 use super::tree::Tree;
 
 /// A made-up crate, as pairs of path and text. The first is its root.
-fn made_up(files: &[(&str, &str)]) -> (Tree, Edges, Vec<Knot>) {
+fn made_up(files: &[(&str, &str)]) -> (Tree, FileEdges, Vec<Component>) {
     let read = |path: &Path| {
         let (_, text) = files.iter().find(|(name, _)| Path::new(name) == path)?;
         Some((*text).to_owned())
     };
     let tree = Tree::read(Path::new(files[0].0), &read);
     let edges = edges(&tree);
-    let knots = knots(&edges);
-    (tree, edges, knots)
+    let components = components(&edges);
+    (tree, edges, components)
 }
 
 /// The edges of a made-up crate as `from:line to`, in order.
@@ -31,31 +31,31 @@ fn edges_of(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_circle_is_found_and_reported_line_by_line() {
-    let (tree, edges, knots) = made_up(&[
+fn a_cycle_is_found_and_reported_line_by_line() {
+    let (tree, edges, components) = made_up(&[
         ("lib.rs", "mod a; mod b; mod c;"),
         ("a.rs", "\nuse crate::b::B;"),
         ("b.rs", "fn f() { crate::c::g(); }"),
         ("c.rs", "// one\n// two\nfn g(_: crate::a::A) {}"),
     ]);
-    assert_eq!(knots.len(), 1);
+    assert_eq!(components.len(), 1);
     assert_eq!(
-        describe(&tree, &edges, &knots[0]),
+        describe(&tree, &edges, &components[0]),
         "3 files lead to each other:\n  a.rs:2 → b.rs:1 → c.rs:3 → a.rs\n"
     );
 }
 
 #[test]
-fn two_circles_that_share_a_file_are_both_reported() {
-    let (_, _, knots) = made_up(&[
+fn two_cycles_that_share_a_file_are_both_reported() {
+    let (_, _, components) = made_up(&[
         ("lib.rs", "mod a; mod b; mod c;"),
         ("a.rs", "use crate::b::B;"),
         ("b.rs", "use crate::{a::A, c::C};"),
         ("c.rs", "use crate::b::B;"),
     ]);
-    assert_eq!(knots.len(), 1);
-    assert_eq!(knots[0].files.len(), 3);
-    assert_eq!(knots[0].circles.len(), 2);
+    assert_eq!(components.len(), 1);
+    assert_eq!(components[0].files.len(), 3);
+    assert_eq!(components[0].cycles.len(), 2);
 }
 
 #[test]
@@ -134,14 +134,14 @@ fn a_re_export_is_its_maps() {
 }
 
 #[test]
-fn files_of_a_room_that_meet_through_their_map_make_a_circle() {
-    let (_, _, knots) = made_up(&[
+fn files_of_a_room_that_meet_through_their_map_make_a_cycle() {
+    let (_, _, components) = made_up(&[
         ("lib.rs", "mod room;"),
         ("room.rs", "mod a; mod b; pub(crate) use a::A;"),
         ("room/a.rs", "use super::b::B;"),
         ("room/b.rs", "use super::A;"),
     ]);
-    assert_eq!(knots.iter().map(|knot| knot.files.len()).collect::<Vec<_>>(), [3]);
+    assert_eq!(components.iter().map(|component| component.files.len()).collect::<Vec<_>>(), [3]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Circles of files within one type. An `impl` block calls a method that another file defines for
-//! the same type, and that file calls back, if by way of others. No path says so, and `circles`
+//! Cycles of files within one type. An `impl` block calls a method that another file defines for
+//! the same type, and that file calls back, if by way of others. No path says so, and `cycles`
 //! sees nothing.
 //!
 //! There is none. A change that adds one fails, and the failure lists the calls.
@@ -7,17 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::graph::{Knot, knots};
-use super::resolve::{Edges, definition};
+use super::graph::{Component, components};
+use super::resolve::{FileEdges, definition};
 use super::syntax::Method;
 use super::tree::Tree;
 
 #[test]
-fn files_of_a_type_call_each_other_in_no_circle() {
+fn files_of_a_type_call_each_other_in_no_cycle() {
     let mut found = String::new();
     for (name, package) in super::workspace() {
-        for circle in super::trees(package).iter().flat_map(circles) {
-            found += &format!("\n{name}: {circle}");
+        for cycle in super::trees(package).iter().flat_map(cycles) {
+            found += &format!("\n{name}: {cycle}");
         }
     }
     assert!(found.is_empty(), "{found}");
@@ -25,15 +25,15 @@ fn files_of_a_type_call_each_other_in_no_circle() {
 
 /// Files of one type that all call each other: which they are, with one call for each that another
 /// calls.
-fn circles(tree: &Tree) -> Vec<String> {
-    let mut circles = Vec::new();
+fn cycles(tree: &Tree) -> Vec<String> {
+    let mut cycles = Vec::new();
     for ((_, of), calls) in calls(tree) {
         let lines = calls.iter().map(|(files, call)| (*files, call.line)).collect();
-        for knot in knots(&Edges { lines, ..Edges::default() }) {
-            circles.push(describe(tree, &of, &knot, &calls));
+        for component in components(&FileEdges { lines, ..FileEdges::default() }) {
+            cycles.push(describe(tree, &of, &component, &calls));
         }
     }
-    circles
+    cycles
 }
 
 /// From which file to which the blocks of one type call, with the first such call.
@@ -71,12 +71,12 @@ fn type_of(tree: &Tree, method: &Method) -> (usize, String) {
         .unwrap_or_else(|| (method.module, method.of.join("::")))
 }
 
-fn describe(tree: &Tree, of: &str, knot: &Knot, calls: &Calls<'_>) -> String {
+fn describe(tree: &Tree, of: &str, component: &Component, calls: &Calls<'_>) -> String {
     let name = |file: &usize| tree.files[*file].display();
-    let mut text = format!("{} files of {of} call each other:\n", knot.files.len());
-    for from in &knot.files {
+    let mut text = format!("{} files of {of} call each other:\n", component.files.len());
+    for from in &component.files {
         text += &format!("  {}\n", name(from));
-        for to in &knot.files {
+        for to in &component.files {
             if let Some(call) = calls.get(&(*from, *to)) {
                 text += &format!("    line {}: {}() → {}\n", call.line, call.name, name(to));
             }
@@ -85,8 +85,8 @@ fn describe(tree: &Tree, of: &str, knot: &Knot, calls: &Calls<'_>) -> String {
     text
 }
 
-/// The circles of a made-up crate: its root with two modules, and a type that both have a block of.
-fn circles_of(one: &str, other: &str) -> Vec<String> {
+/// The cycles of a made-up crate: its root with two modules, and a type that both have a block of.
+fn cycles_of(one: &str, other: &str) -> Vec<String> {
     let read = |path: &Path| {
         let text = match path.to_str()? {
             "lib.rs" => "mod one; mod other; pub(crate) struct Thing { part: Part } struct Part;",
@@ -96,17 +96,17 @@ fn circles_of(one: &str, other: &str) -> Vec<String> {
         };
         Some(text.to_owned())
     };
-    circles(&Tree::read(Path::new("lib.rs"), &read))
+    cycles(&Tree::read(Path::new("lib.rs"), &read))
 }
 
 const BACK: &str = "use super::Thing;\nimpl Thing { fn back(&self) { self.go() } }";
 
 fn and_back(go: &str) -> Vec<String> {
-    circles_of(&format!("use crate::Thing;\nimpl Thing {{ fn go(&self) {{ {go} }} }}"), BACK)
+    cycles_of(&format!("use crate::Thing;\nimpl Thing {{ fn go(&self) {{ {go} }} }}"), BACK)
 }
 
 #[test]
-fn calls_of_a_types_own_methods_make_circles() {
+fn calls_of_a_types_own_methods_make_cycles() {
     let told = "2 files of Thing call each other:
   one.rs
     line 2: back() → other.rs
@@ -151,8 +151,8 @@ fn calls_of_others_make_none() {
 }
 
 #[test]
-fn blocks_of_one_type_only_are_a_circle() {
-    let with = |one: &str| circles_of(one, BACK).len();
+fn blocks_of_one_type_only_are_a_cycle() {
+    let with = |one: &str| cycles_of(one, BACK).len();
     assert_eq!(with("use super::*; impl Thing { fn go(&self) { self.back() } }"), 1);
     assert_eq!(with("use super::Thing as It; impl It { fn go(&self) { self.back() } }"), 1);
     assert_eq!(with("impl<T> crate::Thing { fn go(&self) { self.back() } }"), 1);
@@ -173,13 +173,13 @@ fn blocks_of_one_type_only_are_a_circle() {
 }
 
 #[test]
-fn blocks_for_tests_are_no_part_of_a_circle() {
+fn blocks_for_tests_are_no_part_of_a_cycle() {
     for go in [
         "#[cfg(test)] impl Thing { fn go(&self) { self.back() } }",
         "impl Thing { #[cfg(test)] fn go(&self) { self.back() } }",
         "impl Thing { fn go(&self) {} #[cfg(test)] fn f(&self) { self.back() } }",
         "impl Thing { fn go(&self) {} } #[cfg(test)] mod tests { fn f() { Thing::back() } }",
     ] {
-        assert!(circles_of(&format!("use super::Thing; {go}"), BACK).is_empty(), "{go}");
+        assert!(cycles_of(&format!("use super::Thing; {go}"), BACK).is_empty(), "{go}");
     }
 }

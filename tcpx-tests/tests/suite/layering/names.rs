@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::tree::{Meaning, Tree};
+use super::tree::{NameTarget, Tree};
 
 /// Names that a crate may have twice, with the reason. One that it has once must leave the list.
 const TWICE: &[(&str, &str, &str)] = &[];
@@ -52,8 +52,8 @@ fn are_alternatives(tree: &Tree, left: usize, right: usize) -> bool {
         std::iter::successors(Some(module), |at| (*at != 0).then(|| tree.modules[*at].parent))
     };
     let share_a_name = |one: usize, other: usize| {
-        let means = |meanings: &[Meaning], module: usize| {
-            meanings.iter().any(|it| matches!(it, Meaning::Module(found) if *found == module))
+        let means = |targets: &[NameTarget], module: usize| {
+            targets.iter().any(|it| matches!(it, NameTarget::Module(found) if *found == module))
         };
         let names = &tree.modules[tree.modules[one].parent].names;
         one != other && names.values().any(|it| means(it, one) && means(it, other))

@@ -7,11 +7,11 @@
 //! A re-export counts as an item of the file that holds it. When `a.rs` says `pub use b::Thing`,
 //! then `crate::a::Thing` is an edge to `a.rs`, and the `pub use` one from `a.rs` to `a/b.rs`. So
 //! the map of a room stands above all that it shows, and a file of the room that imports from its
-//! neighbour through the map makes a circle.
+//! neighbour through the map makes a cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tree::{Meaning, Mention, Tree};
+use super::tree::{NameTarget, PathUse, Tree};
 
 /// Limit on names that lead to names, above what any source file has.
 const MAX_STEPS: usize = 32;
@@ -20,7 +20,7 @@ const STEPS_OF_A_GLOB: usize = 8;
 
 /// What one file uses of its crate.
 #[derive(Debug, Default)]
-pub(crate) struct Edges {
+pub(crate) struct FileEdges {
     /// From file to file, with the line of the first path that makes the edge.
     pub(crate) lines: BTreeMap<(usize, usize), usize>,
     /// First names of the paths that lead out of the crate, and of some that lead nowhere.
@@ -28,17 +28,17 @@ pub(crate) struct Edges {
 }
 
 /// All edges between the files of a tree.
-pub(crate) fn edges(tree: &Tree) -> Edges {
-    let mut edges = Edges::default();
-    for mention in &tree.mentions {
-        let from = tree.modules[mention.module].file;
+pub(crate) fn edges(tree: &Tree) -> FileEdges {
+    let mut edges = FileEdges::default();
+    for path_use in &tree.path_uses {
+        let from = tree.modules[path_use.module].file;
         let mut files = BTreeSet::new();
-        if !(Resolver { tree, files: &mut files }).mention(mention) {
-            edges.foreign.extend(mention.path.first().cloned());
+        if !(Resolver { tree, files: &mut files }).path_use(path_use) {
+            edges.foreign.extend(path_use.path.first().cloned());
         }
         for to in files.into_iter().filter(|to| *to != from) {
-            let line = edges.lines.entry((from, to)).or_insert(mention.line);
-            *line = mention.line.min(*line);
+            let line = edges.lines.entry((from, to)).or_insert(path_use.line);
+            *line = path_use.line.min(*line);
         }
     }
     edges
@@ -57,14 +57,14 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Collects the files that a path means. False when it leads out of the crate.
-    fn mention(&mut self, mention: &Mention) -> bool {
-        if let [name] = mention.path.as_slice()
-            && mention.is_macro
-            && !self.tree.modules[mention.module].names.contains_key(name)
+    fn path_use(&mut self, path_use: &PathUse) -> bool {
+        if let [name] = path_use.path.as_slice()
+            && path_use.is_macro
+            && !self.tree.modules[path_use.module].names.contains_key(name)
         {
             return self.macro_file(name);
         }
-        self.walk(mention.module, &mention.path, 0)
+        self.walk(path_use.module, &path_use.path, 0)
     }
 
     /// A macro that is known by its place in the text, or by `#[macro_export]`.
@@ -100,8 +100,8 @@ impl Resolver<'_> {
         if steps > MAX_STEPS {
             return false;
         }
-        let mut meanings = self.meanings(at, name, steps);
-        if meanings.is_empty() {
+        let mut targets = self.targets(at, name, steps);
+        if targets.is_empty() {
             // A name that a macro makes, or that comes from elsewhere.
             if origin == at {
                 return false;
@@ -113,30 +113,30 @@ impl Resolver<'_> {
         }
         // A function may have its module's name. Paths go on through the module only, and a path
         // that ends here most likely means the module too.
-        if meanings.iter().any(|(_, meaning)| matches!(meaning, Meaning::Module(_))) {
-            meanings.retain(|(_, meaning)| matches!(meaning, Meaning::Module(_)));
+        if targets.iter().any(|(_, target)| matches!(target, NameTarget::Module(_))) {
+            targets.retain(|(_, target)| matches!(target, NameTarget::Module(_)));
         }
         let mut is_ours = false;
-        for (owner, meaning) in meanings {
-            if origin != at && !matches!(meaning, Meaning::Module(_)) {
+        for (owner, target) in targets {
+            if origin != at && !matches!(target, NameTarget::Module(_)) {
                 self.files.insert(file);
                 is_ours = true;
             }
-            is_ours |= match meaning {
-                Meaning::Module(child) => self.step(origin, child, rest, steps + 1),
-                Meaning::Item => true,
+            is_ours |= match target {
+                NameTarget::Module(child) => self.step(origin, child, rest, steps + 1),
+                NameTarget::Item => true,
                 // What the origin imports, it may also use by its name. What another module
                 // imports is that module's, unless it is a module and the path goes on.
-                Meaning::Import(path) if origin == at => {
+                NameTarget::Import(path) if origin == at => {
                     self.walk(owner, &[&path, rest].concat(), steps + 1)
                 }
-                Meaning::Import(path) if !rest.is_empty() => {
+                NameTarget::Import(path) if !rest.is_empty() => {
                     match self.module(owner, &path, steps + 1) {
                         Some(module) => self.step(origin, module, rest, steps + 1),
                         None => true,
                     }
                 }
-                Meaning::Import(_) => true,
+                NameTarget::Import(_) => true,
             };
         }
         is_ours
@@ -144,10 +144,10 @@ impl Resolver<'_> {
 
     /// What a name stands for in a module, each with the module in which to read it on. A name of
     /// the module's own hides those that a glob brings.
-    fn meanings(&self, at: usize, name: &str, steps: usize) -> Vec<(usize, Meaning)> {
+    fn targets(&self, at: usize, name: &str, steps: usize) -> Vec<(usize, NameTarget)> {
         let module = &self.tree.modules[at];
         if let Some(own) = module.names.get(name) {
-            return own.iter().map(|meaning| (at, meaning.clone())).collect();
+            return own.iter().map(|target| (at, target.clone())).collect();
         }
         if steps > MAX_STEPS {
             return Vec::new();
@@ -156,18 +156,18 @@ impl Resolver<'_> {
             module.globs.iter().filter_map(|glob| self.module(at, glob, steps + STEPS_OF_A_GLOB));
         globs
             .filter(|from| *from != at)
-            .flat_map(|from| self.meanings(from, name, steps + STEPS_OF_A_GLOB))
+            .flat_map(|from| self.targets(from, name, steps + STEPS_OF_A_GLOB))
             .collect()
     }
 
     fn definition(&self, module: usize, path: &[String], steps: usize) -> Option<(usize, String)> {
         let (name, before) = path.split_last()?;
         let at = self.module(module, before, steps)?;
-        self.meanings(at, name, steps).into_iter().find_map(|(owner, meaning)| match meaning {
-            Meaning::Item => Some((owner, name.clone())),
-            Meaning::Import(_) if steps > MAX_STEPS => None,
-            Meaning::Import(path) => self.definition(owner, &path, steps + 1),
-            Meaning::Module(_) => None,
+        self.targets(at, name, steps).into_iter().find_map(|(owner, target)| match target {
+            NameTarget::Item => Some((owner, name.clone())),
+            NameTarget::Import(_) if steps > MAX_STEPS => None,
+            NameTarget::Import(path) => self.definition(owner, &path, steps + 1),
+            NameTarget::Module(_) => None,
         })
     }
 
@@ -181,11 +181,11 @@ impl Resolver<'_> {
                 "self" => at,
                 _ if steps > MAX_STEPS => return None,
                 name => {
-                    let meanings = self.meanings(at, name, steps);
-                    meanings.into_iter().find_map(|(owner, meaning)| match meaning {
-                        Meaning::Module(child) => Some(child),
-                        Meaning::Import(path) => self.module(owner, &path, steps + 1),
-                        Meaning::Item => None,
+                    let targets = self.targets(at, name, steps);
+                    targets.into_iter().find_map(|(owner, target)| match target {
+                        NameTarget::Module(child) => Some(child),
+                        NameTarget::Import(path) => self.module(owner, &path, steps + 1),
+                        NameTarget::Item => None,
                     })?
                 }
             };

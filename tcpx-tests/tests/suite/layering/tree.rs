@@ -19,7 +19,7 @@ type Reader<'a> = &'a dyn Fn(&Path) -> Option<String>;
 pub(crate) struct Tree {
     pub(crate) modules: Vec<Module>,
     pub(crate) files: Vec<PathBuf>,
-    pub(crate) mentions: Vec<Mention>,
+    pub(crate) path_uses: Vec<PathUse>,
     /// Types that the whole crate may name.
     pub(crate) types: Vec<Type>,
     /// Functions of `impl` blocks, those of traits left out.
@@ -35,14 +35,14 @@ pub(crate) struct Tree {
 pub(crate) struct Module {
     pub(crate) parent: usize,
     pub(crate) file: usize,
-    pub(crate) names: BTreeMap<String, Vec<Meaning>>,
+    pub(crate) names: BTreeMap<String, Vec<NameTarget>>,
     /// Paths before a `::*`.
     pub(crate) globs: Vec<Vec<String>>,
 }
 
 /// What a name in a module stands for. It may stand for several things, a function and a module.
 #[derive(Clone, Debug)]
-pub(crate) enum Meaning {
+pub(crate) enum NameTarget {
     Module(usize),
     Item,
     /// What this path says, read in the same module.
@@ -51,7 +51,7 @@ pub(crate) enum Meaning {
 
 /// A path, as it is written in the source.
 #[derive(Debug)]
-pub(crate) struct Mention {
+pub(crate) struct PathUse {
     pub(crate) module: usize,
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
@@ -110,8 +110,8 @@ impl Tree {
         module
     }
 
-    fn name(&mut self, module: usize, name: String, meaning: Meaning) {
-        self.modules[module].names.entry(name).or_default().push(meaning);
+    fn name(&mut self, module: usize, name: String, target: NameTarget) {
+        self.modules[module].names.entry(name).or_default().push(target);
     }
 }
 
@@ -128,9 +128,9 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    fn mention(&mut self, path: Vec<String>, at: Span, is_macro: bool) {
+    fn path_use(&mut self, path: Vec<String>, at: Span, is_macro: bool) {
         let line = at.start().line;
-        self.tree.mentions.push(Mention { module: self.module, path, line, is_macro });
+        self.tree.path_uses.push(PathUse { module: self.module, path, line, is_macro });
     }
 
     /// Records a path that is written in code, which may be a call too.
@@ -138,7 +138,7 @@ impl Collector<'_> {
         if let Some(name) = self.of.as_ref().and_then(|of| named_by(&path, of)) {
             self.call(name, at);
         }
-        self.mention(path, at, false);
+        self.path_use(path, at, false);
     }
 
     fn call(&mut self, name: String, at: Span) {
@@ -151,14 +151,14 @@ impl Collector<'_> {
         self.of.clone().map(|of| Method { module: self.module, of, name, line })
     }
 
-    fn name(&mut self, name: String, meaning: Meaning) {
-        self.tree.name(self.module, name, meaning);
+    fn name(&mut self, name: String, target: NameTarget) {
+        self.tree.name(self.module, name, target);
     }
 
     /// A type, trait, function or constant of the module itself.
     fn item(&mut self, ident: &syn::Ident) {
         if self.depth == 1 {
-            self.name(ident.to_string(), Meaning::Item);
+            self.name(ident.to_string(), NameTarget::Item);
         }
     }
 
@@ -199,7 +199,7 @@ impl Collector<'_> {
                 self.tree.read_file(self.module, &path, &folder, self.reader)
             }
         };
-        self.name(name, Meaning::Module(child));
+        self.name(name, NameTarget::Module(child));
     }
 
     /// The file of `mod x;`, and the folder of its children.
@@ -229,7 +229,7 @@ impl Collector<'_> {
                 }
             }
             UseTree::Glob(glob) => {
-                self.mention(before.to_vec(), glob.star_token.span, false);
+                self.path_use(before.to_vec(), glob.star_token.span, false);
                 self.tree.modules[self.module].globs.push(before.to_vec());
             }
             UseTree::Name(leaf) => {
@@ -245,9 +245,9 @@ impl Collector<'_> {
 
     /// An import inside a function counts as the module's: seldom wrong, and then an edge too many.
     fn import(&mut self, name: String, path: Vec<String>, at: Span) {
-        self.mention(path.clone(), at, false);
+        self.path_use(path.clone(), at, false);
         if path != [name.clone()] {
-            self.name(name, Meaning::Import(path));
+            self.name(name, NameTarget::Import(path));
         }
     }
 
@@ -319,7 +319,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     }
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        self.mention(segments(&call.path), call.path.segments[0].ident.span(), true);
+        self.path_use(segments(&call.path), call.path.segments[0].ident.span(), true);
         self.tokens(call.tokens.clone());
     }
 

@@ -1,48 +1,48 @@
 //! Frames that no correct peer sends. A peer that sends one is thrown out, and does no harm.
 
-use super::scene::{LONG, Liar, Scene};
-use super::words::{
-    WireRange, forget, keys, list, list_of, part, ranges, read, section, stopped, write, write_now,
+use super::frames::{
+    WireRange, chunks, forget, keys, list, list_of, part, ranges, read, stopped, write, write_now,
     write_on_link,
 };
+use super::target::{HostilePeer, LONG, TargetSetup};
 
-/// The liar's number of a list, and its name of a request.
+/// The hostile peer's number of a list, and its name of a request.
 const LIST: u32 = 1 << 20;
 const REQUEST: u64 = 77 << 32 | 5;
 const WHOLE: WireRange = (0, 0, LONG);
 
-/// Says all that is wrong, but for the last words.
-type Lie = fn(&Liar) -> Vec<u8>;
+/// Sends all frames of a breach but the last, which it returns.
+type HostileFrames = fn(&HostilePeer) -> Vec<u8>;
 
-fn assert_thrown_out(cases: &[(&str, Lie)]) {
-    let scene = Scene::new();
-    for (index, (case, lie)) in cases.iter().enumerate() {
-        let liar = scene.liar(&format!("liar {index}"));
-        let words = lie(&liar);
-        liar.say(&words);
-        scene.assert_thrown_out(&liar, case);
-        scene.assert_unharmed(case);
-        liar.end();
+fn assert_disconnected(cases: &[(&str, HostileFrames)]) {
+    let setup = TargetSetup::new();
+    for (index, (case, hostile_frames)) in cases.iter().enumerate() {
+        let hostile = setup.hostile(&format!("hostile {index}"));
+        let frames = hostile_frames(&hostile);
+        hostile.send_frames(&frames);
+        setup.assert_disconnected(&hostile, case);
+        setup.assert_unharmed(case);
+        hostile.end();
     }
-    scene.end("breaches");
+    setup.end("breaches");
 }
 
 /// A list to write that the target knows.
-fn good(liar: &Liar) -> Vec<u8> {
-    list(LIST, true, &liar.write_key, &[WHOLE])
+fn good(hostile: &HostilePeer) -> Vec<u8> {
+    list(LIST, true, &hostile.write_key, &[WHOLE])
 }
 
 /// A write of it that is granted, by the target's name.
-fn granted(liar: &Liar) -> u64 {
-    liar.say(&good(liar));
-    liar.begin_write(REQUEST, LIST)
+fn granted(hostile: &HostilePeer) -> u64 {
+    hostile.send_frames(&good(hostile));
+    hostile.begin_write(REQUEST, LIST)
 }
 
 #[test]
 fn lists_that_cannot_be() {
-    let other_key = |liar: &Liar| list(LIST, true, &liar.write_key, &[(1, 0, LONG)]);
-    assert_thrown_out(&[
-        ("a list told twice", |liar| [good(liar), good(liar)].concat()),
+    let other_key = |hostile: &HostilePeer| list(LIST, true, &hostile.write_key, &[(1, 0, LONG)]);
+    assert_disconnected(&[
+        ("a list sent twice", |hostile| [good(hostile), good(hostile)].concat()),
         ("a list of nothing to read", |_| list_of(LIST, false, (0, 0), 0)),
         ("a list of no keys", |_| list_of(LIST, true, (0, 1), 1)),
         ("more keys than ranges", |_| list_of(LIST, true, (2, 1), 9)),
@@ -52,26 +52,26 @@ fn lists_that_cannot_be() {
         ("a second list in the middle of one", |_| {
             [list_of(LIST, true, (1, 2), 9), list_of(LIST + 1, true, (1, 2), 9)].concat()
         }),
-        ("more keys than announced", |liar| {
-            let both = [liar.write_key, liar.read_key];
+        ("more keys than the list gives", |hostile| {
+            let both = [hostile.write_key, hostile.read_key];
             [list_of(LIST, true, (1, 2), 9), keys(LIST, &both)].concat()
         }),
         ("ranges before the keys", |_| {
             [list_of(LIST, true, (1, 1), LONG), ranges(LIST, &[WHOLE])].concat()
         }),
-        ("more ranges than announced", |liar| {
-            let begun = [list_of(LIST, true, (1, 1), LONG), keys(LIST, &[liar.write_key])];
+        ("more ranges than the list gives", |hostile| {
+            let begun = [list_of(LIST, true, (1, 1), LONG), keys(LIST, &[hostile.write_key])];
             [begun.concat(), ranges(LIST, &[WHOLE, WHOLE])].concat()
         }),
         ("ranges of a list that was not begun", |_| ranges(LIST, &[WHOLE])),
         ("ranges of a key that is not there", other_key),
-        ("an empty range", |liar| list(LIST, true, &liar.write_key, &[(0, 0, 0), WHOLE])),
-        ("ranges that do not sum up", |liar| {
-            let begun = [list_of(LIST, true, (1, 1), LONG + 1), keys(LIST, &[liar.write_key])];
+        ("an empty range", |hostile| list(LIST, true, &hostile.write_key, &[(0, 0, 0), WHOLE])),
+        ("ranges that do not sum up", |hostile| {
+            let begun = [list_of(LIST, true, (1, 1), LONG + 1), keys(LIST, &[hostile.write_key])];
             [begun.concat(), ranges(LIST, &[WHOLE])].concat()
         }),
-        ("lengths whose sum wraps", |liar| {
-            let begun = [list_of(LIST, true, (1, 2), LONG), keys(LIST, &[liar.write_key])];
+        ("lengths whose sum wraps", |hostile| {
+            let begun = [list_of(LIST, true, (1, 2), LONG), keys(LIST, &[hostile.write_key])];
             [begun.concat(), ranges(LIST, &[(0, 0, u64::MAX), (0, 0, LONG + 1)])].concat()
         }),
         ("a list forgotten that is not known", |_| forget(LIST)),
@@ -80,86 +80,86 @@ fn lists_that_cannot_be() {
 
 #[test]
 fn requests_that_cannot_be() {
-    assert_thrown_out(&[
+    assert_disconnected(&[
         ("a request of no list", |_| write(REQUEST, LIST)),
-        ("a read of a list to write", |liar| [good(liar), read(REQUEST, LIST)].concat()),
-        ("two requests of one name", |liar| {
-            [good(liar), write(REQUEST, LIST), write(REQUEST, LIST)].concat()
+        ("a read of a list to write", |hostile| [good(hostile), read(REQUEST, LIST)].concat()),
+        ("two requests of one name", |hostile| {
+            [good(hostile), write(REQUEST, LIST), write(REQUEST, LIST)].concat()
         }),
-        ("fewer bytes than the list has", |liar| {
-            let short = list(LIST, true, &liar.write_key, &[(0, 0, 64)]);
+        ("fewer bytes than the list has", |hostile| {
+            let short = list(LIST, true, &hostile.write_key, &[(0, 0, 64)]);
             [short, write_now(REQUEST, LIST, &[1; 63])].concat()
         }),
-        ("a list forgotten with a write of it under way", |liar| {
-            [good(liar), write(REQUEST, LIST), forget(LIST)].concat()
+        ("a list forgotten with a write of it under way", |hostile| {
+            [good(hostile), write(REQUEST, LIST), forget(LIST)].concat()
         }),
-        ("one write more than there may be", |liar| {
+        ("one write more than there may be", |hostile| {
             let writes = (0..=1024).flat_map(|request| write(REQUEST + (request << 32), LIST));
-            [good(liar), writes.collect()].concat()
+            [good(hostile), writes.collect()].concat()
         }),
     ]);
 }
 
 #[test]
 fn impossible_chunks() {
-    assert_thrown_out(&[
-        ("a section of no grant", |_| section(REQUEST, 0, LONG)),
-        ("a section past the end", |liar| section(granted(liar), 0, LONG + 1)),
-        ("a section that wraps", |liar| section(granted(liar), 0, u64::MAX)),
-        ("a section of nothing", |liar| section(granted(liar), 0, 0)),
-        ("a section that leaves something out", |liar| section(granted(liar), 1, LONG - 1)),
-        ("a section that comes again", |liar| {
-            let receive = granted(liar);
-            [section(receive, 0, 65_536), section(receive, 0, 65_536)].concat()
+    assert_disconnected(&[
+        ("a chunk of no grant", |_| chunks(REQUEST, 0, LONG)),
+        ("a chunk past the end", |hostile| chunks(granted(hostile), 0, LONG + 1)),
+        ("a chunk that wraps", |hostile| chunks(granted(hostile), 0, u64::MAX)),
+        ("a chunk of nothing", |hostile| chunks(granted(hostile), 0, 0)),
+        ("a chunk that leaves something out", |hostile| chunks(granted(hostile), 1, LONG - 1)),
+        ("a chunk that comes again", |hostile| {
+            let receive = granted(hostile);
+            [chunks(receive, 0, 65_536), chunks(receive, 0, 65_536)].concat()
         }),
-        ("a section behind the last one", |liar| {
-            let receive = granted(liar);
-            [section(receive, 0, LONG), section(receive, LONG, 1)].concat()
+        ("a chunk behind the last one", |hostile| {
+            let receive = granted(hostile);
+            [chunks(receive, 0, LONG), chunks(receive, LONG, 1)].concat()
         }),
-        ("stopped twice", |liar| {
-            let receive = granted(liar);
-            [section(receive, 0, 65_536), stopped(REQUEST), stopped(REQUEST)].concat()
+        ("stopped twice", |hostile| {
+            let receive = granted(hostile);
+            [chunks(receive, 0, 65_536), stopped(REQUEST), stopped(REQUEST)].concat()
         }),
-        ("a section after the last word", |liar| {
-            let receive = granted(liar);
-            [stopped(REQUEST), section(receive, 0, LONG)].concat()
+        ("a chunk after the last frame", |hostile| {
+            let receive = granted(hostile);
+            [stopped(REQUEST), chunks(receive, 0, LONG)].concat()
         }),
-        ("stopped when all is dealt", |liar| {
-            let receive = granted(liar);
-            [section(receive, 0, LONG), stopped(REQUEST)].concat()
+        ("stopped when all is scheduled", |hostile| {
+            let receive = granted(hostile);
+            [chunks(receive, 0, LONG), stopped(REQUEST)].concat()
         }),
     ]);
 }
 
 /// Returns a write of 9 bytes on the link, 4 of them sent.
-fn begun_on_link(liar: &Liar) -> Vec<u8> {
-    let little = list(LIST, true, &liar.write_key, &[(0, 0, 9)]);
+fn begun_on_link(hostile: &HostilePeer) -> Vec<u8> {
+    let little = list(LIST, true, &hostile.write_key, &[(0, 0, 9)]);
     [little, write_on_link(REQUEST, LIST), part(REQUEST, &[1; 4])].concat()
 }
 
 #[test]
 fn parts_that_cannot_be() {
-    assert_thrown_out(&[
+    assert_disconnected(&[
         ("a part of nothing", |_| part(REQUEST, &[1])),
-        ("a part of no bytes", |liar| [begun_on_link(liar), part(REQUEST, &[])].concat()),
-        ("a part of more than is left", |liar| {
-            [begun_on_link(liar), part(REQUEST, &[1; 6])].concat()
+        ("a part of no bytes", |hostile| [begun_on_link(hostile), part(REQUEST, &[])].concat()),
+        ("a part of more than is left", |hostile| {
+            [begun_on_link(hostile), part(REQUEST, &[1; 6])].concat()
         }),
-        ("a part longer than any", |liar| {
-            [good(liar), write_on_link(REQUEST, LIST), part(REQUEST, &[1; 983_041])].concat()
+        ("a part longer than any", |hostile| {
+            [good(hostile), write_on_link(REQUEST, LIST), part(REQUEST, &[1; 983_041])].concat()
         }),
-        ("a part of what is done", |liar| {
-            [begun_on_link(liar), part(REQUEST, &[1; 5]), part(REQUEST, &[1])].concat()
+        ("a part of what is done", |hostile| {
+            [begun_on_link(hostile), part(REQUEST, &[1; 5]), part(REQUEST, &[1])].concat()
         }),
-        ("a part of what has stopped", |liar| {
-            [begun_on_link(liar), stopped(REQUEST), part(REQUEST, &[1])].concat()
+        ("a part of what has stopped", |hostile| {
+            [begun_on_link(hostile), stopped(REQUEST), part(REQUEST, &[1])].concat()
         }),
-        ("a part of what is written on the channels", |liar| {
-            granted(liar);
+        ("a part of what is written on the channels", |hostile| {
+            granted(hostile);
             part(REQUEST, &[1])
         }),
-        ("chunks of what is written on the link", |liar| {
-            [begun_on_link(liar), section(1 << 32 | 1, 4, 5)].concat()
+        ("chunks of what is written on the link", |hostile| {
+            [begun_on_link(hostile), chunks(1 << 32 | 1, 4, 5)].concat()
         }),
         ("a write on the link of nothing", |_| {
             [list_of(LIST, true, (0, 0), 0), write_on_link(REQUEST, LIST)].concat()

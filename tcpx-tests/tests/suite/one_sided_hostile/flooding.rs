@@ -6,10 +6,10 @@ use tcpx_testkit::in_own_process;
 use tcpx_tests::proxy::kind;
 
 use super::arena::BYTES;
-use super::scene::{CLOSE_TIMEOUT, LONG, Scene};
-use super::words::{
-    WireRange, forget, keys, list, list_of, notify, read, section, write, write_now,
+use super::frames::{
+    WireRange, chunks, forget, keys, list, list_of, notify, read, write, write_now,
 };
+use super::target::{CLOSE_TIMEOUT, LONG, TargetSetup};
 
 const LIST: u32 = 1 << 20;
 const REQUEST: u64 = 77 << 32 | 5;
@@ -38,51 +38,51 @@ fn scattered(count: u64) -> Vec<WireRange> {
 /// them sends a byte.
 #[test]
 fn memory_comes_back_from_writes_that_never_come() {
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
-    liar.say(&list(LIST, true, &liar.write_key, &[(0, 0, LONG)]));
-    liar.say(&names().skip(1).flat_map(|name| write(name, LIST)).collect::<Vec<u8>>());
-    liar.wait_until_heard();
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
+    hostile.send_frames(&list(LIST, true, &hostile.write_key, &[(0, 0, LONG)]));
+    hostile.send_frames(&names().skip(1).flat_map(|name| write(name, LIST)).collect::<Vec<u8>>());
+    hostile.wait_until_handled();
     let start = Instant::now();
-    scene.target.unexport(&scene.writable).expect("the peer that keeps it is ended");
+    setup.target.unexport(&setup.writable).expect("the peer that keeps it is ended");
     let took = start.elapsed();
     assert!(took >= CLOSE_TIMEOUT, "it has had its time: {took:?}");
     assert!(took < CLOSE_TIMEOUT + SLACK, "{took:?}");
-    scene.target.create_transfer("liar").map(drop).expect_err("it was ended");
-    liar.end();
-    scene.end("writes that never come");
+    setup.target.create_transfer("hostile").map(drop).expect_err("it was ended");
+    hostile.end();
+    setup.end("writes that never come");
 }
 
 /// As many reads as a peer may have, and no byte of them is taken.
 #[test]
 fn memory_of_unreceived_reads_is_freed() {
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
-    liar.say(&list(LIST, false, &liar.read_key, &[(0, 0, BYTES)]));
-    liar.say(&names().flat_map(|name| read(name, LIST)).collect::<Vec<u8>>());
-    liar.wait_until_heard();
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
+    hostile.send_frames(&list(LIST, false, &hostile.read_key, &[(0, 0, BYTES)]));
+    hostile.send_frames(&names().flat_map(|name| read(name, LIST)).collect::<Vec<u8>>());
+    hostile.wait_until_handled();
     let start = Instant::now();
-    scene.target.unexport(&scene.readable).expect("the peer that keeps it is ended");
+    setup.target.unexport(&setup.readable).expect("the peer that keeps it is ended");
     let took = start.elapsed();
     assert!(took < CLOSE_TIMEOUT + SLACK, "{took:?}");
-    liar.end();
-    scene.end("reads that are not received");
+    hostile.end();
+    setup.end("reads that are not received");
 }
 
-/// Announced, and never told: nothing is set aside for it.
+/// The list begins, and its ranges never come: nothing is set aside for it.
 #[test]
 fn a_list_takes_no_memory_before_its_ranges_come() {
     in_own_process!();
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
     let before = resident_kib();
     let announced = list_of(LIST, true, (1 << 20, 1 << 20), 1 << 40);
-    liar.say(&[announced.clone(), keys(LIST, &[liar.write_key]), announced].concat());
-    scene.assert_thrown_out(&liar, "a second list");
+    hostile.send_frames(&[announced.clone(), keys(LIST, &[hostile.write_key]), announced].concat());
+    setup.assert_disconnected(&hostile, "a second list");
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 20_000, "{grown} KiB for a list that was never told");
-    liar.end();
-    scene.end("a list without end");
+    hostile.end();
+    setup.end("a list without end");
 }
 
 #[test]
@@ -90,124 +90,124 @@ fn a_list_takes_no_memory_before_its_ranges_come() {
 fn lists_without_end_are_bounded() {
     in_own_process!();
     const RANGES: usize = 8_000;
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
     let all = scattered(RANGES as u64);
     let before = resident_kib();
     for number in 0..(MOST_RANGES / RANGES) as u32 {
-        liar.say(&list(LIST + number, true, &liar.write_key, &all));
+        hostile.send_frames(&list(LIST + number, true, &hostile.write_key, &all));
     }
-    liar.wait_until_heard();
+    hostile.wait_until_handled();
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 150_000, "{grown} KiB for all lists that a peer may tell");
-    liar.say(&list(LIST - 1, true, &liar.write_key, &all));
-    scene.assert_thrown_out(&liar, "a list more than there may be");
-    liar.end();
-    scene.end("lists");
+    hostile.send_frames(&list(LIST - 1, true, &hostile.write_key, &all));
+    setup.assert_disconnected(&hostile, "a list more than there may be");
+    hostile.end();
+    setup.end("lists");
 }
 
 #[test]
 fn lists_that_are_forgotten_leave_nothing() {
     in_own_process!();
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
-    let words = list(LIST, true, &liar.write_key, &scattered(20_000));
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
+    let frames = list(LIST, true, &hostile.write_key, &scattered(20_000));
     let tell = |times: usize| {
-        (0..times).for_each(|_| liar.say(&[&words[..], &forget(LIST)].concat()));
-        liar.wait_until_heard();
+        (0..times).for_each(|_| hostile.send_frames(&[&frames[..], &forget(LIST)].concat()));
+        hostile.wait_until_handled();
         resident_kib()
     };
     let before = tell(5);
     let grown = tell(100).saturating_sub(before);
     assert!(grown < 10_000, "{grown} KiB for lists that were forgotten");
-    liar.end();
-    scene.end("lists that are forgotten");
+    hostile.end();
+    setup.end("lists that are forgotten");
 }
 
-/// Reads whose bytes all lie apart are dealt, their list is forgotten, and the peer does not take
+/// Reads whose bytes all lie apart are scheduled, their list is forgotten, and the peer does not take
 /// them.
 #[test]
 fn unreceived_reads_are_bounded() {
     in_own_process!();
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
-    let all = list(LIST, false, &liar.read_key, &scattered(65_536));
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
+    let all = list(LIST, false, &hostile.read_key, &scattered(65_536));
     let before = resident_kib();
-    liar.say(&all);
-    liar.say(&names().take(400).flat_map(|name| read(name, LIST)).collect::<Vec<u8>>());
+    hostile.send_frames(&all);
+    hostile.send_frames(&names().take(400).flat_map(|name| read(name, LIST)).collect::<Vec<u8>>());
     // The round that deals anything deals all that may be under way.
-    liar.hear(kind::CHUNKS);
-    liar.wait_until_heard();
+    hostile.receive_frame(kind::CHUNKS);
+    hostile.wait_until_handled();
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 100_000, "{grown} KiB for reads that are not received");
-    liar.end();
-    scene.end("reads that are not received");
+    hostile.end();
+    setup.end("reads that are not received");
 }
 
-/// The sections of writes are said, and their chunks do not come.
+/// Frames of chunks of writes come, and the chunks do not.
 #[test]
 #[ignore = "deep: millions of ranges"]
 fn empty_chunks_are_bounded() {
     in_own_process!();
-    const SECTION: u64 = 4096;
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
+    const EACH: u64 = 4096;
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
     let count = 65_536;
-    liar.say(&list(LIST, true, &liar.write_key, &scattered(count)));
+    hostile.send_frames(&list(LIST, true, &hostile.write_key, &scattered(count)));
     let before = resident_kib();
     for name in names().take(400) {
-        let receive = liar.begin_write(name, LIST);
-        let sections = (0..count).step_by(SECTION as usize);
-        liar.say(&sections.flat_map(|at| section(receive, at, SECTION)).collect::<Vec<u8>>());
+        let receive = hostile.begin_write(name, LIST);
+        let frames = (0..count).step_by(EACH as usize);
+        hostile.send_frames(&frames.flat_map(|at| chunks(receive, at, EACH)).collect::<Vec<u8>>());
     }
-    liar.wait_until_heard();
+    hostile.wait_until_handled();
     let grown = resident_kib().saturating_sub(before);
-    assert!(grown < 100_000, "{grown} KiB for sections whose chunks do not come");
-    liar.end();
-    scene.end("sections of nothing");
+    assert!(grown < 100_000, "{grown} KiB for frames whose chunks do not come");
+    hostile.end();
+    setup.end("chunks of nothing");
 }
 
 /// Requests that are refused at once, one after the other, by a peer that never reads its link.
 #[test]
 fn unread_answers_are_bounded() {
     in_own_process!();
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
-    liar.say(&list(LIST, true, &liar.read_key, &[(0, 0, 1)]));
-    liar.stop_reading();
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
+    hostile.send_frames(&list(LIST, true, &hostile.read_key, &[(0, 0, 1)]));
+    hostile.stop_reading();
     let before = resident_kib();
     let requests: Vec<u8> = (0..1000).flat_map(|_| write_now(REQUEST, LIST, &[0])).collect();
     let mut said = 0;
-    while !scene.has_thrown_out(&liar) {
+    while !setup.has_disconnected(&hostile) {
         assert!(said < 2_000_000, "it is still there");
-        liar.say(&requests);
+        hostile.send_frames(&requests);
         said += 1000;
     }
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 20_000, "{grown} KiB after {said} requests");
-    liar.end();
-    scene.end("answers that are not read");
+    hostile.end();
+    setup.end("answers that are not read");
 }
 
 /// Faster than they are read, past what the buffer takes.
 #[test]
 fn notifications_past_the_buffer_end_the_peer() {
     in_own_process!();
-    let scene = Scene::new();
+    let setup = TargetSetup::new();
     for (index, (bytes, count, most)) in
         [(60_000, 100, 17), (0, 1_000_000, 16_384)].into_iter().enumerate()
     {
-        let liar = scene.liar(&format!("liar {index}"));
+        let hostile = setup.hostile(&format!("hostile {index}"));
         let before = resident_kib();
         let notes = notify(&vec![9; bytes]).repeat(count.min(1_000));
-        (0..count.div_ceil(1_000)).for_each(|_| liar.say(&notes));
-        scene.assert_thrown_out(&liar, "notifications");
+        (0..count.div_ceil(1_000)).for_each(|_| hostile.send_frames(&notes));
+        setup.assert_disconnected(&hostile, "notifications");
         let grown = resident_kib().saturating_sub(before);
         assert!(grown < 20_000, "{grown} KiB for a buffer of 1 MiB");
         let mut notes = Vec::new();
-        scene.target.poll_notifications(&mut notes, count).expect("no fork");
+        setup.target.poll_notifications(&mut notes, count).expect("no fork");
         assert!((1..=most).contains(&notes.len()), "{} were taken in", notes.len());
-        liar.end();
+        hostile.end();
     }
-    scene.end("notifications");
+    setup.end("notifications");
 }

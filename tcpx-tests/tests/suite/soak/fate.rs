@@ -4,7 +4,7 @@ use tcpx_testkit::Random;
 
 /// What becomes of the peer in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PeerFate {
     Lives,
     /// It is stopped while the hub posts and makes progress, and continued.
     FrozenForAWhile,
@@ -15,7 +15,7 @@ pub(super) enum Fate {
     Leaves,
 }
 
-impl Fate {
+impl PeerFate {
     pub(super) fn draw(random: &mut Random) -> Self {
         match random.below(60) {
             0..5 => Self::Killed,

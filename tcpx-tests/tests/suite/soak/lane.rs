@@ -11,7 +11,7 @@ use tcpx_testkit::{Random, pattern};
 use tcpx_tests::Agent;
 use tcpx_tests::script::{Command, Memory, Options, PATIENCE_MS, PostSpec};
 
-use super::fate::Fate;
+use super::fate::PeerFate;
 use super::{PATIENCE, Totals};
 use crate::peers_to_run;
 
@@ -158,13 +158,13 @@ impl Lane<'_> {
     pub(super) fn round(&mut self, mut agent: Agent) -> Agent {
         self.cancelled(&mut agent);
         let messages = self.messages(&mut agent);
-        let fate = Fate::draw(&mut self.random);
+        let fate = PeerFate::draw(&mut self.random);
         let transfer = self.hub.create_transfer(&self.name).unwrap();
         let theirs: usize = agent.get(Command::Transfer { peer: "hub".into() });
         let order: Vec<(usize, bool)> =
             (0..messages.len()).flat_map(|m| [(m, true), (m, false)]).collect();
         let mut order = self.random.shuffled(&order);
-        if fate == Fate::FrozenForAWhile {
+        if fate == PeerFate::FrozenForAWhile {
             // The hub posts while the peer is frozen; the peer posts afterwards.
             order.sort_by_key(|(_, at_hub)| !at_hub);
             self.totals.freezes.fetch_add(1, Ordering::Relaxed);
@@ -197,11 +197,11 @@ impl Lane<'_> {
             }
         }
         match fate {
-            Fate::Killed => {
+            PeerFate::Killed => {
                 agent.kill();
                 self.totals.kills.fetch_add(1, Ordering::Relaxed);
             }
-            Fate::Frozen => {
+            PeerFate::Frozen => {
                 agent.signal(Signal::STOP);
                 self.totals.frozen_for_good.fetch_add(1, Ordering::Relaxed);
                 self.disconnect();
@@ -211,7 +211,7 @@ impl Lane<'_> {
         let outcome = transfer.wait(Some(PATIENCE));
         let counts = transfer.counts().unwrap();
         assert_eq!(counts.operations_done, counts.operations_posted, "{fate:?}: {outcome:?}");
-        if matches!(fate, Fate::Killed | Fate::Frozen) {
+        if matches!(fate, PeerFate::Killed | PeerFate::Frozen) {
             // What came in time may be whole; then the end of the peer shows later.
             if let Err(error) = outcome {
                 // Withdrawn by our own leave, or lost with the peer.
@@ -232,7 +232,7 @@ impl Lane<'_> {
         agent.run(Command::Release { transfer: theirs });
         drop(transfer);
         self.free_hub(&messages);
-        if fate == Fate::Leaves {
+        if fate == PeerFate::Leaves {
             self.totals.departures.fetch_add(1, Ordering::Relaxed);
             agent.tell(Command::Disconnect { peer: "hub".into() });
             self.disconnect();
@@ -243,8 +243,8 @@ impl Lane<'_> {
     }
 
     /// Continues a peer that is frozen for a while, after the hub has done without it.
-    fn continue_after_progress(&self, agent: &Agent, fate: Fate) {
-        if fate == Fate::FrozenForAWhile {
+    fn continue_after_progress(&self, agent: &Agent, fate: PeerFate) {
+        if fate == PeerFate::FrozenForAWhile {
             for _ in 0..1000 {
                 self.hub.progress();
             }

@@ -44,14 +44,14 @@ fn framed(kind: u16, fields: &[&[u8]]) -> Vec<u8> {
     whole
 }
 
-/// What an offer, or a word that one is ready, says first.
+/// First byte of an offer, or of a frame that a receive is ready.
 fn first(kind: u16) -> [u8; 1] {
     [(kind >> 8) as u8]
 }
 
-/// What an end says: whether of a write, its name, how, why, and the range that it is about.
+/// Body of an end frame: whether of a write, its name, how, why, and the range that failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct EndFrame {
     pub(crate) is_write: bool,
     pub(crate) request: u64,
     pub(crate) how: u8,
@@ -59,7 +59,7 @@ pub(crate) struct End {
     pub(crate) range: u32,
 }
 
-impl End {
+impl EndFrame {
     /// Reads the body of one.
     pub(crate) fn of(body: &[u8]) -> Self {
         let field = |at: usize| body.get(at).copied().unwrap_or_default();
@@ -106,10 +106,10 @@ pub(crate) fn list_of_keys(
     all: &[WireRange],
 ) -> Vec<u8> {
     let bytes = all.iter().map(|(.., bytes)| bytes).sum();
-    let mut words = list_of(number, is_write, (opening.len() as u32, all.len() as u32), bytes);
-    words.extend(opening.chunks(600).flat_map(|some| keys(number, some)));
-    words.extend(all.chunks(800).flat_map(|some| ranges(number, some)));
-    words
+    let mut frames = list_of(number, is_write, (opening.len() as u32, all.len() as u32), bytes);
+    frames.extend(opening.chunks(600).flat_map(|some| keys(number, some)));
+    frames.extend(all.chunks(800).flat_map(|some| ranges(number, some)));
+    frames
 }
 
 pub(crate) fn forget(number: u32) -> Vec<u8> {
@@ -134,15 +134,15 @@ pub(crate) fn write_on_link(request: u64, list: u32) -> Vec<u8> {
 /// The next bytes of a write on the link.
 pub(crate) fn part(request: u64, bytes: &[u8]) -> Vec<u8> {
     let count = (bytes.len() as u32).to_le_bytes();
-    let mut words = framed(kind::PART, &[&[WRITES], &request.to_le_bytes(), &count]);
-    words.extend_from_slice(bytes);
-    words
+    let mut frames = framed(kind::PART, &[&[WRITES], &request.to_le_bytes(), &count]);
+    frames.extend_from_slice(bytes);
+    frames
 }
 
 pub(crate) fn write_now(request: u64, list: u32, bytes: &[u8]) -> Vec<u8> {
-    let mut words = offered(kind::WRITE_INLINE, request, list, bytes.len() as u32);
-    words.extend_from_slice(bytes);
-    words
+    let mut frames = offered(kind::WRITE_INLINE, request, list, bytes.len() as u32);
+    frames.extend_from_slice(bytes);
+    frames
 }
 
 fn asked(request: u64, list: u32, on_link: bool) -> Vec<u8> {
@@ -159,9 +159,9 @@ pub(crate) fn read_on_link(request: u64, list: u32) -> Vec<u8> {
     asked(request, list, true)
 }
 
-pub(crate) fn section(receive: u64, offset: u64, bytes: u64) -> Vec<u8> {
+pub(crate) fn chunks(receive: u64, offset: u64, bytes: u64) -> Vec<u8> {
     let (receive, offset) = (receive.to_le_bytes(), offset.to_le_bytes());
-    let (channel, chunk) = ([0; 2], super::scene::CHUNK_BYTES.to_le_bytes());
+    let (channel, chunk) = ([0; 2], super::target::CHUNK_BYTES.to_le_bytes());
     framed(kind::CHUNKS, &[&offset, &bytes.to_le_bytes(), &channel, &chunk, &receive])
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn stopped(request: u64) -> Vec<u8> {
 }
 
 pub(crate) fn notify(note: &[u8]) -> Vec<u8> {
-    let mut words = framed(kind::NOTE, &[&first(kind::NOTE), &(note.len() as u32).to_le_bytes()]);
-    words.extend_from_slice(note);
-    words
+    let mut frames = framed(kind::NOTE, &[&first(kind::NOTE), &(note.len() as u32).to_le_bytes()]);
+    frames.extend_from_slice(note);
+    frames
 }

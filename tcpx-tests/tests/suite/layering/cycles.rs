@@ -1,32 +1,33 @@
-//! No circle of files: when one file uses another of its crate, that one does not use it, not even
+//! No cycle of files: when one file uses another of its crate, that one does not use it, not even
 //! by way of others. `impl` blocks are no use, and neither are `mod` lines.
 
 use std::collections::BTreeSet;
 
-use super::graph::{describe, knots};
-use super::resolve::{Edges, edges};
+use super::graph::{components, describe};
+use super::resolve::{FileEdges, edges};
 use super::tree::Tree;
 
 #[test]
 fn files_use_each_other_downwards_only() {
-    println!("{:22} files rooms edges circles (files in them)", "crate");
+    println!("{:22} files rooms edges cycles (files in them)", "crate");
     let mut wrong = String::new();
     for (name, package) in super::workspace() {
         let mut row = [0; 5];
         for tree in super::trees(package) {
             let edges = edges(tree);
-            let knots = knots(&edges);
-            let tangled: usize = knots.iter().map(|knot| knot.files.len()).sum();
-            let more = [tree.files.len(), rooms(tree), edges.lines.len(), knots.len(), tangled];
+            let components = components(&edges);
+            let tangled: usize = components.iter().map(|component| component.files.len()).sum();
+            let more =
+                [tree.files.len(), rooms(tree), edges.lines.len(), components.len(), tangled];
             for (sum, more) in row.iter_mut().zip(more) {
                 *sum += more;
             }
-            for knot in &knots {
-                wrong += &format!("{name}: {}", describe(tree, &edges, knot));
+            for component in &components {
+                wrong += &format!("{name}: {}", describe(tree, &edges, component));
             }
         }
-        let [files, rooms, edges, circles, tangled] = row;
-        println!("{name:22} {files:5} {rooms:5} {edges:5} {circles:7} ({tangled})");
+        let [files, rooms, edges, cycles, tangled] = row;
+        println!("{name:22} {files:5} {rooms:5} {edges:5} {cycles:7} ({tangled})");
     }
     assert!(wrong.is_empty(), "\n{wrong}");
 }
@@ -38,15 +39,15 @@ fn rooms_use_each_other_downwards_only() {
     for (name, package) in super::workspace() {
         for tree in super::trees(package) {
             let files = edges(tree);
-            let mut rooms = Edges::default();
+            let mut rooms = FileEdges::default();
             for ((from, to), line) in &files.lines {
                 let (from, to) = (room(tree, *from), room(tree, *to));
                 if from != to {
                     rooms.lines.entry((from, to)).or_insert(*line);
                 }
             }
-            for knot in knots(&rooms) {
-                wrong += &format!("{name}, by rooms: {}", describe(tree, &rooms, &knot));
+            for component in components(&rooms) {
+                wrong += &format!("{name}, by rooms: {}", describe(tree, &rooms, &component));
             }
         }
     }

@@ -11,8 +11,10 @@ use tcpx_testkit::{PATIENCE, in_own_process};
 use tcpx_tests::proxy::kind;
 
 use super::arena::{BYTES, MARGIN};
-use super::scene::{Liar, Scene};
-use super::words::{End, WireKey, WireRange, list_of_keys, read, read_on_link, why, wire_key};
+use super::frames::{
+    EndFrame, WireKey, WireRange, list_of_keys, read, read_on_link, why, wire_key,
+};
+use super::target::{HostilePeer, TargetSetup};
 
 const LIST: u32 = 1 << 20;
 const REQUEST: u64 = 77 << 32 | 5;
@@ -28,37 +30,37 @@ const WINDOW: Duration = Duration::from_secs(1);
 const BAR: Duration = Duration::from_millis(30);
 
 /// Asks for reads of an open list of `bytes` bytes until `is_over`.
-fn read_all(liar: &Liar, bytes: u64, is_over: &AtomicBool) -> u64 {
+fn read_all(hostile: &HostilePeer, bytes: u64, is_over: &AtomicBool) -> u64 {
     let (mut asked, mut under_way) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {
         while under_way + bytes <= UNDER_WAY {
             asked += 1;
-            liar.say(&read_on_link(REQUEST + (asked << 32), LIST));
+            hostile.send_frames(&read_on_link(REQUEST + (asked << 32), LIST));
             under_way += bytes;
         }
         // The name comes first, and the number of bytes behind it.
-        let part = liar.hear(kind::PART);
+        let part = hostile.receive_frame(kind::PART);
         under_way -= u64::from(u32::from_le_bytes(part[9..13].try_into().expect("a number")));
     }
     asked
 }
 
 /// Does the same with a list that has a key taken back.
-fn read_what_is_refused(liar: &Liar, is_over: &AtomicBool) -> u64 {
+fn read_what_is_refused(hostile: &HostilePeer, is_over: &AtomicBool) -> u64 {
     let (mut asked, mut refused) = (0, 0);
     let some: Vec<u8> = (0..REFUSALS / 16).flat_map(|_| read(REQUEST, LIST)).collect();
     while !is_over.load(Ordering::Relaxed) {
-        liar.say(&some);
+        hostile.send_frames(&some);
         asked += REFUSALS / 16;
         while asked - refused > REFUSALS {
-            refused += liar.hear_all(kind::STOPPED) as u64;
+            refused += hostile.skip_frames(kind::STOPPED) as u64;
         }
     }
     asked
 }
 
 /// Half of a median round trip.
-struct Half {
+struct HalfRoundTrip {
     time: Duration,
     /// Processor time that this process has used meanwhile.
     used: Duration,
@@ -70,9 +72,9 @@ fn used() -> Duration {
 }
 
 /// Of round trips of messages of the witness.
-fn half_round_trip(scene: &Scene) -> Half {
+fn half_round_trip(setup: &TargetSetup) -> HalfRoundTrip {
     let is_over = AtomicBool::new(false);
-    let ends = [(&scene.witness, "target"), (&scene.target, "witness")].map(|(session, peer)| {
+    let ends = [(&setup.witness, "target"), (&setup.target, "witness")].map(|(session, peer)| {
         let memory = session.allocate(64, MemoryType::Host).expect("memory");
         let transfer = || session.create_transfer(peer).expect("they are connected");
         let post = move |tag| Post { memory, offset: 0, bytes: 64, tag };
@@ -108,50 +110,50 @@ fn half_round_trip(scene: &Scene) -> Half {
         times.sort_unstable_by_key(of);
         of(&times[times.len() / 2]) / 2
     };
-    Half { time: median(|it| it.0), used: median(|it| it.1) }
+    HalfRoundTrip { time: median(|it| it.0), used: median(|it| it.1) }
 }
 
 /// Measures beside a peer that asks for reads of a list of `keys` keys.
 fn beside(keys: u64, is_open: bool) -> Duration {
-    let scene = Scene::new();
-    let liar = scene.liar("liar");
-    liar.withhold(kind::PART);
+    let setup = TargetSetup::new();
+    let hostile = setup.hostile("hostile");
+    hostile.withhold(kind::PART);
     let exported: Vec<RemoteKey> = (0..keys)
         .map(|number| {
             let options = ExportOptions::new(RemoteAccess::Read).range(MARGIN + number, 1);
-            scene.target.export(scene.memory, options).expect("it is registered")
+            setup.target.export(setup.memory, options).expect("it is registered")
         })
         .collect();
     assert!(keys <= BYTES);
     let named: Vec<WireKey> = exported.iter().map(wire_key).collect();
     let ranges: Vec<WireRange> = (0..keys as u32).map(|key| (key, 0, 1)).collect();
-    liar.say(&list_of_keys(LIST, false, &named, &ranges));
-    liar.wait_until_heard();
+    hostile.send_frames(&list_of_keys(LIST, false, &named, &ranges));
+    hostile.wait_until_handled();
     if !is_open {
         let last = exported.last().expect("there are some");
-        scene.target.unexport(last).expect("nothing uses it");
-        liar.say(&read(REQUEST, LIST));
-        assert_eq!(End::of(&liar.hear(kind::STOPPED)).why, why::REVOKED);
+        setup.target.unexport(last).expect("nothing uses it");
+        hostile.send_frames(&read(REQUEST, LIST));
+        assert_eq!(EndFrame::of(&hostile.receive_frame(kind::STOPPED)).why, why::REVOKED);
     }
-    let quiet = half_round_trip(&scene);
+    let quiet = half_round_trip(&setup);
     let is_over = AtomicBool::new(false);
     let (p50, asked) = thread::scope(|scope| {
         let asked = scope.spawn(|| match is_open {
-            true => read_all(&liar, keys, &is_over),
-            false => read_what_is_refused(&liar, &is_over),
+            true => read_all(&hostile, keys, &is_over),
+            false => read_what_is_refused(&hostile, &is_over),
         });
-        let p50 = half_round_trip(&scene);
+        let p50 = half_round_trip(&setup);
         is_over.store(true, Ordering::Relaxed);
         (p50, asked.join().expect("no panic"))
     });
-    assert!(!scene.has_thrown_out(&liar), "it does nothing that it may not");
+    assert!(!setup.has_disconnected(&hostile), "it does nothing that it may not");
     let what = if is_open { "open" } else { "refused" };
-    let (Half { time, used }, quiet) = (p50, quiet.time);
+    let (HalfRoundTrip { time, used }, quiet) = (p50, quiet.time);
     println!(
         "{keys:>6} keys, {what:<7}: p50 {time:>8.1?}, {quiet:.1?} before; {used:.1?} of processors; \
          {asked} reads"
     );
-    liar.end();
+    hostile.end();
     used
 }
 

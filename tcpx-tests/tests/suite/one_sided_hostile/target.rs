@@ -1,5 +1,5 @@
 //! A target with exports in guarded memory, a peer that must not notice anything, and peers that
-//! are made to lie.
+//! are made to break the protocol.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tcpx_tests::sessions::{drop_all, join_by, lively, open};
 use tcpx_wire::frame;
 
 use super::arena::{Arena, BYTES, MARGIN};
-use super::words::{self, End, WireKey};
+use super::frames::{self, EndFrame, WireKey};
 
 /// Time in which users of memory that is taken back have to give it up.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const CHUNK_BYTES: u32 = 65_536;
 /// Longer than what travels on the control link: the proxy knows frames alone.
 pub(crate) const LONG: u64 = 100_000;
-/// What the target says to requests that the liar itself knows nothing of.
+/// Answers of the target to requests that the peer's session has not made.
 const ANSWERS: [u16; 5] = [kind::GRANT, kind::ANSWER, kind::STOPPED, kind::CANCEL, kind::CHUNKS];
 
 fn session() -> Session {
@@ -29,7 +29,7 @@ fn session() -> Session {
     open(options.chunk_bytes(CHUNK_BYTES).channels(1))
 }
 
-pub(crate) struct Scene {
+pub(crate) struct TargetSetup {
     pub(crate) target: Session,
     pub(crate) witness: Session,
     conn_info: Vec<u8>,
@@ -39,8 +39,8 @@ pub(crate) struct Scene {
     pub(crate) writable: RemoteKey,
 }
 
-/// A correct peer, and a proxy that lies in its name.
-pub(crate) struct Liar {
+/// Correct peer, and a proxy that sends frames in its name.
+pub(crate) struct HostilePeer {
     name: String,
     session: Session,
     proxy: LinkProxy,
@@ -48,7 +48,7 @@ pub(crate) struct Liar {
     pub(crate) write_key: WireKey,
 }
 
-impl Scene {
+impl TargetSetup {
     pub(crate) fn new() -> Self {
         let [target, witness] = [session(), session()];
         let conn_info = target.listen().expect("listen");
@@ -63,13 +63,13 @@ impl Scene {
         Self { target, witness, conn_info, arena, memory, readable, writable }
     }
 
-    /// A peer that has read and written, and lies from now on.
-    pub(crate) fn liar(&self, name: &str) -> Liar {
+    /// Returns a peer that has read and written, and breaks the protocol from now on.
+    pub(crate) fn hostile(&self, name: &str) -> HostilePeer {
         let proxy = LinkProxy::start(tcpx_tests::control_addresses(&self.conn_info)[0]);
         let port = proxy.address().port();
-        let lying = tcpx_tests::with_address(&self.conn_info, Ipv4Addr::LOCALHOST, port);
+        let proxied = tcpx_tests::with_address(&self.conn_info, Ipv4Addr::LOCALHOST, port);
         let session = session();
-        join_by((&session, name), (&self.target, "target"), &lying);
+        join_by((&session, name), (&self.target, "target"), &proxied);
         let own = session.allocate(LONG, MemoryType::Host).expect("memory");
         let behave = |kind, key| {
             let local = [MemoryRange { memory: own, offset: 0, bytes: LONG }];
@@ -79,36 +79,36 @@ impl Scene {
             operation.wait(Some(PATIENCE)).expect("it is allowed");
             // Not forgotten, so that nothing but what is injected goes to the target.
             std::mem::forget(operation);
-            let told = proxy.passed(Direction::ToListener, kind::LIST);
-            let body = &told.last().expect("it told its list")[frame::HEADER_BYTES..];
+            let lists = proxy.passed(Direction::ToListener, kind::LIST);
+            let body = &lists.last().expect("it has sent its list")[frame::HEADER_BYTES..];
             // Behind its number, how many keys are here, and what it comes to.
             body[24..48].try_into().expect("one key")
         };
         let read_key = behave(OperationKind::Read, &self.readable);
         let write_key = behave(OperationKind::Write, &self.writable);
         ANSWERS.into_iter().for_each(|answer| proxy.withhold(Direction::ToConnector, answer));
-        Liar { name: name.to_owned(), session, proxy, read_key, write_key }
+        HostilePeer { name: name.to_owned(), session, proxy, read_key, write_key }
     }
 
     /// A key of another session, to memory that is as long.
     pub(crate) fn key_of_another_session(&self) -> WireKey {
         let memory = self.witness.allocate(BYTES, MemoryType::Host).expect("memory");
         let options = ExportOptions::new(RemoteAccess::ReadWrite);
-        words::wire_key(&self.witness.export(memory, options).expect("it is registered"))
+        frames::wire_key(&self.witness.export(memory, options).expect("it is registered"))
     }
 
-    /// Whether the target has thrown a liar out for what it said.
-    pub(crate) fn has_thrown_out(&self, liar: &Liar) -> bool {
-        match self.target.create_transfer(&liar.name) {
+    /// Returns whether the target has disconnected a peer for its frames.
+    pub(crate) fn has_disconnected(&self, hostile: &HostilePeer) -> bool {
+        match self.target.create_transfer(&hostile.name) {
             Err(Error::Protocol { .. }) => true,
             Ok(_) | Err(Error::PeerState { .. }) => false,
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// The target has thrown a liar out for what it said.
-    pub(crate) fn assert_thrown_out(&self, liar: &Liar, case: &str) {
-        until(&format!("{case}: it is thrown out"), || self.has_thrown_out(liar));
+    /// Asserts that the target disconnects a peer for its frames.
+    pub(crate) fn assert_disconnected(&self, hostile: &HostilePeer, case: &str) {
+        until(&format!("{case}: it is disconnected"), || self.has_disconnected(hostile));
     }
 
     /// Asserts that nothing but exported bytes has changed, and that all other peers are served.
@@ -136,7 +136,7 @@ impl Scene {
         self.witness.deregister_memory(here).expect("nothing uses it");
     }
 
-    /// The memory comes back, and it has all ended well but for the liars.
+    /// The memory comes back, and all peers but the hostile ones have ended well.
     pub(crate) fn end(self, case: &str) {
         for key in [&self.readable, &self.writable] {
             match self.target.unexport(key) {
@@ -150,53 +150,53 @@ impl Scene {
     }
 }
 
-impl Liar {
-    pub(crate) fn say(&self, words: &[u8]) {
+impl HostilePeer {
+    pub(crate) fn send_frames(&self, frames: &[u8]) {
         // Once the target has given up, no thread reads any more.
-        let _ = self.proxy.inject(Direction::ToListener, words);
+        let _ = self.proxy.inject(Direction::ToListener, frames);
     }
 
-    /// Nothing that the target says is read any more.
+    /// Stops reading the frames of the target.
     pub(crate) fn stop_reading(&self) {
         self.proxy.swallow();
     }
 
-    /// Words of this kind that the target says are to be heard here, and not by the liar's session.
-    pub(crate) fn withhold(&self, word: u16) {
-        self.proxy.withhold(Direction::ToConnector, word);
+    /// Withholds frames of this kind from the peer's session, and leaves them to `receive_frame`.
+    pub(crate) fn withhold(&self, kind: u16) {
+        self.proxy.withhold(Direction::ToConnector, kind);
     }
 
-    /// The body of the next word of this kind that the target says about requests.
-    pub(crate) fn hear(&self, answer: u16) -> Vec<u8> {
-        let heard = self.proxy.take_withheld(Direction::ToConnector, answer, PATIENCE);
-        heard.expect("the target answers")[frame::HEADER_BYTES..].to_vec()
+    /// Returns the body of the next frame of this kind from the target.
+    pub(crate) fn receive_frame(&self, answer: u16) -> Vec<u8> {
+        let frame = self.proxy.take_withheld(Direction::ToConnector, answer, PATIENCE);
+        frame.expect("the target answers")[frame::HEADER_BYTES..].to_vec()
     }
 
-    /// Waits for a word of this kind, and passes over all words that the target has said by then.
+    /// Waits for a frame of this kind, and drops all frames that the target has sent by then.
     /// Returns how many they are.
-    pub(crate) fn hear_all(&self, answer: u16) -> usize {
-        self.hear(answer);
+    pub(crate) fn skip_frames(&self, answer: u16) -> usize {
+        self.receive_frame(answer);
         1 + self.proxy.forget_withheld()
     }
 
-    /// The target has looked at everything that was said before.
-    pub(crate) fn wait_until_heard(&self) {
+    /// Waits until the target has handled all frames so far.
+    pub(crate) fn wait_until_handled(&self) {
         let (number, request) = (u32::MAX, u64::MAX);
-        self.say(&words::list(number, true, &self.write_key, &[(0, 0, 1)]));
-        self.say(&words::write_now(request, number, &[0]));
-        while End::of(&self.hear(kind::ANSWER)).request != request {}
-        self.say(&words::forget(number));
+        self.send_frames(&frames::list(number, true, &self.write_key, &[(0, 0, 1)]));
+        self.send_frames(&frames::write_now(request, number, &[0]));
+        while EndFrame::of(&self.receive_frame(kind::ANSWER)).request != request {}
+        self.send_frames(&frames::forget(number));
     }
 
     /// Asks for a write, which is granted. Returns the target's name for it.
     pub(crate) fn begin_write(&self, request: u64, list: u32) -> u64 {
-        self.say(&words::write(request, list));
-        let granted = self.hear(kind::GRANT);
+        self.send_frames(&frames::write(request, list));
+        let granted = self.receive_frame(kind::GRANT);
         assert_eq!(granted[1..9], request.to_le_bytes());
         u64::from_le_bytes(granted[9..17].try_into().expect("a name"))
     }
 
-    /// Ends the session at the liar's end, without a goodbye that the target would answer.
+    /// Ends the session at the hostile peer's end, without a goodbye that the target would answer.
     pub(crate) fn end(self) {
         self.proxy.cut();
         drop(self.session);
