@@ -188,7 +188,7 @@ __device__ __forceinline__ void copy_own_tile(const Completion& completion, cons
 
 // The last block to get here writes the sequence number to the host. Each block makes its bytes
 // visible to the GPU before it counts itself; the last one has seen all the others count, so its
-// fence makes the bytes of all blocks visible to the whole system before the number is. It also sets the
+// fence makes everybody's bytes visible to the whole system before the number is. It also sets the
 // counter back for the stream's next launch, which starts after this one has ended.
 __device__ __forceinline__ void report(const Completion& completion)
 {

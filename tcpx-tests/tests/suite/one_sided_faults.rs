@@ -2,8 +2,8 @@
 //! a typed error that names the peer, and its memory back; a third session moves its bytes on. And
 //! memory that is taken back under fire is never touched again.
 //!
-//! The phase is exact, without a clock: a proxy on the control link holds the frame that comes next,
-//! or the software plugin of the victim ends or stops its process at a scripted call.
+//! The phase is exact, without a clock: a proxy on the control link holds the frame that comes
+//! next, or the software plugin of the victim ends or stops its process at a scripted call.
 
 use std::net::Ipv4Addr;
 

@@ -3,8 +3,8 @@
 //! process of that name works.
 //!
 //! The phase is exact, without a clock: the software plugin of the peer ends or stops its process
-//! at a scripted call, or a proxy on the control link holds the frame that the peer is about to send
-//! or hear.
+//! at a scripted call, or a proxy on the control link holds the frame that the peer is about to
+//! send or hear.
 
 use std::net::Ipv4Addr;
 use std::thread;

@@ -40,8 +40,8 @@ impl SocketIo {
     }
 
     /// Makes one system call for the first of `chunks`, or for several; returns `None` when the
-    /// first waits for bytes or pages. Also returns how many calls must be complete before the memory
-    /// has been read.
+    /// first waits for bytes or pages. Also returns how many calls must be complete before the
+    /// memory has been read.
     pub(super) fn call(
         &mut self,
         socket: &TcpStream,

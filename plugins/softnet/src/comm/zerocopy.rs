@@ -1,5 +1,5 @@
-//! Zero-copy sends: the system reads a chunk's own memory until the peer's host has acknowledged the
-//! bytes, instead of copying them first (MSG_ZEROCOPY).
+//! Zero-copy sends: the system reads a chunk's own memory until the peer's host has acknowledged
+//! the bytes, instead of copying them first (MSG_ZEROCOPY).
 
 use std::ffi::c_int;
 use std::net::TcpStream;
@@ -20,7 +20,8 @@ use crate::sync::AtomicU64;
 /// also pays for the system call that reads the end.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// Whether the system sends chunks without a copy, from the memory of their messages (MSG_ZEROCOPY).
+/// Whether the system sends chunks without a copy, from the memory of their messages
+/// (MSG_ZEROCOPY).
 ///
 /// Such a send is done when the peer's host has acknowledged its bytes, and not as soon as the
 /// system has them. So this is for NICs that are fast enough for the copy to matter.
@@ -65,8 +66,8 @@ pub struct ZeroCopyStats {
 static SENT_BYTES: AtomicU64 = AtomicU64::new(0);
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the totals of zero-copy sends so far. All zero unless [`Settings::zerocopy`](crate::Settings)
-/// asks for it.
+/// Returns the totals of zero-copy sends so far. All zero unless
+/// [`Settings::zerocopy`](crate::Settings) asks for it.
 #[must_use]
 pub fn zerocopy_stats() -> ZeroCopyStats {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -108,8 +109,8 @@ impl ZerocopySends {
         Some(all)
     }
 
-    /// Sends from the list, without a copy if that may be. Also returns how many calls must be complete
-    /// before the bytes that have moved may change; 0: they may at once.
+    /// Sends from the list, without a copy if that may be. Also returns how many calls must be
+    /// complete before the bytes that have moved may change; 0: they may at once.
     pub(super) fn send(
         &mut self,
         socket: &TcpStream,

@@ -188,8 +188,8 @@ impl Acceptor {
         wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
     }
 
-    /// A line about a stray connection, or about a peer that left: the first, second, fourth and so on, so
-    /// that a flood of them does not fill the log.
+    /// A line about a stray connection, or about a peer that left: the first, second, fourth and so
+    /// on, so that a flood of them does not fill the log.
     fn log_refusal(&mut self, words: fmt::Arguments<'_>) {
         self.refusals += 1;
         if self.refusals.is_power_of_two() {

@@ -33,8 +33,8 @@ fn net(role: &str) -> Net {
     })
 }
 
-/// Whether the system lets this process make zero-copy sends at all; without privileges it may not pin the
-/// memory.
+/// Whether the system lets this process make zero-copy sends at all; without privileges it may not
+/// pin the memory.
 fn is_refused(stats: ZeroCopyStats) -> bool {
     let is_refused = stats == ZeroCopyStats::default();
     if is_refused {

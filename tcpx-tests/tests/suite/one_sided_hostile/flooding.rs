@@ -124,8 +124,8 @@ fn lists_that_are_forgotten_leave_nothing() {
     setup.end("lists that are forgotten");
 }
 
-/// Reads whose bytes all lie apart are scheduled, their list is forgotten, and the peer does not take
-/// them.
+/// Reads whose bytes all lie apart are scheduled, their list is forgotten, and the peer does not
+/// take them.
 #[test]
 fn unreceived_reads_are_bounded() {
     in_own_process!();
