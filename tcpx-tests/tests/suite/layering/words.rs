@@ -13,7 +13,7 @@ const PHRASES: [(&str, usize); 12] = [
     ("everybody", 2),
     ("whoever", 13),
     ("so many", 6),
-    ("of which", 7),
+    ("of which", 1),
     ("is told", 22),
     ("are told", 0),
     ("as far as", 4),
