@@ -75,7 +75,7 @@ use crate::peer::{Peer, PeerStatus};
 use crate::plugin::registrations::Registrations;
 use crate::plugin::{Plugin, chunk_size, nics};
 use crate::settings::SessionOptions;
-use crate::stats::report::Sums;
+use crate::stats::report::ReportSums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
 use crate::transfer::staging_pool::StagingPool;
@@ -98,7 +98,7 @@ pub(crate) struct Engine {
     /// Whether something about peers has changed since the last call of `take_news`.
     has_news: bool,
     /// Sums of the counters of forgotten peers.
-    departed: Sums,
+    departed: ReportSums,
     watch: SessionWatch,
     hung_calls: HungCalls,
     /// Prepared operations.
@@ -144,7 +144,7 @@ impl Engine {
         let packet_bytes = chunk_size::packet_bytes(&limits);
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         options.check_gpu(plugin.is_hardware())?;
-        let link_bytes = options.link_bytes.over(plugin.is_hardware());
+        let link_bytes = options.link_bytes.for_plugin(plugin.is_hardware());
         let options = SessionOptions { link_bytes, ..options };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let copy_threads = options.copy_threads.count(processors);
@@ -186,7 +186,7 @@ impl Engine {
             unpacking: Unpacking::new(opened, unpack_tells),
             peers_failed: 0,
             has_news: false,
-            departed: Sums::default(),
+            departed: ReportSums::default(),
             watch: SessionWatch::default(),
             hung_calls: HungCalls::default(),
             prepared: SlotMap::with_key(),

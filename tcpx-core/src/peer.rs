@@ -54,7 +54,7 @@ use self::commons::{Commons, MOST_HANDED_IN, PostGate};
 use self::connection::{ChannelRecord, Connection};
 use self::dial_places::DialPlaces;
 use self::waiting::{Origin, Waiting};
-use self::watch::{PeerWatch, WatchInput};
+use self::watch::{PeerWatch, WatchContext};
 use crate::control::connector::Connector;
 use crate::control::identity::ChannelClaim;
 use crate::control::socket::LinkSocket;
@@ -326,7 +326,7 @@ impl Peer {
     }
 
     /// Looks at the counters of its connection.
-    pub(crate) fn watch(&mut self, look: &WatchInput<'_>, alarms: &mut Alarms) {
+    pub(crate) fn watch(&mut self, look: &WatchContext<'_>, alarms: &mut Alarms) {
         if let State::Linked(connection) = &mut self.state {
             self.watch.look(connection, self.name.as_str(), look, alarms);
         }

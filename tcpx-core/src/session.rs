@@ -4,7 +4,7 @@ mod closing;
 mod connecting;
 mod devices;
 mod exporting;
-mod lead;
+mod leader;
 mod notifying;
 pub(crate) mod operation;
 mod registering;
@@ -26,9 +26,9 @@ use tcpx_protocol::types::MemoryType;
 use tcpx_protocol::types::memory::{Device, MemoryId};
 use tcpx_sys::is_forked;
 
-use self::closing::LET_GO_TIMEOUT;
+use self::closing::RELEASE_TIMEOUT;
 use self::devices::OtherDevices;
-use self::shared::{EngineGuard, Shared};
+use self::shared::{EngineGuard, SharedEngine};
 use self::transfer::Transfer;
 use self::wait::EventSet;
 use crate::completions::TransferCompletion;
@@ -89,7 +89,7 @@ use crate::stats::report::SessionReport;
 #[derive(Debug)]
 pub struct Session {
     /// Engine of the session's own device: the host, and the GPU of its options.
-    shared: Arc<Shared>,
+    shared: Arc<SharedEngine>,
     /// Other devices, in a session of all devices.
     others: Option<Arc<OtherDevices>>,
     options: SessionOptions,
@@ -98,8 +98,8 @@ pub struct Session {
     peers: Arc<PeerQueue>,
     /// Number of polls for notifications, by which the devices take turns to come first.
     notification_turns: AtomicUsize,
-    /// Limit for letting go of memory: [`LET_GO_TIMEOUT`] except in tests.
-    let_go_timeout: Duration,
+    /// Limit for releasing memory: [`RELEASE_TIMEOUT`] except in tests.
+    release_timeout: Duration,
 }
 
 impl Session {
@@ -129,10 +129,10 @@ impl Session {
     ) -> Result<Self> {
         let completions = Arc::clone(&context.completions);
         let peers = Arc::clone(&context.peers);
-        let shared = match Shared::open(options.clone(), context.clone()) {
+        let shared = match SharedEngine::open(options.clone(), context.clone()) {
             // Host memory is sent with the first GPU.
             Err(Error::Setting { problem: SettingProblem::GpuNeeded, .. }) if others.is_some() => {
-                Shared::open(options.clone().gpu(Some(0)), context)?
+                SharedEngine::open(options.clone().gpu(Some(0)), context)?
             }
             opened => opened?,
         };
@@ -144,7 +144,7 @@ impl Session {
             event_set: EventSet::default(),
             peers,
             notification_turns: AtomicUsize::new(0),
-            let_go_timeout: LET_GO_TIMEOUT,
+            release_timeout: RELEASE_TIMEOUT,
         })
     }
 
@@ -223,7 +223,7 @@ impl Session {
         }
         let devices = self.devices();
         devices.iter().try_for_each(|device| device.start_close())?;
-        let times = (self.options.close_timeout, self.let_go_timeout);
+        let times = (self.options.close_timeout, self.release_timeout);
         let closed = devices.iter().map(|device| device.finish_close(times));
         let closed = closed.fold(Ok(()), Result::and);
         if devices.len() > 1 {
@@ -237,7 +237,7 @@ impl Session {
     /// session, `true` means that nothing touches memory registered with it, whether or not every
     /// peer answered.
     pub fn is_settled(&self) -> bool {
-        let is_settled = |device: &Shared| device.engine().is_ok_and(|it| it.is_settled());
+        let is_settled = |device: &SharedEngine| device.engine().is_ok_and(|it| it.is_settled());
         is_settled(&self.shared) && self.others().iter().all(|device| is_settled(device))
     }
 
@@ -274,7 +274,7 @@ impl Session {
         }
     }
 
-    fn report(&self, device: Device, shared: &Shared) -> SessionReport {
+    fn report(&self, device: Device, shared: &SharedEngine) -> SessionReport {
         let Ok(report) = shared.engine().map(|engine| engine.report()) else {
             return SessionReport::default();
         };
@@ -295,14 +295,14 @@ impl Session {
 
 impl Session {
     /// Returns the engines of all devices in use, the session's own first.
-    pub(super) fn devices(&self) -> Vec<Arc<Shared>> {
+    pub(super) fn devices(&self) -> Vec<Arc<SharedEngine>> {
         let mut devices = vec![Arc::clone(&self.shared)];
         devices.extend(self.others());
         devices
     }
 
     /// Returns the engines of all devices in use, except the session's own.
-    pub(super) fn others(&self) -> Vec<Arc<Shared>> {
+    pub(super) fn others(&self) -> Vec<Arc<SharedEngine>> {
         self.others.as_ref().map_or_else(Vec::new, |others| others.all())
     }
 
@@ -316,7 +316,7 @@ impl Session {
     }
 
     /// Returns the engine of a device, if the session has one.
-    pub(super) fn used(&self, device: Device) -> Result<Option<Arc<Shared>>> {
+    pub(super) fn engine_of(&self, device: Device) -> Result<Option<Arc<SharedEngine>>> {
         match (device, &self.others) {
             (Device::Host, _) => Ok(Some(Arc::clone(&self.shared))),
             (_, Some(others)) => others.get(device),
@@ -325,14 +325,14 @@ impl Session {
     }
 
     /// Returns the engine that holds this memory.
-    pub(super) fn holder_of(&self, id: MemoryId) -> Result<Arc<Shared>> {
-        self.used(id.device())?.ok_or(Error::UnknownRegistration { id })
+    pub(super) fn holder_of(&self, id: MemoryId) -> Result<Arc<SharedEngine>> {
+        self.engine_of(id.device())?.ok_or(Error::UnknownRegistration { id })
     }
 
     /// Returns the engine that exported this key, if the session did; otherwise an engine that
     /// refuses the key.
-    pub(super) fn exporter_of(&self, key: &RemoteKey) -> Result<Arc<Shared>> {
-        let exporter = self.used(Device::of_session(&key.session))?;
+    pub(super) fn exporter_of(&self, key: &RemoteKey) -> Result<Arc<SharedEngine>> {
+        let exporter = self.engine_of(Device::of_session(&key.session))?;
         Ok(exporter.unwrap_or_else(|| Arc::clone(&self.shared)))
     }
 
@@ -340,13 +340,13 @@ impl Session {
     ///
     /// # Errors
     /// The error of a device that cannot be used.
-    pub(super) fn engine_for(&self, place: Placement) -> Result<(Arc<Shared>, MemoryType)> {
+    pub(super) fn engine_for(&self, place: Placement) -> Result<(Arc<SharedEngine>, MemoryType)> {
         let refuse = |problem| Err(Error::Registration { id: None, problem });
         let own = || Arc::clone(&self.shared);
         match (place, &self.others) {
             (Placement::Device(Device::Host), _) => Ok((own(), MemoryType::Host)),
             (Placement::Device(device), Some(others)) => {
-                Ok((others.get_or_make(device)?, MemoryType::Device))
+                Ok((others.get_or_create(device)?, MemoryType::Device))
             }
             (Placement::Device(Device::Gpu(gpu)), None) if self.options.gpu != Some(gpu) => {
                 refuse(RegistrationProblem::OtherGpu { gpu })
@@ -362,7 +362,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         if is_forked() {
             // Another thread of the parent may have held the locks inside.
-            self.shared.leave();
+            self.shared.leak();
             std::mem::forget(self.others.take());
             return;
         }

@@ -5,7 +5,7 @@
 //! - [`metrics`]: reports as text for Prometheus, pure.
 //! - [`report`]: reports of a session, its peers and their sums, as programs read them.
 //! - [`stages`]: breakdown of the session's time by stage.
-//! - [`watch`]: judgements that find trouble in the counters, pure.
+//! - [`watch`]: checks that find trouble in the counters, pure.
 //! - [`alarm`]: kinds of trouble, each with its diagnosis, counted and logged once.
 
 pub(crate) mod alarm;

@@ -275,7 +275,7 @@ impl Engine {
         let attempts = self.meeting.next_overdue();
         let overdue = self.deadlines.next();
         let timers = [self.agenda.next_timer(), listener, parked, workers, attempts, overdue];
-        let look = self.watch.rounds.next_at(now);
+        let look = self.watch.schedule.next_at(now);
         timers.into_iter().flatten().fold(look, Instant::min)
     }
 }

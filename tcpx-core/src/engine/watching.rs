@@ -17,25 +17,25 @@ use super::hung_calls::HungCalls;
 use super::report::LONG;
 use crate::error::{Error, Result};
 use crate::peer::Peer;
-use crate::peer::watch::WatchInput;
+use crate::peer::watch::WatchContext;
 use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarm;
-use crate::stats::watch::Round;
-use crate::stats::watch::judgements::is_slow;
+use crate::stats::watch::CheckTiming;
+use crate::stats::watch::checks::is_slow;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::types::PeerKey;
 
 impl Engine {
     /// Checks everything that was not idle at the last check, if it is time.
     pub(super) fn look(&mut self, now: Instant) {
-        let SessionWatch { rounds, troubles, alarms } = &mut self.watch;
-        let round = rounds.next(now);
-        if round == Round::Early {
+        let SessionWatch { schedule, troubles, alarms } = &mut self.watch;
+        let timing = schedule.next(now);
+        if timing == CheckTiming::NotDue {
             return;
         }
         let stall_after = self.commons.session.options.stall_after.unwrap_or(Duration::MAX);
         let pages = &self.commons.batch.pages;
-        let look = WatchInput { round, now, stall_after, pages };
+        let look = WatchContext { timing, now, stall_after, pages };
         let watched = self.agenda.take_watched();
         for key in &watched {
             if let Some(peer) = self.peers.get_mut(*key) {

@@ -244,7 +244,7 @@ impl Connection {
         let Ledger { staging, registrations, .. } = &mut cx.ledger;
         let mut moved = false;
         for (channel, lane) in (0..).zip(&mut self.send_lanes) {
-            while let Some((memory, is_there)) = lane.known_staging(staging, registrations) {
+            while let Some((memory, is_there)) = lane.poll_staging(staging, registrations) {
                 self.protocol.handle_staging(channel, memory, is_there);
                 moved = true;
             }

@@ -6,14 +6,14 @@ use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 
 use super::connection::Connection;
 use crate::stats::alarm::{Alarm, Alarms, Troubles};
-use crate::stats::watch::judgements::{MatchSample, MatchWatch};
+use crate::stats::watch::checks::{MatchSample, MatchWatch};
 use crate::stats::watch::lane::LaneState;
 use crate::stats::watch::pages::PageUse;
-use crate::stats::watch::{ALIVE, Round};
+use crate::stats::watch::{ALIVE, CheckTiming};
 
 /// One look at a session.
-pub(crate) struct WatchInput<'a> {
-    pub(crate) round: Round,
+pub(crate) struct WatchContext<'a> {
+    pub(crate) timing: CheckTiming,
     pub(crate) now: Instant,
     /// Time for which nothing may move.
     pub(crate) stall_after: Duration,
@@ -63,10 +63,11 @@ impl PeerWatch {
         &mut self,
         connection: &mut Connection,
         name: &str,
-        look: &WatchInput<'_>,
+        look: &WatchContext<'_>,
         alarms: &mut Alarms,
     ) {
-        let is_regular = look.round == Round::Due && connection.protocol.silence(look.now) < ALIVE;
+        let is_regular =
+            look.timing == CheckTiming::Due && connection.protocol.silence(look.now) < ALIVE;
         let chunks = (is_regular && connection.rests()).then(|| connection.chunks());
         if self.is_new(chunks) {
             self.look_at_all(connection, name, look, alarms);
@@ -84,19 +85,19 @@ impl PeerWatch {
         &mut self,
         connection: &mut Connection,
         name: &str,
-        look: &WatchInput<'_>,
+        look: &WatchContext<'_>,
         alarms: &mut Alarms,
     ) {
         let stage = connection.protocol.stage();
         let is_on = matches!(stage, PeerStage::Up | PeerStage::Closing { .. });
         let silence = connection.protocol.silence(look.now);
         let is_alive = silence < ALIVE;
-        if look.round == Round::AfterSleep || !is_on || !is_alive {
+        if look.timing == CheckTiming::AfterSleep || !is_on || !is_alive {
             self.matches.restart();
             connection.send_lanes.iter_mut().for_each(|lane| lane.watch.restart());
             connection.recv_lanes.iter_mut().for_each(|lane| lane.watch.restart());
             // The link may go over the same NIC.
-            let is_quiet = is_on && !is_alive && look.round != Round::AfterSleep;
+            let is_quiet = is_on && !is_alive && look.timing != CheckTiming::AfterSleep;
             self.look_at_nics(connection, name, is_quiet.then_some(silence), alarms);
             return;
         }
@@ -105,7 +106,7 @@ impl PeerWatch {
             announced: connection.protocol.announced(),
             met: connection.protocol.messages().sent,
         };
-        let unmatched = self.matches.look(sample, look.stall_after, look.now);
+        let unmatched = self.matches.check(sample, look.stall_after, look.now);
         let lanes = look_at_lanes(connection, look);
         let quiet = lanes.quiet.map(|(_, state)| state.silent).or(unmatched);
         let is_down = self.look_at_nics(connection, name, quiet, alarms);
@@ -176,11 +177,11 @@ impl PeerWatch {
     }
 }
 
-fn look_at_lanes(connection: &mut Connection, look: &WatchInput<'_>) -> LaneTroubles {
+fn look_at_lanes(connection: &mut Connection, look: &WatchContext<'_>) -> LaneTroubles {
     let mut troubles = LaneTroubles::default();
     let chunk_bytes = connection.protocol.agreement().chunk_bytes;
     for (channel, lane) in connection.send_lanes.iter_mut().enumerate() {
-        let state = lane.look(chunk_bytes, look.now);
+        let state = lane.check(chunk_bytes, look.now);
         let note =
             |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
         note(&mut troubles.quiet, state.silent >= QUIET.min(look.stall_after));
@@ -189,7 +190,7 @@ fn look_at_lanes(connection: &mut Connection, look: &WatchInput<'_>) -> LaneTrou
         note(&mut troubles.starved, state.is_starved);
     }
     for (channel, lane) in connection.recv_lanes.iter_mut().enumerate() {
-        let state = lane.look(chunk_bytes, look.now);
+        let state = lane.check(chunk_bytes, look.now);
         let note =
             |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
         let (is_silent, is_new) = (state.silent >= look.stall_after, lane.stats.chunks == 0);

@@ -3,16 +3,16 @@
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::shared::Shared;
+use super::shared::SharedEngine;
 use super::wait::WaitLimit;
 use crate::engine::UNPACK_TIMEOUT;
 use crate::error::Result;
 
 /// Time in which copies and comms of ended peers must let go of memory, and calls of the plugin
 /// must deregister it.
-pub(super) const LET_GO_TIMEOUT: Duration = UNPACK_TIMEOUT.saturating_mul(2);
+pub(super) const RELEASE_TIMEOUT: Duration = UNPACK_TIMEOUT.saturating_mul(2);
 
-impl Shared {
+impl SharedEngine {
     /// Begins to say goodbye to all peers.
     pub(super) fn start_close(&self) -> Result<()> {
         self.engine()?.start_close();
@@ -23,7 +23,7 @@ impl Shared {
     /// limits are those for goodbyes, and for letting go of memory after them.
     pub(super) fn finish_close(
         &self,
-        (close_timeout, let_go_timeout): (Duration, Duration),
+        (close_timeout, release_timeout): (Duration, Duration),
     ) -> Result<()> {
         let start = Instant::now();
         let closed = self.wait(
@@ -34,7 +34,7 @@ impl Shared {
         self.engine()?.finish_close();
         // Parked remains end, or are given up, within a time of their own.
         let settled = self.wait(
-            WaitLimit::for_time(let_go_timeout),
+            WaitLimit::for_time(release_timeout),
             |engine| {
                 let is_over = engine.is_settled_or_given_up();
                 Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
@@ -56,7 +56,7 @@ impl Shared {
 
     /// Closes an engine that nothing has used.
     pub(super) fn close_unused(&self) {
-        let times = (Duration::ZERO, LET_GO_TIMEOUT);
+        let times = (Duration::ZERO, RELEASE_TIMEOUT);
         if let Err(error) = self.start_close().and_then(|()| self.finish_close(times)) {
             tracing::warn!(%error, "an engine that nothing has used did not end cleanly");
         }

@@ -8,7 +8,7 @@ use tcpx_protocol::types::memory::{Device, LONGEST_SUFFIX};
 
 use super::Session;
 use super::devices::OtherDevices;
-use super::shared::Shared;
+use super::shared::SharedEngine;
 use super::wait::WaitLimit;
 use crate::completions::PeerState;
 use crate::engine::meeting::accept_queue::Accept;
@@ -262,7 +262,7 @@ impl Session {
         outcome
     }
 
-    fn disconnect_from(&self, device: &Shared, peer: &str) -> Result<()> {
+    fn disconnect_from(&self, device: &SharedEngine, peer: &str) -> Result<()> {
         let Some(key) = device.engine()?.leave(peer)? else { return Ok(()) };
         let outcome = device.wait(
             WaitLimit::for_time(self.options.close_timeout),
@@ -292,7 +292,7 @@ impl Session {
 impl Session {
     /// Returns the connections of a peer with each device, except in a session of one device: the
     /// device, and the connection's name there.
-    fn connections_of(&self, peer: &str) -> Result<Vec<(Arc<Shared>, String)>> {
+    fn connections_of(&self, peer: &str) -> Result<Vec<(Arc<SharedEngine>, String)>> {
         let mut connections = Vec::new();
         if self.others.is_some() {
             for device in self.devices() {
@@ -315,7 +315,7 @@ impl Session {
 
     /// Begins to say goodbye to all devices of a peer, in a session of all devices. Returns the
     /// connections.
-    fn leave_devices(&self, peer: &str) -> Result<Vec<(Arc<Shared>, String)>> {
+    fn leave_devices(&self, peer: &str) -> Result<Vec<(Arc<SharedEngine>, String)>> {
         let mut connections = self.connections_of(peer)?;
         connections.retain(|(device, name)| {
             // The peer may have gone since.

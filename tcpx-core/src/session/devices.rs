@@ -15,7 +15,7 @@ use tcpx_cuda::CudaError;
 use tcpx_protocol::types::memory::Device;
 use tcpx_sys::is_forked;
 
-use super::shared::Shared;
+use super::shared::SharedEngine;
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::engine::meeting::device_context::{DeviceContext, HandOver};
 use crate::engine::meeting::peer_names::PeerNames;
@@ -30,15 +30,15 @@ pub(super) struct OtherDevices {
     context: DeviceContext,
     pub(super) names: Arc<PeerNames>,
     /// Lock held while a device is made, since opening a GPU is slow.
-    making: Mutex<()>,
-    made: Mutex<Made>,
+    creating: Mutex<()>,
+    table: Mutex<DeviceTable>,
     /// Whether there are any devices. Most sessions have none, and check often.
     has_any: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Made {
-    devices: BTreeMap<Device, Arc<Shared>>,
+struct DeviceTable {
+    devices: BTreeMap<Device, Arc<SharedEngine>>,
     is_closed: bool,
 }
 
@@ -55,8 +55,8 @@ impl OtherDevices {
             options,
             context: context.clone(),
             names,
-            making: Mutex::default(),
-            made: Mutex::default(),
+            creating: Mutex::default(),
+            table: Mutex::default(),
             has_any: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&devices);
@@ -70,7 +70,7 @@ impl OtherDevices {
 
     /// Takes an accepted peer to the device that it wants.
     fn take_in(&self, device: Device, handshake: InboundHandshake) {
-        let shared = match self.get_or_make(device) {
+        let shared = match self.get_or_create(device) {
             Ok(shared) => shared,
             Err(error) => {
                 return handshake.refuse(format!("{device} cannot be used there: {error}"));
@@ -83,35 +83,35 @@ impl OtherDevices {
     }
 
     /// Returns a device, if it was made.
-    pub(super) fn get(&self, device: Device) -> Result<Option<Arc<Shared>>> {
+    pub(super) fn get(&self, device: Device) -> Result<Option<Arc<SharedEngine>>> {
         if is_forked() {
             return Err(Error::Forked);
         }
-        Ok(self.made().devices.get(&device).cloned())
+        Ok(self.table().devices.get(&device).cloned())
     }
 
     /// Returns a device, which is made if absent.
-    pub(super) fn get_or_make(&self, device: Device) -> Result<Arc<Shared>> {
+    pub(super) fn get_or_create(&self, device: Device) -> Result<Arc<SharedEngine>> {
         if let Some(made) = self.get(device)? {
             return Ok(made);
         }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _creating = self.creating.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = self.get(device)? {
             return Ok(made);
         }
-        if self.made().is_closed {
+        if self.table().is_closed {
             return Err(Error::Closed);
         }
-        let shared = Shared::open(self.options_of(device)?, self.context.of(device))?;
-        let mut made = self.made();
-        if made.is_closed {
-            drop(made);
+        let shared = SharedEngine::open(self.options_of(device)?, self.context.of(device))?;
+        let mut table = self.table();
+        if table.is_closed {
+            drop(table);
             // No other code knows the engine yet.
             shared.close_unused();
             return Err(Error::Closed);
         }
         self.has_any.store(true, Ordering::SeqCst);
-        made.devices.insert(device, Arc::clone(&shared));
+        table.devices.insert(device, Arc::clone(&shared));
         tracing::debug!(%device, "the session has an engine for it");
         Ok(shared)
     }
@@ -130,36 +130,36 @@ impl OtherDevices {
     }
 
     /// Returns all engines.
-    pub(super) fn all(&self) -> Vec<Arc<Shared>> {
+    pub(super) fn all(&self) -> Vec<Arc<SharedEngine>> {
         if is_forked() || !self.has_any.load(Ordering::SeqCst) {
             return Vec::new();
         }
-        self.made().devices.values().cloned().collect()
+        self.table().devices.values().cloned().collect()
     }
 
     /// Returns all engines, by their devices.
-    pub(super) fn by_device(&self) -> BTreeMap<Device, Arc<Shared>> {
+    pub(super) fn by_device(&self) -> BTreeMap<Device, Arc<SharedEngine>> {
         match is_forked() {
             true => BTreeMap::new(),
-            false => self.made().devices.clone(),
+            false => self.table().devices.clone(),
         }
     }
 
     /// Makes no more engines.
     pub(super) fn close(&self) {
         if !is_forked() {
-            self.made().is_closed = true;
+            self.table().is_closed = true;
             self.context.completions.notify_waiters();
         }
     }
 
     /// Returns whether the session is closed, or about to be.
     pub(super) fn is_closed(&self) -> bool {
-        self.made().is_closed
+        self.table().is_closed
     }
 
-    fn made(&self) -> MutexGuard<'_, Made> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, DeviceTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,7 +8,7 @@ use tcpx_protocol::exports::remote_key::RemoteKey;
 use tcpx_protocol::types::memory::MemoryId;
 
 use super::Session;
-use super::shared::Shared;
+use super::shared::SharedEngine;
 use super::wait::WaitLimit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -83,7 +83,7 @@ impl Session {
     /// than the time for a goodbye are ended: the memory is the program's.
     pub(super) fn wait_for_users<T>(
         &self,
-        shared: &Shared,
+        shared: &SharedEngine,
         mut check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
         end_users: impl FnOnce(&mut Engine, Duration),
         error: impl Fn(&Engine) -> Error,
@@ -101,11 +101,13 @@ impl Session {
         match is_overdue {
             false => in_time,
             // Comms are closed, and copies end.
-            true => shared.wait(WaitLimit::for_time(self.let_go_timeout), check, |engine, _, _| {
-                let error = error(engine);
-                tracing::error!(%error, "memory that is taken back is still in use");
-                error
-            }),
+            true => {
+                shared.wait(WaitLimit::for_time(self.release_timeout), check, |engine, _, _| {
+                    let error = error(engine);
+                    tracing::error!(%error, "memory that is taken back is still in use");
+                    error
+                })
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use tcpx_protocol::types::memory::Device;
 use tcpx_sys::is_forked;
 
 use super::Session;
-use super::shared::Shared;
+use super::shared::SharedEngine;
 use super::wait::WaitLimit;
 use crate::completions::signals::LONGEST_WAIT;
 use crate::completions::{Notification, SessionEvent};
@@ -17,12 +17,12 @@ use crate::error::{Error, Phase, Result};
 
 /// Returns the order in which the queues of devices are polled. Each queue comes first once in as
 /// many turns as there are queues, and has all the room then.
-fn by_turns(turn: usize, queues: usize) -> impl Iterator<Item = usize> {
+fn round_robin(turn: usize, queues: usize) -> impl Iterator<Item = usize> {
     (0..queues).map(move |index| (turn % queues + index) % queues)
 }
 
 /// Returns the error of a wait for notifications.
-fn none_has_come(waited: Duration) -> Error {
+fn no_notification(waited: Duration) -> Error {
     let detail = Awaited::words("no notification has come");
     Error::Deadline { phase: Phase::Receive, peer: None, waited, detail }
 }
@@ -79,7 +79,7 @@ impl Session {
         let before = notifications.len();
         let others = self.others();
         let turn = self.notification_turns.fetch_add(1, Ordering::Relaxed);
-        for device in by_turns(turn, others.len() + 1) {
+        for device in round_robin(turn, others.len() + 1) {
             let taken = &notifications[before..];
             let room = most_bytes - taken.iter().map(|note| note.bytes.len()).sum::<usize>();
             let most = most - taken.len();
@@ -128,7 +128,7 @@ impl Session {
         if taken > 0 || most == 0 {
             return Ok(taken);
         }
-        let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
+        let limit = timeout.map_or_else(WaitLimit::unlimited, WaitLimit::for_time);
         if let Some(others) = &self.others {
             let poll = || match self.poll_notifications_within(notifications, most, most_bytes)? {
                 0 if others.is_closed() => Err(Error::Closed),
@@ -142,7 +142,7 @@ impl Session {
                 0 => engine.check_open().map(|()| Poll::Pending),
                 taken => Ok(Poll::Ready(taken)),
             },
-            |_, waited, _| none_has_come(waited),
+            |_, waited, _| no_notification(waited),
         )
     }
 
@@ -159,9 +159,9 @@ impl Session {
             }
             let now = Instant::now();
             if limit.is_over(now) {
-                return Err(none_has_come(limit.waited(now)));
+                return Err(no_notification(limit.waited(now)));
             }
-            listening.wait(limit.cut(LONGEST_WAIT, now));
+            listening.wait(limit.clamp(LONGEST_WAIT, now));
         }
     }
 }
@@ -211,7 +211,7 @@ impl Session {
     }
 }
 
-impl Shared {
+impl SharedEngine {
     /// Takes notifications of this device, up to these limits of number and total bytes.
     fn take_notifications(
         &self,
@@ -241,7 +241,7 @@ mod tests {
             let mut has_come = false;
             for poll in 0..queues {
                 let mut room = most;
-                for queue in by_turns(first.wrapping_add(poll), queues) {
+                for queue in round_robin(first.wrapping_add(poll), queues) {
                     let has = if queue == waits { usize::from(!has_come) } else { usize::MAX };
                     let taken = has.min(room);
                     room -= taken;

@@ -15,7 +15,7 @@ use tcpx_protocol::exports::remote_key::RemoteRange;
 use tcpx_protocol::types::memory::{Device, OperationKind};
 use tcpx_sys::is_forked;
 
-use self::joint::{Joint, Part};
+use self::joint::{JointState, Part};
 use self::splitting::{only_pair, split};
 use super::Session;
 use super::wait::WaitLimit;
@@ -61,14 +61,14 @@ pub enum OperationStatus {
 pub struct Operation {
     cell: Arc<TransferCell>,
     completions: Arc<CompletionQueue>,
-    form: Form,
+    parts_of: OperationParts,
 }
 
 #[derive(Debug)]
-enum Form {
+enum OperationParts {
     One(Part),
     /// A part for each pair of devices; more than one.
-    Several(Arc<Joint>, Box<[Part]>),
+    Several(Arc<JointState>, Box<[Part]>),
 }
 
 impl Session {
@@ -139,7 +139,7 @@ impl Session {
             Some(range) => Error::UnknownRegistration { id: range.memory },
             None => Error::Closed,
         };
-        let shared = self.used(here)?.ok_or_else(unknown)?;
+        let shared = self.engine_of(here)?.ok_or_else(unknown)?;
         let (called, info) = names.way(peer, there);
         let name = there.name_in(&called);
         if let Some(info) = info {
@@ -170,9 +170,9 @@ impl Session {
             let part = parts.pop().ok_or_else(|| refused(peer, RemoteProblem::Nothing))?;
             return Ok(Operation::one(part, completions));
         }
-        let joint = Joint::new(peer, kind, &parts, Arc::clone(&completions))?;
+        let joint = JointState::new(peer, kind, &parts, Arc::clone(&completions))?;
         let cell = Arc::clone(joint.cell());
-        Ok(Operation { cell, completions, form: Form::Several(joint, parts.into()) })
+        Ok(Operation { cell, completions, parts_of: OperationParts::Several(joint, parts.into()) })
     }
 }
 
@@ -183,7 +183,7 @@ fn refused(peer: &str, problem: RemoteProblem) -> Error {
 
 impl Operation {
     fn one(part: Part, completions: Arc<CompletionQueue>) -> Self {
-        Self { cell: Arc::clone(&part.cell), completions, form: Form::One(part) }
+        Self { cell: Arc::clone(&part.cell), completions, parts_of: OperationParts::One(part) }
     }
 
     /// Posts the operation, again if it has ended. The peer gets `notification` when all bytes are
@@ -215,9 +215,9 @@ impl Operation {
     /// # Errors
     /// As for [`post`](Self::post).
     pub fn post_with(&self, options: PostOptions<'_>) -> Result<()> {
-        match &self.form {
-            Form::One(part) => part.post(options),
-            Form::Several(joint, parts) => joint.post(parts, options),
+        match &self.parts_of {
+            OperationParts::One(part) => part.post(options),
+            OperationParts::Several(joint, parts) => joint.post(parts, options),
         }
     }
 
@@ -248,10 +248,10 @@ impl Operation {
         if let Poll::Ready(outcome) = self.cell.outcome() {
             return outcome;
         }
-        let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
-        match &self.form {
-            Form::One(part) => part.wait(limit),
-            Form::Several(joint, parts) => joint.wait(parts, limit),
+        let limit = timeout.map_or_else(WaitLimit::unlimited, WaitLimit::for_time);
+        match &self.parts_of {
+            OperationParts::One(part) => part.wait(limit),
+            OperationParts::Several(joint, parts) => joint.wait(parts, limit),
         }
     }
 
@@ -261,10 +261,10 @@ impl Operation {
     /// # Errors
     /// [`Error::Forked`].
     pub fn cancel(&self) -> Result<()> {
-        match &self.form {
-            Form::One(part) => part.cancel(),
+        match &self.parts_of {
+            OperationParts::One(part) => part.cancel(),
             _ if is_forked() => Err(Error::Forked),
-            Form::Several(joint, parts) => {
+            OperationParts::Several(joint, parts) => {
                 joint.give_up();
                 parts.iter().try_for_each(Part::cancel)
             }
@@ -290,10 +290,10 @@ impl Operation {
     /// # Errors
     /// [`Error::Forked`].
     pub fn counts(&self) -> Result<TransferCounts> {
-        match &self.form {
+        match &self.parts_of {
             _ if is_forked() => Err(Error::Forked),
-            Form::One(_) => Ok(self.cell.counts()),
-            Form::Several(joint, parts) => Ok(joint.counts(parts)),
+            OperationParts::One(_) => Ok(self.cell.counts()),
+            OperationParts::Several(joint, parts) => Ok(joint.counts(parts)),
         }
     }
 }
@@ -303,7 +303,7 @@ impl Drop for Operation {
         if is_forked() {
             return;
         }
-        if let Form::Several(joint, _) = &self.form {
+        if let OperationParts::Several(joint, _) = &self.parts_of {
             joint.give_up();
         }
         if let Some(key) = self.cell.reporter.get() {

@@ -8,7 +8,7 @@ use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, Span};
 
 use super::Session;
-use super::shared::Shared;
+use super::shared::SharedEngine;
 use crate::engine::Engine;
 use crate::engine::deregistration::Deregistered;
 use crate::error::{Error, RegistrationProblem, Result};
@@ -198,7 +198,7 @@ impl Session {
             Deregistered::Out(owned) => return Ok(owned),
             Deregistered::Pending(pending) => pending,
         };
-        if !workers.wait(&returned, self.let_go_timeout) {
+        if !workers.wait(&returned, self.release_timeout) {
             let error = Error::PluginHangs(hang);
             tracing::error!(%id, %error, "memory cannot be deregistered: it must stay as it is");
             return Err(error);
@@ -206,7 +206,7 @@ impl Session {
         shared.engine()?.finish_deregistering(id)
     }
 
-    fn deregister_when_unused(&self, shared: &Shared, id: MemoryId) -> Result<Deregistered> {
+    fn deregister_when_unused(&self, shared: &SharedEngine, id: MemoryId) -> Result<Deregistered> {
         self.wait_for_users(
             shared,
             |engine| engine.deregister(id),
@@ -276,7 +276,7 @@ impl Session {
     }
 }
 
-impl Shared {
+impl SharedEngine {
     /// Checks with plugin and driver that they support the memory as registered.
     fn check_memory(&self, registration: &NewRegistration) -> Result<()> {
         let NewRegistration { address, bytes, memory, access } = *registration;

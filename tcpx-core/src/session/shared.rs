@@ -14,7 +14,7 @@
 //! - *Posts that were handed in* without the engine. They lie in the inbox before the mark is set,
 //!   and the thread that locks the engine next posts them.
 //! - *Events on a descriptor.* The system keeps an event until it is asked. Events that were read
-//!   stay in `Lead::events`, which passes on with the lead, until a round takes them.
+//!   stay in `LeaderState::events`, which passes on with the lead, until a round takes them.
 //! - *Results of a round, for other threads.* These threads listen before they look, with the
 //!   engine locked. So they see the results of earlier rounds, and later rounds notify them.
 //! - *The lead.* A thread that does not get the lead listened before it tried. A thread that
@@ -36,8 +36,8 @@ use std::time::{Duration, Instant};
 use tcpx_protocol::types::Direction;
 use tcpx_sys::{Stay, is_forked};
 
-use super::lead::Lead;
-use super::wait::{Askers, MANY};
+use super::leader::LeaderState;
+use super::wait::{MANY_QUERIES, QueryRate};
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::signals::EventCount;
 use crate::engine::Engine;
@@ -51,22 +51,22 @@ use crate::types::PeerKey;
 
 /// Number of rounds that a thread that does not lead makes at once, while they move something. The
 /// leader does what is left then.
-const MOST_BESIDE: usize = 4;
+const MAX_ROUNDS_BESIDE: usize = 4;
 
 /// Engine, and what waiting threads need to know.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedEngine {
     engine: parking_lot::Mutex<Engine>,
     /// Posts of threads that did not wait for the engine.
     inbox: Arc<Inbox>,
     pub(super) poller: Arc<Poller>,
     pub(super) notifications: Arc<NotificationQueue>,
     thread: ProgressThread,
-    /// Lead; locked by the thread that leads.
-    lead: Mutex<Lead>,
-    pub(super) askers: Askers,
+    /// State of the leader; locked by the thread that leads.
+    lead: Mutex<LeaderState>,
+    pub(super) query_rate: QueryRate,
     /// Whether the progress thread leads.
-    pub(super) is_served: AtomicBool,
+    pub(super) thread_leads: AtomicBool,
     /// Time for which the progress thread stands back, where a test sets it.
     #[cfg(test)]
     pub(super) stand_back: std::sync::OnceLock<Duration>,
@@ -79,15 +79,15 @@ pub(crate) struct Shared {
 /// Locked engine. Releasing it notifies waiting threads of what was done.
 #[derive(Debug)]
 pub(crate) struct EngineGuard<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a SharedEngine,
     pub(super) engine: parking_lot::MutexGuard<'a, Engine>,
 }
 
 /// Right to lead. Releasing it lets another thread lead.
 #[derive(Debug)]
 pub(super) struct LeadGuard<'a> {
-    shared: &'a Shared,
-    pub(super) lead: Option<MutexGuard<'a, Lead>>,
+    shared: &'a SharedEngine,
+    pub(super) lead: Option<MutexGuard<'a, LeaderState>>,
 }
 
 /// Progress thread, if there is one.
@@ -97,7 +97,7 @@ struct ProgressThread {
     handle: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Shared {
+impl SharedEngine {
     /// Makes the engine of a device, and its progress thread if the options say so.
     pub(super) fn open(options: SessionOptions, context: DeviceContext) -> Result<Arc<Self>> {
         // Before any lock: a child forked from now on may find it held.
@@ -116,7 +116,7 @@ impl Shared {
             let shared = Weak::clone(shared);
             engine.commons.workers.on_moved(move |peer| {
                 if let Some(shared) = shared.upgrade() {
-                    shared.hear_workers(peer);
+                    shared.handle_worker_progress(peer);
                 }
             });
             Self {
@@ -125,9 +125,9 @@ impl Shared {
                 thread: ProgressThread::default(),
                 inbox: Arc::clone(engine.inbox()),
                 engine: parking_lot::Mutex::new(engine),
-                lead: Mutex::new(Lead::new(spin)),
-                askers: Askers::default(),
-                is_served: AtomicBool::new(false),
+                lead: Mutex::new(LeaderState::new(spin)),
+                query_rate: QueryRate::default(),
+                thread_leads: AtomicBool::new(false),
                 #[cfg(test)]
                 stand_back: std::sync::OnceLock::new(),
                 completed: EventCount::default(),
@@ -142,7 +142,7 @@ impl Shared {
             .name("tcpx-progress".into())
             .spawn(move || {
                 // The loop ends when it is stopped, or in a forked child.
-                let _ = driven.serve(&stopped);
+                let _ = driven.run_progress_thread(&stopped);
             })
             .map_err(|error| Error::io("starting the progress thread", &error))?;
         *self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
@@ -192,7 +192,7 @@ impl Shared {
     }
 
     /// Hands posts in for the thread that locks the engine next. Returns whether they were taken.
-    pub(super) fn hand_in(
+    pub(super) fn try_enqueue(
         &self,
         target: PostTarget<'_>,
         direction: Direction,
@@ -227,7 +227,7 @@ impl Shared {
 
     /// Keeps the engine for as long as the process lives. In a forked child its sockets, GPU memory
     /// and plugin are the parent's, so none of them may ever be closed or freed.
-    pub(super) fn leave(self: &Arc<Self>) {
+    pub(super) fn leak(self: &Arc<Self>) {
         std::mem::forget(Arc::clone(self));
     }
 
@@ -257,7 +257,9 @@ impl Shared {
         let now = Instant::now();
         let has_moved = self.progress_at(now);
         let answered = if has_moved { now.elapsed() } else { Duration::ZERO };
-        if self.askers.note(answered) >= MANY && self.is_served.load(Ordering::Relaxed) {
+        if self.query_rate.record(answered) >= MANY_QUERIES
+            && self.thread_leads.load(Ordering::Relaxed)
+        {
             // The system gives its events to the thread that looks first, which is this thread. The
             // leader would be woken in vain again and again, and would not notice.
             self.poller.wake();
@@ -268,7 +270,7 @@ impl Shared {
     /// Makes one round of progress at this time.
     pub(super) fn progress_at(&self, now: Instant) -> bool {
         let Some(mut guard) = self.try_lead() else {
-            return self.engine().is_ok_and(|engine| self.round_beside(engine, now));
+            return self.engine().is_ok_and(|engine| self.round_without_lead(engine, now));
         };
         let Some(lead) = guard.lead.as_deref_mut().filter(|_| !is_forked()) else { return false };
         // As a thread that rests and is not woken. A thread that polls in a loop nearly always
@@ -281,13 +283,13 @@ impl Shared {
     }
 
     /// Makes a round of a leader that has looked for events, and does not wait after the round.
-    fn round(&self, lead: &mut Lead, mut engine: EngineGuard<'_>, now: Instant) -> bool {
+    fn round(&self, lead: &mut LeaderState, mut engine: EngineGuard<'_>, now: Instant) -> bool {
         self.poller.take_work();
         // The thread whose mark was just taken away may have handed in after the lock was taken.
         engine.post_handed_in();
         let moved = engine.progress(now, &mut lead.events);
         let rest = engine.rest(now);
-        lead.rests(rest, moved);
+        lead.set_rest(rest, moved);
         if self.poller.is_exported() {
             self.poller.set_alarm(lead.next_alarm(rest, moved, now));
         }
@@ -297,10 +299,10 @@ impl Shared {
     /// Makes a round of a thread that does not lead. The leader may have no processor to run on,
     /// when threads that poll have them all: so this thread asks the system too. The events that it
     /// gets are dealt with before the engine is released.
-    fn round_beside(&self, mut engine: EngineGuard<'_>, now: Instant) -> bool {
+    fn round_without_lead(&self, mut engine: EngineGuard<'_>, now: Instant) -> bool {
         let mut events = Vec::new();
         let mut has_moved = false;
-        for _ in 0..MOST_BESIDE {
+        for _ in 0..MAX_ROUNDS_BESIDE {
             self.poller.look_beside(&mut events);
             let moved = engine.progress_beside(now, &mut events);
             has_moved |= moved;
@@ -313,7 +315,7 @@ impl Shared {
 
     /// Records that a worker has finished something, for this peer or for any. Where no thread
     /// leads, the worker's thread makes a round.
-    fn hear_workers(&self, peer: Option<PeerKey>) {
+    fn handle_worker_progress(&self, peer: Option<PeerKey>) {
         let Ok(mut engine) = self.engine() else { return };
         let is_due = engine.hear_workers(peer);
         drop(engine);

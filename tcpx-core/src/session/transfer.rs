@@ -7,7 +7,7 @@ use std::time::Duration;
 use tcpx_protocol::types::{Direction, TransferKey};
 use tcpx_sys::is_forked;
 
-use super::shared::Shared;
+use super::shared::SharedEngine;
 use super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
 use crate::engine::inbox::PostTarget;
@@ -52,7 +52,7 @@ use crate::transfer::{Post, TransferCounts};
 /// In a forked child every call returns [`Error::Forked`], and dropping it does nothing.
 #[derive(Debug)]
 pub struct Transfer {
-    shared: Arc<Shared>,
+    shared: Arc<SharedEngine>,
     key: TransferKey,
     cell: Arc<TransferCell>,
     gate: Arc<PostGate>,
@@ -61,7 +61,7 @@ pub struct Transfer {
 
 impl Transfer {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedEngine>,
         transfer: NewTransfer,
         completions: Arc<CompletionQueue>,
     ) -> Self {
@@ -107,7 +107,7 @@ impl Transfer {
         if let Some(mut engine) = self.shared.try_engine()? {
             return engine.post(self.key, direction, posts);
         }
-        if self.shared.hand_in(self.target(), direction, posts) {
+        if self.shared.try_enqueue(self.target(), direction, posts) {
             return Ok(());
         }
         self.shared.engine()?.post(self.key, direction, posts)
@@ -142,7 +142,7 @@ impl Transfer {
         if let Poll::Ready(outcome) = self.cell()?.outcome() {
             return outcome;
         }
-        let limit = timeout.map_or_else(WaitLimit::endless, WaitLimit::for_time);
+        let limit = timeout.map_or_else(WaitLimit::unlimited, WaitLimit::for_time);
         self.shared.wait_for_transfer(
             limit,
             |_| match self.cell.outcome() {
@@ -231,7 +231,7 @@ impl Drop for Transfer {
                     self.completions.remove(*key);
                 }
             }
-            Err(_) => self.shared.leave(),
+            Err(_) => self.shared.leak(),
         }
     }
 }

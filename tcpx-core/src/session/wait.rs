@@ -29,7 +29,7 @@ impl WaitLimit {
         Self { started_at, ends_at: started_at.checked_add(time) }
     }
 
-    pub(crate) fn endless() -> Self {
+    pub(crate) fn unlimited() -> Self {
         Self { started_at: Instant::now(), ends_at: None }
     }
 
@@ -42,7 +42,7 @@ impl WaitLimit {
     }
 
     /// Returns the part of this time that is left before the limit.
-    pub(super) fn cut(&self, time: Duration, now: Instant) -> Duration {
+    pub(super) fn clamp(&self, time: Duration, now: Instant) -> Duration {
         let left = self.ends_at.map(|ends_at| ends_at.saturating_duration_since(now));
         left.map_or(time, |left| left.min(time))
     }
@@ -81,48 +81,49 @@ pub(super) const STAND_BACK: Duration = Duration::from_micros(200);
 /// processor of one of its threads. A peer may wait this long once, after the program has stopped
 /// asking.
 pub(super) const LONGEST_STAND_BACK: Duration = Duration::from_millis(1);
-/// Interval of questions at which the program needs no progress thread beside it.
-const OFTEN: Duration = Duration::from_micros(50);
-/// Number of questions below which their rate is unknown.
-const FEWEST: u32 = 4;
-/// Number of questions since the last look of the progress thread after which it should look.
-pub(super) const MANY: u32 = 32;
+/// Interval of queries at which the program needs no progress thread beside it.
+const FREQUENT_INTERVAL: Duration = Duration::from_micros(50);
+/// Number of queries below which their rate is unknown.
+const MIN_QUERIES: u32 = 4;
+/// Number of queries since the last look of the progress thread after which it should look.
+pub(super) const MANY_QUERIES: u32 = 32;
 /// Time of an answer, caused by much work, in which the program could have asked once more.
-const ANSWER: Duration = Duration::from_micros(10);
+const ANSWER_TIME: Duration = Duration::from_micros(10);
 
 /// Rate at which the program has asked lately.
 #[derive(Debug, Default)]
-pub(super) struct Askers {
-    questions: AtomicU32,
+pub(super) struct QueryRate {
+    queries: AtomicU32,
 }
 
-impl Askers {
-    /// Records one more question, which took this long to answer. Returns the number of questions
+impl QueryRate {
+    /// Records one more query, which took this long to answer. Returns the number of queries
     /// since counting began.
-    pub(super) fn note(&self, answered: Duration) -> u32 {
-        let more = answered.as_micros() / ANSWER.as_micros();
-        // At most the number of questions in an hour.
+    pub(super) fn record(&self, answered: Duration) -> u32 {
+        let more = answered.as_micros() / ANSWER_TIME.as_micros();
+        // At most the number of queries in an hour.
         let more = u32::try_from(more).unwrap_or(1 << 28).min(1 << 28);
-        self.questions.fetch_add(1 + more, Ordering::Relaxed).saturating_add(1 + more)
+        self.queries.fetch_add(1 + more, Ordering::Relaxed).saturating_add(1 + more)
     }
 
-    /// Returns whether the program has asked often, of all questions since `since`. Counting begins
-    /// anew after the answer yes, and after an answer about a time long enough for few questions to
+    /// Returns whether the program has asked often, of all queries since `since`. Counting begins
+    /// anew after the answer yes, and after an answer about a time long enough for few queries to
     /// count.
     ///
     /// A leading thread checks after each round. Where each operation needs two rounds, too few
-    /// questions come between two checks. A count of those alone would let the thread lead for
+    /// queries come between two checks. A count of those alone would let the thread lead for
     /// ever.
-    pub(super) fn have_asked_often(&self, since: &mut Instant, now: Instant) -> bool {
+    pub(super) fn is_frequent(&self, since: &mut Instant, now: Instant) -> bool {
         let time = now.saturating_duration_since(*since);
-        let questions = self.questions.load(Ordering::Relaxed);
-        let are_often = questions >= FEWEST && time <= OFTEN.saturating_mul(questions);
-        if are_often || time >= OFTEN.saturating_mul(FEWEST) {
+        let queries = self.queries.load(Ordering::Relaxed);
+        let is_frequent =
+            queries >= MIN_QUERIES && time <= FREQUENT_INTERVAL.saturating_mul(queries);
+        if is_frequent || time >= FREQUENT_INTERVAL.saturating_mul(MIN_QUERIES) {
             *since = now;
-            // Questions that come in between are lost, which are few.
-            self.questions.store(0, Ordering::Relaxed);
+            // Queries that come in between are lost, which are few.
+            self.queries.store(0, Ordering::Relaxed);
         }
-        are_often
+        is_frequent
     }
 }
 
@@ -135,48 +136,48 @@ mod tests {
         let (second, limit) =
             (Duration::from_secs(1), WaitLimit::for_time(Duration::from_millis(10)));
         let almost = limit.started_at + Duration::from_micros(9_990);
-        assert_eq!(limit.cut(second, almost), Duration::from_micros(10));
+        assert_eq!(limit.clamp(second, almost), Duration::from_micros(10));
         assert!(!limit.is_over(almost));
         let over = limit.started_at + second;
         assert!(limit.is_over(over));
-        assert_eq!((limit.cut(second, over), limit.waited(over)), (Duration::ZERO, second));
-        assert_eq!(WaitLimit::endless().cut(second, over), second);
+        assert_eq!((limit.clamp(second, over), limit.waited(over)), (Duration::ZERO, second));
+        assert_eq!(WaitLimit::unlimited().clamp(second, over), second);
     }
 
     #[test]
     fn only_many_questions_in_a_short_time_are_often() {
-        let askers = Askers::default();
+        let query_rate = QueryRate::default();
         let mut since = Instant::now();
-        let mut are_often = |questions: u32, time: Duration| {
-            for _ in 0..questions {
-                askers.note(ANSWER / 2);
+        let mut is_frequent = |queries: u32, time: Duration| {
+            for _ in 0..queries {
+                query_rate.record(ANSWER_TIME / 2);
             }
             let now = since + time;
-            askers.have_asked_often(&mut since, now)
+            query_rate.is_frequent(&mut since, now)
         };
-        assert!(!are_often(0, OFTEN * FEWEST));
-        assert!(!are_often(FEWEST - 1, OFTEN * FEWEST));
-        assert!(are_often(FEWEST, OFTEN * FEWEST));
-        assert!(!are_often(FEWEST, OFTEN * (FEWEST + 1)));
-        assert!(!are_often(1_000, Duration::from_secs(1)), "a loop with other work in it");
-        assert!(are_often(100, STAND_BACK));
-        assert!(!are_often(0, STAND_BACK), "they were counted");
-        askers.note(STAND_BACK / 2);
-        assert!(are_often(0, STAND_BACK), "it had long answers");
-        askers.note(Duration::MAX);
-        assert!(are_often(0, STAND_BACK));
+        assert!(!is_frequent(0, FREQUENT_INTERVAL * MIN_QUERIES));
+        assert!(!is_frequent(MIN_QUERIES - 1, FREQUENT_INTERVAL * MIN_QUERIES));
+        assert!(is_frequent(MIN_QUERIES, FREQUENT_INTERVAL * MIN_QUERIES));
+        assert!(!is_frequent(MIN_QUERIES, FREQUENT_INTERVAL * (MIN_QUERIES + 1)));
+        assert!(!is_frequent(1_000, Duration::from_secs(1)), "a loop with other work in it");
+        assert!(is_frequent(100, STAND_BACK));
+        assert!(!is_frequent(0, STAND_BACK), "they were counted");
+        query_rate.record(STAND_BACK / 2);
+        assert!(is_frequent(0, STAND_BACK), "it had long answers");
+        query_rate.record(Duration::MAX);
+        assert!(is_frequent(0, STAND_BACK));
     }
 
     #[test]
     fn questions_between_many_looks_count_together() {
-        let askers = Askers::default();
+        let query_rate = QueryRate::default();
         let began = Instant::now();
         let mut since = began;
-        // Two questions between one check and the next, repeatedly.
+        // Two queries between one check and the next, repeatedly.
         let looks = (1..=10).map(|look| {
-            askers.note(Duration::ZERO);
-            askers.note(Duration::ZERO);
-            askers.have_asked_often(&mut since, began + look * OFTEN / 2)
+            query_rate.record(Duration::ZERO);
+            query_rate.record(Duration::ZERO);
+            query_rate.is_frequent(&mut since, began + look * FREQUENT_INTERVAL / 2)
         });
         let seen: Vec<bool> = looks.collect();
         assert_eq!(seen, [false, true].repeat(5));

@@ -12,32 +12,32 @@ use std::time::{Duration, Instant};
 
 use tcpx_sys::is_forked;
 
-use super::shared::{EngineGuard, LeadGuard, Shared};
+use super::shared::{EngineGuard, LeadGuard, SharedEngine};
 use super::wait::{LONGEST_STAND_BACK, STAND_BACK, WaitLimit};
 use crate::completions::signals::{EventCount, LONGEST_WAIT};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
-impl Shared {
+impl SharedEngine {
     /// Makes the rounds until stopped, except while the program makes them. For the progress
     /// thread, which is unparked to stop.
-    pub(super) fn serve(&self, stopped: &AtomicBool) -> Result<()> {
+    pub(super) fn run_progress_thread(&self, stopped: &AtomicBool) -> Result<()> {
         while !stopped.load(Ordering::SeqCst) {
             let mut since = Instant::now();
             let check = |_: &mut Engine| {
-                let asked_often = self.askers.have_asked_often(&mut since, Instant::now());
+                let asked_often = self.query_rate.is_frequent(&mut since, Instant::now());
                 let is_over = asked_often || stopped.load(Ordering::SeqCst);
                 Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
             };
-            self.is_served.store(true, Ordering::Relaxed);
-            let served = self.wait(WaitLimit::endless(), check, |_, _, _| Error::Closed);
-            self.is_served.store(false, Ordering::Relaxed);
+            self.thread_leads.store(true, Ordering::Relaxed);
+            let served = self.wait(WaitLimit::unlimited(), check, |_, _, _| Error::Closed);
+            self.thread_leads.store(false, Ordering::Relaxed);
             served?;
             let Range { start: mut stand_back, end: longest } = self.stand_back();
             while !stopped.load(Ordering::SeqCst) {
                 let mut since = Instant::now();
                 std::thread::park_timeout(stand_back);
-                if !self.askers.have_asked_often(&mut since, Instant::now()) {
+                if !self.query_rate.is_frequent(&mut since, Instant::now()) {
                     break;
                 }
                 stand_back = (2 * stand_back).min(longest);
@@ -103,7 +103,7 @@ impl Shared {
             if matches!(seen, Ok(Poll::Pending)) && !limit.is_over(now) {
                 // The call has only looked. A notification would end its own wait.
                 drop(engine);
-                listening.wait(limit.cut(LONGEST_WAIT, now));
+                listening.wait(limit.clamp(LONGEST_WAIT, now));
                 continue;
             }
             let mut engine = EngineGuard { shared: self, engine };
@@ -123,7 +123,7 @@ impl Shared {
         on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
     ) -> Result<T> {
         let Some(lead) = guard.lead.as_deref_mut() else { return Err(Error::Closed) };
-        lead.is_awake();
+        lead.clear_rest();
         loop {
             self.poller.take_work();
             let mut engine = self.lock()?;

@@ -23,7 +23,7 @@ pub enum BounceCreditChoice {
     Off,
 }
 
-const NAMES: [(&str, BounceCreditChoice); 3] = [
+const CHOICE_NAMES: [(&str, BounceCreditChoice); 3] = [
     ("auto", BounceCreditChoice::Auto),
     ("on", BounceCreditChoice::On),
     ("off", BounceCreditChoice::Off),
@@ -38,26 +38,26 @@ impl FromStr for BounceCreditChoice {
     type Err = BounceCreditChoiceError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = NAMES.iter().find(|(name, _)| *name == text);
+        let found = CHOICE_NAMES.iter().find(|(name, _)| *name == text);
         found.map(|(_, choice)| *choice).ok_or(BounceCreditChoiceError)
     }
 }
 
 impl fmt::Display for BounceCreditChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = NAMES.iter().find(|(_, choice)| choice == self);
+        let found = CHOICE_NAMES.iter().find(|(_, choice)| choice == self);
         f.write_str(found.map_or("auto", |(name, _)| name))
     }
 }
 
 /// Number of copying threads for each eight processors. With both ends on 16 processors, six
 /// threads were faster than four or eight.
-const OF_EIGHT: usize = 3;
+const THREADS_PER_EIGHT: usize = 3;
 /// Number of processors from which threads copy. On fewer processors, the threads that receive and
 /// send need all.
-const COPIERS_FROM: usize = 8;
+const MIN_PROCESSORS_TO_COPY: usize = 8;
 /// Largest number of copying threads. More would wait for the memory.
-const ENOUGH: usize = 8;
+const MAX_AUTO_THREADS: usize = 8;
 
 /// Number of threads of a session that copy received bytes from the bounce buffer to ordinary
 /// memory.
@@ -76,8 +76,8 @@ impl CopyThreads {
     /// Returns the number of threads where the process may use `processors` processors.
     pub(crate) fn count(self, processors: usize) -> usize {
         match self {
-            Self::Auto if processors < COPIERS_FROM => 0,
-            Self::Auto => (processors * OF_EIGHT / 8).min(ENOUGH),
+            Self::Auto if processors < MIN_PROCESSORS_TO_COPY => 0,
+            Self::Auto => (processors * THREADS_PER_EIGHT / 8).min(MAX_AUTO_THREADS),
             Self::Count(count) => count.into(),
         }
     }
@@ -110,10 +110,10 @@ impl fmt::Display for CopyThreads {
 
 /// Number of processors from which several connections are faster than one. On fewer processors,
 /// threads that help a channel have no processor of their own.
-const HELPERS_FROM: usize = 5;
+const MIN_PROCESSORS_FOR_CHANNELS: usize = 5;
 /// Longest read or write on the link where channels are faster. One of this length takes about as
 /// long as its request.
-const SHORT_BYTES: u64 = 256 << 10;
+const SHORT_OPERATION_BYTES: u64 = 256 << 10;
 
 /// Longest read or write of a peer's memory that travels on the control link, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,9 +129,9 @@ pub enum LinkBytes {
 impl LinkBytes {
     /// Returns the choice over this plugin. Channels of the hardware plugin are faster than the
     /// link, however few processors there are.
-    pub(crate) fn over(self, is_hardware: bool) -> Self {
+    pub(crate) fn for_plugin(self, is_hardware: bool) -> Self {
         match self {
-            Self::Auto if is_hardware => Self::Most(SHORT_BYTES),
+            Self::Auto if is_hardware => Self::Most(SHORT_OPERATION_BYTES),
             chosen => chosen,
         }
     }
@@ -139,8 +139,8 @@ impl LinkBytes {
     /// Returns the number of bytes where the process may use `processors` processors.
     pub(crate) fn bytes(self, processors: usize) -> u64 {
         match self {
-            Self::Auto if processors < HELPERS_FROM => u64::MAX,
-            Self::Auto => SHORT_BYTES,
+            Self::Auto if processors < MIN_PROCESSORS_FOR_CHANNELS => u64::MAX,
+            Self::Auto => SHORT_OPERATION_BYTES,
             Self::Most(bytes) => bytes,
         }
     }
@@ -300,10 +300,11 @@ mod tests {
         let auto = [1, 4, 5, 208].map(|processors| LinkBytes::Auto.bytes(processors));
         assert_eq!(auto, [u64::MAX, u64::MAX, 256 << 10, 256 << 10]);
         assert_eq!([2, 208].map(|processors| LinkBytes::Most(7).bytes(processors)), [7, 7]);
-        let of_hardware = [1, 208].map(|processors| LinkBytes::Auto.over(true).bytes(processors));
+        let of_hardware =
+            [1, 208].map(|processors| LinkBytes::Auto.for_plugin(true).bytes(processors));
         assert_eq!(of_hardware, [256 << 10; 2], "nothing long goes past the hardware");
-        assert_eq!(LinkBytes::Auto.over(false), LinkBytes::Auto);
-        assert_eq!(LinkBytes::Most(u64::MAX).over(true), LinkBytes::Most(u64::MAX));
+        assert_eq!(LinkBytes::Auto.for_plugin(false), LinkBytes::Auto);
+        assert_eq!(LinkBytes::Most(u64::MAX).for_plugin(true), LinkBytes::Most(u64::MAX));
     }
 
     #[test]

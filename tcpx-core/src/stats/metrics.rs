@@ -7,9 +7,9 @@ mod exposition;
 
 use std::collections::BTreeMap;
 
-use self::exposition::Kind::{Counter, Gauge, Seconds};
-use self::exposition::Samples::{By, Is};
-use self::exposition::{Exposition, Labels, Table};
+use self::exposition::MetricKind::{Counter, Gauge, Seconds};
+use self::exposition::MetricSamples::{ByLabel, One};
+use self::exposition::{Exposition, Labels, MetricTable};
 use super::ChannelStats;
 use super::alarm::Alarm;
 use super::report::{ChannelReport, PeerReport, SessionReport};
@@ -34,7 +34,7 @@ use super::report::{ChannelReport, PeerReport, SessionReport};
 /// ```
 pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) -> String {
     let mut page = Exposition::default();
-    let mut names = Names::default();
+    let mut names = UniqueNames::default();
     for report in reports {
         let name = names.unique((&report.name, &report.device));
         let labels = Labels::default().and("session", &name).and("device", &report.device);
@@ -43,25 +43,25 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
             .and("plugin", &report.plugin_name)
             .and("device_memory", &report.device_memory)
             .and("unpack", &report.unpack);
-        page.tell(ABOUT, &about, report);
-        page.tell(STATE, &labels, report);
+        page.add(ABOUT, &about, report);
+        page.add(STATE, &labels, report);
         // Alarms that were never seen are included: Prometheus raises no alert on a counter that
         // appears only when it grows.
         for id in Alarm::ALL.map(|alarm| alarm.diagnosis().code.to_string()) {
             let seen = report.alarms.iter().find(|seen| seen.id == id);
-            page.tell(ALARM, &labels.and("id", &id), &seen.map_or(0, |seen| seen.count));
+            page.add(ALARM, &labels.and("id", &id), &seen.map_or(0, |seen| seen.count));
         }
-        page.tell(WORK, &labels, report);
+        page.add(WORK, &labels, report);
         for nic in &report.nics {
             let labels = labels.and("nic", &nic.nic);
-            page.tell(LANE, &labels.and("direction", "sent"), &nic.send);
-            page.tell(LANE, &labels.and("direction", "received"), &nic.recv);
+            page.add(LANE, &labels.and("direction", "sent"), &nic.send);
+            page.add(LANE, &labels.and("direction", "received"), &nic.recv);
         }
-        let mut names = Names::default();
+        let mut names = UniqueNames::default();
         for peer in &report.peers {
             let labels = labels.and("peer", &names.unique((&peer.name, "")));
-            page.tell(PEER_STATE, &labels.and("state", &peer.state), peer);
-            page.tell(PEER, &labels, peer);
+            page.add(PEER_STATE, &labels.and("state", &peer.state), peer);
+            page.add(PEER, &labels, peer);
         }
     }
     page.into_text()
@@ -69,9 +69,9 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
 
 /// Number of times that each name was used. Prometheus refuses a page that has a sample twice.
 #[derive(Default)]
-struct Names<'a>(BTreeMap<(&'a str, &'a str), u32>);
+struct UniqueNames<'a>(BTreeMap<(&'a str, &'a str), u32>);
 
-impl<'a> Names<'a> {
+impl<'a> UniqueNames<'a> {
     /// Returns the name, with a number if it was used before.
     fn unique(&mut self, own: (&'a str, &'a str)) -> String {
         let count = self.0.entry(own).or_default();
@@ -85,142 +85,142 @@ impl<'a> Names<'a> {
 
 /// Properties of a session.
 #[rustfmt::skip]
-const ABOUT: Table<SessionReport> = &[
-    ("tcpx_session_info", "What the session is; always 1.", Gauge, Is(|_| 1)),
+const ABOUT: MetricTable<SessionReport> = &[
+    ("tcpx_session_info", "What the session is; always 1.", Gauge, One(|_| 1)),
 ];
 
 /// Current state of a session.
 #[rustfmt::skip]
-const STATE: Table<SessionReport> = &[
-    ("tcpx_peers", "Peers that there are now.", Gauge, Is(|it| it.peers.len() as u64)),
-    ("tcpx_peers_failed_total", "Peers that failed.", Counter, Is(|it| it.peers_failed)),
+const STATE: MetricTable<SessionReport> = &[
+    ("tcpx_peers", "Peers that there are now.", Gauge, One(|it| it.peers.len() as u64)),
+    ("tcpx_peers_failed_total", "Peers that failed.", Counter, One(|it| it.peers_failed)),
     ("tcpx_peers_parked", "Peers that have ended while something still uses their memory.",
-        Gauge, Is(|it| it.peers_parked as u64)),
+        Gauge, One(|it| it.peers_parked as u64)),
     ("tcpx_plugin_calls_hung", "Calls of the plugin that have not returned for more than 10 s.",
-        Gauge, Is(|it| it.plugin_calls_hung as u64)),
+        Gauge, One(|it| it.plugin_calls_hung as u64)),
     ("tcpx_kept_for_peers_bytes",
         "Bytes that peers make this session keep for them, beside what is each one's own.",
-        Gauge, Is(|it| it.kept_for_peers_bytes)),
+        Gauge, One(|it| it.kept_for_peers_bytes)),
     ("tcpx_operation_errors_total", "Operations that ended with an error, cancelled ones included.",
-        Counter, Is(|it| it.total.errors)),
+        Counter, One(|it| it.total.errors)),
 ];
 
 /// Counts of an alarm.
 #[rustfmt::skip]
-const ALARM: Table<u64> = &[
+const ALARM: MetricTable<u64> = &[
     ("tcpx_alarms_total", "How often trouble began, by the id that `tcpx explain` takes.",
-        Counter, Is(|count| *count)),
+        Counter, One(|count| *count)),
 ];
 
 /// Work that a session has done.
 #[rustfmt::skip]
-const WORK: Table<SessionReport> = &[
-    ("tcpx_stage_seconds_total", "What the session's time went to.", Seconds, By("stage", &[
+const WORK: MetricTable<SessionReport> = &[
+    ("tcpx_stage_seconds_total", "What the session's time went to.", Seconds, ByLabel("stage", &[
         ("idle", |it| it.stages.idle_ns), ("sending", |it| it.stages.sending_ns),
         ("receiving", |it| it.stages.receiving_ns),
         ("receiving_and_unpacking", |it| it.stages.receiving_and_unpacking_ns),
         ("unpacking", |it| it.stages.unpacking_ns), ("submitting", |it| it.stages.submitting_ns)])),
     ("tcpx_unpack_batches_total",
         "Batches of chunks that were unpacked, or gathered from device memory.",
-        Counter, Is(|it| it.unpack_batches)),
+        Counter, One(|it| it.unpack_batches)),
     ("tcpx_unpack_seconds_total",
         "Time from the submit of a batch until it was seen to be finished, summed.",
-        Seconds, Is(|it| it.unpack_ns)),
+        Seconds, One(|it| it.unpack_ns)),
     ("tcpx_staging_bytes", "Memory in which scattered small sends are gathered.",
-        Gauge, By("what", &[
+        Gauge, ByLabel("what", &[
             ("limit", |it| it.staging_memory.limit_bytes),
             ("allocated", |it| it.staging_memory.allocated_bytes),
             ("used", |it| it.staging_memory.used_bytes)])),
     ("tcpx_messages_total", "Sends and receives that found each other, or went ahead.",
-        Counter, By("direction", &[
+        Counter, ByLabel("direction", &[
             ("sent", |it| it.total.messages_sent),
             ("received", |it| it.total.messages_received)])),
     ("tcpx_link_messages_total",
         "Those of them that travelled on the control link, which no NIC counts.",
-        Counter, By("direction", &[
+        Counter, ByLabel("direction", &[
             ("sent", |it| it.total.eager_sent.messages),
             ("received", |it| it.total.eager_received.messages)])),
     ("tcpx_link_bytes_total", "Bytes of messages that travelled on the control link.",
-        Counter, By("direction", &[
+        Counter, ByLabel("direction", &[
             ("sent", |it| it.total.eager_sent.bytes),
             ("received", |it| it.total.eager_received.bytes)])),
     ("tcpx_served_requests_total", "Requests of peers on exported memory that are done.",
-        Counter, By("kind", &[
+        Counter, ByLabel("kind", &[
             ("read", |it| it.total.one_sided.reads_served),
             ("write", |it| it.total.one_sided.writes_served)])),
     ("tcpx_served_bytes_total", "Bytes of exported memory that peers have read and written.",
-        Counter, By("kind", &[
+        Counter, ByLabel("kind", &[
             ("read", |it| it.total.one_sided.bytes_read),
             ("write", |it| it.total.one_sided.bytes_written)])),
     ("tcpx_link_operation_bytes_total",
         "Bytes of reads and writes that travelled on the control link.",
-        Counter, By("direction", &[
+        Counter, ByLabel("direction", &[
             ("sent", |it| it.total.one_sided.link_bytes_sent),
             ("received", |it| it.total.one_sided.link_bytes_received)])),
     ("tcpx_refused_requests_total",
         "Requests of peers on exported memory that were refused or stopped.",
-        Counter, By("reason", &[
+        Counter, ByLabel("reason", &[
             ("key", |it| it.total.one_sided.refused_key),
             ("range", |it| it.total.one_sided.refused_range),
             ("access", |it| it.total.one_sided.refused_access),
             ("revoked", |it| it.total.one_sided.revoked),
             ("other", |it| it.total.one_sided.refused_otherwise)])),
     ("tcpx_notifications_total", "Notifications to peers, and of peers.",
-        Counter, By("direction", &[
+        Counter, ByLabel("direction", &[
             ("sent", |it| it.total.one_sided.notifications_sent),
             ("received", |it| it.total.one_sided.notifications_received)])),
     ("tcpx_notifications_unsent_total",
         "Notifications for which a peer had no room until it ended.",
-        Counter, Is(|it| it.total.one_sided.notifications_unsent)),
+        Counter, One(|it| it.total.one_sided.notifications_unsent)),
     ("tcpx_notifications_waiting", "Notifications that wait for the program.",
-        Gauge, Is(|it| it.notifications_waiting as u64)),
+        Gauge, One(|it| it.notifications_waiting as u64)),
     ("tcpx_ranges_told_total", "Ranges that peers were told of in lists of operations.",
-        Counter, Is(|it| it.total.one_sided.ranges_told)),
+        Counter, One(|it| it.total.one_sided.ranges_told)),
 ];
 
 /// Counters of the channels of a NIC in one direction.
 #[rustfmt::skip]
-const LANE: Table<ChannelStats> = &[
-    ("tcpx_bytes_total", "Bytes of chunks.", Counter, Is(|it| it.bytes)),
-    ("tcpx_chunks_total", "Chunks sent, or received and unpacked.", Counter, Is(|it| it.chunks)),
+const LANE: MetricTable<ChannelStats> = &[
+    ("tcpx_bytes_total", "Bytes of chunks.", Counter, One(|it| it.bytes)),
+    ("tcpx_chunks_total", "Chunks sent, or received and unpacked.", Counter, One(|it| it.chunks)),
     ("tcpx_stalls_total", "Rounds in which a chunk waited, by the reason.",
-        Counter, By("reason", &[
+        Counter, ByLabel("reason", &[
             ("window", |it| it.window_full),
             ("credit", |it| it.credit_waits),
             ("plugin", |it| it.plugin_busy)])),
-    ("tcpx_requests_total", "Requests posted to the plugin.", Counter, Is(|it| it.posts)),
+    ("tcpx_requests_total", "Requests posted to the plugin.", Counter, One(|it| it.posts)),
     ("tcpx_requests_in_flight_total",
         "Requests in flight, summed over posts: by tcpx_requests_total it is the mean.",
-        Counter, Is(|it| it.window_sum)),
+        Counter, One(|it| it.window_sum)),
     ("tcpx_requests_in_flight_peak", "Most requests that were ever in flight on a channel.",
-        Gauge, Is(|it| it.window_peak as u64)),
+        Gauge, One(|it| it.window_peak as u64)),
     ("tcpx_fragments_total", "Fragments that receives arrived in.",
-        Counter, Is(|it| it.fragments)),
+        Counter, One(|it| it.fragments)),
     ("tcpx_fragments_merged_total",
         "Fragments that were merged into a neighbour before unpacking.",
-        Counter, Is(|it| it.fragments_merged)),
+        Counter, One(|it| it.fragments_merged)),
     ("tcpx_gathered_bytes_total",
         "Bytes of scattered small messages that were copied together to be sent.",
-        Counter, Is(|it| it.gathered_bytes)),
+        Counter, One(|it| it.gathered_bytes)),
 ];
 
 /// State of a peer.
 #[rustfmt::skip]
-const PEER_STATE: Table<PeerReport> = &[
-    ("tcpx_peer_state", "State of a peer in words; always 1.", Gauge, Is(|_| 1)),
+const PEER_STATE: MetricTable<PeerReport> = &[
+    ("tcpx_peer_state", "State of a peer in words; always 1.", Gauge, One(|_| 1)),
 ];
 
 /// Current peers. The counters of a peer go with it; the session's sums stay.
 #[rustfmt::skip]
-const PEER: Table<PeerReport> = &[
+const PEER: MetricTable<PeerReport> = &[
     ("tcpx_peer_operations", "Posted operations with a peer that have not ended.",
-        Gauge, Is(|it| it.operations as u64)),
+        Gauge, One(|it| it.operations as u64)),
     ("tcpx_peer_operation_errors_total", "Operations with a peer that ended with an error.",
-        Counter, Is(|it| it.errors)),
+        Counter, One(|it| it.errors)),
     ("tcpx_peer_kept_messages", "Messages of a peer that wait for their receives.",
-        Gauge, Is(|it| it.eager_kept as u64)),
+        Gauge, One(|it| it.eager_kept as u64)),
     ("tcpx_peer_bytes_total", "Bytes to and from a peer, on channels and on the control link.",
-        Counter, By("direction", &[
+        Counter, ByLabel("direction", &[
             ("sent", |it| it.eager_sent.bytes + sum(it, |channel| channel.send.bytes)),
             ("received", |it| it.eager_received.bytes + sum(it, |channel| channel.recv.bytes))])),
 ];

@@ -87,12 +87,12 @@ pub struct Totals {
 
 /// Sums over peers, in total and by NIC.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sums {
+pub(crate) struct ReportSums {
     total: Totals,
     nics: BTreeMap<String, ChannelReport>,
 }
 
-impl Sums {
+impl ReportSums {
     /// Adds a peer.
     pub(crate) fn add(&mut self, peer: &PeerReport) {
         self.total.messages_sent += peer.messages_sent;
@@ -234,7 +234,7 @@ mod tests {
             channels,
             ..PeerReport::default()
         };
-        let mut sums = Sums::default();
+        let mut sums = ReportSums::default();
         sums.add(&peer(vec![channel("eth2", 1, 3), channel("eth1", 10, 1)]));
         sums.add(&peer(vec![channel("eth2", 100, 2)]));
         let (total, nics) = sums.into_parts();

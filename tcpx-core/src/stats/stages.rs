@@ -59,7 +59,7 @@ impl StageClock {
     /// Begins a round. The time since the last round goes to the activity at its end. `submitting`
     /// is the time of all submits so far.
     pub(crate) fn round(&mut self, now: Instant, submitting: Duration) {
-        self.book(now, submitting, self.under_way);
+        self.add_time(now, submitting, self.under_way);
     }
 
     /// Ends a round. Its time goes to all activities of any moment in it: those at its beginning,
@@ -71,11 +71,11 @@ impl StageClock {
         under_way: Activity,
         ended: Activity,
     ) {
-        self.book(now, submitting, self.under_way.and(under_way).and(ended));
+        self.add_time(now, submitting, self.under_way.and(under_way).and(ended));
         self.under_way = under_way;
     }
 
-    fn book(&mut self, now: Instant, submitting: Duration, activity: Activity) {
+    fn add_time(&mut self, now: Instant, submitting: Duration, activity: Activity) {
         let submitted = submitting.saturating_sub(self.submitting);
         self.submitting = submitting;
         let Some(last) = self.last.replace(now) else { return };

@@ -1,18 +1,16 @@
-//! Judgements of the counters, made about once a second. Pure: numbers and time are arguments. This
-//! file decides when the next look is due.
+//! Checks of the counters, made about once a second. Pure: numbers and time are arguments. This
+//! file decides when the next check is due, and holds the session's results of earlier checks. Each
+//! peer has results of its own besides.
 //!
-//! - [`backend`]: an unpack backend that is slower than necessary.
+//! - [`checks`]: an unpack backend that is slower than necessary, sends for which no receive is
+//!   found, and first chunks that arrive as zeros.
 //! - [`lane`]: a lane whose chunks do not move, or that waits for unpacking or for the network.
-//! - [`mod@matches`]: sends for which no receive is found.
 //! - [`pages`]: bounce pages that the plugin never uses again.
-//! - [`payload`]: first chunks that arrive as zeros.
 //!
-//! Also the session's memory of earlier looks; each peer has its own memory besides.
-//!
-//! The data path pays for two judgements. It remembers one in four bounce pages (`pages`). It also
-//! looks at the first chunks of a lane if the CPU can read the memory (`judgements`).
+//! The data path pays for two of them. It remembers one in four bounce pages (`pages`). It also
+//! checks the first chunks of a lane if the CPU can read the memory (`checks`).
 
-pub(crate) mod judgements;
+pub(crate) mod checks;
 pub(crate) mod lane;
 pub(crate) mod pages;
 
@@ -20,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::stats::alarm::{Alarms, Troubles};
 
-/// Interval between two looks at the counters.
+/// Interval between two checks of the counters.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// Time within which a peer must have been heard to count as alive. A silent peer from which
 /// something is awaited gets a ping every two seconds.
@@ -28,46 +26,46 @@ pub(crate) const ALIVE: Duration = Duration::from_secs(5);
 /// Pause after which this end itself was asleep, and no peer is to blame that nothing moved.
 const ASLEEP: Duration = Duration::from_secs(3);
 
-/// Times of the looks.
+/// Times of the checks.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
+pub(crate) struct CheckSchedule {
     last: Option<Instant>,
 }
 
-/// Decision on whether a look is due.
+/// Decision on whether a check is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Round {
-    /// No look is due yet.
-    Early,
-    /// A look is due, and progress was made regularly since the last one.
+pub(crate) enum CheckTiming {
+    /// No check is due yet.
+    NotDue,
+    /// A check is due, and progress was made regularly since the last one.
     Due,
-    /// A look is due, but no thread made progress for a while: waiting times begin anew.
+    /// A check is due, but no thread made progress for a while: waiting times begin anew.
     AfterSleep,
 }
 
-impl Rounds {
-    /// Returns the time of the next look.
+impl CheckSchedule {
+    /// Returns the time of the next check.
     pub(crate) fn next_at(&self, now: Instant) -> Instant {
         self.last.map_or(now, |last| last + INTERVAL)
     }
 
-    pub(crate) fn next(&mut self, now: Instant) -> Round {
+    pub(crate) fn next(&mut self, now: Instant) -> CheckTiming {
         let Some(last) = self.last else {
             self.last = Some(now);
-            return Round::AfterSleep;
+            return CheckTiming::AfterSleep;
         };
         let passed = now.saturating_duration_since(last);
         if passed < INTERVAL {
-            return Round::Early;
+            return CheckTiming::NotDue;
         }
         self.last = Some(now);
-        if passed < ASLEEP { Round::Due } else { Round::AfterSleep }
+        if passed < ASLEEP { CheckTiming::Due } else { CheckTiming::AfterSleep }
     }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct SessionWatch {
-    pub(crate) rounds: Rounds,
+    pub(crate) schedule: CheckSchedule,
     pub(crate) troubles: Troubles,
     pub(crate) alarms: Alarms,
 }
@@ -77,15 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_a_second_and_sleep_is_noticed() {
-        let (mut rounds, start) = (Rounds::default(), Instant::now());
-        let mut at = |ms| rounds.next(start + Duration::from_millis(ms));
-        assert_eq!(at(0), Round::AfterSleep);
-        assert_eq!(at(999), Round::Early);
-        assert_eq!(at(1001), Round::Due);
-        assert_eq!(at(2000), Round::Early);
-        assert_eq!(at(2500), Round::Due);
-        assert_eq!(at(6000), Round::AfterSleep);
-        assert_eq!(at(7000), Round::Due);
+    fn a_check_is_due_each_second_and_sleep_is_noticed() {
+        let (mut schedule, start) = (CheckSchedule::default(), Instant::now());
+        let mut at = |ms| schedule.next(start + Duration::from_millis(ms));
+        assert_eq!(at(0), CheckTiming::AfterSleep);
+        assert_eq!(at(999), CheckTiming::NotDue);
+        assert_eq!(at(1001), CheckTiming::Due);
+        assert_eq!(at(2000), CheckTiming::NotDue);
+        assert_eq!(at(2500), CheckTiming::Due);
+        assert_eq!(at(6000), CheckTiming::AfterSleep);
+        assert_eq!(at(7000), CheckTiming::Due);
     }
 }

@@ -12,7 +12,7 @@ use tcpx_cuda::CudaError;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError};
 
-use super::job::{Collected, EMPTY_JOB, JOBS_PER_SUBMIT, Job};
+use super::job::{EMPTY_JOB, JOBS_PER_SUBMIT, Job, JobList};
 use crate::stats::watch::pages::PageUse;
 
 /// Longest time for which an unpacker may have no room.
@@ -45,16 +45,16 @@ pub(crate) struct Batch {
     /// Most bytes that one batch copies, unless a single chunk has more.
     limit_bytes: u64,
     /// The batch that chunks arriving now belong to.
-    filling: Collected,
+    filling: JobList,
     filling_number: BatchNumber,
     /// Batches before it that were not submitted, oldest first. None is without jobs.
-    closed: VecDeque<Collected>,
+    closed: VecDeque<JobList>,
     /// Empty ones, whose room is used again.
-    spare: Vec<Collected>,
+    spare: Vec<JobList>,
     finished: BatchNumber,
     /// Time at which the unpacker first had no room.
     busy_since: Option<Instant>,
-    in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<SubmittedBatch>,
     /// Whether the unpacker has failed, and what was abandoned may still be under way: nothing
     /// counts as finished.
     is_frozen: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Batch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct InFlight {
+struct SubmittedBatch {
     number: BatchNumber,
     ticket: Ticket,
     submitted_at: Instant,
@@ -79,7 +79,7 @@ impl Batch {
     pub(crate) fn new(limit_bytes: u64) -> Self {
         Self {
             limit_bytes,
-            filling: Collected::default(),
+            filling: JobList::default(),
             filling_number: BatchNumber(1),
             closed: VecDeque::new(),
             spare: Vec::new(),
@@ -161,7 +161,7 @@ impl Batch {
         // Also after an error: the peers that the jobs belong to fail with it.
         let number = self.take_oldest();
         let Some(ticket) = outcome? else { return Ok(false) };
-        self.in_flight.push_back(InFlight { number, ticket, submitted_at, first, jobs });
+        self.in_flight.push_back(SubmittedBatch { number, ticket, submitted_at, first, jobs });
         Ok(true)
     }
 
@@ -184,10 +184,10 @@ impl Batch {
 
     /// Returns whether there is more to submit, and the unpacker had room for what came before.
     pub(crate) fn has_more(&self) -> bool {
-        self.busy_since.is_none() && self.has_collected()
+        self.busy_since.is_none() && self.has_queued()
     }
 
-    fn has_collected(&self) -> bool {
+    fn has_queued(&self) -> bool {
         !self.closed.is_empty() || !self.filling.is_empty()
     }
 
@@ -208,7 +208,7 @@ impl Batch {
             match unsafe { unpack.submit(&jobs[..count]) } {
                 Ok(ticket) if oldest.submitted(count) => return Ok(Some(ticket)),
                 Ok(_) => self.busy_since = None,
-                Err(UnpackError::Busy) => return self.stay_busy(),
+                Err(UnpackError::Busy) => return self.note_busy(),
                 Err(source) => return Err(self.submit_failed(source)),
             }
         }
@@ -216,7 +216,7 @@ impl Batch {
 
     /// Notes that the unpacker had no room. An unpacker that never has any means that the GPU
     /// hangs.
-    fn stay_busy(&mut self) -> Result<Option<Ticket>, BatchFailure> {
+    fn note_busy(&mut self) -> Result<Option<Ticket>, BatchFailure> {
         let waited = self.busy_since.get_or_insert_with(Instant::now).elapsed();
         if waited < STALL_LIMIT {
             return Ok(None);
@@ -306,7 +306,7 @@ impl Batch {
 
     /// Returns whether unpacks are under way, or wait to be submitted.
     pub(crate) fn is_unpacking(&self) -> bool {
-        !self.in_flight.is_empty() || self.has_collected()
+        !self.in_flight.is_empty() || self.has_queued()
     }
 }
 

@@ -15,7 +15,7 @@ const WINDOW_BYTES: u64 = 1 << 31;
 
 /// A segment of device memory that is copied.
 #[derive(Clone, Copy, Debug)]
-struct Copied {
+struct SegmentCopy {
     member: Member,
     /// Start of its window.
     base: u64,
@@ -25,7 +25,7 @@ struct Copied {
 /// Copies messages together. What it keeps is the room for its lists.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
-    copies: Vec<Copied>,
+    copies: Vec<SegmentCopy>,
 }
 
 impl Gather {
@@ -83,14 +83,14 @@ impl Gather {
         // Less than the window, and at most a chunk.
         let (src_off, len) = ((address - base) as u32, len as u32);
         let descriptor = UnpackDescriptor { src_off, len, dst_off };
-        self.copies.push(Copied { member, base, descriptor });
+        self.copies.push(SegmentCopy { member, base, descriptor });
     }
 
     /// Submits a job for each window, so that as many segments as possible go with one.
     fn submit(&mut self, dst: u64, dst_bytes: u64, label: JobLabel, batch: &mut Batch) {
         self.copies.sort_unstable_by_key(|copied| copied.base);
         for window in self.copies.chunk_by(|left, right| left.base == right.base) {
-            let Some(Copied { member, base, .. }) = window.first().copied() else { continue };
+            let Some(SegmentCopy { member, base, .. }) = window.first().copied() else { continue };
             let registration = member.span.registration;
             let label = JobLabel { registration, tag: member.tag, ..label };
             let job = Job { bounce: base, dst, dst_bytes, label };

@@ -42,7 +42,7 @@ pub(super) const EMPTY_JOB: UnpackJob<'static> =
 
 /// The jobs of one batch, which are submitted in groups.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
+pub(super) struct JobList {
     /// Each with the end of its descriptors.
     jobs: Vec<(Job, usize)>,
     descriptors: Vec<UnpackDescriptor>,
@@ -52,7 +52,7 @@ pub(super) struct Collected {
     submitted: usize,
 }
 
-impl Collected {
+impl JobList {
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }

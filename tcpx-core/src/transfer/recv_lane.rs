@@ -19,12 +19,12 @@ use crate::plugin::comm::{NextCall, OpenComm, RecvComm, Request};
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::registrations::Registrations;
 use crate::stats::ChannelStats;
-use crate::stats::watch::judgements::{PayloadWatch, SAMPLE_BYTES};
+use crate::stats::watch::checks::{PayloadWatch, SAMPLE_BYTES};
 use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::types::{CommId, PeerKey};
 
 #[derive(Clone, Copy, Debug)]
-struct Arriving {
+struct PostedReceive {
     request: Request,
     slot: usize,
     stripe: StripeNumber,
@@ -40,7 +40,7 @@ pub(crate) struct RecvLane {
     peer: PeerKey,
     label: CommLabel,
     comm: RecvComm,
-    window: Window<Arriving>,
+    window: Window<PostedReceive>,
     /// Bytes that one step moves.
     step_bytes: u64,
     stripes: StripeQueue,
@@ -93,13 +93,13 @@ impl RecvLane {
         self.comm.credit().map(|credit| credit.limit())
     }
 
-    /// Takes one look at the counters.
-    pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
+    /// Checks the counters.
+    pub(crate) fn check(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
         if self.comm.credit().is_some_and(|credit| credit.is_withheld()) {
             // The peer sends nothing because it may not.
             self.watch.restart();
         }
-        self.watch.look(self.window.sample(self.stats, chunk_bytes), now)
+        self.watch.check(self.window.sample(self.stats, chunk_bytes), now)
     }
 
     /// Returns the number of chunks that have arrived so far, unpacked or not.
@@ -159,18 +159,18 @@ impl RecvLane {
     ) -> Result<LaneStep> {
         let mut budget = StepBudget::new(self.step_bytes);
         let mut moved = self.post(registrations, memory)?;
-        while let Some(arriving) = self.window.oldest_posted() {
+        while let Some(posted) = self.window.oldest_posted() {
             if budget.is_spent() {
                 return Ok(LaneStep { moved, more: true });
             }
-            if !self.comm.test(arriving.request)? {
+            if !self.comm.test(posted.request)? {
                 break;
             }
-            let arrived = *arriving;
+            let arrived = *posted;
             budget.spend(arrived.range.bytes);
             let number = self.arrived(arrived, batch, memory)?;
-            if let Some(arriving) = self.window.oldest_posted() {
-                arriving.batch = number;
+            if let Some(posted) = self.window.oldest_posted() {
+                posted.batch = number;
             }
             self.window.arrive();
             moved = true;
@@ -212,7 +212,7 @@ impl RecvLane {
                 break;
             };
             let (stripe, batch) = (self.stripes.take(), BatchNumber::NEVER);
-            self.window.post(Arriving { request, slot, stripe, range, batch });
+            self.window.post(PostedReceive { request, slot, stripe, range, batch });
             self.stats.posted(self.window.len());
             moved = true;
         }
@@ -223,11 +223,11 @@ impl RecvLane {
     /// all of it is right. Returns the batch that it has to wait for.
     fn arrived(
         &mut self,
-        arrived: Arriving,
+        arrived: PostedReceive,
         batch: &mut Batch,
         memory: &DeviceMemory,
     ) -> Result<BatchNumber> {
-        let Arriving { request, slot, stripe, range, .. } = arrived;
+        let PostedReceive { request, slot, stripe, range, .. } = arrived;
         let members = self.stripes.members(stripe);
         let Some(first) = members.first().copied() else { return Ok(BatchNumber::NONE) };
         self.comm.descriptors(slot, &mut self.descriptors)?;
@@ -256,13 +256,13 @@ impl RecvLane {
             self.log_fragments(memory);
         }
         // A GPU's memory is not read for this: it would cost a copy and a wait.
-        if self.payload.is_looking()
+        if self.payload.is_active()
             && matches!(memory, DeviceMemory::Emulated)
             && let Some(first) = self.descriptors.first()
         {
             let mut bytes = [0; SAMPLE_BYTES];
             let count = queue.probe(memory, *first, &mut bytes)?;
-            self.payload.look(&bytes[..count]);
+            self.payload.check(&bytes[..count]);
         }
         let fragments = self.descriptors.len() as u64;
         let merged = merge_neighbours(&mut self.descriptors) as u64;
@@ -297,13 +297,13 @@ impl RecvLane {
             let detail = format!("{received} bytes arrived for a chunk of {bytes}");
             return Err(Error::Protocol { peer: self.label.peer.to_string(), detail });
         }
-        if self.payload.is_looking() {
+        if self.payload.is_active() {
             let mut sample = [0; SAMPLE_BYTES];
             let count = sample.len().min(bytes as usize);
             // SAFETY: the chunk lies in registered host memory of its operation; its bytes have
             // arrived, and nothing else writes them before the operation ends.
             unsafe { DeviceMemory::Emulated.read(address, &mut sample[..count]) }?;
-            self.payload.look(&sample[..count]);
+            self.payload.check(&sample[..count]);
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl RecvLane {
     /// Returns the newest batch that unpacks a chunk of this lane, unless that batch was seen to be
     /// finished.
     pub(crate) fn newest_batch(&self) -> Option<BatchNumber> {
-        self.window.newest_arrived().map(|arriving| arriving.batch)
+        self.window.newest_arrived().map(|posted| posted.batch)
     }
 
     /// Gives the slots of chunks whose unpack has finished back to the plugin, oldest first. They
@@ -343,8 +343,8 @@ impl RecvLane {
         done: &mut Vec<Finished>,
     ) -> Result<bool> {
         let mut moved = false;
-        while self.window.oldest_arrived().is_some_and(|arriving| arriving.batch <= finished) {
-            let Some(Arriving { request, range, .. }) = self.window.finish() else { break };
+        while self.window.oldest_arrived().is_some_and(|posted| posted.batch <= finished) {
+            let Some(PostedReceive { request, range, .. }) = self.window.finish() else { break };
             self.comm.consumed(request)?;
             self.stats.chunk(range.bytes);
             self.stripes.finish(range.bytes, done);

@@ -23,7 +23,7 @@ use crate::types::{CommId, PeerKey};
 
 /// A chunk in the window.
 #[derive(Clone, Copy, Debug)]
-struct Posted {
+struct PostedSend {
     request: Request,
     bytes: u32,
     is_gathered: bool,
@@ -31,7 +31,7 @@ struct Posted {
 
 /// A chunk that is copied into a slot, or was.
 #[derive(Clone, Copy, Debug)]
-struct Staged {
+struct StagedChunk {
     bytes: u32,
     tag: i64,
     slot: Span,
@@ -47,8 +47,8 @@ pub(crate) struct SendLane {
     peer: PeerKey,
     channel: u16,
     comm: SendComm,
-    window: Window<Posted>,
-    staged: VecDeque<Staged>,
+    window: Window<PostedSend>,
+    staged: VecDeque<StagedChunk>,
     /// Gathered chunks that have not been sent: those that are staged, and some of the window.
     gathered: usize,
     /// Bytes that one step moves.
@@ -59,7 +59,7 @@ pub(crate) struct SendLane {
     host_staging: Option<Staging>,
     device_staging: Option<Staging>,
     /// Stagings that the comm does not know yet.
-    asked_stagings: SmallVec<[Staging; 2]>,
+    pending_stagings: SmallVec<[Staging; 2]>,
     gather: Gather,
     pub(crate) stats: ChannelStats,
     pub(crate) watch: LaneWatch,
@@ -87,7 +87,7 @@ impl SendLane {
             credit: u64::MAX,
             host_staging: None,
             device_staging: None,
-            asked_stagings: SmallVec::new(),
+            pending_stagings: SmallVec::new(),
             gather: Gather::default(),
             stats: ChannelStats::default(),
             watch: LaneWatch::default(),
@@ -105,7 +105,7 @@ impl SendLane {
     }
 
     /// Sees to it that there is a staging buffer for chunks gathered from one kind of memory.
-    /// False: there is none to be had. Otherwise [`known_staging`](Self::known_staging) says
+    /// False: there is none to be had. Otherwise [`poll_staging`](Self::poll_staging) says
     /// whether the comm takes it.
     pub(crate) fn prepare_staging(
         &mut self,
@@ -114,30 +114,30 @@ impl SendLane {
         registrations: &mut Registrations,
     ) -> bool {
         let Some(staging) = pool.take(request, registrations) else { return false };
-        self.asked_stagings.push(staging);
+        self.pending_stagings.push(staging);
         true
     }
 
     /// Returns the kind of memory for which the lane has a staging buffer now, or will have none,
     /// after it was asked for.
-    pub(crate) fn known_staging(
+    pub(crate) fn poll_staging(
         &mut self,
         pool: &mut StagingPool,
         registrations: &mut Registrations,
     ) -> Option<(MemoryType, bool)> {
-        for index in 0..self.asked_stagings.len() {
-            let Span { registration, address, memory } = self.asked_stagings[index].first_slot();
+        for index in 0..self.pending_stagings.len() {
+            let Span { registration, address, memory } = self.pending_stagings[index].first_slot();
             // SAFETY: the pool frees the buffer with the session, whose comms have closed then.
             let known = unsafe { registrations.handle(registration, address, self.id, &self.comm) };
             match known {
                 Ok(None) => continue,
                 Ok(Some(_)) => {
-                    *self.staging(memory) = Some(self.asked_stagings.remove(index));
+                    *self.staging(memory) = Some(self.pending_stagings.remove(index));
                     return Some((memory, true));
                 }
                 Err(error) => {
-                    self.asked_stagings.remove(index);
-                    pool.tell(error);
+                    self.pending_stagings.remove(index);
+                    pool.warn_once(error);
                     pool.give_back(registration);
                     return Some((memory, false));
                 }
@@ -153,10 +153,10 @@ impl SendLane {
         }
     }
 
-    /// Takes one look at the counters.
-    pub(crate) fn look(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
+    /// Checks the counters.
+    pub(crate) fn check(&mut self, chunk_bytes: u32, now: Instant) -> LaneState {
         let sample = self.window.sample(self.stats, chunk_bytes);
-        self.watch.look(sample.with_copied(self.staged.len()), now)
+        self.watch.check(sample.with_copied(self.staged.len()), now)
     }
 
     /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
@@ -197,7 +197,7 @@ impl SendLane {
 
     /// Returns whether a staging buffer was asked for and is not known yet.
     pub(crate) fn awaits_staging(&self) -> bool {
-        !self.asked_stagings.is_empty()
+        !self.pending_stagings.is_empty()
     }
 
     /// Returns whether nothing is in flight, being gathered or waiting.
@@ -228,7 +228,7 @@ impl SendLane {
                 break;
             }
             self.window.arrive();
-            if let Some(Posted { bytes, is_gathered, .. }) = self.window.finish() {
+            if let Some(PostedSend { bytes, is_gathered, .. }) = self.window.finish() {
                 self.gathered -= usize::from(is_gathered);
                 budget.spend(bytes);
                 self.stats.chunk(bytes);
@@ -306,7 +306,7 @@ impl SendLane {
         self.gathered += 1;
         self.stats.gathered += 1;
         self.stats.gathered_bytes += u64::from(range.bytes);
-        self.staged.push_back(Staged { bytes: range.bytes, tag, slot, batch });
+        self.staged.push_back(StagedChunk { bytes: range.bytes, tag, slot, batch });
         Ok(())
     }
 
@@ -345,7 +345,7 @@ impl SendLane {
             if !is_gathered {
                 self.stripes.take();
             }
-            self.window.post(Posted { request, bytes, is_gathered });
+            self.window.post(PostedSend { request, bytes, is_gathered });
             self.stats.posted(self.window.len());
             moved = true;
         }
@@ -355,7 +355,7 @@ impl SendLane {
     /// Returns the place of the bytes of the chunk that must be posted next, their number, and its
     /// tag, if they are there and the window has room.
     fn next_ready(&self, reached: BatchNumber) -> Option<(Span, u32, i64)> {
-        if let Some(Staged { bytes, tag, slot, batch }) = self.staged.front() {
+        if let Some(StagedChunk { bytes, tag, slot, batch }) = self.staged.front() {
             return (*batch <= reached).then_some((*slot, *bytes, *tag));
         }
         let (first, range, gathered) = self.stripes.peek_first()?;
@@ -377,7 +377,7 @@ impl SendLane {
     ) -> (SendComm, impl Iterator<Item = RegistrationKey> + use<>) {
         self.comm.keep_until_closed(registrations.forget_comm(self.id));
         let stagings = [self.host_staging, self.device_staging].into_iter().flatten();
-        let stagings = stagings.chain(self.asked_stagings);
+        let stagings = stagings.chain(self.pending_stagings);
         (self.comm, stagings.map(|staging| staging.registration))
     }
 

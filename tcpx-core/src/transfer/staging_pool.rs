@@ -33,7 +33,7 @@ pub(crate) struct StagingRequest<'a> {
 
 /// A buffer, which stays allocated.
 #[derive(Clone, Copy, Debug)]
-struct Buffer {
+struct StagingBuffer {
     /// Registration of the session's own memory.
     registration: RegistrationKey,
     address: u64,
@@ -44,7 +44,7 @@ struct Buffer {
 
 /// Place for a lane's slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
+enum BufferChoice {
     /// In a buffer that no lane uses.
     Idle(usize),
     /// In a new one of this many bytes.
@@ -55,11 +55,11 @@ enum Choice {
 #[derive(Debug, Default)]
 pub(crate) struct StagingPool {
     limit_bytes: u64,
-    buffers: Vec<Buffer>,
+    buffers: Vec<StagingBuffer>,
     allocated_bytes: u64,
     used_bytes: u64,
     /// Whether the log has said that some channels go without, which it does once.
-    has_told: bool,
+    has_warned: bool,
 }
 
 impl StagingPool {
@@ -85,20 +85,22 @@ impl StagingPool {
         let slots = request.slots.max(1) as u64;
         loop {
             let index = match self.choose(request.memory, slots, slot_bytes) {
-                Some(Choice::Idle(index)) => index,
-                Some(Choice::New(bytes)) => match self.allocate(bytes, request, registrations) {
-                    Some(index) => index,
-                    None => continue,
-                },
+                Some(BufferChoice::Idle(index)) => index,
+                Some(BufferChoice::New(bytes)) => {
+                    match self.allocate(bytes, request, registrations) {
+                        Some(index) => index,
+                        None => continue,
+                    }
+                }
                 None => {
-                    self.tell("the limit staging_bytes is reached");
+                    self.warn_once("the limit staging_bytes is reached");
                     return None;
                 }
             };
             let buffer = &mut self.buffers[index];
             buffer.is_used = true;
             self.used_bytes += buffer.bytes;
-            let Buffer { registration, address, bytes, memory, .. } = *buffer;
+            let StagingBuffer { registration, address, bytes, memory, .. } = *buffer;
             let slots = slots.min(bytes / slot_bytes);
             return Some(Staging::new(registration, address, memory, slot_bytes, slots));
         }
@@ -106,7 +108,7 @@ impl StagingPool {
 
     /// Chooses an idle buffer of about the right size, else a new one, else the buffer that has the
     /// most slots.
-    fn choose(&self, memory: MemoryType, slots: u64, slot_bytes: u64) -> Option<Choice> {
+    fn choose(&self, memory: MemoryType, slots: u64, slot_bytes: u64) -> Option<BufferChoice> {
         let wanted = slots * slot_bytes;
         let idle = || {
             let buffers = self.buffers.iter().enumerate();
@@ -115,19 +117,19 @@ impl StagingPool {
         let fits = |bytes: u64| (wanted..=2 * wanted).contains(&bytes);
         let fitting = idle().filter(|(_, buffer)| fits(buffer.bytes));
         if let Some((index, _)) = fitting.min_by_key(|(_, buffer)| buffer.bytes) {
-            return Some(Choice::Idle(index));
+            return Some(BufferChoice::Idle(index));
         }
         let left = self.limit_bytes.saturating_sub(self.allocated_bytes);
         let new = wanted.min(left / slot_bytes * slot_bytes);
         if new == wanted {
-            return Some(Choice::New(new));
+            return Some(BufferChoice::New(new));
         }
         let largest = idle().max_by_key(|(_, buffer)| buffer.bytes);
         match largest {
             Some((index, buffer)) if buffer.bytes >= new.max(slot_bytes) => {
-                Some(Choice::Idle(index))
+                Some(BufferChoice::Idle(index))
             }
-            _ => (new > 0).then_some(Choice::New(new)),
+            _ => (new > 0).then_some(BufferChoice::New(new)),
         }
     }
 
@@ -142,7 +144,7 @@ impl StagingPool {
         let owned = match request.device.allocate(bytes as usize, request.memory) {
             Ok(owned) => owned,
             Err(error) => {
-                self.tell(&error);
+                self.warn_once(&error);
                 self.limit_bytes = self.allocated_bytes;
                 return None;
             }
@@ -150,13 +152,13 @@ impl StagingPool {
         let (address, memory) = (owned.address(), request.memory);
         let registration = registrations.add_own(bytes, memory, owned);
         self.allocated_bytes += bytes;
-        self.buffers.push(Buffer { registration, address, bytes, memory, is_used: false });
+        self.buffers.push(StagingBuffer { registration, address, bytes, memory, is_used: false });
         Some(self.buffers.len() - 1)
     }
 
     /// Says once why some channels go without.
-    pub(crate) fn tell(&mut self, reason: impl Display) {
-        if !std::mem::replace(&mut self.has_told, true) {
+    pub(crate) fn warn_once(&mut self, reason: impl Display) {
+        if !std::mem::replace(&mut self.has_warned, true) {
             tracing::warn!(
                 %reason, limit_bytes = self.limit_bytes, allocated_bytes = self.allocated_bytes,
                 "no staging buffer for a channel: its scattered small sends are sent one by one"
@@ -167,7 +169,8 @@ impl StagingPool {
     /// Gives a lane's buffer back for others. The comm that it was registered with has closed, and
     /// nothing touches the memory.
     pub(crate) fn give_back(&mut self, registration: RegistrationKey) {
-        let is_it = |buffer: &&mut Buffer| buffer.registration == registration && buffer.is_used;
+        let is_it =
+            |buffer: &&mut StagingBuffer| buffer.registration == registration && buffer.is_used;
         if let Some(buffer) = self.buffers.iter_mut().find(is_it) {
             buffer.is_used = false;
             self.used_bytes -= buffer.bytes;
@@ -234,12 +237,12 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A pool with its registrations, over emulated device memory.
-    struct Scene {
+    struct TestPool {
         pool: StagingPool,
         registrations: Registrations,
     }
 
-    impl Scene {
+    impl TestPool {
         fn new(limit_bytes: u64) -> Self {
             let registrations = Registrations::default();
             Self { pool: StagingPool::new(limit_bytes), registrations }
@@ -268,8 +271,8 @@ mod tests {
 
     #[test]
     fn slots_are_whole_pages_that_can_be_written() {
-        let mut scene = Scene::new(MIB);
-        let mut staging = scene.take(3, 5000).expect("there is room");
+        let mut pool = TestPool::new(MIB);
+        let mut staging = pool.take(3, 5000).expect("there is room");
         let starts = [(); 3].map(|()| staging.next_slot().address);
         assert_eq!([starts[1] - starts[0], starts[2] - starts[1]], [8192; 2]);
         assert_eq!(starts[0] % PAGE_BYTES, 0);
@@ -279,9 +282,9 @@ mod tests {
 
     #[test]
     fn callers_ids_do_not_show_it() {
-        let mut scene = Scene::new(MIB);
-        let staging = scene.take(1, 4096).expect("there is room");
-        let registrations = &mut scene.registrations;
+        let mut pool = TestPool::new(MIB);
+        let staging = pool.take(1, 4096).expect("there is room");
+        let registrations = &mut pool.registrations;
         assert_eq!(registrations.id_of(staging.registration), None);
         assert!(registrations.info(MemoryId::after(0)).is_err());
         let id = registrations.add(4096, 1, MemoryType::Host, Access::ReadOnly, None).unwrap();
@@ -290,70 +293,70 @@ mod tests {
 
     #[test]
     fn lanes_take_up_to_the_limit_and_the_last_one_takes_what_is_left() {
-        let mut scene = Scene::new(11 * MIB);
+        let mut pool = TestPool::new(11 * MIB);
         let slots: Vec<_> =
-            (0..4).map(|_| scene.take(4, MIB).map(|staging| staging.slots())).collect();
+            (0..4).map(|_| pool.take(4, MIB).map(|staging| staging.slots())).collect();
         assert_eq!(slots, [Some(4), Some(4), Some(3), None]);
-        assert_eq!(scene.bytes(), [11 * MIB; 2]);
+        assert_eq!(pool.bytes(), [11 * MIB; 2]);
         // A smaller chunk does not fit either: nothing is left at all.
-        assert!(scene.take(1, 4096).is_none());
+        assert!(pool.take(1, 4096).is_none());
     }
 
     #[test]
     fn what_is_given_back_is_used_again_and_stays_allocated() {
-        let mut scene = Scene::new(8 * MIB);
-        let first = scene.take(4, MIB).expect("there is room");
-        let other = scene.take(4, MIB).expect("there is room");
-        assert!(scene.take(4, MIB).is_none());
-        scene.pool.give_back(first.registration);
-        assert_eq!(scene.bytes(), [4 * MIB, 8 * MIB]);
+        let mut pool = TestPool::new(8 * MIB);
+        let first = pool.take(4, MIB).expect("there is room");
+        let other = pool.take(4, MIB).expect("there is room");
+        assert!(pool.take(4, MIB).is_none());
+        pool.pool.give_back(first.registration);
+        assert_eq!(pool.bytes(), [4 * MIB, 8 * MIB]);
         // Once more changes nothing.
-        scene.pool.give_back(first.registration);
-        assert_eq!(scene.bytes(), [4 * MIB, 8 * MIB]);
-        let mut again = scene.take(4, MIB).expect("it was given back");
+        pool.pool.give_back(first.registration);
+        assert_eq!(pool.bytes(), [4 * MIB, 8 * MIB]);
+        let mut again = pool.take(4, MIB).expect("it was given back");
         assert_eq!(again.registration, first.registration);
         assert_eq!(again.next_slot(), first.first_slot(), "from its first slot on");
-        scene.pool.give_back(other.registration);
-        scene.pool.give_back(again.registration);
+        pool.pool.give_back(other.registration);
+        pool.pool.give_back(again.registration);
         for _ in 0..1000 {
-            let staging = scene.take(4, MIB).expect("two are idle");
-            scene.pool.give_back(staging.registration);
+            let staging = pool.take(4, MIB).expect("two are idle");
+            pool.pool.give_back(staging.registration);
         }
-        assert_eq!(scene.bytes(), [0, 8 * MIB]);
+        assert_eq!(pool.bytes(), [0, 8 * MIB]);
     }
 
     #[test]
     fn small_slots_take_a_large_buffer_only_when_there_is_no_other_room() {
-        let mut scene = Scene::new(4 * MIB + 8192);
-        let large = scene.take(4, MIB).expect("there is room").registration;
-        scene.pool.give_back(large);
-        let small = scene.take(2, 4096).expect("there is room");
+        let mut pool = TestPool::new(4 * MIB + 8192);
+        let large = pool.take(4, MIB).expect("there is room").registration;
+        pool.pool.give_back(large);
+        let small = pool.take(2, 4096).expect("there is room");
         assert_ne!(small.registration, large);
-        assert_eq!(scene.bytes(), [8192, 4 * MIB + 8192]);
-        let next = scene.take(2, 4096).expect("the large one is idle");
+        assert_eq!(pool.bytes(), [8192, 4 * MIB + 8192]);
+        let next = pool.take(2, 4096).expect("the large one is idle");
         assert_eq!((next.registration, next.slots()), (large, 2));
         // And larger slots than the idle buffer was made for, as many as fit.
-        scene.pool.give_back(large);
-        let wide = scene.take(4, 2 * MIB).expect("two fit");
+        pool.pool.give_back(large);
+        let wide = pool.take(4, 2 * MIB).expect("two fit");
         assert_eq!((wide.registration, wide.slots()), (large, 2));
     }
 
     #[test]
     fn kinds_of_memory_share_the_limit_and_not_the_buffers() {
-        let mut scene = Scene::new(2 * MIB);
-        let host = scene.take_of(MemoryType::Host, 1, MIB).expect("there is room");
-        scene.pool.give_back(host.registration);
-        let device = scene.take_of(MemoryType::Device, 1, MIB).expect("there is room");
+        let mut pool = TestPool::new(2 * MIB);
+        let host = pool.take_of(MemoryType::Host, 1, MIB).expect("there is room");
+        pool.pool.give_back(host.registration);
+        let device = pool.take_of(MemoryType::Device, 1, MIB).expect("there is room");
         assert_ne!(device.registration, host.registration);
-        assert!(scene.take_of(MemoryType::Device, 1, MIB).is_none(), "the idle one is the host's");
-        assert!(scene.take_of(MemoryType::Host, 1, MIB).is_some());
+        assert!(pool.take_of(MemoryType::Device, 1, MIB).is_none(), "the idle one is the host's");
+        assert!(pool.take_of(MemoryType::Host, 1, MIB).is_some());
     }
 
     #[test]
     fn without_a_limit_there_is_nothing() {
-        assert!(Scene::new(0).take(1, 4096).is_none());
-        assert!(Scene::new(4095).take(1, 4096).is_none());
-        assert_eq!(Scene::new(4096).take(9, 4096).map(|staging| staging.slots()), Some(1));
+        assert!(TestPool::new(0).take(1, 4096).is_none());
+        assert!(TestPool::new(4095).take(1, 4096).is_none());
+        assert_eq!(TestPool::new(4096).take(9, 4096).map(|staging| staging.slots()), Some(1));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::error::Error;
 /// The state of a transfer: of its whole life, and of its round.
 #[derive(Debug, Default)]
 pub(crate) struct TransferCell {
-    sums: Sums,
+    sums: AtomicCounts,
     /// Operations that have not ended.
     left: AtomicU64,
     /// Lock that a posting thread holds.
@@ -35,7 +35,7 @@ pub(crate) struct TransferCell {
     /// Whether the round has sends.
     has_sends: AtomicBool,
     /// The sums when a round began, by the last bit of the round's number.
-    sums_before: [Sums; 2],
+    sums_before: [AtomicCounts; 2],
     /// The number of the round. Nothing was posted in round 0.
     round: AtomicU64,
     /// The last round that has an error, if it is not 0.
@@ -62,7 +62,7 @@ impl TransferCell {
 
     /// Returns how the round has ended, once every operation has.
     pub(crate) fn outcome(&self) -> Poll<Result<(), Error>> {
-        self.look(|round| match self.is_complete() {
+        self.read_consistent(|round| match self.is_complete() {
             true => Poll::Ready(self.error_of(round).map_or(Ok(()), Err)),
             false => Poll::Pending,
         })
@@ -70,27 +70,27 @@ impl TransferCell {
 
     /// Returns the first error of the round so far.
     pub(crate) fn error(&self) -> Option<Error> {
-        self.look(|round| self.error_of(round))
+        self.read_consistent(|round| self.error_of(round))
     }
 
-    /// Sums over its whole life.
+    /// Returns the sums over its whole life.
     pub(crate) fn counts(&self) -> TransferCounts {
         self.sums.read()
     }
 
     /// Returns the same since the round began.
     pub(crate) fn round_counts(&self) -> TransferCounts {
-        self.look(|round| {
+        self.read_consistent(|round| {
             let before = self.sums_before(round).read();
             self.sums.read().since(&before)
         })
     }
 
     /// Looks at something of a round that is the transfer's round until the look is over.
-    fn look<T>(&self, look: impl Fn(u64) -> T) -> T {
+    fn read_consistent<T>(&self, read: impl Fn(u64) -> T) -> T {
         loop {
             let round = self.round.load(Ordering::Acquire);
-            let seen = look(round);
+            let seen = read(round);
             // A thread that has seen something of a later round sees its number, too.
             fence(Ordering::Acquire);
             if self.round.load(Ordering::Relaxed) == round {
@@ -105,7 +105,7 @@ impl TransferCell {
         self.round.load(Ordering::Acquire)
     }
 
-    fn sums_before(&self, round: u64) -> &Sums {
+    fn sums_before(&self, round: u64) -> &AtomicCounts {
         &self.sums_before[(round % 2) as usize]
     }
 
@@ -177,9 +177,9 @@ impl TransferCell {
     }
 }
 
-/// Sums that only grow.
+/// Counts that only grow.
 #[derive(Debug, Default)]
-struct Sums {
+struct AtomicCounts {
     operations_posted: AtomicU64,
     operations_done: AtomicU64,
     chunks_posted: AtomicU64,
@@ -187,7 +187,7 @@ struct Sums {
     bytes_done: AtomicU64,
 }
 
-impl Sums {
+impl AtomicCounts {
     /// Reads the sums. What is done is read first: what follows in the fields of the result was
     /// true later, so it is at least as much as belongs to what was read before it.
     fn read(&self) -> TransferCounts {
@@ -321,12 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_meets_the_next_round_looks_again() {
+    fn a_reader_that_meets_the_next_round_reads_again() {
         let cell = TransferCell::default();
         cell.posted(Direction::Send, 1);
         cell.failed(|| Error::Cancelled);
         let looks = AtomicU64::new(0);
-        let seen = cell.look(|round| {
+        let seen = cell.read_consistent(|round| {
             if looks.fetch_add(1, Ordering::Relaxed) == 0 {
                 cell.done();
                 cell.posted(Direction::Receive, 1);

@@ -116,8 +116,8 @@ impl Transfers {
         // After the end of a round a post may begin the next one at any time.
         let TransferCell { reporter, listener, .. } = &*transfer.cell;
         let (reporter, listener) = (reporter.get(), listener.get());
-        let is_told = reporter.is_some() || listener.is_some();
-        let error = if is_told { transfer.cell.error() } else { None };
+        let is_reported = reporter.is_some() || listener.is_some();
+        let error = if is_reported { transfer.cell.error() } else { None };
         if !transfer.cell.done() {
             return;
         }
@@ -171,7 +171,7 @@ mod tests {
         transfers.done(key);
         assert!(transfers.get(key).unwrap().is_complete());
         assert!(matches!(cell.outcome(), Poll::Ready(Ok(()))));
-        assert!(transfers.take_completed() && !transfers.take_completed(), "told once");
+        assert!(transfers.take_completed() && !transfers.take_completed(), "reported once");
     }
 
     #[test]
@@ -238,21 +238,21 @@ mod tests {
         assert!(matches!(cell.outcome(), Poll::Ready(Ok(()))));
     }
 
-    /// Keeps what it hears.
+    /// Listener that records whether each round ended well.
     #[derive(Debug, Default)]
-    struct Heard(Mutex<Vec<bool>>);
+    struct RecordingListener(Mutex<Vec<bool>>);
 
-    impl RoundListener for Heard {
+    impl RoundListener for RecordingListener {
         fn round_ended(&self, outcome: Result<(), Error>) {
             self.0.lock().unwrap().push(outcome.is_ok());
         }
     }
 
     #[test]
-    fn a_listener_hears_of_each_round_once_also_when_the_transfer_is_let_go() {
-        let (mut transfers, heard) = (Transfers::default(), Arc::new(Heard::default()));
+    fn a_listener_is_called_once_per_round_also_when_the_transfer_is_detached() {
+        let (mut transfers, heard) = (Transfers::default(), Arc::new(RecordingListener::default()));
         let (key, cell) = transfers.add(PeerKey::default());
-        cell.listener.set(Arc::<Heard>::clone(&heard)).unwrap();
+        cell.listener.set(Arc::<RecordingListener>::clone(&heard)).unwrap();
         cell.posted(Direction::Send, 2);
         transfers.done(key);
         assert!(heard.0.lock().unwrap().is_empty(), "one operation is left");

@@ -189,7 +189,7 @@ mod tests {
 
         let mut budget = StepBudget::new(u64::MAX);
         (1..STEP_REQUESTS).for_each(|_| budget.spend(u32::MAX));
-        assert!(!budget.is_spent(), "bytes that nobody copies here");
+        assert!(!budget.is_spent(), "bytes that this thread does not copy");
         budget.spend(0);
         assert!(budget.is_spent());
     }

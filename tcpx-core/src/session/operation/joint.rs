@@ -21,7 +21,7 @@ use tcpx_protocol::types::memory::{Device, OperationKind};
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 use tcpx_sys::is_forked;
 
-use super::super::shared::Shared;
+use super::super::shared::SharedEngine;
 use super::super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
 use crate::completions::signals::{EventCount, LONGEST_WAIT};
@@ -33,22 +33,22 @@ use crate::transfer::{MemoryRange, PostOptions, TransferCounts};
 
 /// State shared by the parts. It outlives the operation, until its parts have ended.
 #[derive(Debug)]
-pub(super) struct Joint {
+pub(super) struct JointState {
     peer: String,
     direction: Direction,
     cell: Arc<TransferCell>,
     completions: Arc<CompletionQueue>,
     /// Signal for threads that wait for the end.
     ended: EventCount,
-    members: Box<[Member]>,
+    handles: Box<[PartHandle]>,
     /// State of the current post. The lock is held for a moment only; its holder waits for no
     /// engine.
-    round: Mutex<Option<Round>>,
+    post: Mutex<Option<PostState>>,
 }
 
 /// Part, for callers that may not wait for its engine.
 #[derive(Debug)]
-struct Member {
+struct PartHandle {
     errands: Arc<Errands>,
     prepared: PreparedKey,
     transfer: TransferKey,
@@ -56,7 +56,7 @@ struct Member {
 
 /// State of an outstanding post.
 #[derive(Debug)]
-struct Round {
+struct PostState {
     /// Number of posted parts that have not ended, plus one for the call that posts them.
     left: usize,
     is_posting: bool,
@@ -71,7 +71,7 @@ struct Round {
 /// Listener that observes the ends of one part.
 #[derive(Debug)]
 struct PartListener {
-    joint: Arc<Joint>,
+    joint: Arc<JointState>,
     device: Device,
 }
 
@@ -81,16 +81,16 @@ impl RoundListener for PartListener {
     }
 }
 
-impl Joint {
+impl JointState {
     pub(super) fn new(
         peer: &str,
         kind: OperationKind,
         parts: &[Part],
         completions: Arc<CompletionQueue>,
     ) -> Result<Arc<Self>> {
-        let member = |part: &Part| {
+        let handle = |part: &Part| {
             let Part { prepared, transfer, .. } = *part;
-            Ok(Member { errands: part.errands()?, prepared, transfer })
+            Ok(PartHandle { errands: part.errands()?, prepared, transfer })
         };
         let joint = Arc::new(Self {
             peer: peer.to_owned(),
@@ -98,8 +98,8 @@ impl Joint {
             cell: Arc::default(),
             completions,
             ended: EventCount::default(),
-            members: parts.iter().map(member).collect::<Result<_>>()?,
-            round: Mutex::default(),
+            handles: parts.iter().map(handle).collect::<Result<_>>()?,
+            post: Mutex::default(),
         });
         for part in parts {
             let (joint, device) = (Arc::clone(&joint), part.device);
@@ -126,7 +126,7 @@ impl Joint {
         self.begin(notification.map(Arc::from), timeout)?;
         let at_once = parts.len() - usize::from(notification.is_some());
         for (index, part) in parts[..at_once].iter().enumerate() {
-            if index > 0 && !self.goes_on() {
+            if index > 0 && !self.count_part() {
                 break;
             }
             let before = part.cell.round();
@@ -136,7 +136,7 @@ impl Joint {
             let is_posted = posted.is_ok() || part.cell.round() != before;
             match posted {
                 Err(error) if !is_posted && index == 0 => {
-                    *self.round.lock() = None;
+                    *self.post.lock() = None;
                     return Err(error);
                 }
                 Err(error) if !is_posted => self.part_ended(Err(error)),
@@ -151,7 +151,7 @@ impl Joint {
     }
 
     fn begin(&self, note: Option<Arc<[u8]>>, timeout: Option<Duration>) -> Result<()> {
-        let mut round = self.round.lock();
+        let mut round = self.post.lock();
         if round.is_some() {
             return Err(Error::PeerState {
                 peer: self.peer.clone(),
@@ -161,31 +161,31 @@ impl Joint {
         }
         // The call, and its first part.
         let (left, began_at) = (2, Instant::now());
-        *round = Some(Round { left, is_posting: true, note, error: None, began_at, timeout });
+        *round = Some(PostState { left, is_posting: true, note, error: None, began_at, timeout });
         Ok(())
     }
 
     /// Counts one more part, unless the whole has failed.
-    fn goes_on(&self) -> bool {
-        let mut round = self.round.lock();
+    fn count_part(&self) -> bool {
+        let mut round = self.post.lock();
         let going_on = round.as_mut().filter(|round| round.error.is_none());
         going_on.map(|round| round.left += 1).is_some()
     }
 
     /// Records that all parts are posted, or as many as will be.
     fn all_posted(&self) {
-        let mut slot = self.round.lock();
+        let mut slot = self.post.lock();
         let Some(round) = slot.as_mut() else { return };
         round.is_posting = false;
         if round.error.is_some() {
             // Some were posted after others had failed.
             self.cancel_parts();
         }
-        self.one_ended(&mut slot);
+        self.count_ended(&mut slot);
     }
 
     fn part_ended(&self, outcome: Result<()>) {
-        let mut slot = self.round.lock();
+        let mut slot = self.post.lock();
         let Some(round) = slot.as_mut() else { return };
         if let Err(error) = outcome
             && round.error.is_none()
@@ -193,17 +193,17 @@ impl Joint {
             round.error = Some(of_whole(error, round.timeout));
             self.cancel_parts();
         }
-        self.one_ended(&mut slot);
+        self.count_ended(&mut slot);
     }
 
     /// Cancels the parts. No thread waits for a part's engine while another engine is locked.
     fn cancel_parts(&self) {
-        for Member { errands, transfer, .. } in &self.members {
+        for PartHandle { errands, transfer, .. } in &self.handles {
             errands.ask(Errand::Cancel(*transfer));
         }
     }
 
-    fn one_ended(&self, slot: &mut Option<Round>) {
+    fn count_ended(&self, slot: &mut Option<PostState>) {
         let Some(round) = slot else { return };
         round.left -= 1;
         if round.left > 0 {
@@ -211,7 +211,7 @@ impl Joint {
         }
         let note = round.note.take().filter(|_| round.error.is_none());
         if let Some(notification) = note
-            && let Some(Member { errands, prepared, transfer }) = self.members.last()
+            && let Some(PartHandle { errands, prepared, transfer }) = self.handles.last()
         {
             round.left = 1;
             let (prepared, transfer) = (*prepared, *transfer);
@@ -240,7 +240,7 @@ impl Joint {
 
     /// Stops further posts of parts. The caller then cancels the outstanding parts.
     pub(super) fn give_up(&self) {
-        if let Some(round) = self.round.lock().as_mut()
+        if let Some(round) = self.post.lock().as_mut()
             && (round.note.take().is_some() || round.is_posting)
         {
             round.error.get_or_insert(Error::Cancelled);
@@ -263,7 +263,7 @@ impl Joint {
                 let Some(late) = late.or(parts.last()) else { return Err(Error::Closed) };
                 return Err(late.deadline(limit, now)?.of_device(late.device));
             }
-            listening.wait(limit.cut(LONGEST_WAIT, now));
+            listening.wait(limit.clamp(LONGEST_WAIT, now));
             if self.cell.outcome().is_pending() {
                 // The sessions' own threads do, unless the session is closed.
                 parts.iter().try_for_each(Part::progress)?;
@@ -299,7 +299,7 @@ fn of_whole(error: Error, timeout: Option<Duration>) -> Error {
 /// Part of an operation. It is released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Part {
-    shared: Arc<Shared>,
+    shared: Arc<SharedEngine>,
     pub(super) prepared: PreparedKey,
     pub(super) transfer: TransferKey,
     pub(super) cell: Arc<TransferCell>,
@@ -308,7 +308,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(super) fn new(shared: Arc<Shared>, keys: OperationKeys, device: Device) -> Self {
+    pub(super) fn new(shared: Arc<SharedEngine>, keys: OperationKeys, device: Device) -> Self {
         let OperationKeys { prepared, transfer, cell } = keys;
         Self { shared, prepared, transfer, cell, device }
     }
@@ -351,7 +351,7 @@ impl Part {
     }
 }
 
-impl Shared {
+impl SharedEngine {
     /// Prepares an operation, which may be a part of one, with memory of this device.
     pub(super) fn prepare_part(
         self: &Arc<Self>,
@@ -369,7 +369,7 @@ impl Drop for Part {
     fn drop(&mut self) {
         match self.shared.engine() {
             Ok(mut engine) => engine.release_operation(self.prepared, self.transfer),
-            Err(_) => self.shared.leave(),
+            Err(_) => self.shared.leak(),
         }
     }
 }

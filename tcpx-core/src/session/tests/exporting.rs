@@ -190,7 +190,7 @@ fn taking_back_waits_until_no_peer_uses_it() {
 #[test]
 fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
     let mut session = open(soft());
-    session.let_go_timeout = Duration::from_millis(1);
+    session.release_timeout = Duration::from_millis(1);
     let memory = lent(&session, Access::ReadWrite);
     let key = session.export(memory, READ).expect("it may be");
     let uses = begin(&session, &key);
@@ -225,7 +225,7 @@ fn memory_that_nothing_lets_go_of_stays_and_can_be_deregistered_later() {
 #[test]
 fn memory_stays_known_until_every_comm_has_forgotten_it() {
     let mut session = open(patient());
-    session.let_go_timeout = Duration::from_millis(1);
+    session.release_timeout = Duration::from_millis(1);
     let memory = lent(&session, Access::ReadWrite);
     let (go_on, goes_on) = mpsc::channel::<()>();
     let mut engine = session.shared.engine().expect("no fork");
@@ -246,7 +246,7 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
         assert!(session.memory_info(memory).is_ok(), "its id remains");
     }
     drop(go_on);
-    session.let_go_timeout = PATIENCE;
+    session.release_timeout = PATIENCE;
     session.take_buffer(memory).expect("it is forgotten now");
     assert!(session.memory_info(memory).is_err());
 }
@@ -254,7 +254,7 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
 #[test]
 fn keys_are_revoked_before_anything_else_ends() {
     let mut right = open(soft().connect_channels(true));
-    right.let_go_timeout = Duration::from_millis(1);
+    right.release_timeout = Duration::from_millis(1);
     let left = open(patient());
     connect(&left, &right);
     let memory = lent(&right, Access::ReadWrite);
@@ -273,7 +273,7 @@ fn keys_are_revoked_before_anything_else_ends() {
     assert!(kept(&error), "{error}");
     assert_eq!(right.stats().peers[0].state, "gone");
     // The session closes the peer's comms, and leaves nothing behind, however long that takes.
-    right.let_go_timeout = PATIENCE;
+    right.release_timeout = PATIENCE;
 }
 
 /// On a GPU the program's own copies go on without the lock.

@@ -33,7 +33,7 @@ impl End {
 
     /// Returns whether posts are taken without the engine.
     fn takes(&self, direction: Direction, posts: &[Post]) -> bool {
-        self.session.shared.hand_in(self.transfer.target(), direction, posts)
+        self.session.shared.try_enqueue(self.transfer.target(), direction, posts)
     }
 }
 

@@ -157,14 +157,14 @@ fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
     let Scene { mut right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     pass_unpack_timeout(&right);
     assert_aborted(receive.wait(Some(PATIENCE)));
-    right.let_go_timeout = Duration::from_millis(1);
+    right.release_timeout = Duration::from_millis(1);
     let error = right.deregister_memory(memory).expect_err("it still unpacks");
     assert!(matches!(error, Error::InUse { id, operations: 1, .. } if id == memory), "{error}");
     assert!(
         error.to_string().contains("peer left: its chunks are still being unpacked"),
         "{error}"
     );
-    right.let_go_timeout = crate::session::LET_GO_TIMEOUT;
+    right.release_timeout = crate::session::RELEASE_TIMEOUT;
     assert_eq!(right.stats().peers_parked, 1);
     let error = right.close().expect_err("it still unpacks");
     assert!(matches!(error, Error::Deadline { phase: Phase::Unpack, .. }), "{error}");

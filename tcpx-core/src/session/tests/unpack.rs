@@ -249,7 +249,7 @@ fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
         ends.collect::<Vec<_>>()
     };
     assert!(run().iter().all(Result::is_ok), "nothing is wrong yet");
-    let sick = there.used(Device::Gpu(SICK)).expect("no fork").expect("it is made");
+    let sick = there.engine_of(Device::Gpu(SICK)).expect("no fork").expect("it is made");
     sick.engine().expect("no fork").unpack_with(|real| {
         Box::new(Faulty { real, healthy: 0, at: Call::Submit, stuck_after: None })
     });

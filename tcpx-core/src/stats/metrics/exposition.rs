@@ -30,7 +30,7 @@ impl Labels {
 
 /// Kind of a metric.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// Number that only grows.
     Counter,
     /// Time that only grows: nanoseconds, which are written as seconds.
@@ -40,17 +40,18 @@ pub(super) enum Kind {
 }
 
 /// Readers of a metric's values.
-pub(super) enum Samples<T: 'static> {
+pub(super) enum MetricSamples<T: 'static> {
     /// Reader of the only value.
-    Is(Value<T>),
+    One(Value<T>),
     /// Name of a label, and a reader for each value of the label.
-    By(&'static str, &'static [(&'static str, Value<T>)]),
+    ByLabel(&'static str, &'static [(&'static str, Value<T>)]),
 }
 
 type Value<T> = fn(&T) -> u64;
 
 /// Metrics that are read from a `T`: name, help, kind, values.
-pub(super) type Table<T> = &'static [(&'static str, &'static str, Kind, Samples<T>)];
+pub(super) type MetricTable<T> =
+    &'static [(&'static str, &'static str, MetricKind, MetricSamples<T>)];
 
 /// Page of metrics, in the order in which they were first added.
 #[derive(Debug, Default)]
@@ -61,7 +62,7 @@ pub(super) struct Exposition {
 #[derive(Debug)]
 struct Family {
     name: &'static str,
-    kind: Kind,
+    kind: MetricKind,
     help: &'static str,
     samples: String,
 }
@@ -71,11 +72,11 @@ impl Family {
         // Writing to a String cannot fail.
         let _ = match self.kind {
             // Nanoseconds are written as whole numbers, which no double would hold.
-            Kind::Seconds => {
+            MetricKind::Seconds => {
                 let (seconds, nanos) = (value / 1_000_000_000, value % 1_000_000_000);
                 writeln!(self.samples, "{}{{{labels}}} {seconds}.{nanos:09}", self.name)
             }
-            Kind::Counter | Kind::Gauge => {
+            MetricKind::Counter | MetricKind::Gauge => {
                 writeln!(self.samples, "{}{{{labels}}} {value}", self.name)
             }
         };
@@ -85,19 +86,19 @@ impl Family {
 impl Exposition {
     /// Adds a sample of each metric of a table. A metric with a label gets a sample for each value
     /// of the label.
-    pub(super) fn tell<T>(&mut self, table: Table<T>, labels: &Labels, of: &T) {
+    pub(super) fn add<T>(&mut self, table: MetricTable<T>, labels: &Labels, of: &T) {
         for (name, help, kind, samples) in table {
             let family = self.family(name, help, *kind);
             match samples {
-                Samples::Is(value) => family.sample(labels, value(of)),
-                Samples::By(label, values) => values
+                MetricSamples::One(value) => family.sample(labels, value(of)),
+                MetricSamples::ByLabel(label, values) => values
                     .iter()
                     .for_each(|(name, value)| family.sample(&labels.and(label, name), value(of))),
             }
         }
     }
 
-    fn family(&mut self, name: &'static str, help: &'static str, kind: Kind) -> &mut Family {
+    fn family(&mut self, name: &'static str, help: &'static str, kind: MetricKind) -> &mut Family {
         let place = self.families.iter().position(|family| family.name == name);
         let place = place.unwrap_or_else(|| {
             self.families.push(Family { name, kind, help, samples: String::new() });
@@ -110,7 +111,7 @@ impl Exposition {
     pub(super) fn into_text(self) -> String {
         let mut text = String::new();
         for Family { name, kind, help, samples } in self.families {
-            let kind = if matches!(kind, Kind::Gauge) { "gauge" } else { "counter" };
+            let kind = if matches!(kind, MetricKind::Gauge) { "gauge" } else { "counter" };
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
         }
         text

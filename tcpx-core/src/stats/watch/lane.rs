@@ -1,17 +1,17 @@
-//! Judgements of one lane of a channel: whether it stands still, whether its unpack keeps up, and
+//! Checks of one lane of a channel: whether it stands still, whether its unpack keeps up, and
 //! whether its window is ever full.
 
 use std::time::{Duration, Instant};
 
 use crate::stats::ChannelStats;
 
-/// Number of consecutive looks at which every slot waits for its unpack, before the unpack is
+/// Number of consecutive checks at which every slot waits for its unpack, before the unpack is
 /// behind.
-const BEHIND_LOOKS: u32 = 5;
+const BEHIND_CHECKS: u32 = 5;
 /// Number of posts in a block. The window is judged block by block.
 const BLOCK_POSTS: u64 = 64;
-/// Number of consecutive starved blocks, each at least as long as a look, before the window counts
-/// as never full.
+/// Number of consecutive starved blocks, each at least as long as the time between two checks,
+/// before the window counts as never full.
 const STARVED_BLOCKS: u32 = 5;
 /// Share of a starved window's slots that its mean occupancy does not exceed: one in
 /// `STARVED_SHARE`.
@@ -40,7 +40,7 @@ impl LaneSample {
     }
 }
 
-/// Outcome of a look.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaneState {
     /// Time for which `test` has answered "not yet" for posted requests, with none done meanwhile.
@@ -48,13 +48,13 @@ pub(crate) struct LaneState {
     /// Time for which arrived chunks have waited with none unpacked, or chunks to be sent with none
     /// gathered.
     pub(crate) unpacking: Duration,
-    /// Whether at many consecutive looks every slot waited for its unpack.
+    /// Whether at many consecutive checks every slot waited for its unpack.
     pub(crate) is_behind: bool,
     /// Whether large chunks move, but the window has not been full for long.
     pub(crate) is_starved: bool,
 }
 
-/// Memory of earlier looks at a lane.
+/// Results of earlier checks of a lane.
 #[derive(Debug, Default)]
 pub(crate) struct LaneWatch {
     last: LaneSample,
@@ -73,8 +73,8 @@ impl LaneWatch {
         self.behind = 0;
     }
 
-    /// Looks at the lane.
-    pub(crate) fn look(&mut self, sample: LaneSample, now: Instant) -> LaneState {
+    /// Checks the lane.
+    pub(crate) fn check(&mut self, sample: LaneSample, now: Instant) -> LaneState {
         let last = std::mem::replace(&mut self.last, sample);
         let has_moved = sample.stats.chunks != last.stats.chunks
             || sample.stats.posts != last.stats.posts
@@ -88,7 +88,7 @@ impl LaneWatch {
         LaneState {
             silent,
             unpacking,
-            is_behind: self.behind >= BEHIND_LOOKS,
+            is_behind: self.behind >= BEHIND_CHECKS,
             is_starved: self.starved >= STARVED_BLOCKS,
         }
     }
@@ -111,7 +111,7 @@ impl LaneWatch {
     }
 }
 
-/// Returns for how long `is_waiting` has been true at every look.
+/// Returns for how long `is_waiting` has been true at every check.
 fn waited(since: &mut Option<Instant>, is_waiting: bool, now: Instant) -> Duration {
     if !is_waiting {
         // Requests that are there now may begin to wait now.
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn posted_requests_of_which_none_is_done_are_silent() {
+    fn posted_requests_are_silent_while_none_is_done() {
         let (mut watch, start) = (LaneWatch::default(), Instant::now());
         let mut seconds = 0;
         let mut look = |watch: &mut LaneWatch, sample| {
             seconds += 1;
-            watch.look(sample, start + seconds * SECOND).silent
+            watch.check(sample, start + seconds * SECOND).silent
         };
         assert_eq!(look(&mut watch, sample(0, 0)), Duration::ZERO);
         assert_eq!(look(&mut watch, sample(3, 0)), SECOND);
@@ -162,7 +162,7 @@ mod tests {
                 (now.stats.posts, now.stats.chunks, now.stats.window_sum) =
                     (chunks, chunks, chunks);
                 (now.stats.bytes, now.stats.credit_waits) = (65_536 * chunks, waits * chunks);
-                state = Some(watch.look(now, start + second * SECOND));
+                state = Some(watch.check(now, start + second * SECOND));
             }
             assert_eq!(state.map(|state| state.is_starved), Some(waits == 0));
         }
@@ -172,7 +172,7 @@ mod tests {
     fn an_idle_lane_is_never_silent() {
         let (mut watch, start) = (LaneWatch::default(), Instant::now());
         for second in 0..100 {
-            let state = watch.look(sample(0, 0), start + second * SECOND);
+            let state = watch.check(sample(0, 0), start + second * SECOND);
             assert_eq!((state.silent, state.unpacking), (Duration::ZERO, Duration::ZERO));
             assert!(!state.is_behind && !state.is_starved);
         }
@@ -191,16 +191,16 @@ mod tests {
         ] {
             let mut sample = sample(16, arrived);
             sample.stats.chunks = u64::from(second) * 100;
-            let state = watch.look(sample, start + second * SECOND);
+            let state = watch.check(sample, start + second * SECOND);
             assert_eq!(state.is_behind, is_behind, "second {second}");
             assert_eq!(state.unpacking, Duration::ZERO, "it moves");
         }
-        let hung =
-            watch.look(LaneSample { stats: watch.last.stats, ..sample(4, 3) }, start + 60 * SECOND);
+        let hung = watch
+            .check(LaneSample { stats: watch.last.stats, ..sample(4, 3) }, start + 60 * SECOND);
         assert_eq!((hung.unpacking, hung.silent), (55 * SECOND, 55 * SECOND));
     }
 
-    /// Moves this many chunks and looks. `occupancy` requests are in flight at each post.
+    /// Moves this many chunks and checks. `occupancy` requests are in flight at each post.
     fn block(stats: &mut ChannelStats, chunks: u64, occupancy: u64, bytes: u64) -> LaneSample {
         stats.posts += chunks;
         stats.chunks += chunks;
@@ -217,7 +217,7 @@ mod tests {
             (100, 5, 65_536, 0, false, "more than a quarter"),
             (100, 1, 4096, 0, false, "small messages are meant to be quick"),
             (100, 1, 65_536, 1, false, "the window was full once"),
-            (12, 1, 65_536, 0, false, "five looks, but too few posts to judge"),
+            (12, 1, 65_536, 0, false, "five checks, but too few posts to judge"),
         ];
         for (chunks, occupancy, bytes, full, expected, why) in cases {
             let (mut watch, mut stats) = (LaneWatch::default(), ChannelStats::default());
@@ -225,7 +225,7 @@ mod tests {
             for second in 0..5 {
                 stats.window_full += full;
                 let sample = block(&mut stats, chunks, occupancy, bytes);
-                state = Some(watch.look(sample, Instant::now() + second * SECOND));
+                state = Some(watch.check(sample, Instant::now() + second * SECOND));
             }
             assert_eq!(state.map(|state| state.is_starved), Some(expected), "{why}");
         }
@@ -235,9 +235,9 @@ mod tests {
     fn a_window_that_fills_again_is_not_starved_any_more() {
         let (mut watch, mut stats) = (LaneWatch::default(), ChannelStats::default());
         for _ in 0..6 {
-            watch.look(block(&mut stats, 64, 1, 65_536), Instant::now());
+            watch.check(block(&mut stats, 64, 1, 65_536), Instant::now());
         }
-        assert!(watch.look(block(&mut stats, 64, 1, 65_536), Instant::now()).is_starved);
-        assert!(!watch.look(block(&mut stats, 64, 16, 65_536), Instant::now()).is_starved);
+        assert!(watch.check(block(&mut stats, 64, 1, 65_536), Instant::now()).is_starved);
+        assert!(!watch.check(block(&mut stats, 64, 16, 65_536), Instant::now()).is_starved);
     }
 }

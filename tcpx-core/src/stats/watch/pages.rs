@@ -1,4 +1,4 @@
-//! Judgement of whether the pages of the bounce buffer are used again.
+//! Check of whether the pages of the bounce buffer are used again.
 //!
 //! A plugin that forgets pages needs new ones all the time. The places of fragments show this in
 //! any pool order. Pages that were never seen before keep turning up, although only few are in use
@@ -11,7 +11,7 @@ const PAGE_SHIFT: u32 = 12;
 /// Interval of followed pages: one page in `FOLLOWED` is followed, to keep the cost of a fragment
 /// down. A power of two.
 const FOLLOWED: u32 = 4;
-/// Approximate number of the newest sightings that a judgement rests on.
+/// Approximate number of the newest sightings that a verdict rests on.
 const RECENT: u32 = 256;
 /// Smallest share of fresh pages among the newest sightings: one in `FRESH_SHARE`. A fresh page was
 /// never seen before.
@@ -48,12 +48,12 @@ impl PageUse {
             let first = (descriptor.src_off >> PAGE_SHIFT).next_multiple_of(FOLLOWED);
             let end = descriptor.src_end().div_ceil(1 << PAGE_SHIFT);
             for page in (u64::from(first)..end).step_by(FOLLOWED as usize) {
-                self.sight((page / u64::from(FOLLOWED)) as usize);
+                self.record((page / u64::from(FOLLOWED)) as usize);
             }
         }
     }
 
-    fn sight(&mut self, page: usize) {
+    fn record(&mut self, page: usize) {
         if page >= self.last.len() {
             self.last.resize((page + 1).next_power_of_two(), 0);
         }

@@ -42,13 +42,13 @@ const SLOTS: usize = 2;
 
 /// Sections that the sender has dealt, as it would tell them on the control link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct AnnouncedSections {
     pub(super) bytes: u64,
     chunk_bytes: u32,
     first_channel: u16,
 }
 
-impl Told {
+impl AnnouncedSections {
     fn section(&self, direction: Direction) -> ListedSection {
         let Self { bytes, chunk_bytes, first_channel } = *self;
         let (op, transfer) = (OpKey::null(), TransferKey::null());
@@ -86,7 +86,7 @@ impl Buffer {
 }
 
 /// Memory of one end, and what is done with it in each round.
-struct Books {
+struct TestMemory {
     registrations: Registrations,
     batch: Batch,
     unpack: Box<dyn Unpack>,
@@ -95,7 +95,7 @@ struct Books {
     spare: Vec<Vec<Member>>,
 }
 
-impl Books {
+impl TestMemory {
     fn new() -> Self {
         let memory = DeviceMemory::Emulated;
         let opened = tcpx_unpack::open(Choice::Auto, memory.kind()).expect("the host backend");
@@ -143,7 +143,7 @@ impl Books {
 
 /// The end that sends.
 pub(super) struct Sender {
-    books: Books,
+    books: TestMemory,
     pub(super) lanes: Vec<SendLane>,
     staging: StagingPool,
     next_channel: u16,
@@ -156,7 +156,7 @@ pub(super) struct Sender {
 
 /// The end that receives.
 pub(super) struct Receiver {
-    books: Books,
+    books: TestMemory,
     pub(super) lanes: Vec<RecvLane>,
 }
 
@@ -191,7 +191,7 @@ pub(super) fn ends() -> (Sender, Receiver) {
     let options = SessionOptions::default().plugin(PluginChoice::Soft);
     let plugin = Plugin::open(&options).expect("the software plugin");
     let mut sender = Sender {
-        books: Books::new(),
+        books: TestMemory::new(),
         lanes: Vec::new(),
         staging: StagingPool::new(1 << 30),
         next_channel: 0,
@@ -203,7 +203,7 @@ pub(super) fn ends() -> (Sender, Receiver) {
         },
         chunk_bytes: DEFAULT_CHUNK_BYTES,
     };
-    let mut receiver = Receiver { books: Books::new(), lanes: Vec::new() };
+    let mut receiver = Receiver { books: TestMemory::new(), lanes: Vec::new() };
     for channel in 0..CHANNELS {
         let (send, recv) = connect(&plugin, channel);
         let key = PeerKey::null();
@@ -229,13 +229,15 @@ impl Sender {
 
     /// Has a staging buffer on every channel for what is gathered of this memory.
     pub(super) fn prepare_staging(&mut self, memory: MemoryType) {
-        let Self { books: Books { registrations, memory: device, .. }, lanes, staging, .. } = self;
+        let Self {
+            books: TestMemory { registrations, memory: device, .. }, lanes, staging, ..
+        } = self;
         for lane in lanes {
             let chunk_bytes = DEFAULT_CHUNK_BYTES;
             let request = StagingRequest { memory, slots: SLOTS, chunk_bytes, device };
             assert!(lane.prepare_staging(request, staging, registrations));
             until("the staging buffer is there", || {
-                lane.known_staging(staging, registrations) == Some((memory, true))
+                lane.poll_staging(staging, registrations) == Some((memory, true))
             });
         }
     }
@@ -245,14 +247,14 @@ impl Sender {
         &mut self,
         pieces: &Pieces,
         cursor: &mut PieceCursor,
-        mut tell: impl FnMut(Told),
+        mut tell: impl FnMut(AnnouncedSections),
     ) {
         let ahead = u64::from(CHANNELS) * SEND_WINDOW as u64 * u64::from(self.chunk_bytes);
         while self.under_way < ahead
             && let Some(cut) = cursor.next_section(pieces, &self.rules)
         {
             let (chunk_bytes, first_channel) = (self.chunk_bytes, self.next_channel);
-            let told = Told { bytes: cut.bytes, chunk_bytes, first_channel };
+            let told = AnnouncedSections { bytes: cut.bytes, chunk_bytes, first_channel };
             let behind = u64::from(first_channel) + chunk_count(cut.bytes, chunk_bytes);
             self.next_channel = (behind % u64::from(CHANNELS)) as u16;
             self.under_way += cut.bytes;
@@ -269,7 +271,7 @@ impl Sender {
 
     /// Makes one round. Returns the bytes that were sent in it.
     pub(super) fn round(&mut self) -> u64 {
-        let Books { registrations, batch, unpack, done, .. } = &mut self.books;
+        let TestMemory { registrations, batch, unpack, done, .. } = &mut self.books;
         for lane in &mut self.lanes {
             let _ = lane.progress(registrations, batch, done).expect("sends");
         }
@@ -310,7 +312,12 @@ impl Receiver {
     }
 
     /// Takes a section that the sender has dealt.
-    pub(super) fn take(&mut self, pieces: &Pieces, cursor: &mut PieceCursor, told: Told) {
+    pub(super) fn take(
+        &mut self,
+        pieces: &Pieces,
+        cursor: &mut PieceCursor,
+        told: AnnouncedSections,
+    ) {
         assert!(cursor.allows(pieces, told.bytes, false), "{told:?}");
         let mut plans = cursor.deal(pieces, told.section(Direction::Receive));
         let spare = &mut self.books.spare;
@@ -323,7 +330,7 @@ impl Receiver {
 
     /// Posts what there is to post, and takes what has arrived.
     pub(super) fn progress(&mut self) -> Result<()> {
-        let Books { registrations, batch, memory, .. } = &mut self.books;
+        let TestMemory { registrations, batch, memory, .. } = &mut self.books;
         let mut lanes = self.lanes.iter_mut();
         lanes.try_for_each(|lane| lane.progress(registrations, batch, memory).map(drop))
     }
@@ -331,7 +338,7 @@ impl Receiver {
     /// Makes one round. Returns the bytes that were put in place in it.
     pub(super) fn round(&mut self) -> u64 {
         self.progress().expect("receives");
-        let Books { batch, unpack, done, .. } = &mut self.books;
+        let TestMemory { batch, unpack, done, .. } = &mut self.books;
         // SAFETY: the buffers stay until this end has gone; requests are consumed when their batch
         // has finished.
         unsafe { batch.submit(unpack.as_mut()) }.expect("unpacks");

@@ -11,7 +11,7 @@ use tcpx_protocol::plans::pieces::Pieces;
 use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::{eventually, in_own_process, pattern, until};
 
-use super::ends::{Buffer, CHANNELS, Receiver, Sender, Told, ends, transfer};
+use super::ends::{AnnouncedSections, Buffer, CHANNELS, Receiver, Sender, ends, transfer};
 use crate::error::{Error, Result};
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
@@ -24,7 +24,7 @@ fn chunks_of_each(count: u64) -> u64 {
 }
 
 /// Deals a list that is one section. What the receiver is to be told of it.
-fn deal(sender: &mut Sender, pieces: &Pieces) -> Told {
+fn deal(sender: &mut Sender, pieces: &Pieces) -> AnnouncedSections {
     sender.chunk_bytes = CHUNK_BYTES;
     let mut told = Vec::new();
     sender.deal(pieces, &mut PieceCursor::default(), |section| told.push(section));
@@ -209,7 +209,7 @@ fn every_byte_of_a_list_comes_to_its_place_in_all_four_ways() {
             gathered = now;
         }
     }
-    assert_eq!(receiver.landing(), vec![0; 4096], "nobody writes what all of them name");
+    assert_eq!(receiver.landing(), vec![0; 4096], "the page that all of them name is not written");
     sender.close();
     receiver.close();
 }

@@ -12,7 +12,7 @@ use tcpx_protocol::plans::piece_cursor::PieceCursor;
 use tcpx_protocol::plans::pieces::Pieces;
 use tcpx_protocol::types::MemoryType;
 
-use super::ends::{Buffer, Receiver, Sender, Told, ends};
+use super::ends::{AnnouncedSections, Buffer, Receiver, Sender, ends};
 
 const PIECES: u64 = 100_000;
 const PIECE_BYTES: u64 = 4096;
@@ -20,7 +20,7 @@ const ROUNDS: usize = 9;
 
 /// Layout of the pieces of one end.
 #[derive(Clone, Copy, Debug)]
-enum Places {
+enum PieceLayout {
     /// One piece.
     Whole,
     /// Every second page.
@@ -29,7 +29,7 @@ enum Places {
     Shuffled,
 }
 
-impl Places {
+impl PieceLayout {
     fn list(self) -> Vec<(u64, u64)> {
         let pages = |page: fn(u64) -> u64| {
             (0..PIECES).map(|at| (page(at) * PIECE_BYTES, PIECE_BYTES)).collect()
@@ -56,7 +56,7 @@ fn processor_time() -> Duration {
 /// Moves a list. Milliseconds of the sender's rounds, and of the receiver's.
 fn measure(sender: &mut Sender, receiver: &mut Receiver, lists: &(Pieces, Pieces)) -> [f64; 2] {
     let mut cursors = (PieceCursor::default(), PieceCursor::default());
-    let mut told: Vec<Told> = Vec::new();
+    let mut told: Vec<AnnouncedSections> = Vec::new();
     let (mut times, mut at) = ([0.0; 2], processor_time());
     let mut lap = |end: usize| {
         let now = processor_time();
@@ -84,7 +84,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 #[test]
 #[ignore = "deep: measures"]
 fn pieces_of_4_kib_beside_one_message_of_as_many_bytes() {
-    use Places::{Apart, Shuffled, Whole};
+    use PieceLayout::{Apart, Shuffled, Whole};
     let cases =
         [(Whole, Whole), (Apart, Whole), (Whole, Apart), (Apart, Apart), (Shuffled, Shuffled)];
     let memory = MemoryType::Host;

@@ -13,11 +13,11 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 
 /// State that passes from one leading thread to the next.
 #[derive(Debug)]
-pub(super) struct Lead {
+pub(super) struct LeaderState {
     /// Events for the next round.
     pub(super) events: Vec<IoEvent>,
     /// Time until which nothing is due, unless something happens before. `None`: not known.
-    rests_until: Option<Instant>,
+    rest_until: Option<Instant>,
     spin: SpinTuner,
     longest_spin: Duration,
     /// Time since which nothing that must be polled has moved.
@@ -25,11 +25,11 @@ pub(super) struct Lead {
     pause: Duration,
 }
 
-impl Lead {
+impl LeaderState {
     pub(super) fn new(longest_spin: Duration) -> Self {
         Self {
             events: Vec::new(),
-            rests_until: None,
+            rest_until: None,
             spin: SpinTuner::new(longest_spin),
             longest_spin,
             idle_since: None,
@@ -38,28 +38,28 @@ impl Lead {
     }
 
     /// Records the rest after a round of a thread that does not wait.
-    pub(super) fn rests(&mut self, rest: Rest, moved: bool) {
-        self.rests_until = match rest {
+    pub(super) fn set_rest(&mut self, rest: Rest, moved: bool) {
+        self.rest_until = match rest {
             Rest::Until(at) if !moved => Some(at),
             _ => None,
         };
     }
 
     /// Records that rounds are made by a thread that waits after them.
-    pub(super) fn is_awake(&mut self) {
-        self.rests_until = None;
+    pub(super) fn clear_rest(&mut self) {
+        self.rest_until = None;
     }
 
     /// Returns whether the last round has left nothing to do before this time, except for later
     /// events.
     pub(super) fn is_resting(&self, now: Instant) -> bool {
-        self.rests_until.is_some_and(|until| now < until)
+        self.rest_until.is_some_and(|until| now < until)
     }
 
     /// Returns the time for which an event loop may wait for the next round. `moved`: the last
     /// round moved something.
     pub(super) fn next_alarm(&mut self, rest: Rest, moved: bool, now: Instant) -> Duration {
-        self.note(rest, moved);
+        self.reset_pause(rest, moved);
         match rest {
             Rest::None => Duration::ZERO,
             Rest::Poll => self.take_pause(),
@@ -68,7 +68,7 @@ impl Lead {
     }
 
     /// Begins pauses anew when something has moved, or nothing must be polled.
-    fn note(&mut self, rest: Rest, moved: bool) {
+    fn reset_pause(&mut self, rest: Rest, moved: bool) {
         if moved || rest != Rest::Poll {
             self.idle_since = None;
             self.pause = FIRST_PAUSE;
@@ -85,12 +85,12 @@ impl Lead {
     /// something.
     pub(super) fn pause(&mut self, poller: &Poller, rest: Rest, moved: bool, limit: WaitLimit) {
         let now = Instant::now();
-        self.note(rest, moved);
+        self.reset_pause(rest, moved);
         match rest {
             Rest::None => drop(poller.look(&mut self.events)),
             Rest::Poll => self.poll(poller, now, limit),
             Rest::Until(at) => {
-                let time = limit.cut(at.saturating_duration_since(now), now);
+                let time = limit.clamp(at.saturating_duration_since(now), now);
                 let spun = self.spin(poller, now, time);
                 if !spun.is_over {
                     poller.wait(time.saturating_sub(spun.time), &mut self.events);
@@ -115,29 +115,29 @@ impl Lead {
             return;
         }
         let pause = self.take_pause();
-        poller.wait(limit.cut(pause, now), &mut self.events);
+        poller.wait(limit.clamp(pause, now), &mut self.events);
     }
 
     /// Polls in a loop while a result is likely, for at most this time.
-    fn spin(&mut self, poller: &Poller, began: Instant, most: Duration) -> Spun {
+    fn spin(&mut self, poller: &Poller, began: Instant, most: Duration) -> SpinResult {
         let longest = self.spin.begin().min(most);
         let mut time = Duration::ZERO;
         while time < longest {
             let is_over = poller.look(&mut self.events) || poller.has_work();
             time = began.elapsed();
             if is_over {
-                return Spun { is_over, time };
+                return SpinResult { is_over, time };
             }
             // The other end may be waiting for this core.
             std::thread::yield_now();
         }
-        Spun { is_over: false, time }
+        SpinResult { is_over: false, time }
     }
 }
 
 /// Result of spinning.
 #[derive(Clone, Copy, Debug)]
-struct Spun {
+struct SpinResult {
     /// Whether something has happened.
     is_over: bool,
     time: Duration,
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn an_event_loop_asks_less_and_less_often_while_nothing_moves() {
-        let (mut lead, now) = (Lead::new(Duration::ZERO), Instant::now());
+        let (mut lead, now) = (LeaderState::new(Duration::ZERO), Instant::now());
         let mut alarm = |moved| lead.next_alarm(Rest::Poll, moved, now);
         assert_eq!(alarm(true), FIRST_PAUSE);
         assert!((0..10).map(|_| alarm(false)).is_sorted());
@@ -160,28 +160,28 @@ mod tests {
     }
 
     #[test]
-    fn it_rests_until_its_time_and_only_where_nothing_moved() {
-        let (mut lead, now) = (Lead::new(Duration::ZERO), Instant::now());
+    fn a_rest_lasts_until_its_time_and_only_where_nothing_moved() {
+        let (mut lead, now) = (LeaderState::new(Duration::ZERO), Instant::now());
         let later = now + LONGEST_PAUSE;
-        assert!(!lead.is_resting(now), "no round was made");
+        assert!(!lead.is_resting(now), "there was no round");
         for (rest, moved, is_resting) in [
             (Rest::Until(later), false, true),
             (Rest::Until(later), true, false),
             (Rest::None, false, false),
             (Rest::Poll, false, false),
         ] {
-            lead.rests(rest, moved);
+            lead.set_rest(rest, moved);
             assert_eq!((lead.is_resting(now), lead.is_resting(later)), (is_resting, false));
         }
-        lead.rests(Rest::Until(later), false);
-        lead.is_awake();
+        lead.set_rest(Rest::Until(later), false);
+        lead.clear_rest();
         assert!(!lead.is_resting(now));
     }
 
     #[test]
     fn no_pause_outlasts_its_limit_however_long_it_may_spin() {
         const LONG: Duration = Duration::from_secs(60);
-        let (mut lead, poller) = (Lead::new(LONG), Poller::new().unwrap());
+        let (mut lead, poller) = (LeaderState::new(LONG), Poller::new().unwrap());
         let began = Instant::now();
         // Enough pauses for a thread that spins.
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Judgements of the session's counters: a slow unpack backend, sends without a receive, payload
+//! Checks of the session's counters: a slow unpack backend, sends without a receive, payload
 //! that is copied. Pure.
 
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use tcpx_unpack::{Backend, MemoryKind};
 
 use crate::stats::ChannelStats;
 
-/// Number of chunks before a judgement.
+/// Number of chunks before a check counts.
 const ENOUGH_CHUNKS: u64 = 64;
 /// Number of copies for each chunk at which d2d is slow: each costs a call of the driver.
 const MANY_COPIES: u64 = 8;
@@ -48,7 +48,7 @@ pub(crate) struct MatchSample {
     pub(crate) met: u64,
 }
 
-/// Memory of earlier looks.
+/// Results of earlier checks.
 #[derive(Debug, Default)]
 pub(crate) struct MatchWatch {
     met: u64,
@@ -63,7 +63,7 @@ impl MatchWatch {
 
     /// Returns for how long sends have waited while no send found its receive, if that is too long.
     /// Receives that wait are no trouble: they are posted ahead of their sends.
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
         sample: MatchSample,
         stall_after: Duration,
@@ -83,7 +83,7 @@ impl MatchWatch {
     }
 }
 
-/// Number of first bytes of a chunk that are looked at.
+/// Number of first bytes of a chunk that are checked.
 pub(crate) const SAMPLE_BYTES: usize = 64;
 /// Number of first chunks of a lane after which zeros alone are trouble.
 const ZERO_CHUNKS: u32 = 16;
@@ -96,13 +96,13 @@ pub(crate) struct PayloadWatch {
 }
 
 impl PayloadWatch {
-    /// Returns whether the next chunk must be looked at.
-    pub(crate) fn is_looking(&self) -> bool {
+    /// Returns whether the next chunk must be checked.
+    pub(crate) fn is_active(&self) -> bool {
         !self.is_over && self.zeros < ZERO_CHUNKS
     }
 
-    /// Looks at the first bytes of a chunk. Fewer than [`SAMPLE_BYTES`] zeros are not significant.
-    pub(crate) fn look(&mut self, bytes: &[u8]) {
+    /// Checks the first bytes of a chunk. Fewer than [`SAMPLE_BYTES`] zeros are not significant.
+    pub(crate) fn check(&mut self, bytes: &[u8]) {
         if bytes.iter().any(|byte| *byte != 0) {
             self.is_over = true;
         } else if bytes.len() == SAMPLE_BYTES {
@@ -156,7 +156,7 @@ mod tests {
     fn first(sample: impl Fn(u64) -> MatchSample) -> Option<u64> {
         let (mut watch, start) = (MatchWatch::default(), Instant::now());
         (0..100).find(|&second| {
-            watch.look(sample(second), STALL, start + Duration::from_secs(second)).is_some()
+            watch.check(sample(second), STALL, start + Duration::from_secs(second)).is_some()
         })
     }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn as_long_as_others_are_met_nothing_is_stuck() {
+    fn nothing_is_stuck_while_other_sends_are_matched() {
         assert_eq!(first(|second| MatchSample { sends: 4, announced: 4, met: second }), None);
     }
 
@@ -180,18 +180,18 @@ mod tests {
     fn zeros_from_the_first_chunk_on_are_noticed() {
         let mut watch = PayloadWatch::default();
         for _ in 0..ZERO_CHUNKS {
-            assert!(watch.is_looking() && !watch.is_all_zero());
-            watch.look(&[0; 8]);
-            watch.look(&[0; SAMPLE_BYTES]);
+            assert!(watch.is_active() && !watch.is_all_zero());
+            watch.check(&[0; 8]);
+            watch.check(&[0; SAMPLE_BYTES]);
         }
-        assert!(watch.is_all_zero() && !watch.is_looking());
+        assert!(watch.is_all_zero() && !watch.is_active());
     }
 
     #[test]
     fn one_other_byte_ends_the_watch() {
         let mut watch = PayloadWatch::default();
-        watch.look(&[0; SAMPLE_BYTES]);
-        watch.look(&[0, 0, 1]);
-        assert!(!watch.is_looking() && !watch.is_all_zero());
+        watch.check(&[0; SAMPLE_BYTES]);
+        watch.check(&[0, 0, 1]);
+        assert!(!watch.is_active() && !watch.is_all_zero());
     }
 }
